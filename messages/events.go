@@ -1,0 +1,100 @@
+package messages
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// EventKind says what an [Event] reports.
+type EventKind string
+
+const (
+	// EventRegistered: a server was added; its first dial begins.
+	EventRegistered EventKind = "registered"
+	// EventConnecting: an incarnation is being dialled. Epoch is new.
+	EventConnecting EventKind = "connecting"
+	// EventReady: the catalog is complete and published. Tools, PID and Protocol
+	// are set; Down is how long the server was out of service, 0 at first.
+	EventReady EventKind = "ready"
+	// EventDown: a ready session ended and its catalog is withdrawn. Cause is
+	// set; Failed is how many calls in flight failed with it.
+	EventDown EventKind = "down"
+	// EventStartFailed: a session ended before it was ready. Cause is set.
+	EventStartFailed EventKind = "start_failed"
+	// EventRetry: the next try is planned. Attempt, MaxAttempts, Delay and
+	// RetryAt are set.
+	EventRetry EventKind = "retry"
+	// EventStable: a session has proven itself, the budget is given back.
+	EventStable EventKind = "stable"
+	// EventParked: the budget is spent; the server is tried again slowly. Cause,
+	// Delay and RetryAt are set.
+	EventParked EventKind = "parked"
+	// EventEvicted: given up. Cause is set.
+	EventEvicted EventKind = "evicted"
+	// EventUnregistered: the registration is gone and everything it held is reaped.
+	EventUnregistered EventKind = "unregistered"
+	// EventMissed: this watcher was too slow; Missed events were dropped here.
+	EventMissed EventKind = "missed"
+)
+
+// Event is one fact about the supervision of one server. Fields that a kind
+// does not speak of are zero.
+type Event struct {
+	// Seq increases by one with every event of a client.
+	Seq    uint64    `json:"seq"`
+	Time   time.Time `json:"time"`
+	Kind   EventKind `json:"kind"`
+	Server string    `json:"server,omitempty"`
+	Gen    uint64    `json:"gen,omitempty"`
+	Epoch  uint64    `json:"epoch,omitempty"`
+
+	Cause *supervisor.Cause `json:"cause,omitempty"`
+
+	Attempt     int           `json:"attempt,omitempty"`
+	MaxAttempts int           `json:"max_attempts,omitempty"`
+	Delay       time.Duration `json:"delay_ns,omitempty"`
+	RetryAt     *time.Time    `json:"retry_at,omitempty"`
+
+	Tools     int           `json:"tools,omitempty"`
+	Resources int           `json:"resources,omitempty"`
+	Templates int           `json:"templates,omitempty"`
+	Prompts   int           `json:"prompts,omitempty"`
+	PID       int           `json:"pid,omitempty"`
+	Protocol  string        `json:"protocol,omitempty"`
+	Down      time.Duration `json:"down_ns,omitempty"`
+	Failed    int           `json:"failed,omitempty"`
+	Missed    uint64        `json:"missed,omitempty"`
+}
+
+// String is the event in one line, without its time.
+func (e Event) String() string {
+	switch e.Kind {
+	case EventReady:
+		s := fmt.Sprintf("%s ready: %d tools, %d resources, %d prompts, protocol %s, epoch %d", e.Server, e.Tools, e.Resources+e.Templates, e.Prompts, e.Protocol, e.Epoch)
+		if e.PID != 0 {
+			s += fmt.Sprintf(", pid %d", e.PID)
+		}
+		if e.Down > 0 {
+			s += fmt.Sprintf(", down for %v", e.Down.Round(time.Millisecond))
+		}
+		return s
+	case EventDown:
+		return fmt.Sprintf("%s down: %s; %d calls in flight failed", e.Server, e.Cause.Describe(), e.Failed)
+	case EventStartFailed:
+		return fmt.Sprintf("%s did not start: %s", e.Server, e.Cause.Describe())
+	case EventRetry:
+		if e.MaxAttempts == supervisor.Unlimited {
+			return fmt.Sprintf("%s retry %d in %v", e.Server, e.Attempt, e.Delay)
+		}
+		return fmt.Sprintf("%s retry %d/%d in %v", e.Server, e.Attempt, e.MaxAttempts, e.Delay)
+	case EventParked:
+		return fmt.Sprintf("%s parked, next try in %v: %s", e.Server, e.Delay, e.Cause.Describe())
+	case EventEvicted:
+		return fmt.Sprintf("%s evicted: %s", e.Server, e.Cause.Describe())
+	case EventMissed:
+		return fmt.Sprintf("%d events were dropped because this watcher is slow", e.Missed)
+	}
+	return e.Server + " " + string(e.Kind)
+}

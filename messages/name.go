@@ -1,0 +1,115 @@
+package messages
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Separator stands between server and tool in a qualified name. Server names
+// hold none, so the first one splits; tool names may hold more.
+const Separator = "/"
+
+const (
+	maxServerName = 64
+	maxAlias      = 64
+	aliasPrefix   = "mcp__"
+	aliasHashLen  = 8
+)
+
+// CheckServerName reports why a name cannot name a server. A server name is 1
+// to 64 characters of [A-Za-z0-9_.-] and begins with a letter or a digit.
+func CheckServerName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("server name is empty; give the server a name of letters, digits, '_', '.' or '-'")
+	case len(name) > maxServerName:
+		return fmt.Errorf("server name %.20q… is %d characters long; use at most %d", name, len(name), maxServerName)
+	}
+	for i, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case i > 0 && (r == '_' || r == '.' || r == '-'):
+		default:
+			return fmt.Errorf("server name %q holds %q at position %d; use letters, digits, '_', '.' or '-', beginning with a letter or digit", name, r, i+1)
+		}
+	}
+	return nil
+}
+
+// SuggestServerName bends any text into a legal server name, for error
+// messages that say how to mend one. It may return "".
+func SuggestServerName(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() == 0:
+		case r == '_' || r == '.':
+			b.WriteRune(r)
+		default:
+			if !strings.HasSuffix(b.String(), "-") {
+				b.WriteByte('-')
+			}
+		}
+	}
+	s := b.String()
+	if len(s) > maxServerName {
+		s = s[:maxServerName]
+	}
+	return strings.TrimRight(s, "-")
+}
+
+// Qualify joins a server's name and the server's own name of a tool or prompt.
+func Qualify(server, name string) string { return server + Separator + name }
+
+// SplitName splits a qualified name at its first separator. ok is false if
+// there is none, or nothing on one side of it.
+func SplitName(qualified string) (server, name string, ok bool) {
+	server, name, ok = strings.Cut(qualified, Separator)
+	return server, name, ok && server != "" && name != ""
+}
+
+// Alias is the name of a tool for model providers, which take at most 64
+// characters of [a-zA-Z0-9_-]: mcp__server__tool. Where characters had to be
+// replaced or cut, or where the underscores would be ambiguous, a hash of the
+// qualified name is appended, so that two tools never share an alias; of a
+// long name the end is kept, for it says what the tool does. An alias is
+// resolved by looking it up, never by parsing.
+func Alias(server, name string) string {
+	s, sameServer := providerSafe(server)
+	n, sameName := providerSafe(name)
+	alias := aliasPrefix + s + "__" + n
+	exact := sameServer && sameName && len(alias) <= maxAlias &&
+		!strings.Contains(s, "__") && !strings.HasSuffix(s, "_") && !strings.HasPrefix(n, "_")
+	if exact {
+		return alias
+	}
+	sum := sha256.Sum256([]byte(Qualify(server, name)))
+	hash := "_" + hex.EncodeToString(sum[:])[:aliasHashLen]
+	room := maxAlias - len(aliasPrefix) - len("__") - len(hash)
+	if len(s)+len(n) > room {
+		keep := min(len(s), max(room-len(n), room/3))
+		s = s[:keep]
+		if len(n) > room-keep {
+			n = n[len(n)-(room-keep):]
+		}
+	}
+	return aliasPrefix + s + "__" + n + hash
+}
+
+// providerSafe replaces what providers refuse and says whether it had to.
+func providerSafe(s string) (safe string, same bool) {
+	same = true
+	safe = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		same = false
+		return '_'
+	}, s)
+	return safe, same
+}

@@ -1,0 +1,186 @@
+package supervisor
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Lifecycle is the state of one registration. It is a value machine: feed it
+// events with [Lifecycle.Step], carry out the effects. It is not safe for
+// concurrent use; one actor owns it.
+type Lifecycle struct {
+	policy     Policy
+	supervised bool
+	random     func() float64
+
+	state     State
+	since     time.Time
+	epoch     uint64
+	attempt   int
+	restarts  int
+	everReady bool
+	spent     bool // the restart intensity was exceeded
+	asked     bool // EvRestart came while a session had to be reaped first
+	ends      window
+	cause     *Cause
+
+	lastToken uint64
+	armed     uint64 // 0: no timer
+	due       time.Time
+
+	stale uint64
+}
+
+// NewLifecycle makes a lifecycle in state [New]. supervised says whether a
+// first start that fails is retried by the policy (true) or ends the
+// registration (false). random yields numbers in [0, 1) for jitter; nil means
+// math/rand.
+func NewLifecycle(p Policy, supervised bool, random func() float64) *Lifecycle {
+	if random == nil {
+		random = rand.Float64
+	}
+	return &Lifecycle{policy: p, supervised: supervised, random: random}
+}
+
+// State is where the server stands.
+func (l *Lifecycle) State() State { return l.state }
+
+// Since is when the current state was entered.
+func (l *Lifecycle) Since() time.Time { return l.since }
+
+// Epoch is the number of the current incarnation; the first is 1.
+func (l *Lifecycle) Epoch() uint64 { return l.epoch }
+
+// Attempt is how much of the budget is spent: 0 for a proven session, n while
+// the nth try in a row is awaited or under way.
+func (l *Lifecycle) Attempt() int { return l.attempt }
+
+// Restarts counts every dial after the first.
+func (l *Lifecycle) Restarts() int { return l.restarts }
+
+// Cause is why the last session ended, nil if none has.
+func (l *Lifecycle) Cause() *Cause { return l.cause }
+
+// RetryAt is when the next dial is due; the zero time if none is planned.
+func (l *Lifecycle) RetryAt() time.Time {
+	if l.state == Backoff || l.state == Parked {
+		return l.due
+	}
+	return time.Time{}
+}
+
+// Stale counts events that were dropped because they spoke of another epoch
+// or timer than the current one.
+func (l *Lifecycle) Stale() uint64 { return l.stale }
+
+// Policy is the policy that the lifecycle follows.
+func (l *Lifecycle) Policy() Policy { return l.policy }
+
+// Step takes one event at time now and returns what must be done, in order.
+// Stale events and events that mean nothing in the current state return nil.
+func (l *Lifecycle) Step(now time.Time, ev Event) []Effect {
+	if l.isStale(ev) {
+		l.stale++
+		return nil
+	}
+	for i := range table {
+		if t := &table[i]; t.From == l.state && t.On == ev.Kind && l.holds(t.When) {
+			return l.take(now, t, ev)
+		}
+	}
+	return nil
+}
+
+func (l *Lifecycle) isStale(ev Event) bool {
+	switch ev.Kind {
+	case EvOpened, EvDiscovered, EvFailed, EvDied, EvReleased:
+		return ev.Epoch != l.epoch
+	case EvTimer:
+		return ev.Token == 0 || ev.Token != l.armed
+	}
+	return false
+}
+
+func (l *Lifecycle) holds(g Guard) bool {
+	switch g {
+	case RestartAsked:
+		return l.asked
+	case FirstStart:
+		return !l.everReady && !l.supervised
+	case Permanent:
+		return l.cause != nil && l.cause.Permanent
+	case BudgetLeft:
+		return l.policy.MaxAttempts == Unlimited && !l.spent || l.attempt < l.policy.MaxAttempts && !l.spent
+	case MayPark:
+		return l.policy.ParkEvery > 0
+	}
+	return true
+}
+
+// take applies one row. What an event means beyond the row's effects (which
+// cause is remembered, what counts as an end) is decided here and nowhere else.
+func (l *Lifecycle) take(now time.Time, t *Transition, ev Event) []Effect {
+	switch ev.Kind {
+	case EvFailed, EvDied:
+		l.cause = ev.Cause
+		l.spent = l.ends.exceeded(now, l.policy.Intensity)
+	case EvRestart:
+		l.asked = t.To == Closing
+	case EvTimer:
+		l.armed = 0
+	}
+	if t.To != l.state {
+		l.state, l.since = t.To, now
+	}
+	if t.To == Ready {
+		l.everReady = true
+	}
+	effects := make([]Effect, 0, len(t.Do))
+	for _, kind := range t.Do {
+		effects = append(effects, l.effect(now, kind, t, ev))
+	}
+	return effects
+}
+
+func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Event) Effect {
+	e := Effect{Kind: kind}
+	switch kind {
+	case DoDial:
+		l.epoch++
+		if l.epoch > 1 {
+			l.restarts++
+		}
+		l.asked = false
+	case DoReap:
+		if e.Cause = ev.Cause; e.Cause == nil {
+			e.Cause = &Cause{Kind: CauseRequested, Message: "asked to " + string(ev.Kind)}
+		}
+	case DoGone:
+		if e.Cause = l.cause; ev.Kind == EvStop || t.From == Stopping || e.Cause == nil {
+			e.Cause = &Cause{Kind: CauseRequested, Message: "unregistered"}
+		}
+	case DoArmRetry:
+		l.attempt++
+		e.Delay = l.policy.Delay(l.attempt, l.random())
+	case DoArmPark:
+		e.Delay = l.policy.ParkEvery
+	case DoArmStable:
+		e.Delay = l.policy.stableAfter()
+	case DoCancelTimer:
+		e.Token, l.armed = l.armed, 0
+	case DoResetBudget:
+		l.attempt = 0
+		if t.From != Ready { // a person asked: forget the restart intensity too
+			l.spent = false
+			l.ends.reset()
+		}
+	}
+	switch kind {
+	case DoArmRetry, DoArmPark, DoArmStable:
+		l.lastToken++
+		l.armed, l.due = l.lastToken, now.Add(e.Delay)
+		e.Token = l.armed
+	}
+	e.Epoch = l.epoch
+	return e
+}

@@ -1,0 +1,26 @@
+package supervisor
+
+import "time"
+
+// window counts ends inside a sliding stretch of time, as OTP's supervisor
+// does for its restart intensity: push now, keep those inside the period,
+// compare.
+type window struct{ ends []time.Time }
+
+// exceeded records an end at now and reports whether there are now more of
+// them within i.Window than i.Restarts allows.
+func (w *window) exceeded(now time.Time, i Intensity) bool {
+	if i.Restarts <= 0 || i.Window <= 0 {
+		return false
+	}
+	kept := w.ends[:0]
+	for _, t := range w.ends {
+		if now.Sub(t) < i.Window {
+			kept = append(kept, t)
+		}
+	}
+	w.ends = append(kept, now)
+	return len(w.ends) > i.Restarts
+}
+
+func (w *window) reset() { w.ends = w.ends[:0] }

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// This file is the door at which every foreign error becomes one of ours: a
+// *supervisor.Cause where a session ended, a *messages.Error where a request
+// did. One death wears several masks (io.EOF, a closed connection, a decode
+// error, a deadline); nobody past this door has to know them.
+
+// codeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
+const codeUnsupportedVersion = -32022
+
+// spawnCause explains why a command could not be started.
+func spawnCause(command string, err error) *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err}
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)
+	case errors.Is(err, fs.ErrPermission):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q may not be executed; check its mode and owner", command)
+	case errors.Is(err, exec.ErrDot):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q was found in the current directory only; write ./%s", command, command)
+	default:
+		c.Message = fmt.Sprintf("command %q could not be started: %v", command, err)
+	}
+	return c
+}
+
+// openCause explains why negotiation failed. died is the cause of the
+// session's own death, if it has one: it knows more than the error that the
+// death caused.
+func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervisor.Cause {
+	if died != nil {
+		return died
+	}
+	var already *supervisor.Cause
+	if errors.As(err, &already) {
+		return already
+	}
+	c := &supervisor.Cause{Kind: supervisor.CauseHandshake, Err: err, Message: "handshake failed: " + err.Error()}
+	var rpc *jsonrpc.Error
+	switch {
+	case errors.As(err, &rpc) && rpc.Code == codeUnsupportedVersion, isUnsupportedVersion(err):
+		c.Kind, c.Permanent = supervisor.CauseVersion, true
+		c.Message = "no protocol version in common: " + err.Error()
+	case errors.As(err, &rpc):
+		c.Message = fmt.Sprintf("server refused the handshake: %s (code %d)", rpc.Message, rpc.Code)
+	case ctx.Err() != nil:
+		c.Kind = supervisor.CauseTimeout
+		c.Message = "server did not finish the handshake in time; raise Timeouts.Start if it is slow to start"
+		if errors.Is(ctx.Err(), context.Canceled) {
+			c.Kind, c.Message = supervisor.CauseRequested, "start was canceled"
+		}
+	case errors.Is(err, io.EOF), errors.Is(err, mcp.ErrConnectionClosed):
+		c.Kind = supervisor.CauseClosed
+		c.Message = "server closed the connection during the handshake"
+	}
+	return c
+}
+
+// requestError is the error of a request that ended without an answer:
+// because the session died, because ctx ended, or because of err itself.
+func requestError(ctx context.Context, died *supervisor.Cause, outcome messages.Outcome, err error) *messages.Error {
+	switch {
+	case died != nil:
+		return deathError(died, outcome)
+	case ctx.Err() != nil:
+		kind := messages.KindCanceled
+		cause := context.Cause(ctx)
+		if errors.Is(cause, messages.ErrTimeout) {
+			kind = messages.KindTimeout
+			cause = nil
+		}
+		return &messages.Error{Kind: kind, Outcome: outcome, Cause: cause}
+	}
+	return &messages.Error{Kind: messages.KindProtocol, Outcome: outcome, Cause: err}
+}
+
+// deathError is the error of a request whose session died.
+func deathError(died *supervisor.Cause, outcome messages.Outcome) *messages.Error {
+	e := &messages.Error{Kind: messages.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
+	switch died.Kind {
+	case supervisor.CauseRequested:
+		e.Kind = messages.KindClosed
+	case supervisor.CauseAuth:
+		e.Kind = messages.KindAuthRequired
+	}
+	return e
+}
+
+// rpcError is the error of a request that the server answered with an error
+// object; code and data survive in the *jsonrpc.Error.
+func rpcError(raw json.RawMessage) *messages.Error {
+	var rpc jsonrpc.Error
+	if err := json.Unmarshal(raw, &rpc); err != nil {
+		// Servers have been seen to answer with a bare string.
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			rpc = jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text}
+		} else {
+			return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
+				Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
+		}
+	}
+	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &rpc}
+}
+
+// isUnsupportedVersion recognises the go-sdk's unexported error of that
+// meaning, for which it offers no other handle than its text.
+func isUnsupportedVersion(err error) bool {
+	const sdkText = "unsupported protocol version: "
+	for ; err != nil; err = errors.Unwrap(err) {
+		if len(err.Error()) >= len(sdkText) && err.Error()[:len(sdkText)] == sdkText {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,53 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// modernVersion is the first protocol version without initialize: every
+// request carries version, client info and capabilities in _meta instead.
+const modernVersion = "2026-07-28"
+
+// legacyVersion is what initialize offers.
+const legacyVersion = "2025-11-25"
+
+// isModern reports whether a protocol version is of the modern era. Versions
+// are dates and compare as text.
+func isModern(version string) bool { return version >= modernVersion }
+
+// requestMeta is the _meta object that each request of a modern session
+// carries (2026-07-28, basic, "Per-request metadata"), as JSON. It is empty
+// for a legacy session.
+func requestMeta(version string, info *mcp.Implementation, caps *mcp.ClientCapabilities) (json.RawMessage, error) {
+	if !isModern(version) {
+		return nil, nil
+	}
+	if caps == nil {
+		caps = &mcp.ClientCapabilities{}
+	}
+	return json.Marshal(map[string]any{
+		mcp.MetaKeyProtocolVersion:    version,
+		mcp.MetaKeyClientInfo:         info,
+		mcp.MetaKeyClientCapabilities: caps,
+	})
+}
+
+// withMeta puts _meta in front of the members of params, which must be a JSON
+// object without a _meta of its own, or empty.
+func withMeta(params, meta json.RawMessage) json.RawMessage {
+	params = bytes.TrimSpace(params)
+	if len(meta) == 0 {
+		return params
+	}
+	out := make([]byte, 0, len(params)+len(meta)+len(`{"_meta":,}`))
+	out = append(out, `{"_meta":`...)
+	out = append(out, meta...)
+	if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
+		out = append(out, ',')
+		return append(out, rest...)
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,91 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Dialer makes the sessions of one registration, one after the other. It may
+// remember what earlier sessions taught it. Safe for concurrent use.
+type Dialer interface {
+	// NewSession prepares the next session. It starts nothing.
+	NewSession() Session
+}
+
+// Session is one incarnation of a server. Safe for concurrent use.
+//
+// A session dies once, of the first cause that anybody notices: its process
+// ends, its stream breaks, somebody calls Abort. From then on every Request
+// fails, those under way included. Release follows when the process group is
+// reaped, or the connections are closed, and every goroutine has returned.
+type Session interface {
+	// Open spawns or connects and negotiates the protocol. It is called at most
+	// once. When it fails the session is dead, with the same cause, and on its
+	// way to release. The error is a *supervisor.Cause.
+	Open(ctx context.Context) error
+
+	// Request sends one request and returns the result member of the answer,
+	// verbatim. It returns when the answer came, when ctx ended, or when the
+	// session died, whichever is first. The error is a *messages.Error with Kind,
+	// Outcome, Cause and Stderr filled in; the rest is the caller's.
+	Request(ctx context.Context, r Request) (json.RawMessage, error)
+
+	// Abort ends the session with the given cause, unless it is dead already.
+	// It returns at once; shutdown runs behind it and is bounded.
+	Abort(cause *supervisor.Cause)
+
+	// Dead is closed when the session is known to have ended.
+	Dead() <-chan struct{}
+	// Cause is why, or nil while Dead is open.
+	Cause() *supervisor.Cause
+	// Released is closed when nothing of the session is left. It follows Dead,
+	// also for a session that was never opened.
+	Released() <-chan struct{}
+
+	// Info describes the session; most of it is known after Open.
+	Info() messages.SessionInfo
+	// LastHeard is when the server last sent anything; zero if never.
+	LastHeard() time.Time
+}
+
+// Request is one request of ours to a server.
+type Request struct {
+	// Method is the JSON-RPC method, as in "tools/call".
+	Method string
+	// Target is what the request is about: the tool's or prompt's name, or the
+	// resource's URI. Streamable HTTP of 2026-07-28 repeats it in a header.
+	Target string
+	// Params is a JSON object without "_meta", or empty. The session adds _meta
+	// where the protocol version wants it.
+	Params json.RawMessage
+}
+
+// Options are what a dialer needs beside the specification.
+type Options struct {
+	// ClientInfo is how this client names itself to servers. Required.
+	ClientInfo *mcp.Implementation
+	// Logger gets what is worth a line but is no event.
+	Logger zerolog.Logger
+}
+
+// NewDialer chooses the dialer for a specification, which must be valid.
+func NewDialer(spec messages.ServerSpec, opts Options) (Dialer, error) {
+	spec = spec.WithDefaults()
+	switch {
+	case spec.Stdio != nil:
+		return newStdioDialer(spec, opts), nil
+	case spec.HTTP != nil:
+		return newHTTPDialer(spec, opts), nil
+	case spec.InMemory != nil:
+		return newMemoryDialer(spec, opts), nil
+	}
+	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP and InMemory", spec.Name)
+}

@@ -1,12 +1,18 @@
 package supervisor
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Delay is the wait before the given attempt, counted from 1: Base, 2·Base,
 // 4·Base, …, capped by Max, then spread by Jitter. rnd is a random number in
 // [0, 1); it is not looked at when Jitter is 0, so the delays are then exact.
 // The result never overflows and is never negative.
 func (p Policy) Delay(attempt int, rnd float64) time.Duration {
+	if p.Base <= 0 {
+		return 0
+	}
 	limit := p.Max
 	if limit <= 0 {
 		limit = max(DefaultMaxDelay, p.Base)
@@ -21,7 +27,18 @@ func (p Policy) Delay(attempt int, rnd float64) time.Duration {
 	}
 	d = min(d, limit)
 	if p.Jitter > 0 {
-		d = time.Duration(float64(d) * (1 - p.Jitter + 2*p.Jitter*rnd))
+		return spread(d, 1-p.Jitter+2*p.Jitter*rnd)
 	}
-	return max(d, 0)
+	return d
+}
+
+// spread is d·factor inside the range of a Duration. A float beyond it would
+// convert to an arbitrary number, on most machines a negative one: the longest
+// delay would become none.
+func spread(d time.Duration, factor float64) time.Duration {
+	f := float64(d) * factor
+	if f >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(max(f, 0))
 }

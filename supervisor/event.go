@@ -16,7 +16,8 @@ const (
 	EvFailed EventKind = "failed"
 	// EvDied: the session of Epoch ended by itself, with Cause.
 	EvDied EventKind = "died"
-	// EvReleased: everything that Epoch held is reaped.
+	// EvReleased: everything that Epoch held is reaped. It answers DoReap; one
+	// that comes before means nothing and is ignored.
 	EvReleased EventKind = "released"
 	// EvTimer: the timer with Token fired.
 	EvTimer EventKind = "timer"
@@ -35,8 +36,25 @@ type Event struct {
 	// Token is the timer that EvTimer speaks of. Any other than the armed one
 	// is stale.
 	Token uint64
-	// Cause explains EvFailed, EvDied and, optionally, EvStop and EvRestart.
+	// Cause explains EvFailed, EvDied and, optionally, EvStop and EvRestart. A
+	// missing one is filled in, so that every DoReap and DoGone has a cause.
 	Cause *Cause
+}
+
+// because is the cause of an event that ends something; nil for the others.
+func (ev Event) because() *Cause {
+	if ev.Cause != nil {
+		return ev.Cause
+	}
+	switch ev.Kind {
+	case EvFailed:
+		return &Cause{Kind: CauseHandshake, Message: "the start failed without a stated cause"}
+	case EvDied:
+		return &Cause{Kind: CauseClosed, Message: "the session ended without a stated cause"}
+	case EvStop, EvRestart:
+		return &Cause{Kind: CauseRequested, Message: "asked to " + string(ev.Kind)}
+	}
+	return nil
 }
 
 // EffectKind names something that the caller of [Lifecycle.Step] must do.
@@ -71,9 +89,15 @@ const (
 
 // Effect is one output of [Lifecycle.Step].
 type Effect struct {
-	Kind  EffectKind
+	Kind EffectKind
+	// Epoch is the incarnation that the effect is about: for DoDial the new
+	// one, for all others the one that was current when they were decided.
 	Epoch uint64
+	// Token names the timer that the DoArm effects start and DoCancelTimer
+	// stops; 0 in a DoCancelTimer means that none is running.
 	Token uint64
+	// Delay is set for the DoArm effects.
 	Delay time.Duration
+	// Cause is set, never nil, for DoReap and DoGone.
 	Cause *Cause
 }

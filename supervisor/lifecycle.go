@@ -23,6 +23,7 @@ type Lifecycle struct {
 	asked     bool // EvRestart came while a session had to be reaped first
 	ends      window
 	cause     *Cause
+	farewell  *Cause // why EvStop came; nil before
 
 	lastToken uint64
 	armed     uint64 // 0: no timer
@@ -58,7 +59,8 @@ func (l *Lifecycle) Attempt() int { return l.attempt }
 // Restarts counts every dial after the first.
 func (l *Lifecycle) Restarts() int { return l.restarts }
 
-// Cause is why the last session ended, nil if none has.
+// Cause is why the last session ended, nil if none has. A session that was
+// stopped or restarted on request ended for that reason.
 func (l *Lifecycle) Cause() *Cause { return l.cause }
 
 // RetryAt is when the next dial is due; the zero time if none is planned.
@@ -83,6 +85,7 @@ func (l *Lifecycle) Step(now time.Time, ev Event) []Effect {
 		l.stale++
 		return nil
 	}
+	ev.Cause = ev.because()
 	for i := range table {
 		if t := &table[i]; t.From == l.state && t.On == ev.Kind && l.holds(t.When) {
 			return l.take(now, t, ev)
@@ -117,15 +120,17 @@ func (l *Lifecycle) holds(g Guard) bool {
 	return true
 }
 
-// take applies one row. What an event means beyond the row's effects (which
-// cause is remembered, what counts as an end) is decided here and nowhere else.
+// take applies one row. What an event means beyond the row's effects (what
+// counts as an end, what is remembered of a request) is decided here and
+// nowhere else.
 func (l *Lifecycle) take(now time.Time, t *Transition, ev Event) []Effect {
 	switch ev.Kind {
 	case EvFailed, EvDied:
-		l.cause = ev.Cause
 		l.spent = l.ends.exceeded(now, l.policy.Intensity)
 	case EvRestart:
 		l.asked = t.To == Closing
+	case EvStop:
+		l.farewell = ev.Cause
 	case EvTimer:
 		l.armed = 0
 	}
@@ -152,12 +157,10 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Eve
 		}
 		l.asked = false
 	case DoReap:
-		if e.Cause = ev.Cause; e.Cause == nil {
-			e.Cause = &Cause{Kind: CauseRequested, Message: "asked to " + string(ev.Kind)}
-		}
+		e.Cause, l.cause = ev.Cause, ev.Cause
 	case DoGone:
-		if e.Cause = l.cause; ev.Kind == EvStop || t.From == Stopping || e.Cause == nil {
-			e.Cause = &Cause{Kind: CauseRequested, Message: "unregistered"}
+		if e.Cause = l.cause; l.farewell != nil {
+			e.Cause = l.farewell
 		}
 	case DoArmRetry:
 		l.attempt++

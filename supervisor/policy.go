@@ -85,8 +85,8 @@ func WithIntensity(restarts int, window time.Duration) RetryOption {
 	return func(p *Policy) { p.Intensity = Intensity{restarts, window} }
 }
 
-// Retries reports whether the policy ever tries again.
-func (p Policy) Retries() bool { return p.MaxAttempts != 0 }
+// Retries reports whether the policy ever tries again by itself.
+func (p Policy) Retries() bool { return p.MaxAttempts != 0 || p.ParkEvery > 0 }
 
 // Validate reports every field that makes no sense, with the way to mend it.
 func (p Policy) Validate() error {
@@ -121,11 +121,11 @@ func (p Policy) Validate() error {
 
 // String says the policy in words, as status tables show it.
 func (p Policy) String() string {
-	if !p.Retries() {
-		return "no retry"
-	}
 	s := fmt.Sprintf("retry %d×, %v doubling", p.MaxAttempts, p.Base)
-	if p.MaxAttempts == Unlimited {
+	switch p.MaxAttempts {
+	case 0:
+		s = "no retry"
+	case Unlimited:
 		s = fmt.Sprintf("retry without limit, %v doubling", p.Base)
 	}
 	if p.ParkEvery > 0 {

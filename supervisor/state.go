@@ -4,7 +4,7 @@ package supervisor
 type State string
 
 const (
-	// New is a lifecycle before its first event.
+	// New: a lifecycle before its first event.
 	New State = ""
 	// Connecting: a process is being spawned or a remote server connected, and
 	// the protocol version is being negotiated.

@@ -4,7 +4,7 @@ package supervisor
 type Guard string
 
 const (
-	// Always holds.
+	// Always: the row has no condition.
 	Always Guard = ""
 	// RestartAsked: Restart was called since the session was given up.
 	RestartAsked Guard = "restart asked"
@@ -32,6 +32,7 @@ type Transition struct {
 // holds is taken; an event without a row is ignored in that state.
 var table = []Transition{
 	{New, EvRegister, Always, Connecting, do(DoDial)},
+	{New, EvStop, Always, Stopped, do(DoGone)},
 
 	{Connecting, EvOpened, Always, Discovering, do(DoDiscover)},
 	{Connecting, EvFailed, Always, Closing, do(DoReap)},

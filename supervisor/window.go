@@ -19,6 +19,10 @@ func (w *window) exceeded(now time.Time, i Intensity) bool {
 			kept = append(kept, t)
 		}
 	}
+	// One more than allowed decides; older ones would only take memory.
+	if len(kept) > i.Restarts {
+		kept = kept[len(kept)-i.Restarts:]
+	}
 	w.ends = append(kept, now)
 	return len(w.ends) > i.Restarts
 }

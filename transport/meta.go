@@ -21,17 +21,14 @@ func isModern(version string) bool { return version >= modernVersion }
 // requestMeta is the _meta object that each request of a modern session
 // carries (2026-07-28, basic, "Per-request metadata"), as JSON. It is empty
 // for a legacy session.
-func requestMeta(version string, info *mcp.Implementation, caps *mcp.ClientCapabilities) (json.RawMessage, error) {
+func requestMeta(version string, info *mcp.Implementation) (json.RawMessage, error) {
 	if !isModern(version) {
 		return nil, nil
-	}
-	if caps == nil {
-		caps = &mcp.ClientCapabilities{}
 	}
 	return json.Marshal(map[string]any{
 		mcp.MetaKeyProtocolVersion:    version,
 		mcp.MetaKeyClientInfo:         info,
-		mcp.MetaKeyClientCapabilities: caps,
+		mcp.MetaKeyClientCapabilities: struct{}{},
 	})
 }
 

@@ -1,0 +1,214 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// catalog is what the server offers at the moment. Tools come and go.
+type catalog struct {
+	mu        sync.RWMutex
+	tools     []ToolDef
+	toolIndex map[string]int
+	// listed is the definitions of tools, in their order.
+	listed    []json.RawMessage
+	resources []ResourceDef
+	templates []TemplateDef
+	prompts   []PromptDef
+	// issued counts the cursors of RepeatCursor that have to be new.
+	issued int
+}
+
+func newCatalog(s Script) *catalog {
+	c := &catalog{tools: slices.Clone(s.Tools), resources: s.Resources, templates: s.Templates, prompts: s.Prompts}
+	c.index()
+	return c
+}
+
+func (c *catalog) index() {
+	c.toolIndex = make(map[string]int, len(c.tools))
+	c.listed = make([]json.RawMessage, len(c.tools))
+	for i, t := range c.tools {
+		c.toolIndex[t.Name] = i
+		c.listed[i] = t.definition()
+	}
+}
+
+func (c *catalog) tool(name string) (ToolDef, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	i, ok := c.toolIndex[name]
+	if !ok {
+		return ToolDef{}, false
+	}
+	return c.tools[i], true
+}
+
+// add puts a tool in, in place of one of the same name.
+func (c *catalog) add(t ToolDef) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i, ok := c.toolIndex[t.Name]; ok {
+		c.tools[i] = t
+	} else {
+		c.tools = append(c.tools, t)
+	}
+	c.index()
+}
+
+func (c *catalog) remove(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, ok := c.toolIndex[name]
+	if ok {
+		c.tools = slices.Delete(c.tools, i, i+1)
+		c.index()
+	}
+	return ok
+}
+
+func (c *catalog) definitions(method string) (member string, items []json.RawMessage) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	switch method {
+	case "resources/list":
+		return "resources", definitions(c.resources)
+	case "resources/templates/list":
+		return "resourceTemplates", definitions(c.templates)
+	case "prompts/list":
+		return "prompts", definitions(c.prompts)
+	}
+	return "tools", slices.Clone(c.listed)
+}
+
+func definitions[T interface{ definition() json.RawMessage }](items []T) []json.RawMessage {
+	out := make([]json.RawMessage, 0, len(items))
+	for _, item := range items {
+		out = append(out, item.definition())
+	}
+	return out
+}
+
+// badEntry is an entry of a list that no strict reader takes.
+const badEntry = `{"name":12,"inputSchema":{"type":"object"}}`
+
+// list answers one page of one of the four lists.
+func (s *server) list(r *request) ([]byte, *rpcError) {
+	member, items := s.catalog.definitions(r.method)
+	first := 0
+	endless := r.spoiledBy(RepeatCursor)
+	if r.params.Cursor != "" && endless == nil {
+		n, err := strconv.Atoi(r.params.Cursor)
+		if err != nil || n < 0 || n > len(items) {
+			return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "cursor " + r.params.Cursor + " is not one of ours"}
+		}
+		first = n
+	}
+	last := len(items)
+	if s.script.PageSize > 0 {
+		last = min(last, first+s.script.PageSize)
+	}
+	result := map[string]any{}
+	if last < len(items) {
+		result["nextCursor"] = strconv.Itoa(last)
+	}
+	page := items[first:last]
+	if f := r.spoiledBy(BadTool); f != nil {
+		page = append(page, json.RawMessage(orDefault(f.Text, badEntry)))
+	}
+	if endless != nil {
+		result["nextCursor"] = s.endlessCursor(endless.Text)
+	}
+	result[member] = page
+	if r.modern {
+		result["ttlMs"], result["cacheScope"] = 0, "private"
+	}
+	return members(result), nil
+}
+
+func (s *server) endlessCursor(text string) string {
+	if text != "*" {
+		return orDefault(text, "again")
+	}
+	s.catalog.mu.Lock()
+	defer s.catalog.mu.Unlock()
+	s.catalog.issued++
+	return "more-" + strconv.Itoa(s.catalog.issued)
+}
+
+// lookUp finds a resource by its URI, or by a template.
+func (c *catalog) lookUp(uri string) (ResourceDef, bool) {
+	for _, r := range c.resources {
+		if r.URI == uri {
+			return r, true
+		}
+	}
+	for _, t := range c.templates {
+		prefix, _, _ := strings.Cut(t.URITemplate, "{")
+		if rest, ok := strings.CutPrefix(uri, prefix); ok && rest != "" {
+			return ResourceDef{URI: uri, MIMEType: t.MIMEType, Text: rest}, true
+		}
+	}
+	return ResourceDef{}, false
+}
+
+// codeNoResource is what the initialize era answers for an unknown resource.
+const codeNoResource = -32002
+
+func (s *server) readResource(r *request) ([]byte, *rpcError) {
+	res, ok := s.catalog.lookUp(r.params.URI)
+	if !ok {
+		code := codeNoResource
+		if r.modern {
+			code = jsonrpc.CodeInvalidParams
+		}
+		return nil, &rpcError{Code: code, Message: "resource " + r.params.URI + " is not known", Data: mustJSON(map[string]string{"uri": r.params.URI})}
+	}
+	result := map[string]any{"contents": []json.RawMessage{res.contents()}}
+	if r.modern {
+		result["ttlMs"], result["cacheScope"] = 0, "private"
+	}
+	return members(result), nil
+}
+
+// fill renders a prompt; missing is the first argument that was not given.
+func (p PromptDef) fill(args map[string]string) (text, missing string) {
+	text = p.Text
+	for _, name := range p.Arguments {
+		value, ok := args[name]
+		if !ok {
+			return "", name
+		}
+		text = strings.ReplaceAll(text, "{"+name+"}", value)
+	}
+	return text, ""
+}
+
+func (s *server) getPrompt(r *request) ([]byte, *rpcError) {
+	i := slices.IndexFunc(s.catalog.prompts, func(p PromptDef) bool { return p.Name == r.params.Name })
+	if i < 0 {
+		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + r.params.Name + " is not known"}
+	}
+	p := s.catalog.prompts[i]
+	var args map[string]string
+	if len(r.params.Arguments) > 0 {
+		if err := json.Unmarshal(r.params.Arguments, &args); err != nil {
+			return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "prompt arguments: " + err.Error()}
+		}
+	}
+	text, missing := p.fill(args)
+	if missing != "" {
+		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + p.Name + " needs the argument " + missing}
+	}
+	return members(map[string]any{
+		"description": omitEmpty(p.Description),
+		"messages": []any{map[string]any{
+			"role": "user", "content": map[string]string{"type": "text", "text": text},
+		}},
+	}), nil
+}

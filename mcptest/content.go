@@ -1,0 +1,141 @@
+package mcptest
+
+import "encoding/json"
+
+// ToolDef is one tool of a [Script].
+type ToolDef struct {
+	// Name is the tool's name. A name of [DefaultTools] behaves like that tool.
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// InputSchema and OutputSchema are JSON schemas. The input schema is
+	// {"type":"object"} by default.
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	// Annotations is an object such as {"readOnlyHint":true}.
+	Annotations json.RawMessage `json:"annotations,omitempty"`
+	// As is the default tool whose behaviour this one has, under its own name.
+	As string `json:"as,omitempty"`
+	// Text is a fixed answer, given unless As is set. A tool with neither, and
+	// whose name is no default tool's, answers with its arguments.
+	Text string `json:"text,omitempty"`
+	// Structured is the structuredContent that goes with Text.
+	Structured json.RawMessage `json:"structured,omitempty"`
+	// IsError marks the fixed answer as a failure of the tool.
+	IsError bool `json:"isError,omitempty"`
+}
+
+// definition is the tool as it is listed.
+func (t ToolDef) definition() json.RawMessage {
+	schema := t.InputSchema
+	if len(schema) == 0 {
+		schema = json.RawMessage(`{"type":"object"}`)
+	}
+	return mustJSON(struct {
+		Name         string          `json:"name"`
+		Description  string          `json:"description,omitempty"`
+		InputSchema  json.RawMessage `json:"inputSchema"`
+		OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+		Annotations  json.RawMessage `json:"annotations,omitempty"`
+	}{t.Name, t.Description, schema, t.OutputSchema, t.Annotations})
+}
+
+// ResourceDef is one resource of a [Script].
+type ResourceDef struct {
+	URI      string `json:"uri"`
+	Name     string `json:"name"`
+	MIMEType string `json:"mimeType,omitempty"`
+	// Text is the content, unless Blob is set.
+	Text string `json:"text,omitempty"`
+	Blob []byte `json:"blob,omitempty"`
+}
+
+func (r ResourceDef) definition() json.RawMessage {
+	return mustJSON(struct {
+		URI      string `json:"uri"`
+		Name     string `json:"name"`
+		MIMEType string `json:"mimeType,omitempty"`
+	}{r.URI, r.Name, r.MIMEType})
+}
+
+// contents is the resource as it is read.
+func (r ResourceDef) contents() json.RawMessage {
+	type contents struct {
+		URI      string  `json:"uri"`
+		MIMEType string  `json:"mimeType,omitempty"`
+		Text     *string `json:"text,omitempty"`
+		Blob     []byte  `json:"blob,omitempty"`
+	}
+	c := contents{URI: r.URI, MIMEType: r.MIMEType, Blob: r.Blob}
+	if len(r.Blob) == 0 {
+		c.Text = &r.Text
+	}
+	return mustJSON(c)
+}
+
+// TemplateDef is one resource template of a [Script], with one variable at its
+// end: reading "mcptest://echo/abc" by "mcptest://echo/{text}" gives "abc".
+type TemplateDef struct {
+	URITemplate string `json:"uriTemplate"`
+	Name        string `json:"name"`
+	MIMEType    string `json:"mimeType,omitempty"`
+}
+
+func (t TemplateDef) definition() json.RawMessage { return mustJSON(t) }
+
+// PromptDef is one prompt of a [Script].
+type PromptDef struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	// Arguments are the names of the arguments, all required.
+	Arguments []string `json:"arguments,omitempty"`
+	// Text is the message; "{name}" stands for the argument name.
+	Text string `json:"text"`
+}
+
+func (p PromptDef) definition() json.RawMessage {
+	type argument struct {
+		Name     string `json:"name"`
+		Required bool   `json:"required"`
+	}
+	args := make([]argument, 0, len(p.Arguments))
+	for _, name := range p.Arguments {
+		args = append(args, argument{name, true})
+	}
+	return mustJSON(struct {
+		Name        string     `json:"name"`
+		Description string     `json:"description,omitempty"`
+		Arguments   []argument `json:"arguments,omitempty"`
+	}{p.Name, p.Description, args})
+}
+
+// DefaultResources is what a script without resources offers: a text and a blob.
+func DefaultResources() []ResourceDef {
+	return []ResourceDef{
+		{URI: "mcptest://text", Name: "text", MIMEType: "text/plain", Text: "Hello from mcptest."},
+		{URI: "mcptest://blob", Name: "blob", MIMEType: "application/octet-stream", Blob: []byte{0, 1, 2, 254, 255}},
+	}
+}
+
+// DefaultTemplates is what a script without templates offers.
+func DefaultTemplates() []TemplateDef {
+	return []TemplateDef{{URITemplate: "mcptest://echo/{text}", Name: "echo", MIMEType: "text/plain"}}
+}
+
+// DefaultPrompts is what a script without prompts offers: one without and one
+// with an argument.
+func DefaultPrompts() []PromptDef {
+	return []PromptDef{
+		{Name: "hello", Description: "A fixed greeting.", Text: "Say hello."},
+		{Name: "greet", Description: "Greets somebody.", Arguments: []string{"name"}, Text: "Greet {name}."},
+	}
+}
+
+// mustJSON is for values that marshal by construction, save for raw JSON out
+// of a script, whose faults are the script's author's to see.
+func mustJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic("mcptest: " + err.Error() + "; check the raw JSON in the script")
+	}
+	return data
+}

@@ -1,0 +1,221 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Stage is a moment in the life of the server at which a [Fault] can happen.
+type Stage string
+
+const (
+	// StageStart is before anything is read.
+	StageStart Stage = "start"
+	// StageDiscoverRPC is before server/discover is answered.
+	StageDiscoverRPC Stage = "discover"
+	// StageInitialize is before initialize is answered.
+	StageInitialize Stage = "initialize"
+	// StageInitialized is when notifications/initialized has come.
+	StageInitialized Stage = "initialized"
+	// StageList is before one of the four lists is answered, page by page.
+	// Method narrows it to one of them.
+	StageList Stage = "list"
+	// StageCall is before tools/call is carried out, or another request that
+	// Method names ("resources/read", "prompts/get", …; "*" means any).
+	StageCall Stage = "call"
+	// StageAnswer is in the middle of writing an answer, half a line being
+	// written. It is about tools/call unless Method names another request.
+	StageAnswer Stage = "answer"
+	// StageAfter is when an answer has been written. It is about tools/call
+	// unless Method names another request.
+	StageAfter Stage = "after"
+	// StagePing is before ping is answered.
+	StagePing Stage = "ping"
+	// StageStdinClosed is when the client has closed stdin, the polite request
+	// to end.
+	StageStdinClosed Stage = "stdin_closed"
+)
+
+// Action is what a [Fault] does.
+type Action string
+
+const (
+	// Exit ends the process with status Code.
+	Exit Action = "exit"
+	// Die ends the process by Signal, "KILL" by default. KILL, TERM, INT and HUP
+	// show as that signal; ABRT, SEGV and the like end a Go process with a stack
+	// trace and status 2. In memory Serve returns an [ExitError].
+	Die Action = "die"
+	// Hang leaves this request unanswered for ever; other requests are served.
+	Hang Action = "hang"
+	// HangAll stops reading stdin: a deaf server. It does not notice that stdin
+	// is closed either.
+	HangAll Action = "hang_all"
+	// IgnoreShutdown makes the server ignore, from then on, the closing of stdin
+	// and SIGTERM. In memory it still ends with its context.
+	IgnoreShutdown Action = "ignore_shutdown"
+	// Junk writes Count lines to stdout that are no JSON-RPC: Text, or in turn
+	// a banner, a byte order mark, colours, a blank line, 42, a JSON log line…
+	Junk Action = "junk"
+	// HalfLine ends the line in the middle of the answer. The request has no
+	// other answer; the server goes on.
+	HalfLine Action = "half_line"
+	// StderrFlood writes Bytes bytes of lines to stderr.
+	StderrFlood Action = "stderr_flood"
+	// StderrLine writes Text to stderr as a line.
+	StderrLine Action = "stderr_line"
+	// ForkGrandchild starts a child that inherits stdout and stderr, ignores
+	// SIGTERM and stays. Its pid is recorded; see [Pids]. With Text "detached" it
+	// leaves the process group. Only in a process.
+	ForkGrandchild Action = "fork"
+	// Error answers with a JSON-RPC error of Code (default -32603) and Text.
+	Error Action = "error"
+	// Malformed answers with something that is no answer; Text is one of the
+	// Malformed constants.
+	Malformed Action = "malformed"
+	// Oversize pads the answer to a line of at least Bytes bytes.
+	Oversize Action = "oversize"
+	// Flood sends Count notifications of the method in Text, by default
+	// notifications/message.
+	Flood Action = "flood"
+	// RepeatCursor ends every page of a list with the cursor Text ("again" by
+	// default); with Text "*" every page has a new cursor. The list never ends.
+	RepeatCursor Action = "repeat_cursor"
+	// BadTool adds one entry to the list that cannot be read: Text, by default a
+	// tool whose name is the number 12.
+	BadTool Action = "bad_tool"
+	// RefuseVersion answers initialize with the protocol version Text
+	// ("1999-01-01" by default), or server/discover with error -32022.
+	RefuseVersion Action = "refuse_version"
+	// Delay waits for Delay before going on. Other requests are served meanwhile,
+	// save at StageAnswer, where the line is held half written.
+	Delay Action = "delay"
+	// CloseStdout closes stdout; the process lives on.
+	CloseStdout Action = "close_stdout"
+	// LateAnswer answers after Delay (1 s by default), cancelled or not.
+	LateAnswer Action = "late_answer"
+)
+
+// What [Malformed] answers with.
+const (
+	// MalformedResult is a result that is no object. It is the default.
+	MalformedResult = "result"
+	// MalformedWrongID answers a request that was never made.
+	MalformedWrongID = "wrong_id"
+	// MalformedStringID has the request's id as text.
+	MalformedStringID = "string_id"
+	// MalformedDuplicate gives the right answer, twice.
+	MalformedDuplicate = "duplicate"
+	// MalformedNoID has no id.
+	MalformedNoID = "no_id"
+	// MalformedNullID is an error with the id null.
+	MalformedNullID = "null_id"
+	// MalformedErrorText has an error that is text rather than an object.
+	MalformedErrorText = "error_text"
+	// MalformedEmpty has neither result nor error.
+	MalformedEmpty = "empty"
+)
+
+// Fault is one thing that goes wrong: Do this At that stage.
+type Fault struct {
+	// At is when it can happen. Required.
+	At Stage `json:"at"`
+	// Method narrows it to requests of that method; see the stages.
+	Method string `json:"method,omitempty"`
+	// Tool narrows it to requests about that tool, prompt or resource URI.
+	Tool string `json:"tool,omitempty"`
+	// Nth is which occasion of this incarnation it happens on, from 1. 0 means
+	// on every one.
+	Nth int `json:"nth,omitempty"`
+	// Starts are the incarnations it happens in, from 1. Empty means all. For a
+	// process this needs a StateDir.
+	Starts []int `json:"starts,omitempty"`
+	// Do is what happens. Required.
+	Do Action `json:"do"`
+	// Code is the exit status, or the code of a JSON-RPC error.
+	Code int `json:"code,omitempty"`
+	// Signal is a signal's name, as "KILL" or "SIGKILL".
+	Signal string `json:"signal,omitempty"`
+	// Count is a number of lines or notifications. 0 means 1.
+	Count int `json:"count,omitempty"`
+	// Bytes is a size in bytes.
+	Bytes int `json:"bytes,omitempty"`
+	// Text is what is written; each action says what it means.
+	Text string `json:"text,omitempty"`
+	// Delay is how long to wait. In JSON: "50ms", or milliseconds.
+	Delay time.Duration `json:"delay,omitempty"`
+}
+
+var (
+	stages = []Stage{StageStart, StageDiscoverRPC, StageInitialize, StageInitialized, StageList,
+		StageCall, StageAnswer, StageAfter, StagePing, StageStdinClosed}
+	actions = []Action{Exit, Die, Hang, HangAll, IgnoreShutdown, Junk, HalfLine, StderrFlood, StderrLine,
+		ForkGrandchild, Error, Malformed, Oversize, Flood, RepeatCursor, BadTool, RefuseVersion, Delay,
+		CloseStdout, LateAnswer}
+	malformations = []string{"", MalformedResult, MalformedWrongID, MalformedStringID, MalformedDuplicate,
+		MalformedNoID, MalformedNullID, MalformedErrorText, MalformedEmpty}
+	// needsRequest are the actions that change an answer, so need one to change.
+	needsRequest = []Action{Hang, Error, Malformed, Oversize, RefuseVersion, RepeatCursor, BadTool, LateAnswer, HalfLine}
+	// beforeAnswer are the stages at which a request waits for its answer.
+	beforeAnswer = []Stage{StageDiscoverRPC, StageInitialize, StageList, StageCall, StagePing}
+)
+
+// Stages lists every stage.
+func Stages() []Stage { return slices.Clone(stages) }
+
+// Actions lists every action.
+func Actions() []Action { return slices.Clone(actions) }
+
+func (f Fault) validate() error {
+	var errs []error
+	if !slices.Contains(stages, f.At) {
+		errs = append(errs, fmt.Errorf("stage %q is unknown; use one of %v", f.At, stages))
+	}
+	if !slices.Contains(actions, f.Do) {
+		errs = append(errs, fmt.Errorf("action %q is unknown; use one of %v", f.Do, actions))
+	}
+	if f.Do == Malformed && !slices.Contains(malformations, f.Text) {
+		errs = append(errs, fmt.Errorf("malformation %q is unknown; use one of %q", f.Text, malformations[1:]))
+	}
+	if f.Nth < 0 || f.Count < 0 || f.Bytes < 0 || f.Delay < 0 {
+		errs = append(errs, errors.New("Nth, Count, Bytes and Delay count from 0; drop the minus sign"))
+	}
+	halfAnswer := f.At == StageAnswer && f.Do == HalfLine
+	if slices.Contains(needsRequest, f.Do) && !slices.Contains(beforeAnswer, f.At) && !halfAnswer {
+		errs = append(errs, fmt.Errorf("action %q needs a request to answer, and there is none at stage %q; use one of %v", f.Do, f.At, beforeAnswer))
+	}
+	if f.Do == RefuseVersion && f.At != StageInitialize && f.At != StageDiscoverRPC {
+		errs = append(errs, fmt.Errorf("action %q belongs to stage %q or %q", f.Do, StageInitialize, StageDiscoverRPC))
+	}
+	if (f.Do == RepeatCursor || f.Do == BadTool) && f.At != StageList {
+		errs = append(errs, fmt.Errorf("action %q belongs to stage %q", f.Do, StageList))
+	}
+	return errors.Join(errs...)
+}
+
+type (
+	faultFields Fault
+	faultJSON   struct {
+		faultFields
+		Delay span `json:"delay,omitempty"`
+	}
+)
+
+// MarshalJSON implements [json.Marshaler].
+func (f Fault) MarshalJSON() ([]byte, error) {
+	return json.Marshal(faultJSON{faultFields(f), span(f.Delay)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	var wire faultJSON
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("reading a fault: %w", err)
+	}
+	*f = Fault(wire.faultFields)
+	f.Delay = time.Duration(wire.Delay)
+	return nil
+}

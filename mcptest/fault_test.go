@@ -1,0 +1,255 @@
+package mcptest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func one(f Fault) Script { return Script{Faults: []Fault{f}} }
+
+func TestExitBeforeAnything(t *testing.T) {
+	raw(t, one(Fault{At: StageStart, Do: Exit, Code: 3}), func(c *rawClient) {
+		var exit *ExitError
+		require.ErrorAs(t, c.exits(), &exit)
+		require.Equal(t, 3, exit.Code)
+		require.Empty(t, c.line(), "stdout is closed")
+	})
+}
+
+func TestDieNamesItsSignal(t *testing.T) {
+	raw(t, one(Fault{At: StageCall, Do: Die, Signal: "SIGTERM"}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		require.EqualError(t, c.exits(), "signal: TERM")
+		require.Empty(t, c.line())
+	})
+}
+
+func TestHangLeavesOneRequestUnanswered(t *testing.T) {
+	raw(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: Hang}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"first"}`)
+		require.Equal(t, "first", c.result().Text)
+		c.call(2, "echo", `{"text":"second"}`)
+		c.silent()
+		c.call(3, "echo", `{"text":"third"}`)
+		require.Equal(t, "third", c.result().Text)
+	})
+}
+
+func TestHangAllStopsReading(t *testing.T) {
+	raw(t, one(Fault{At: StageCall, Do: HangAll}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		c.silent()
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := c.stdin.Write([]byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n"))
+			wrote <- err
+		}()
+		synctest.Wait()
+		require.Empty(t, wrote, "a deaf server takes nothing from its stdin")
+		c.lives()
+		c.cancel(errors.New("over"))
+		require.EqualError(t, c.exits(), "over")
+		require.Error(t, <-wrote)
+	})
+}
+
+func TestIgnoreShutdownOutlivesStdin(t *testing.T) {
+	raw(t, one(Fault{At: StageStdinClosed, Do: IgnoreShutdown}), func(c *rawClient) {
+		require.NoError(t, c.stdin.Close())
+		c.lives()
+		c.cancel(context.Canceled)
+		require.ErrorIs(t, c.exits(), context.Canceled)
+	})
+}
+
+func TestExitWhenStdinCloses(t *testing.T) {
+	raw(t, one(Fault{At: StageStdinClosed, Do: Exit, Code: 7}), func(c *rawClient) {
+		require.NoError(t, c.stdin.Close())
+		require.EqualError(t, c.exits(), "exit status 7")
+	})
+}
+
+func TestJunkIsNoJSONRPC(t *testing.T) {
+	raw(t, one(Fault{At: StageStart, Do: Junk, Count: len(chatter)}), func(c *rawClient) {
+		synctest.Wait()
+		for _, want := range chatter {
+			require.Equal(t, want+"\n", c.line())
+		}
+		c.initialize()
+	})
+	raw(t, one(Fault{At: StageAfter, Do: Junk, Text: "done!"}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		require.Equal(t, "x", c.result().Text)
+		require.Equal(t, "done!\n", c.line())
+	})
+}
+
+func TestHalfLine(t *testing.T) {
+	raw(t, one(Fault{At: StageAnswer, Nth: 1, Do: HalfLine}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		line := c.line()
+		require.True(t, strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1`), line)
+		require.False(t, strings.HasSuffix(line, "}\n"), line)
+		c.pings(2)
+	})
+	raw(t, one(Fault{At: StageCall, Do: HalfLine}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		require.NotContains(t, c.line(), "}}")
+		c.pings(2)
+	})
+}
+
+func TestDeathInTheMiddleOfAnAnswer(t *testing.T) {
+	s := Script{Faults: []Fault{
+		{At: StageAnswer, Do: StderrLine, Text: "panic: out of paper"},
+		{At: StageAnswer, Do: Exit, Code: 2},
+	}}
+	raw(t, s, func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		require.EqualError(t, c.exits(), "exit status 2")
+		require.Equal(t, "panic: out of paper\n", c.stderr.String())
+		line := c.line()
+		require.NotEmpty(t, line)
+		require.NotContains(t, line, "\n")
+	})
+}
+
+func TestSlowLine(t *testing.T) {
+	raw(t, one(Fault{At: StageAnswer, Do: Delay, Delay: time.Minute}), func(c *rawClient) {
+		c.initialize()
+		asked := time.Now()
+		c.call(1, "echo", `{"text":"whole"}`)
+		require.Equal(t, "whole", c.result().Text)
+		require.Equal(t, time.Minute, time.Since(asked))
+	})
+}
+
+func TestJunkInTheMiddleOfAnAnswer(t *testing.T) {
+	raw(t, one(Fault{At: StageAnswer, Do: Junk, Text: "LOG"}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		require.True(t, strings.HasSuffix(c.line(), "LOG\n"))
+		require.True(t, strings.HasSuffix(c.line(), "}}\n"))
+	})
+}
+
+func TestStderr(t *testing.T) {
+	raw(t, Script{Faults: []Fault{
+		{At: StageInitialized, Do: StderrLine, Text: "hello"},
+		{At: StagePing, Do: StderrFlood, Bytes: 12345},
+	}}, func(c *rawClient) {
+		c.initialize()
+		synctest.Wait()
+		require.Equal(t, "hello\n", c.stderr.String())
+		c.pings(1)
+		require.Len(t, c.stderr.String(), len("hello\n")+12345)
+	})
+}
+
+func TestErrorAnswer(t *testing.T) {
+	raw(t, one(Fault{At: StageCall, Method: "resources/read", Do: Error, Code: -32001, Text: "not today"}), func(c *rawClient) {
+		c.initialize()
+		c.request(1, "resources/read", `{"uri":"mcptest://text"}`)
+		require.Equal(t, &rpcError{Code: -32001, Message: "not today"}, c.answer().Error)
+		c.call(2, "echo", `{"text":"x"}`)
+		require.Equal(t, "x", c.result().Text, "the fault is about reading alone")
+	})
+}
+
+func TestOversizeIsStillAnAnswer(t *testing.T) {
+	for _, at := range []Fault{{At: StageCall}, {At: StagePing}} {
+		at.Do, at.Bytes = Oversize, 1<<20
+		raw(t, one(at), func(c *rawClient) {
+			c.initialize()
+			if at.At == StagePing {
+				c.request(1, "ping", `{}`)
+			} else {
+				c.call(1, "echo", `{"text":"x"}`)
+			}
+			a := c.result()
+			require.InDelta(t, 1<<20, len(a.Result), 100)
+		})
+	}
+}
+
+func TestDelayAndLateAnswer(t *testing.T) {
+	s := Script{Faults: []Fault{
+		{At: StageCall, Tool: "add", Do: Delay, Delay: time.Hour},
+		{At: StageCall, Tool: "echo", Do: LateAnswer, Delay: 2 * time.Hour},
+	}}
+	raw(t, s, func(c *rawClient) {
+		c.initialize()
+		asked := time.Now()
+		c.call(1, "add", `{"a":1,"b":2}`)
+		c.call(2, "add", `{"a":1,"b":2}`)
+		c.call(3, "echo", `{"text":"late"}`)
+		c.pings(4)
+		require.Zero(t, time.Since(asked), "the others do not wait")
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+		require.JSONEq(t, "1", string(c.result().ID))
+		require.Equal(t, time.Hour, time.Since(asked))
+		require.Equal(t, "late", c.result().Text)
+		require.Equal(t, 2*time.Hour, time.Since(asked))
+		c.silent()
+	})
+}
+
+func TestFlood(t *testing.T) {
+	raw(t, one(Fault{At: StageAfter, Do: Flood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
+		c.initialize()
+		c.call(1, "echo", `{"text":"x"}`)
+		require.Equal(t, "x", c.result().Text)
+		require.Equal(t, 500, strings.Count(c.drain(), `"method":"notifications/tools/list_changed"`))
+	})
+}
+
+func TestCloseStdoutWithoutExiting(t *testing.T) {
+	raw(t, one(Fault{At: StageInitialized, Do: CloseStdout}), func(c *rawClient) {
+		c.initialize()
+		require.Empty(t, c.line(), "stdout ends")
+		c.lives()
+	})
+}
+
+func TestFaultsOfOneIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := InMemory(Script{Faults: []Fault{{At: StageStart, Starts: []int{1, 3}, Do: Exit, Code: 1}}})
+		for start, dies := range []bool{1: true, 2: false, 3: true, 4: false} {
+			if start == 0 {
+				continue
+			}
+			c := startRaw(t, server.Serve)
+			if !dies {
+				c.initialize()
+				c.call(1, "pid", `{}`)
+				require.Contains(t, string(c.result().Result), `"start":`+string(rune('0'+start)))
+				require.NoError(t, c.stdin.Close())
+				require.NoError(t, c.exits())
+				continue
+			}
+			require.EqualError(t, c.exits(), "exit status 1")
+		}
+	})
+}
+
+func TestStartDelay(t *testing.T) {
+	raw(t, Script{StartDelay: time.Hour}, func(c *rawClient) {
+		begun := time.Now()
+		c.initialize()
+		require.Equal(t, time.Hour, time.Since(begun))
+	})
+}

@@ -1,0 +1,217 @@
+package mcptest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// HTTPServer is a script served over Streamable HTTP on a loopback port, by
+// the go-sdk's own server. Safe for concurrent use.
+type HTTPServer struct {
+	// URL is the MCP endpoint. It stays the same over Stop and Restart.
+	URL string
+
+	script   Script
+	options  mcp.StreamableHTTPOptions
+	address  string
+	accounts *accounts
+
+	mu       sync.Mutex
+	life     *httpLife
+	refusals []int
+	requests int
+}
+
+// HTTPOption adjusts a server made by [NewHTTP].
+type HTTPOption func(*HTTPServer)
+
+// Stateless serves without sessions, as 2026-07-28 wants it. Without it, that
+// version is not spoken, whatever the script says.
+func Stateless() HTTPOption { return func(h *HTTPServer) { h.options.Stateless = true } }
+
+// JSONResponses answers with application/json instead of an event stream.
+func JSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSONResponse = true } }
+
+// NewHTTP serves the script. Of the faults it commits Hang, Error, Delay, Exit
+// and Die (both drop the server as [HTTPServer.Stop] does), at the stages that
+// are about a request; for anything below MCP there is [HTTPServer.Refuse].
+// The tools that need the process's own streams are left out, and StartDelay
+// has no effect.
+//
+// NewHTTP panics if the script is not valid, holds another fault, or if no
+// loopback port can be had. Close it when done.
+func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
+	s.mustBeValid()
+	for _, f := range s.Faults {
+		if !overHTTP(f) {
+			panic(fmt.Errorf("%w: fault %q at %q cannot be had over HTTP; use Hang, Error, Delay, Exit or Die before an answer", ErrScript, f.Do, f.At))
+		}
+	}
+	h := &HTTPServer{script: s.withDefaults(), accounts: newAccounts(s.StateDir), address: "127.0.0.1:0"}
+	for _, opt := range opts {
+		opt(h)
+	}
+	if err := h.begin(); err != nil {
+		panic(fmt.Errorf("mcptest: serving on a loopback port: %w", err))
+	}
+	return h
+}
+
+// begin starts a fresh incarnation on the address of the last one.
+func (h *HTTPServer) begin() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	listener, err := net.Listen("tcp", h.address)
+	if err != nil {
+		return err
+	}
+	start, err := h.accounts.begin()
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	h.address = listener.Addr().String()
+	h.URL = "http://" + h.address + endpointPath
+	h.life = newHTTPLife(h, start)
+	h.life.serve(listener)
+	return nil
+}
+
+// Stop ends the incarnation as a crash does: connections are dropped, calls
+// die with them, and the port refuses until Restart. It returns when nothing
+// of the incarnation is left. Stopping twice is harmless.
+func (h *HTTPServer) Stop() {
+	h.mu.Lock()
+	life := h.life
+	h.mu.Unlock()
+	life.end()
+}
+
+// Restart serves again on the same port, with no memory of any session. A
+// server that runs is stopped first. It panics if the port was taken meanwhile.
+// Do not call it from two goroutines at once.
+func (h *HTTPServer) Restart() {
+	h.Stop()
+	if err := h.begin(); err != nil {
+		panic(fmt.Errorf("mcptest: serving again on %s: %w", h.address, err))
+	}
+}
+
+// Close ends the server for good.
+func (h *HTTPServer) Close() { h.Stop() }
+
+// Refuse answers the next requests with these HTTP statuses, one after the
+// other, whatever they ask for.
+func (h *HTTPServer) Refuse(statuses ...int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refusals = append(h.refusals, statuses...)
+}
+
+// Requests is how many HTTP requests have come, over all incarnations.
+func (h *HTTPServer) Requests() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.requests
+}
+
+// refusal counts a request and says which status to refuse it with; 0 is none.
+func (h *HTTPServer) refusal() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requests++
+	if len(h.refusals) == 0 {
+		return 0
+	}
+	status := h.refusals[0]
+	h.refusals = h.refusals[1:]
+	return status
+}
+
+const endpointPath = "/mcp"
+
+// httpLife is one incarnation of an [HTTPServer].
+type httpLife struct {
+	owner    *HTTPServer
+	start    int
+	instance string
+	plan     plan
+	catalog  *catalog
+	mcp      *mcp.Server
+	endpoint http.Handler
+	web      *http.Server
+	ctx      context.Context
+	cancel   context.CancelFunc
+	served   chan struct{}
+	ending   sync.Once
+
+	// mu orders the last request to come in before the end.
+	mu       sync.Mutex
+	ended    bool
+	requests sync.WaitGroup
+}
+
+func newHTTPLife(h *HTTPServer, start int) *httpLife {
+	l := &httpLife{
+		owner: h, start: start, instance: newInstance(), served: make(chan struct{}),
+		plan: newPlan(h.script.Faults, start), catalog: newCatalog(h.script),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.mcp = l.newMCP()
+	l.endpoint = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.mcp }, &h.options)
+	l.web = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(l.handle)}
+	return l
+}
+
+func (l *httpLife) handle(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	l.requests.Add(1)
+	l.mu.Unlock()
+	defer l.requests.Done()
+	switch status := l.owner.refusal(); {
+	case status != 0:
+		http.Error(w, http.StatusText(status), status)
+	case r.URL.Path != endpointPath:
+		http.NotFound(w, r)
+	default:
+		l.endpoint.ServeHTTP(w, r)
+	}
+}
+
+func (l *httpLife) serve(listener net.Listener) {
+	go func() {
+		defer close(l.served)
+		_ = l.web.Serve(listener)
+	}()
+}
+
+// end drops the connections before it ends the sessions, so that no client
+// gets a polite answer. It returns when that is done, whoever began it.
+func (l *httpLife) end() {
+	l.ending.Do(func() {
+		_ = l.web.Close()
+		<-l.served
+		l.mu.Lock()
+		l.ended = true
+		l.mu.Unlock()
+		l.cancel()
+		for session := range l.mcp.Sessions() {
+			_ = session.Close()
+		}
+		l.requests.Wait()
+	})
+}
+
+// crash ends the incarnation from within one of its own requests, which end
+// waits for.
+func (l *httpLife) crash() { go l.end() }

@@ -1,0 +1,201 @@
+package mcptest
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// overHTTP reports whether a fault can be committed by a go-sdk server.
+func overHTTP(f Fault) bool {
+	return slices.Contains([]Action{Hang, Error, Delay, Exit, Die}, f.Do) && slices.Contains(beforeAnswer, f.At)
+}
+
+// newMCP builds the go-sdk's server with what the script offers.
+func (l *httpLife) newMCP() *mcp.Server {
+	s := l.owner.script
+	options := &mcp.ServerOptions{
+		Instructions: s.Instructions, PageSize: s.PageSize,
+		SupportedProtocolVersions: s.Versions,
+		SubscribeHandler:          func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		UnsubscribeHandler:        func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+	}
+	if s.NoResources {
+		options.SubscribeHandler, options.UnsubscribeHandler = nil, nil
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: s.Name, Version: s.Version}, options)
+	if !s.NoTools {
+		for _, t := range s.Tools {
+			if !behaviourOf(t).linesOnly {
+				l.offer(server, t)
+			}
+		}
+	}
+	if !s.NoResources {
+		offerResources(server, s, l.catalog)
+	}
+	if !s.NoPrompts {
+		offerPrompts(server, s)
+	}
+	server.AddReceivingMiddleware(l.faults)
+	return server
+}
+
+// offer adds a tool with its schema as it was written.
+func (l *httpLife) offer(server *mcp.Server, t ToolDef) {
+	def := new(mcp.Tool)
+	if err := json.Unmarshal(t.definition(), def); err != nil {
+		panic("mcptest: tool " + t.Name + ": " + err.Error() + "; correct its JSON")
+	}
+	server.AddTool(def, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		ctx, cancel := l.within(ctx)
+		defer cancel()
+		meta, err := json.Marshal(r.Params.Meta)
+		if err != nil {
+			return nil, err
+		}
+		a := behaviourOf(t).do(&toolCall{ctx: ctx, tool: t, args: r.Params.Arguments, meta: meta, on: httpStand{l, r.Session}})
+		switch {
+		case a.failure != nil:
+			return nil, &jsonrpc.Error{Code: int64(a.failure.Code), Message: a.failure.Message}
+		case a.silent:
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text}}, IsError: a.isError}
+		if len(a.structured) > 0 {
+			result.StructuredContent = a.structured
+		}
+		return result, nil
+	})
+}
+
+// within is a context that ends with the request and with the incarnation.
+func (l *httpLife) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(l.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+func offerResources(server *mcp.Server, s Script, c *catalog) {
+	read := func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		res, ok := c.lookUp(r.Params.URI)
+		if !ok {
+			return nil, mcp.ResourceNotFoundError(r.Params.URI)
+		}
+		contents := &mcp.ResourceContents{URI: res.URI, MIMEType: res.MIMEType, Text: res.Text, Blob: res.Blob}
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
+	}
+	for _, r := range s.Resources {
+		server.AddResource(&mcp.Resource{URI: r.URI, Name: r.Name, MIMEType: r.MIMEType}, read)
+	}
+	for _, t := range s.Templates {
+		server.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: t.URITemplate, Name: t.Name, MIMEType: t.MIMEType}, read)
+	}
+}
+
+func offerPrompts(server *mcp.Server, s Script) {
+	for _, p := range s.Prompts {
+		def := &mcp.Prompt{Name: p.Name, Description: p.Description}
+		for _, name := range p.Arguments {
+			def.Arguments = append(def.Arguments, &mcp.PromptArgument{Name: name, Required: true})
+		}
+		server.AddPrompt(def, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			text, missing := p.fill(r.Params.Arguments)
+			if missing != "" {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "prompt " + p.Name + " needs the argument " + missing}
+			}
+			return &mcp.GetPromptResult{Description: p.Description, Messages: []*mcp.PromptMessage{
+				{Role: "user", Content: &mcp.TextContent{Text: text}},
+			}}, nil
+		})
+	}
+}
+
+// faults commits what is due before a request is carried out.
+func (l *httpLife) faults(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+		for _, f := range l.plan.due(stageOf(method), method, targetOf(r)) {
+			if err := l.commit(ctx, f); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+func targetOf(r mcp.Request) string {
+	switch p := r.GetParams().(type) {
+	case *mcp.CallToolParamsRaw:
+		return p.Name
+	case *mcp.GetPromptParams:
+		return p.Name
+	case *mcp.ReadResourceParams:
+		return p.URI
+	}
+	return ""
+}
+
+func (l *httpLife) commit(ctx context.Context, f *Fault) error {
+	ctx, cancel := l.within(ctx)
+	defer cancel()
+	switch f.Do {
+	case Error:
+		code := f.Code
+		if code == 0 {
+			code = jsonrpc.CodeInternalError
+		}
+		return &jsonrpc.Error{Code: int64(code), Message: orDefault(f.Text, "failed as scripted")}
+	case Delay:
+		timer := time.NewTimer(f.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case Exit, Die:
+		l.crash()
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// httpStand is what a tool reaches over HTTP.
+type httpStand struct {
+	life    *httpLife
+	session *mcp.ServerSession
+}
+
+func (h httpStand) identity() (string, int) { return h.life.instance, h.life.start }
+
+func (h httpStand) ledger() *accounts { return h.life.owner.accounts }
+
+func (h httpStand) progress(c *toolCall, done, total int) {
+	var meta struct {
+		Token any `json:"progressToken"`
+	}
+	if json.Unmarshal(c.meta, &meta) != nil || meta.Token == nil {
+		return
+	}
+	_ = h.session.NotifyProgress(c.ctx, &mcp.ProgressNotificationParams{
+		ProgressToken: meta.Token, Progress: float64(done), Total: float64(total),
+	})
+}
+
+func (h httpStand) addTool(t ToolDef) {
+	h.life.catalog.add(t)
+	h.life.offer(h.life.mcp, t)
+}
+
+func (h httpStand) removeTool(name string) bool {
+	h.life.mcp.RemoveTools(name)
+	return h.life.catalog.remove(name)
+}
+
+func (h httpStand) crash(int) { h.life.crash() }

@@ -1,0 +1,248 @@
+package mcptest
+
+import (
+	"bytes"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// commit commits the faults of a stage that is about no request. false means
+// that the server has ended.
+func (s *server) commit(stage Stage) bool {
+	for _, f := range s.plan.due(stage, "", "") {
+		if f.Do == Delay {
+			s.pause(s.ctx, f.Delay)
+			continue
+		}
+		s.act(f)
+	}
+	return s.ctx.Err() == nil
+}
+
+// anyWaits reports whether one of the faults takes its time, so that they must
+// not be committed in the reader.
+func anyWaits(faults []*Fault) bool {
+	for _, f := range faults {
+		if f.Do == Delay || f.Do == LateAnswer {
+			return true
+		}
+	}
+	return false
+}
+
+// inject commits a fault before a request is carried out; false means that
+// there is nothing more to do about the request.
+func (s *server) inject(f *Fault, r *request) bool {
+	switch f.Do {
+	case Hang:
+		return false
+	case Error:
+		code := f.Code
+		if code == 0 {
+			code = jsonrpc.CodeInternalError
+		}
+		s.refuse(r, code, orDefault(f.Text, "failed as scripted"))
+		return false
+	case Malformed, Oversize, RepeatCursor, BadTool, RefuseVersion, HalfLine:
+		r.spoil = append(r.spoil, f)
+		return true
+	case Delay:
+		return s.pause(r.ctx, f.Delay)
+	case LateAnswer:
+		r.uncancellable = true
+		delay := f.Delay
+		if delay == 0 {
+			delay = time.Second
+		}
+		return s.pause(s.ctx, delay)
+	}
+	s.act(f)
+	// A deaf server answers nothing any more, this request included.
+	return s.ctx.Err() == nil && f.Do != HangAll
+}
+
+// act does what needs no request.
+func (s *server) act(f *Fault) {
+	switch f.Do {
+	case Exit:
+		s.host.exit(s, f.Code)
+	case Die:
+		s.host.die(s, f.Signal)
+	case HangAll:
+		s.goDeaf()
+	case IgnoreShutdown:
+		s.stubborn.Store(true)
+		s.host.ignoreShutdown()
+	case Junk:
+		s.junk(max(1, f.Count), f.Text)
+	case StderrFlood:
+		s.stderrFlood(f.Bytes)
+	case StderrLine:
+		s.logf("%s", f.Text)
+	case ForkGrandchild:
+		if _, err := s.fork(f.Text == "detached"); err != nil {
+			s.logf("mcptest: %v", err)
+		}
+	case Flood:
+		s.out.raw(flood(f))
+	case CloseStdout:
+		s.out.close()
+	}
+}
+
+// spoiledBy finds the fault of that action that changes this answer.
+func (r *request) spoiledBy(do Action) *Fault {
+	for _, f := range r.spoil {
+		if f.Do == do {
+			return f
+		}
+	}
+	return nil
+}
+
+// reply writes an answer, with what the faults make of it.
+func (s *server) reply(r *request, line []byte) {
+	if f := r.spoiledBy(Oversize); f != nil {
+		line = pad(line, f.Bytes)
+	}
+	lines := [][]byte{line}
+	if f := r.spoiledBy(Malformed); f != nil {
+		lines = malform(r, line, f.Text)
+	}
+	if r.spoiledBy(HalfLine) != nil {
+		lines = [][]byte{line[:len(line)/2]}
+	}
+	if due := s.plan.due(StageAnswer, r.method, r.params.target()); len(due) > 0 {
+		s.interrupt(due, lines[0])
+		lines = lines[1:]
+	}
+	for _, line := range lines {
+		s.out.line(line)
+	}
+	for _, f := range s.plan.due(StageAfter, r.method, r.params.target()) {
+		if f.Do == Delay {
+			s.pause(s.ctx, f.Delay)
+			continue
+		}
+		s.act(f)
+	}
+}
+
+// interrupt writes half of the answer, commits the faults, and writes the rest
+// if the server lives and hears. Nobody else writes meanwhile.
+func (s *server) interrupt(faults []*Fault, line []byte) {
+	half := len(line) / 2
+	s.out.parts(line[:half], func() []byte {
+		rest := append(line[half:len(line):len(line)], '\n')
+		for _, f := range faults {
+			switch f.Do {
+			case HalfLine:
+				rest = []byte("\n")
+			case Delay:
+				s.pause(s.ctx, f.Delay)
+			case Junk:
+				rest = append(junkLines(max(1, f.Count), f.Text), rest...)
+			case Flood:
+				rest = append(flood(f), rest...)
+			default:
+				s.act(f)
+			}
+			if s.ctx.Err() != nil || s.isDeaf() {
+				return nil
+			}
+		}
+		return rest
+	})
+}
+
+// flood is Count notifications of one method.
+func flood(f *Fault) []byte {
+	method, params := f.Text, []byte(nil)
+	if method == "" {
+		method, params = "notifications/message", []byte(`{"level":"info","data":"flood"}`)
+	}
+	line := append(notification(method, params), '\n')
+	return bytes.Repeat(line, max(1, f.Count))
+}
+
+// pad makes the line at least size bytes long by one more member of the result.
+func pad(line []byte, size int) []byte {
+	const opening, closing = `,"padding":"`, `"}}`
+	body, ok := bytes.CutSuffix(line, []byte("}}"))
+	if !ok {
+		return line
+	}
+	if bytes.HasSuffix(body, []byte("{")) {
+		return pad(append(body, `"empty":true}}`...), size)
+	}
+	fill := max(0, size-len(body)-len(opening)-len(closing))
+	out := make([]byte, 0, len(body)+fill+len(opening)+len(closing))
+	out = append(append(out, body...), opening...)
+	out = append(out, bytes.Repeat([]byte{'x'}, fill)...)
+	return append(out, closing...)
+}
+
+// malform turns the right answer into lines that are none.
+func malform(r *request, line []byte, how string) [][]byte {
+	reply := func(id, rest string) [][]byte {
+		return [][]byte{[]byte(`{"jsonrpc":"2.0"` + id + rest + `}`)}
+	}
+	id := `,"id":` + string(r.id)
+	switch how {
+	case MalformedWrongID:
+		return reply(`,"id":987654321`, `,"result":{}`)
+	case MalformedStringID:
+		return reply(`,"id":"`+strings.Trim(string(r.id), `"`)+`"`, `,"result":{}`)
+	case MalformedDuplicate:
+		return [][]byte{line, bytes.Clone(line)}
+	case MalformedNoID:
+		return reply("", `,"result":{}`)
+	case MalformedNullID:
+		return reply(`,"id":null`, `,"error":{"code":-32603,"message":"which request was that?"}`)
+	case MalformedErrorText:
+		return reply(id, `,"error":"it did not work"`)
+	case MalformedEmpty:
+		return reply(id, "")
+	}
+	return reply(id, `,"result":"not an object"`)
+}
+
+// chatter is what servers really print on stdout.
+var chatter = []string{
+	"example-server v1.0 listening on stdio",
+	"\xef\xbb\xbfwith a byte order mark",
+	"\x1b[32m✔ ready\x1b[0m",
+	"",
+	"42",
+	`{"level":30,"time":1700000000000,"msg":"started"}`,
+	"null",
+	`"text"`,
+	"[]",
+	"DEBUG {unbalanced",
+}
+
+func junkLines(count int, text string) []byte {
+	var b []byte
+	for i := range count {
+		line := text
+		if text == "" {
+			line = chatter[i%len(chatter)]
+		}
+		b = append(append(b, line...), '\n')
+	}
+	return b
+}
+
+func (s *server) junk(count int, text string) { s.out.raw(junkLines(count, text)) }
+
+// stderrFlood writes lines of 100 bytes, the last one shorter.
+func (s *server) stderrFlood(size int) {
+	line := []byte(strings.Repeat("e", 99) + "\n")
+	for size > 0 {
+		n := min(size, len(line))
+		_, _ = s.errs.Write(line[len(line)-n:])
+		size -= n
+	}
+}

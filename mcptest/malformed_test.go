@@ -1,0 +1,90 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMalformedAnswers(t *testing.T) {
+	for how, want := range map[string][]string{
+		"":                 {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
+		MalformedResult:    {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
+		MalformedWrongID:   {`{"jsonrpc":"2.0","id":987654321,"result":{}}`},
+		MalformedStringID:  {`{"jsonrpc":"2.0","id":"1","result":{}}`},
+		MalformedDuplicate: {`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		MalformedNoID:      {`{"jsonrpc":"2.0","result":{}}`},
+		MalformedNullID:    {`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"which request was that?"}}`},
+		MalformedErrorText: {`{"jsonrpc":"2.0","id":1,"error":"it did not work"}`},
+		MalformedEmpty:     {`{"jsonrpc":"2.0","id":1}`},
+	} {
+		raw(t, one(Fault{At: StagePing, Nth: 1, Do: Malformed, Text: how}), func(c *rawClient) {
+			c.request(1, "ping", "{}")
+			for _, line := range want {
+				require.Equal(t, line+"\n", c.line(), how)
+			}
+			c.pings(2)
+		})
+	}
+	require.Len(t, malformations, 9, "a new malformation wants its line above")
+}
+
+// page is one page of tools/list as the client sees it.
+func page(t *testing.T, c *rawClient, id int, cursor string) (names []string, next string) {
+	t.Helper()
+	c.request(id, "tools/list", `{"cursor":`+strconv.Quote(cursor)+`}`)
+	var result struct {
+		Tools      []struct{ Name json.RawMessage }
+		NextCursor string
+	}
+	require.NoError(t, json.Unmarshal(c.result().Result, &result))
+	for _, tool := range result.Tools {
+		names = append(names, string(tool.Name))
+	}
+	return names, result.NextCursor
+}
+
+func TestEndlessLists(t *testing.T) {
+	raw(t, one(Fault{At: StageList, Do: RepeatCursor}), func(c *rawClient) {
+		c.initialize()
+		for id := range 3 {
+			names, next := page(t, c, id, "again")
+			require.Len(t, names, len(toolOrder))
+			require.Equal(t, "again", next)
+		}
+	})
+	raw(t, one(Fault{At: StageList, Do: RepeatCursor, Text: "*"}), func(c *rawClient) {
+		c.initialize()
+		seen := map[string]bool{}
+		for id := range 3 {
+			_, next := page(t, c, id, "")
+			seen[next] = true
+		}
+		require.Len(t, seen, 3)
+	})
+}
+
+func TestOneBadToolAmongTheList(t *testing.T) {
+	raw(t, one(Fault{At: StageList, Method: "tools/list", Do: BadTool}), func(c *rawClient) {
+		c.initialize()
+		names, _ := page(t, c, 1, "")
+		require.Len(t, names, len(toolOrder)+1)
+		require.Contains(t, names, "12")
+		require.Contains(t, names, `"echo"`)
+	})
+}
+
+func TestRefusedVersions(t *testing.T) {
+	raw(t, one(Fault{At: StageInitialize, Do: RefuseVersion}), func(c *rawClient) {
+		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
+		require.Equal(t, "1999-01-01", c.result().ProtocolVersion)
+	})
+	raw(t, one(Fault{At: StageDiscoverRPC, Do: RefuseVersion, Text: "2027-01-01"}), func(c *rawClient) {
+		c.request(1, "server/discover", modernParams(""))
+		e := c.answer().Error
+		require.Equal(t, -32022, e.Code)
+		require.JSONEq(t, `{"supported":["2027-01-01"],"requested":"2026-07-28"}`, string(e.Data))
+	})
+}

@@ -1,0 +1,66 @@
+package mcptest
+
+import "strings"
+
+// waits reports whether the request may take its time, so must not be carried
+// out in the reader.
+func (s *server) waits(r *request) bool {
+	if r.method != "tools/call" {
+		return false
+	}
+	t, ok := s.catalog.tool(r.params.Name)
+	return ok && behaviourOf(t).waits
+}
+
+// perform carries a request out. It returns the members of the result, or the
+// error; answered means that there is nothing more to say.
+func (s *server) perform(r *request) (result []byte, failure *rpcError, answered bool) {
+	if failure = s.gate(r); failure != nil {
+		return nil, failure, false
+	}
+	if s.withheld(r.method) {
+		return nil, unknownMethod(r.method), false
+	}
+	switch r.method {
+	case "initialize":
+		result, failure = s.initialize(r)
+	case "server/discover":
+		result, failure = s.discover(r)
+	case "ping":
+	case "logging/setLevel":
+		result, failure = s.setLevel(r)
+	case "resources/subscribe":
+		result, failure = s.subscribe(r, true)
+	case "resources/unsubscribe":
+		result, failure = s.subscribe(r, false)
+	case "subscriptions/listen":
+		failure = s.listen(r)
+		return nil, failure, failure == nil
+	case "tools/list", "resources/list", "resources/templates/list", "prompts/list":
+		result, failure = s.list(r)
+	case "resources/read":
+		result, failure = s.readResource(r)
+	case "prompts/get":
+		result, failure = s.getPrompt(r)
+	case "tools/call":
+		return s.callTool(r)
+	default:
+		failure = unknownMethod(r.method)
+	}
+	return result, failure, false
+}
+
+// withheld reports whether the method belongs to a capability that the script
+// leaves out.
+func (s *server) withheld(method string) bool {
+	family, _, _ := strings.Cut(method, "/")
+	switch family {
+	case "tools":
+		return s.script.NoTools
+	case "resources":
+		return s.script.NoResources
+	case "prompts":
+		return s.script.NoPrompts
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+//go:build unix
+
+package mcptest
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// killedBy is the signal that ended a process; 0 if none did.
+func killedBy(err error) syscall.Signal {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return 0
+	}
+	status := exit.Sys().(syscall.WaitStatus)
+	if !status.Signaled() {
+		return 0
+	}
+	return status.Signal()
+}
+
+func TestProcessDiesOfRealSignals(t *testing.T) {
+	for name, want := range map[string]syscall.Signal{"": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM, "int": syscall.SIGINT, "HUP": syscall.SIGHUP} {
+		c := startChild(t, one(Fault{At: StageInitialized, Do: Die, Signal: name}))
+		c.initialize()
+		_, err := c.ends()
+		require.Equal(t, want, killedBy(err), name)
+	}
+	c := startChild(t, Script{})
+	c.initialize()
+	c.call("signal", `{"name":"KILL"}`)
+	_, err := c.ends()
+	require.Equal(t, syscall.SIGKILL, killedBy(err))
+}
+
+func TestStubbornProcess(t *testing.T) {
+	c := startChild(t, Script{Faults: []Fault{
+		{At: StageStart, Do: IgnoreShutdown},
+		{At: StageStdinClosed, Do: StderrLine, Text: "never"},
+		{At: StageStdinClosed, Do: Junk, Text: "still here"},
+	}})
+	c.initialize()
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	c.call("echo", `{"text":"after TERM"}`)
+	require.Contains(t, c.line(), "after TERM")
+	require.NoError(t, c.stdin.Close())
+	require.Equal(t, "still here\n", c.line())
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	require.True(t, Alive(c.cmd.Process.Pid))
+	require.NoError(t, c.cmd.Process.Kill())
+	_, err := c.ends()
+	require.Equal(t, syscall.SIGKILL, killedBy(err))
+}
+
+func TestDeafProcessKeepsRunning(t *testing.T) {
+	c := startChild(t, Script{Faults: []Fault{{At: StageInitialized, Do: HangAll}, {At: StageInitialized, Do: Junk, Text: "deaf now"}}})
+	c.initialize()
+	require.Equal(t, "deaf now\n", c.line())
+	require.NoError(t, c.stdin.Close())
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	_, err := c.ends()
+	require.Equal(t, syscall.SIGTERM, killedBy(err), "it did not end by itself when stdin closed")
+}
+
+func TestCloseStdoutLeavesTheProcessRunning(t *testing.T) {
+	c := startChild(t, one(Fault{At: StageInitialized, Do: CloseStdout}))
+	c.initialize()
+	_, err := c.stdout.ReadByte()
+	require.Error(t, err)
+	require.True(t, Alive(c.cmd.Process.Pid))
+	require.NoError(t, c.stdin.Close())
+	require.NoError(t, c.cmd.Wait())
+}
+
+func TestGrandchildHoldsStdout(t *testing.T) {
+	for _, detached := range []string{"false", "true"} {
+		dir := t.TempDir()
+		c := startChild(t, Script{StateDir: dir})
+		c.initialize()
+		c.call("fork", `{"detached":`+detached+`}`)
+		var answer struct {
+			Result struct {
+				StructuredContent struct{ Pid int }
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(c.line()), &answer))
+		grandchild := answer.Result.StructuredContent.Pid
+		t.Cleanup(func() { _ = syscall.Kill(grandchild, syscall.SIGKILL) })
+		require.Equal(t, []int{c.cmd.Process.Pid, grandchild}, Pids(dir))
+
+		group, err := syscall.Getpgid(grandchild)
+		require.NoError(t, err)
+		require.Equal(t, detached == "true", group == grandchild, "whether it leads a group of its own")
+		require.NoError(t, syscall.Kill(grandchild, syscall.SIGTERM))
+		require.NoError(t, c.cmd.Process.Kill())
+		state, err := c.cmd.Process.Wait()
+		require.NoError(t, err)
+		require.False(t, state.Exited(), "it was killed")
+		require.True(t, Alive(grandchild), "it ignores SIGTERM and outlives its parent")
+
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = c.stdout.ReadByte()
+		}()
+		select {
+		case <-ended:
+			require.Fail(t, "stdout ended although the grandchild holds it")
+		default:
+		}
+		require.NoError(t, syscall.Kill(grandchild, syscall.SIGKILL))
+		<-ended
+		require.False(t, Alive(c.cmd.Process.Pid))
+	}
+}
+
+func TestForkAsAFault(t *testing.T) {
+	dir := t.TempDir()
+	c := startChild(t, Script{StateDir: dir, Faults: []Fault{{At: StageStart, Do: ForkGrandchild}, {At: StagePing, Do: Exit, Code: 6}}})
+	c.initialize()
+	pids := Pids(dir)
+	require.Len(t, pids, 2)
+	t.Cleanup(func() { _ = syscall.Kill(pids[1], syscall.SIGKILL) })
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	state, err := c.cmd.Process.Wait()
+	require.NoError(t, err)
+	require.Equal(t, 6, state.ExitCode())
+	require.True(t, Alive(pids[1]))
+}
+
+func TestZombiesAreNotAlive(t *testing.T) {
+	c := startChild(t, one(Fault{At: StageStart, Do: Exit}))
+	// The end of stdout comes before the process is a zombie, so ask until it is.
+	_, _ = c.stdout.ReadByte()
+	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "nobody has waited for it yet")
+	require.NoError(t, c.cmd.Wait())
+}

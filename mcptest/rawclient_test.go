@@ -1,0 +1,197 @@
+package mcptest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// rawClient speaks lines with an in-memory server inside a synctest bubble. A
+// line that never comes is a deadlock there, which fails the test at once.
+type rawClient struct {
+	t      *testing.T
+	stdin  *io.PipeWriter
+	lines  chan string
+	cancel context.CancelCauseFunc
+	ended  chan error
+	stderr *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startRaw starts the next incarnation of a server.
+func startRaw(t *testing.T, serve func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error) *rawClient {
+	serverIn, stdin := io.Pipe()
+	stdout, serverOut := io.Pipe()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := &rawClient{
+		t: t, stdin: stdin, cancel: cancel, stderr: &lockedBuffer{},
+		lines: make(chan string, 100_000), ended: make(chan error, 1),
+	}
+	go func() { c.ended <- serve(ctx, serverIn, serverOut, c.stderr) }()
+	go func() {
+		defer close(c.lines)
+		r := bufio.NewReader(stdout)
+		for {
+			line, err := r.ReadString('\n')
+			if line != "" {
+				c.lines <- line
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return c
+}
+
+// raw runs a test against one incarnation of the script.
+func raw(t *testing.T, s Script, test func(c *rawClient)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := startRaw(t, InMemory(s).Serve)
+		// A test that fails leaves the bubble too, and must leave it empty.
+		defer func() {
+			c.cancel(nil)
+			_ = c.stdin.Close()
+			for range c.lines {
+			}
+		}()
+		test(c)
+	})
+}
+
+func (c *rawClient) send(format string, args ...any) {
+	_, err := fmt.Fprintf(c.stdin, format+"\n", args...)
+	require.NoError(c.t, err)
+}
+
+func (c *rawClient) request(id int, method, params string) {
+	c.send(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
+}
+
+func (c *rawClient) call(id int, tool, args string) {
+	c.request(id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))
+}
+
+// initialize shakes hands in the way of 2025-11-25.
+func (c *rawClient) initialize() {
+	c.request(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}`)
+	require.Equal(c.t, Version20251125, c.result().ProtocolVersion)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+// line is the next line as it was written, line feed included; "" is the end
+// of stdout.
+func (c *rawClient) line() string { return <-c.lines }
+
+// anAnswer holds what tests look at.
+type anAnswer struct {
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage
+	Error  *rpcError
+	Result json.RawMessage
+
+	ProtocolVersion string
+	Text            string
+	IsError         bool
+}
+
+// answer is the next line, which must be JSON-RPC.
+func (c *rawClient) answer() anAnswer {
+	c.t.Helper()
+	line := c.line()
+	require.NotEmpty(c.t, line, "stdout has ended")
+	var a anAnswer
+	require.NoError(c.t, json.Unmarshal([]byte(line), &a), line)
+	var known struct {
+		ProtocolVersion string
+		IsError         bool
+		Content         []struct{ Text string }
+	}
+	if json.Unmarshal(a.Result, &known) == nil {
+		a.ProtocolVersion, a.IsError = known.ProtocolVersion, known.IsError
+		if len(known.Content) > 0 {
+			a.Text = known.Content[0].Text
+		}
+	}
+	return a
+}
+
+// result is the next line, which must be a result.
+func (c *rawClient) result() anAnswer {
+	c.t.Helper()
+	a := c.answer()
+	require.Nil(c.t, a.Error)
+	require.NotEmpty(c.t, a.Result)
+	return a
+}
+
+// silent asserts that nothing is written, now that nothing moves any more.
+func (c *rawClient) silent() {
+	c.t.Helper()
+	synctest.Wait()
+	require.Empty(c.t, c.lines)
+}
+
+// exits asserts that the incarnation has ended, and returns its cause.
+func (c *rawClient) exits() error {
+	c.t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-c.ended:
+		return err
+	default:
+		require.Fail(c.t, "the server still runs")
+		return nil
+	}
+}
+
+// lives asserts that it has not.
+func (c *rawClient) lives() {
+	c.t.Helper()
+	synctest.Wait()
+	require.Empty(c.t, c.ended)
+}
+
+// pings asserts that the server still answers.
+func (c *rawClient) pings(id int) {
+	c.t.Helper()
+	c.request(id, "ping", "{}")
+	require.JSONEq(c.t, fmt.Sprint(id), string(c.result().ID))
+}
+
+// drain returns all that is on stdout now.
+func (c *rawClient) drain() string {
+	synctest.Wait()
+	var b strings.Builder
+	for len(c.lines) > 0 {
+		b.WriteString(<-c.lines)
+	}
+	return b.String()
+}

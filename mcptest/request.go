@@ -1,0 +1,255 @@
+package mcptest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// envelope is every message that a client can send.
+type envelope struct {
+	ID     json.RawMessage
+	Method string
+	Params params
+	Result json.RawMessage
+	Error  json.RawMessage
+}
+
+// params is the union of all members of params that the server looks at.
+type params struct {
+	Name          string
+	URI           string
+	Cursor        string
+	Level         string
+	Version       string
+	Arguments     json.RawMessage
+	Meta          json.RawMessage
+	RequestID     json.RawMessage
+	Notifications json.RawMessage
+}
+
+// target is what a request is about.
+func (p params) target() string {
+	if p.Name != "" {
+		return p.Name
+	}
+	return p.URI
+}
+
+// request is one request under way.
+type request struct {
+	id     json.RawMessage
+	method string
+	params params
+	// modern is whether the request carries the _meta of 2026-07-28.
+	modern bool
+	// ctx ends with the server, and when the client cancels the request. Until
+	// the request waits for something it is the server's own.
+	ctx context.Context
+	// spoil holds the faults that change the answer.
+	spoil []*Fault
+	// uncancellable is set where the answer comes in spite of a cancellation.
+	uncancellable bool
+}
+
+// rpcError is the error member of an answer.
+type rpcError struct {
+	Code    int             `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+var modernMark = []byte(mcp.MetaKeyProtocolVersion)
+
+// handle takes one line from the client.
+func (s *server) handle(line []byte) {
+	var e envelope
+	if failure := e.decode(line); failure != nil {
+		if len(e.ID) == 0 {
+			e.ID = json.RawMessage("null")
+		}
+		s.fail(&request{id: e.ID}, failure)
+		return
+	}
+	switch {
+	case e.Method == "":
+		s.asked.answer(e.ID, e.Result, e.Error)
+	case len(e.ID) == 0:
+		s.notified(e)
+	default:
+		s.requested(&request{
+			id: e.ID, method: e.Method, params: e.Params, ctx: s.ctx,
+			modern: bytes.Contains(e.Params.Meta, modernMark),
+		})
+	}
+}
+
+func (s *server) notified(e envelope) {
+	switch e.Method {
+	case "notifications/cancelled":
+		s.session.unlisten(e.Params.RequestID)
+		s.calls.cancel(e.Params.RequestID)
+	case "notifications/initialized":
+		s.commit(StageInitialized)
+	}
+}
+
+// requested commits the faults that are due and carries the request out: at
+// once in the reader if nothing has to wait, else in a goroutine of its own.
+func (s *server) requested(r *request) {
+	due := s.plan.due(stageOf(r.method), r.method, r.params.target())
+	if !s.waits(r) && !anyWaits(due) {
+		s.process(r, due)
+		return
+	}
+	ctx, done := s.calls.open(s.ctx, r.id)
+	r.ctx = ctx
+	s.running.Go(func() {
+		defer done()
+		s.process(r, due)
+	})
+}
+
+func (s *server) process(r *request, due []*Fault) {
+	for _, f := range due {
+		if !s.inject(f, r) {
+			return
+		}
+	}
+	result, rerr, answered := s.perform(r)
+	if answered || s.ctx.Err() != nil || r.ctx.Err() != nil && !r.uncancellable {
+		return
+	}
+	if rerr != nil {
+		s.fail(r, rerr)
+		return
+	}
+	s.reply(r, s.success(r, result))
+}
+
+// success is the answer with the given members of the result, to which the
+// version's own members are added.
+func (s *server) success(r *request, members []byte) []byte {
+	b := make([]byte, 0, len(members)+128)
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, r.id...)
+	b = append(b, `,"result":{`...)
+	b = append(b, members...)
+	if r.modern {
+		if len(members) > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `"resultType":"complete","_meta":{"`...)
+		b = append(b, mcp.MetaKeyServerInfo...)
+		b = append(b, `":`...)
+		b = append(b, s.serverInfo()...)
+		b = append(b, '}')
+	}
+	return append(b, `}}`...)
+}
+
+func (s *server) refuse(r *request, code int, message string) {
+	s.fail(r, &rpcError{Code: code, Message: message})
+}
+
+func (s *server) fail(r *request, e *rpcError) {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
+	b = append(append(b, `,"error":`...), mustJSON(e)...)
+	s.reply(r, append(b, '}'))
+}
+
+func (s *server) serverInfo() []byte {
+	b := append([]byte(`{"name":`), quote(s.script.Name)...)
+	b = append(append(b, `,"version":`...), quote(s.script.Version)...)
+	return append(b, '}')
+}
+
+// notify sends a notification; params is a whole JSON object or empty.
+func (s *server) notify(method string, params []byte) { s.out.line(notification(method, params)) }
+
+func notification(method string, params []byte) []byte {
+	b := append([]byte(`{"jsonrpc":"2.0","method":`), quote(method)...)
+	if len(params) > 0 {
+		b = append(append(b, `,"params":`...), params...)
+	}
+	return append(b, '}')
+}
+
+func quote(text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return mustJSON(text)
+		}
+	}
+	return append(append(append(make([]byte, 0, len(text)+2), '"'), text...), '"')
+}
+
+// inFlight is the requests that wait for something, for the client to cancel.
+type inFlight struct {
+	mu      sync.Mutex
+	cancels map[string]context.CancelFunc
+}
+
+func (f *inFlight) open(parent context.Context, id json.RawMessage) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cancels == nil {
+		f.cancels = map[string]context.CancelFunc{}
+	}
+	f.cancels[string(id)] = cancel
+	return ctx, func() {
+		cancel()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.cancels, string(id))
+	}
+}
+
+func (f *inFlight) cancel(id json.RawMessage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cancel := f.cancels[string(id)]; cancel != nil {
+		cancel()
+	}
+}
+
+// questions are the requests of the server to the client.
+type questions struct {
+	mu      sync.Mutex
+	next    int
+	waiting map[string]chan json.RawMessage
+}
+
+// ask registers a question and returns its id and where the answer comes.
+func (q *questions) ask() (string, <-chan json.RawMessage) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting == nil {
+		q.waiting = map[string]chan json.RawMessage{}
+	}
+	q.next++
+	id := `"mcptest-` + strconv.Itoa(q.next) + `"`
+	answer := make(chan json.RawMessage, 1)
+	q.waiting[id] = answer
+	return id, answer
+}
+
+// answer hands over what the client said: the result, or the error object.
+func (q *questions) answer(id, result, failure json.RawMessage) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting := q.waiting[string(id)]
+	if waiting == nil {
+		return
+	}
+	delete(q.waiting, string(id))
+	if len(result) == 0 {
+		result = failure
+	}
+	waiting <- result
+}

@@ -1,0 +1,199 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Protocol versions that a [Script] can speak.
+const (
+	Version20241105 = "2024-11-05"
+	Version20250326 = "2025-03-26"
+	Version20250618 = "2025-06-18"
+	Version20251125 = "2025-11-25"
+	// Version20260728 is the first version without initialize.
+	Version20260728 = "2026-07-28"
+)
+
+// AllVersions lists every protocol version that a [Script] can speak, oldest
+// first.
+func AllVersions() []string {
+	return []string{Version20241105, Version20250326, Version20250618, Version20251125, Version20260728}
+}
+
+// LegacyVersions lists the versions that begin with initialize, oldest first.
+func LegacyVersions() []string { return AllVersions()[:4] }
+
+// Script describes one server. The zero value is a well-behaved server with
+// the default set of tools, resources and prompts. A script is a value that
+// survives JSON, where durations are strings ("50ms") or milliseconds.
+type Script struct {
+	// Name is the server's name for itself. Default "mcptest".
+	Name string `json:"name,omitempty"`
+	// Version is the server's version of itself. Default "1.0.0".
+	Version string `json:"version,omitempty"`
+	// Versions are the protocol versions spoken. Empty means [AllVersions].
+	// Without a version of the initialize era, initialize is refused; with
+	// nothing else, server/discover is an unknown method.
+	Versions []string `json:"versions,omitempty"`
+	// Instructions is the server's advice to the model. Default none.
+	Instructions string `json:"instructions,omitempty"`
+
+	// Tools replaces [DefaultTools].
+	Tools []ToolDef `json:"tools,omitempty"`
+	// ExtraTools adds that many generated tools that echo their arguments:
+	// tool_0000, tool_0001, …
+	ExtraTools int `json:"extraTools,omitempty"`
+	// Resources replaces [DefaultResources].
+	Resources []ResourceDef `json:"resources,omitempty"`
+	// Templates replaces [DefaultTemplates].
+	Templates []TemplateDef `json:"templates,omitempty"`
+	// Prompts replaces [DefaultPrompts].
+	Prompts []PromptDef `json:"prompts,omitempty"`
+	// NoTools, NoResources and NoPrompts leave a capability undeclared and its
+	// methods unknown. Templates go with the resources.
+	NoTools     bool `json:"noTools,omitempty"`
+	NoResources bool `json:"noResources,omitempty"`
+	NoPrompts   bool `json:"noPrompts,omitempty"`
+	// PageSize is the most entries in one answer to a list. 0 means all.
+	PageSize int `json:"pageSize,omitempty"`
+
+	// StateDir is an existing directory for the accounts that outlive an
+	// incarnation. Empty means that a process counts for itself only, and that
+	// an in-memory server counts over the incarnations of one InMemory.
+	StateDir string `json:"stateDir,omitempty"`
+	// StartDelay passes before the first byte is read. Default 0.
+	StartDelay time.Duration `json:"startDelay,omitempty"`
+	// Faults is what goes wrong, and when. Faults at the same stage are
+	// committed in the order given.
+	Faults []Fault `json:"faults,omitempty"`
+}
+
+// ErrScript is wrapped by every error about a script that cannot be run.
+var ErrScript = errors.New("mcptest script")
+
+// Validate reports everything in the script that cannot work. The error wraps
+// [ErrScript].
+func (s Script) Validate() error {
+	var errs []error
+	for _, v := range s.Versions {
+		if !slices.Contains(AllVersions(), v) {
+			errs = append(errs, fmt.Errorf("%w: protocol version %q is unknown; use some of %v", ErrScript, v, AllVersions()))
+		}
+	}
+	if s.ExtraTools < 0 || s.PageSize < 0 || s.StartDelay < 0 {
+		errs = append(errs, fmt.Errorf("%w: ExtraTools, PageSize and StartDelay count from 0; drop the minus sign", ErrScript))
+	}
+	for _, t := range s.Tools {
+		for _, raw := range []json.RawMessage{t.InputSchema, t.OutputSchema, t.Annotations, t.Structured} {
+			if len(raw) > 0 && !json.Valid(raw) {
+				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is no JSON; correct it", ErrScript, t.Name, raw))
+			}
+		}
+		if _, ok := behaviours[t.As]; !ok && t.As != "" {
+			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is no default tool; see DefaultTools for their names", ErrScript, t.Name, t.As))
+		}
+	}
+	for i, f := range s.Faults {
+		if f.Do == BadTool && f.Text != "" && !json.Valid([]byte(f.Text)) {
+			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is no JSON, so the list would be none; use Malformed for that", ErrScript, i, f.Text))
+		}
+		if err := f.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%w: fault %d: %w", ErrScript, i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults fills in everything that was left empty.
+func (s Script) withDefaults() Script {
+	orText := func(p *string, def string) {
+		if *p == "" {
+			*p = def
+		}
+	}
+	orText(&s.Name, "mcptest")
+	orText(&s.Version, "1.0.0")
+	if len(s.Versions) == 0 {
+		s.Versions = AllVersions()
+	}
+	s.Versions = slices.Clone(s.Versions)
+	slices.Sort(s.Versions)
+	if len(s.Tools) == 0 {
+		s.Tools = DefaultTools()
+	}
+	s.Tools = slices.Clone(s.Tools)
+	for i := range s.ExtraTools {
+		s.Tools = append(s.Tools, ToolDef{Name: fmt.Sprintf("tool_%04d", i), Description: "Echoes its arguments."})
+	}
+	if len(s.Resources) == 0 {
+		s.Resources = DefaultResources()
+	}
+	if len(s.Templates) == 0 {
+		s.Templates = DefaultTemplates()
+	}
+	if len(s.Prompts) == 0 {
+		s.Prompts = DefaultPrompts()
+	}
+	return s
+}
+
+// mustBeValid panics on a script that cannot be run: a test that injects no
+// fault because of a typing error would pass for the wrong reason.
+func (s Script) mustBeValid() {
+	if err := s.Validate(); err != nil {
+		panic(err)
+	}
+}
+
+// The JSON forms shadow the durations, so that a script is written and read
+// with "50ms" rather than with nanoseconds.
+type (
+	scriptFields Script
+	scriptJSON   struct {
+		scriptFields
+		StartDelay span `json:"startDelay,omitempty"`
+	}
+)
+
+// MarshalJSON implements [json.Marshaler].
+func (s Script) MarshalJSON() ([]byte, error) {
+	return json.Marshal(scriptJSON{scriptFields(s), span(s.StartDelay)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (s *Script) UnmarshalJSON(data []byte) error {
+	var wire scriptJSON
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return fmt.Errorf("reading a script: %w", err)
+	}
+	*s = Script(wire.scriptFields)
+	s.StartDelay = time.Duration(wire.StartDelay)
+	return nil
+}
+
+// span is a duration in JSON.
+type span time.Duration
+
+func (d span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+func (d *span) UnmarshalJSON(data []byte) error {
+	var ms float64
+	if json.Unmarshal(data, &ms) == nil {
+		*d = span(ms * float64(time.Millisecond))
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("duration %s: write milliseconds or text such as \"50ms\"", data)
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("duration %q: %w; write milliseconds or text such as \"50ms\"", text, err)
+	}
+	*d = span(parsed)
+	return nil
+}

@@ -1,0 +1,76 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestScriptSurvivesJSON(t *testing.T) {
+	text := rapid.StringMatching(`[ -~]{0,8}`)
+	size := rapid.IntRange(0, 1000)
+	span := rapid.Custom(func(t *rapid.T) time.Duration {
+		return time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "span"))
+	})
+	fault := rapid.Custom(func(t *rapid.T) Fault {
+		return Fault{
+			At: rapid.SampledFrom(stages).Draw(t, "at"), Do: rapid.SampledFrom(actions).Draw(t, "do"),
+			Method: text.Draw(t, "method"), Tool: text.Draw(t, "tool"), Text: text.Draw(t, "text"),
+			Signal: text.Draw(t, "signal"), Nth: size.Draw(t, "nth"), Code: size.Draw(t, "code"),
+			Count: size.Draw(t, "count"), Bytes: size.Draw(t, "bytes"), Delay: span.Draw(t, "delay"),
+			Starts: rapid.SliceOfN(size, 1, 3).Draw(t, "starts"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		want := Script{
+			Name: text.Draw(t, "name"), ExtraTools: size.Draw(t, "extra"), PageSize: size.Draw(t, "page"),
+			StartDelay: span.Draw(t, "delay"), NoPrompts: rapid.Bool().Draw(t, "no prompts"),
+			Versions:  rapid.SliceOfN(rapid.SampledFrom(AllVersions()), 1, 3).Draw(t, "versions"),
+			Faults:    rapid.SliceOfN(fault, 1, 3).Draw(t, "faults"),
+			Resources: []ResourceDef{{URI: text.Draw(t, "uri"), Blob: []byte(text.Draw(t, "blob") + "x")}},
+		}
+		data, err := json.Marshal(want)
+		require.NoError(t, err)
+		var got Script
+		require.NoError(t, json.Unmarshal(data, &got))
+		require.Equal(t, want, got)
+	})
+}
+
+func TestScriptIsReadWithReadableDurations(t *testing.T) {
+	var s Script
+	require.NoError(t, json.Unmarshal([]byte(`{"startDelay": 250, "faults": [{"at": "call", "do": "delay", "delay": "1m30s"}]}`), &s))
+	require.Equal(t, 250*time.Millisecond, s.StartDelay)
+	require.Equal(t, 90*time.Second, s.Faults[0].Delay)
+	require.Error(t, json.Unmarshal([]byte(`{"startDelay": "soon"}`), &s))
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"delay":"1m30s"`)
+	require.Contains(t, string(data), `"startDelay":"250ms"`)
+}
+
+func TestValidateFindsWhatCannotWork(t *testing.T) {
+	require.NoError(t, Script{}.Validate())
+	for name, s := range map[string]Script{
+		"version":             {Versions: []string{"2020-01-01"}},
+		"negative":            {PageSize: -1},
+		"behaviour":           {Tools: []ToolDef{{Name: "x", As: "nonesuch"}}},
+		"raw JSON":            {Tools: []ToolDef{{Name: "x", InputSchema: json.RawMessage(`{`)}}},
+		"bad entry":           one(Fault{At: StageList, Do: BadTool, Text: "{"}),
+		"stage":               one(Fault{At: "sometime", Do: Exit}),
+		"action":              one(Fault{At: StageCall, Do: "misbehave"}),
+		"malformation":        one(Fault{At: StageCall, Do: Malformed, Text: "odd"}),
+		"hang at start":       one(Fault{At: StageStart, Do: Hang}),
+		"version at a call":   one(Fault{At: StageCall, Do: RefuseVersion}),
+		"cursor at a call":    one(Fault{At: StageCall, Do: RepeatCursor}),
+		"negative fault":      one(Fault{At: StageCall, Do: Delay, Delay: -1}),
+		"half line at a ping": one(Fault{At: StageAfter, Do: HalfLine}),
+	} {
+		require.ErrorIs(t, s.Validate(), ErrScript, name)
+		require.Panics(t, func() { InMemory(s) }, name)
+		require.Panics(t, func() { Stdio(s) }, name)
+	}
+}

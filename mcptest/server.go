@@ -1,0 +1,201 @@
+package mcptest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// host is what differs between a process and a goroutine: how to end.
+type host interface {
+	// exit and die end the incarnation. In a process they do not return.
+	exit(s *server, code int)
+	die(s *server, signal string)
+	// fork starts a grandchild and returns its pid.
+	fork(detached bool) (int, error)
+	// ignoreShutdown makes polite signals have no effect.
+	ignoreShutdown()
+}
+
+// server is one incarnation on a pair of streams.
+type server struct {
+	script   Script
+	host     host
+	accounts *accounts
+	start    int
+	instance string
+
+	in   io.ReadCloser
+	out  *wire
+	errs io.Writer
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// deaf is closed when the server stops reading.
+	deaf     chan struct{}
+	deafOnce sync.Once
+	// stubborn is whether the end of stdin is ignored.
+	stubborn atomic.Bool
+
+	plan    plan
+	catalog *catalog
+	session session
+	calls   inFlight
+	asked   questions
+	running sync.WaitGroup
+}
+
+// errEnded is the cause of an incarnation that ended because stdin did.
+var errEnded = errors.New("mcptest: stdin ended")
+
+func newServer(ctx context.Context, script Script, h host, acc *accounts, start int, in io.ReadCloser, out io.WriteCloser, errs io.Writer) *server {
+	if errs == nil {
+		errs = io.Discard
+	}
+	s := &server{
+		script: script, host: h, accounts: acc, start: start, instance: newInstance(),
+		in: in, out: newWire(out), errs: errs,
+		deaf: make(chan struct{}), plan: newPlan(script.Faults, start),
+		catalog: newCatalog(script),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s
+}
+
+// newInstance is a random id that tells one incarnation from another.
+func newInstance() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// run serves until stdin ends, the context is done or a fault ends it. When it
+// returns, every goroutine of the incarnation has.
+func (s *server) run() error {
+	unwatch := make(chan struct{})
+	stop := context.AfterFunc(s.ctx, func() {
+		defer close(unwatch)
+		// Both wake whoever is blocked on a pipe.
+		_ = s.in.Close()
+		s.out.close()
+	})
+	s.serve()
+	s.cancel(errEnded)
+	if stop() {
+		close(unwatch)
+	}
+	<-unwatch
+	s.out.close()
+	s.running.Wait()
+	if cause := context.Cause(s.ctx); !errors.Is(cause, errEnded) {
+		return cause
+	}
+	return nil
+}
+
+func (s *server) serve() {
+	if !s.pause(s.ctx, s.script.StartDelay) || !s.commit(StageStart) {
+		return
+	}
+	if s.read() {
+		<-s.ctx.Done()
+		return
+	}
+	if s.ctx.Err() != nil || !s.commit(StageStdinClosed) {
+		return
+	}
+	if s.stubborn.Load() || s.isDeaf() {
+		<-s.ctx.Done()
+	}
+}
+
+// read handles lines until stdin ends, or reports that the server went deaf.
+func (s *server) read() (deaf bool) {
+	lines := bufio.NewReaderSize(s.in, 64<<10)
+	for s.ctx.Err() == nil {
+		if s.isDeaf() {
+			return true
+		}
+		line, err := lines.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			s.handle(line)
+		}
+		if err != nil {
+			return s.isDeaf()
+		}
+	}
+	return false
+}
+
+func (s *server) goDeaf() { s.deafOnce.Do(func() { close(s.deaf) }) }
+
+func (s *server) isDeaf() bool {
+	select {
+	case <-s.deaf:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits; false means that ctx ended first.
+func (s *server) pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// logf writes a line to stderr.
+func (s *server) logf(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.errs, format+"\n", args...)
+}
+
+// wire is stdout: whole writes, one at a time.
+type wire struct {
+	mu   sync.Mutex
+	out  io.WriteCloser
+	once sync.Once
+}
+
+func newWire(out io.WriteCloser) *wire { return &wire{out: out} }
+
+// line writes text and a line feed in one write.
+func (w *wire) line(text []byte) { w.raw(append(text, '\n')) }
+
+// raw writes bytes as they are. A failed write is not reported: the reader
+// learns from stdin that the client is gone.
+func (w *wire) raw(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = w.out.Write(b)
+}
+
+// parts writes a first part, does something while nobody else can write, and
+// then writes what that returns.
+func (w *wire) parts(first []byte, between func() []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, _ = w.out.Write(first)
+	if rest := between(); len(rest) > 0 {
+		_, _ = w.out.Write(rest)
+	}
+}
+
+// close closes stdout without waiting for a write that is blocked on it.
+func (w *wire) close() { w.once.Do(func() { _ = w.out.Close() }) }

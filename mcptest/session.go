@@ -1,0 +1,188 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// session is what the client has agreed on and asked for.
+type session struct {
+	mu sync.Mutex
+	// version is what initialize settled; empty before it.
+	version string
+	// level is the least level of notifications/message; empty means all.
+	level string
+	// subscribed holds the URIs of resources/subscribe.
+	subscribed map[string]bool
+	// listening holds the open subscriptions/listen by request id.
+	listening map[string]mcp.NotificationSubscriptions
+}
+
+func (c *session) initialized() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version != ""
+}
+
+// The script's versions are sorted, oldest first.
+func (s *server) speaksModern() bool { return isModern(s.script.Versions[len(s.script.Versions)-1]) }
+
+// legacyVersions are the versions of the initialize era that the script
+// speaks, oldest first.
+func (s *server) legacyVersions() []string {
+	return slices.DeleteFunc(slices.Clone(s.script.Versions), isModern)
+}
+
+// isModern reports whether a version is without initialize. Versions are dates
+// and compare as text.
+func isModern(version string) bool { return version >= Version20260728 }
+
+// newestFirst is how versions are listed to a client.
+func (s *server) newestFirst() []string {
+	versions := slices.Clone(s.script.Versions)
+	slices.Reverse(versions)
+	return versions
+}
+
+// unsupported is error -32022, which names what is spoken.
+func (s *server) unsupported(requested string) *rpcError {
+	return &rpcError{
+		Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version",
+		Data: mustJSON(mcp.UnsupportedProtocolVersionData{Supported: s.newestFirst(), Requested: requested}),
+	}
+}
+
+// gate refuses what the agreed protocol does not allow. A server without a
+// modern version does not know the _meta of one.
+func (s *server) gate(r *request) *rpcError {
+	if !s.speaksModern() {
+		r.modern = false
+	}
+	if r.modern {
+		return s.gateModern(r)
+	}
+	legacy := !isModern(s.script.Versions[0])
+	switch {
+	case r.method == "initialize", r.method == "ping" && legacy:
+		return nil
+	case r.method == "server/discover", r.method == "subscriptions/listen", r.method == "ping":
+		return unknownMethod(r.method)
+	case !legacy:
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "missing _meta field " + mcp.MetaKeyProtocolVersion}
+	}
+	if !s.session.initialized() {
+		return &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "method " + r.method + " is invalid before initialize"}
+	}
+	return nil
+}
+
+func (s *server) gateModern(r *request) *rpcError {
+	var meta map[string]json.RawMessage
+	if err := json.Unmarshal(r.params.Meta, &meta); err != nil {
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "_meta is no object"}
+	}
+	var version string
+	if json.Unmarshal(meta[mcp.MetaKeyProtocolVersion], &version) != nil || !slices.Contains(s.script.Versions, version) {
+		return s.unsupported(version)
+	}
+	if caps := strings.TrimSpace(string(meta[mcp.MetaKeyClientCapabilities])); !strings.HasPrefix(caps, "{") {
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "missing or invalid _meta field " + mcp.MetaKeyClientCapabilities}
+	}
+	switch r.method {
+	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		return unknownMethod(r.method)
+	}
+	return nil
+}
+
+func unknownMethod(method string) *rpcError {
+	return &rpcError{Code: jsonrpc.CodeMethodNotFound, Message: "method " + method + " is not known"}
+}
+
+// capabilities is what the server declares, by era.
+func (s *server) capabilities(modern bool) map[string]any {
+	caps := map[string]any{}
+	if !s.script.NoTools {
+		caps["tools"] = map[string]bool{"listChanged": true}
+	}
+	if !s.script.NoResources {
+		caps["resources"] = map[string]bool{"listChanged": true, "subscribe": true}
+	}
+	if !s.script.NoPrompts {
+		caps["prompts"] = map[string]bool{"listChanged": true}
+	}
+	if !modern {
+		caps["logging"] = struct{}{}
+	}
+	return caps
+}
+
+func (s *server) initialize(r *request) ([]byte, *rpcError) {
+	versions := s.legacyVersions()
+	if len(versions) == 0 {
+		return nil, s.unsupported(r.params.Version)
+	}
+	version := versions[len(versions)-1]
+	if slices.Contains(versions, r.params.Version) {
+		version = r.params.Version
+	}
+	if f := r.spoiledBy(RefuseVersion); f != nil {
+		version = orDefault(f.Text, "1999-01-01")
+	}
+	s.session.mu.Lock()
+	s.session.version = version
+	s.session.mu.Unlock()
+	return members(map[string]any{
+		"protocolVersion": version,
+		"capabilities":    s.capabilities(false),
+		"serverInfo":      json.RawMessage(s.serverInfo()),
+		"instructions":    omitEmpty(s.script.Instructions),
+	}), nil
+}
+
+func (s *server) discover(r *request) ([]byte, *rpcError) {
+	if f := r.spoiledBy(RefuseVersion); f != nil {
+		e := s.unsupported(Version20260728)
+		e.Data = mustJSON(mcp.UnsupportedProtocolVersionData{
+			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: Version20260728,
+		})
+		return nil, e
+	}
+	return members(map[string]any{
+		"supportedVersions": s.newestFirst(),
+		"capabilities":      s.capabilities(true),
+		"instructions":      omitEmpty(s.script.Instructions),
+		"ttlMs":             0,
+		"cacheScope":        "private",
+	}), nil
+}
+
+// members renders a result without its braces, dropping nil members.
+func members(m map[string]any) []byte {
+	for k, v := range m {
+		if v == nil {
+			delete(m, k)
+		}
+	}
+	b := mustJSON(m)
+	return b[1 : len(b)-1]
+}
+
+func omitEmpty(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+func orDefault(text, def string) string {
+	if text == "" {
+		return def
+	}
+	return text
+}

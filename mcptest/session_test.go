@@ -1,0 +1,139 @@
+package mcptest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// modernParams are params with the _meta of 2026-07-28; rest begins with a comma.
+func modernParams(rest string) string {
+	return `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}` + rest + `}`
+}
+
+func TestBeforeInitializeOnlyPing(t *testing.T) {
+	raw(t, Script{}, func(c *rawClient) {
+		c.pings(1)
+		c.request(2, "tools/list", "{}")
+		require.Equal(t, -32600, c.answer().Error.Code)
+		c.initialize()
+		c.request(3, "tools/list", "{}")
+		c.result()
+	})
+}
+
+func TestModernNeedsNoHandshake(t *testing.T) {
+	raw(t, Script{Instructions: "be nice"}, func(c *rawClient) {
+		c.request(1, "tools/call", modernParams(`,"name":"echo","arguments":{"text":"at once"}`))
+		a := c.result()
+		require.Equal(t, "at once", a.Text)
+		require.Contains(t, string(a.Result), `"resultType":"complete"`)
+		c.request(2, "server/discover", modernParams(""))
+		require.JSONEq(t, `{
+			"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "instructions": "be nice",
+			"supportedVersions": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+			"capabilities": {
+				"tools": {"listChanged": true}, "prompts": {"listChanged": true},
+				"resources": {"listChanged": true, "subscribe": true}},
+			"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "mcptest", "version": "1.0.0"}}
+		}`, string(c.result().Result))
+		c.request(3, "ping", modernParams(""))
+		require.Equal(t, -32601, c.answer().Error.Code)
+		c.request(4, "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`)
+		require.Equal(t, -32602, c.answer().Error.Code, "client capabilities are missing")
+		c.request(5, "tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01","io.modelcontextprotocol/clientCapabilities":{}}}`)
+		require.Equal(t, -32022, c.answer().Error.Code)
+	})
+}
+
+func TestModernOnlyRefusesInitialize(t *testing.T) {
+	raw(t, Script{Versions: []string{Version20260728}}, func(c *rawClient) {
+		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
+		e := c.answer().Error
+		require.Equal(t, -32022, e.Code)
+		require.JSONEq(t, `{"supported":["2026-07-28"],"requested":"2025-11-25"}`, string(e.Data))
+		c.request(2, "ping", "{}")
+		require.Equal(t, -32601, c.answer().Error.Code)
+		c.request(3, "tools/list", "{}")
+		require.Equal(t, -32602, c.answer().Error.Code)
+	})
+}
+
+func TestLegacyOnlyDoesNotKnowDiscover(t *testing.T) {
+	raw(t, Script{Versions: []string{Version20241105, Version20250618}}, func(c *rawClient) {
+		c.request(1, "server/discover", modernParams(""))
+		require.Equal(t, -32601, c.answer().Error.Code)
+		c.request(2, "initialize", `{"protocolVersion":"2025-11-25"}`)
+		require.Equal(t, Version20250618, c.result().ProtocolVersion, "the newest of the script's")
+		c.request(3, "initialize", `{"protocolVersion":"2024-11-05"}`)
+		require.Equal(t, Version20241105, c.result().ProtocolVersion)
+	})
+}
+
+func TestCapabilitiesCanBeLeftOut(t *testing.T) {
+	raw(t, Script{NoTools: true, NoResources: true, NoPrompts: true}, func(c *rawClient) {
+		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
+		require.Contains(t, string(c.result().Result), `"capabilities":{"logging":{}}`)
+		for id, method := range []string{"tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read", "prompts/get"} {
+			c.request(id, method, "{}")
+			require.Equal(t, -32601, c.answer().Error.Code, method)
+		}
+	})
+}
+
+func TestUnreadableMessagesAreRefused(t *testing.T) {
+	raw(t, Script{}, func(c *rawClient) {
+		c.send("hello?")
+		require.Equal(t, -32700, c.answer().Error.Code)
+		c.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}`)
+		a := c.answer()
+		require.Equal(t, -32602, a.Error.Code)
+		require.JSONEq(t, "5", string(a.ID))
+		c.send("")
+		c.pings(6)
+	})
+}
+
+func TestSubscriptionsAndLogLevel(t *testing.T) {
+	raw(t, Script{}, func(c *rawClient) {
+		c.initialize()
+		c.call(1, "touch", `{"uri":"mcptest://text"}`)
+		require.Equal(t, "announced", c.result().Text, "nobody subscribed")
+		c.request(2, "resources/subscribe", `{"uri":"mcptest://text"}`)
+		c.result()
+		c.call(3, "touch", `{"uri":"mcptest://text"}`)
+		a := c.answer()
+		require.Equal(t, "notifications/resources/updated", a.Method)
+		require.JSONEq(t, `{"uri":"mcptest://text"}`, string(a.Params))
+		c.result()
+
+		c.request(4, "logging/setLevel", `{"level":"error"}`)
+		c.result()
+		c.call(5, "log", `{"level":"info","text":"unheard"}`)
+		require.Equal(t, "sent", c.result().Text)
+		c.call(6, "log", `{"level":"alert","text":"heard"}`)
+		require.Contains(t, string(c.answer().Params), "heard")
+		c.result()
+		c.request(7, "logging/setLevel", `{"level":"loud"}`)
+		require.Equal(t, -32602, c.answer().Error.Code)
+	})
+}
+
+func TestListenIsTheModernSubscription(t *testing.T) {
+	raw(t, Script{}, func(c *rawClient) {
+		c.request(9, "subscriptions/listen", modernParams(`,"notifications":{"toolsListChanged":true}`))
+		a := c.answer()
+		require.Equal(t, "notifications/subscriptions/acknowledged", a.Method)
+		require.JSONEq(t, `{"_meta":{"io.modelcontextprotocol/subscriptionId":9},"notifications":{"toolsListChanged":true}}`, string(a.Params))
+		addition := modernParams(`,"name":"add_tool","arguments":{"name":"fresh"}`)
+		c.request(10, "tools/call", addition)
+		a = c.answer()
+		require.Equal(t, "notifications/tools/list_changed", a.Method)
+		require.JSONEq(t, `{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}`, string(a.Params))
+		c.result()
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)
+		c.silent()
+		c.request(11, "tools/call", addition)
+		require.Equal(t, "added fresh", c.result().Text, "nobody listens any more")
+	})
+}

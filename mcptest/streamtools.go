@@ -1,0 +1,107 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"strconv"
+)
+
+// The tools of this file need a pair of streams, or what a process has beside
+// them.
+
+func die(c *toolCall, a nameArgs) toolAnswer {
+	c.lines.host.die(c.lines, a.Name)
+	return toolAnswer{silent: true}
+}
+
+func stderr(c *toolCall, a textArgs) toolAnswer {
+	c.lines.logf("%s", a.Text)
+	return saying("written")
+}
+
+func junk(c *toolCall, a countArgs) toolAnswer {
+	c.lines.junk(max(1, a.Count), "")
+	return saying("written")
+}
+
+func fork(c *toolCall, a struct{ Detached bool }) toolAnswer {
+	child, err := c.lines.fork(a.Detached)
+	if err != nil {
+		return failing(err.Error())
+	}
+	return showing(map[string]int{"pid": child})
+}
+
+func logMessage(c *toolCall, a struct{ Level, Text string }) toolAnswer {
+	c.lines.log(orDefault(a.Level, "info"), a.Text)
+	return saying("sent")
+}
+
+func touch(c *toolCall, a struct{ URI string }) toolAnswer {
+	c.lines.touched(a.URI)
+	return saying("announced")
+}
+
+// ask sends a request of the server to the client and answers with what the
+// client said.
+func ask(c *toolCall, a struct {
+	Method string
+	Params json.RawMessage
+}) toolAnswer {
+	if a.Method == "" {
+		return failing("ask: method is empty; name a request such as ping or roots/list")
+	}
+	id, answer := c.lines.asked.ask()
+	line := append([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), quote(a.Method)...)
+	if len(a.Params) > 0 {
+		line = append(append(line, `,"params":`...), a.Params...)
+	}
+	c.lines.out.line(append(line, '}'))
+	select {
+	case said := <-answer:
+		return saying(string(said))
+	case <-c.ctx.Done():
+		return toolAnswer{silent: true}
+	}
+}
+
+// server is the stand of the tools on a pair of streams.
+
+func (s *server) identity() (string, int) { return s.instance, s.start }
+
+func (s *server) ledger() *accounts { return s.accounts }
+
+func (s *server) progress(c *toolCall, done, total int) {
+	var meta struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(c.meta, &meta) != nil || len(meta.Token) == 0 {
+		return
+	}
+	s.notify("notifications/progress", mustJSON(map[string]any{
+		"progressToken": meta.Token, "progress": done, "total": total, "message": "step " + strconv.Itoa(done),
+	}))
+}
+
+func (s *server) addTool(t ToolDef) {
+	s.catalog.add(t)
+	s.toolsChanged()
+}
+
+func (s *server) removeTool(name string) bool {
+	removed := s.catalog.remove(name)
+	if removed {
+		s.toolsChanged()
+	}
+	return removed
+}
+
+func (s *server) crash(code int) { s.host.exit(s, code) }
+
+// fork starts a grandchild and records it.
+func (s *server) fork(detached bool) (int, error) {
+	child, err := s.host.fork(detached)
+	if err != nil {
+		return 0, err
+	}
+	return child, s.accounts.recordPid(child)
+}

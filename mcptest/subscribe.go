@@ -1,0 +1,125 @@
+package mcptest
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// levels are the log levels, least first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+func (s *server) setLevel(r *request) ([]byte, *rpcError) {
+	if !slices.Contains(levels, r.params.Level) {
+		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "log level " + r.params.Level + " is not known"}
+	}
+	s.session.mu.Lock()
+	s.session.level = r.params.Level
+	s.session.mu.Unlock()
+	return nil, nil
+}
+
+func (s *server) subscribe(r *request, on bool) ([]byte, *rpcError) {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	if s.session.subscribed == nil {
+		s.session.subscribed = map[string]bool{}
+	}
+	if on {
+		s.session.subscribed[r.params.URI] = true
+	} else {
+		delete(s.session.subscribed, r.params.URI)
+	}
+	return nil, nil
+}
+
+// listen acknowledges subscriptions/listen and keeps it open until the client
+// cancels it. There is no answer until then, and none to a cancelled request.
+// It is done in the reader, so that it holds for the very next request.
+func (s *server) listen(r *request) *rpcError {
+	var want *mcp.NotificationSubscriptions
+	if err := json.Unmarshal(r.params.Notifications, &want); err != nil || want == nil {
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "subscriptions/listen: notifications is missing or no object"}
+	}
+	id := string(r.id)
+	s.session.mu.Lock()
+	if s.session.listening == nil {
+		s.session.listening = map[string]mcp.NotificationSubscriptions{}
+	}
+	s.session.listening[id] = *want
+	s.session.mu.Unlock()
+	s.notify("notifications/subscriptions/acknowledged", mustJSON(map[string]any{
+		"_meta": subscriptionID(id), "notifications": want,
+	}))
+	return nil
+}
+
+// unlisten ends the listening of a cancelled request, if it was one.
+func (c *session) unlisten(id json.RawMessage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.listening, string(id))
+}
+
+func subscriptionID(id string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
+}
+
+// changed announces that a list changed: on the session of the initialize era,
+// and to whoever listens for it.
+func (s *server) changed(method string, wants func(mcp.NotificationSubscriptions) bool, params map[string]any) {
+	s.session.mu.Lock()
+	legacy := s.session.version != ""
+	var listeners []string
+	for id, want := range s.session.listening {
+		if wants(want) {
+			listeners = append(listeners, id)
+		}
+	}
+	s.session.mu.Unlock()
+	if legacy {
+		var body []byte
+		if params != nil {
+			body = mustJSON(params)
+		}
+		s.notify(method, body)
+	}
+	for _, id := range listeners {
+		body := map[string]any{"_meta": subscriptionID(id)}
+		for k, v := range params {
+			body[k] = v
+		}
+		s.notify(method, mustJSON(body))
+	}
+}
+
+func (s *server) toolsChanged() {
+	s.changed("notifications/tools/list_changed", func(w mcp.NotificationSubscriptions) bool { return w.ToolsListChanged }, nil)
+}
+
+// touched announces that a resource changed, to those who subscribed to it.
+func (s *server) touched(uri string) {
+	s.session.mu.Lock()
+	subscribed := s.session.subscribed[uri]
+	legacy := s.session.version != ""
+	s.session.mu.Unlock()
+	if legacy && !subscribed {
+		return
+	}
+	s.changed("notifications/resources/updated", func(w mcp.NotificationSubscriptions) bool {
+		return slices.Contains(w.ResourceSubscriptions, uri)
+	}, map[string]any{"uri": uri})
+}
+
+// log sends notifications/message if the level is one that the client wants.
+func (s *server) log(level, text string) {
+	s.session.mu.Lock()
+	least := s.session.level
+	s.session.mu.Unlock()
+	if slices.Index(levels, level) < slices.Index(levels, least) {
+		return
+	}
+	s.notify("notifications/message", mustJSON(map[string]string{"level": level, "logger": s.script.Name, "data": text}))
+}

@@ -1,0 +1,93 @@
+package supervisor_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	. "github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+type word struct{ name, value, meaning string }
+
+// glossary reads the typed string constants of this package with their
+// comments, by type, in the order in which they are declared. The comments are
+// the only place where the words are explained.
+func glossary(t *testing.T) map[string][]word {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	words := map[string][]word{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 {
+				return true
+			}
+			kind, typed := spec.Type.(*ast.Ident)
+			value, literal := spec.Values[0].(*ast.BasicLit)
+			if !typed || !literal || value.Kind != token.STRING {
+				return true
+			}
+			name := spec.Names[0].Name
+			text, err := strconv.Unquote(value.Value)
+			require.NoError(t, err)
+			require.NotEmpty(t, spec.Doc.Text(), "%s has no comment", name)
+			if text == "" {
+				text = "–"
+			}
+			words[kind.Name] = append(words[kind.Name], word{name, text, meaning(name, spec.Doc.Text())})
+			return true
+		})
+	}
+	return words
+}
+
+var docLink = regexp.MustCompile(`\[([A-Z][A-Za-z.]*)\]`)
+
+// meaning is a comment without the name that Go wants at its beginning.
+func meaning(name, comment string) string {
+	text := strings.Join(strings.Fields(comment), " ")
+	text = strings.TrimPrefix(text, name)
+	text = strings.TrimSpace(strings.TrimPrefix(text, ":"))
+	text = docLink.ReplaceAllString(text, "`$1`")
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// Every word that the table uses is explained, and every word that is
+// explained is used; a state is listed by States.
+func TestGlossaryCoversTheTable(t *testing.T) {
+	used := map[string]map[string]bool{"State": {}, "EventKind": {}, "EffectKind": {}, "Guard": {}}
+	for _, r := range Transitions() {
+		used["State"][string(r.From)], used["State"][string(r.To)] = true, true
+		used["EventKind"][string(r.On)] = true
+		used["Guard"][string(r.When)] = true
+		for _, e := range r.Do {
+			used["EffectKind"][string(e)] = true
+		}
+	}
+	listed := map[string]bool{"": true}
+	for _, s := range States() {
+		listed[string(s)] = true
+	}
+	require.Equal(t, used["State"], listed)
+	words := glossary(t)
+	for kind, want := range used {
+		got := map[string]bool{}
+		for _, w := range words[kind] {
+			got[strings.TrimPrefix(w.value, "–")] = true
+		}
+		require.Equal(t, want, got, "%s", kind)
+	}
+}

@@ -1,0 +1,187 @@
+package supervisor_test
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	. "github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// ledger is the world that carries effects out. It knows no states and no
+// policy; it keeps accounts of sessions, timers and what is visible, and
+// objects to whatever no world could carry out safely.
+type ledger struct {
+	t        require.TestingT
+	sessions []*account // sessions[i] is epoch i+1
+	timers   []*timer   // every one that was ever armed
+	visible  uint64     // the epoch whose catalog users see; 0 none
+}
+
+// account counts what was asked and told of one epoch.
+type account struct {
+	opened, discovered                     bool
+	discover, publish, withdraw, reap, end int
+}
+
+type timer struct {
+	kind  EffectKind
+	token uint64
+	due   time.Time
+	off   bool // fired or cancelled
+}
+
+func (l *ledger) current() uint64 { return uint64(len(l.sessions)) }
+
+func (l *ledger) armed() *timer {
+	for _, t := range l.timers {
+		if !t.off {
+			return t
+		}
+	}
+	return nil
+}
+
+// stale is the world's own view of whether an event is out of date.
+func (l *ledger) stale(ev Event) bool {
+	switch ev.Kind {
+	case EvTimer:
+		a := l.armed()
+		return a == nil || a.token != ev.Token
+	case EvRegister, EvRestart, EvStop:
+		return false
+	}
+	return ev.Epoch != l.current()
+}
+
+// happens books an event that is not stale.
+func (l *ledger) happens(ev Event) {
+	if ev.Kind == EvTimer {
+		l.armed().off = true
+		return
+	}
+	if ev.Epoch == 0 || ev.Epoch != l.current() {
+		return
+	}
+	s := l.sessions[ev.Epoch-1]
+	switch {
+	case ev.Kind == EvOpened && s.reap == 0:
+		s.opened = true
+	case ev.Kind == EvDiscovered && s.discover > 0 && s.reap == 0:
+		s.discovered = true
+	case ev.Kind == EvReleased && s.reap > 0:
+		s.end = 1
+	}
+}
+
+// carryOut books the effects of one event, in order.
+func (l *ledger) carryOut(now time.Time, ev Event, effects []Effect, delay func(EffectKind) time.Duration) {
+	for _, e := range effects {
+		if e.Kind == DoDial {
+			l.dial(e)
+			continue
+		}
+		require.Equal(l.t, l.current(), e.Epoch, "%s of another epoch", e.Kind)
+		switch e.Kind {
+		case DoArmRetry, DoArmPark, DoArmStable:
+			l.arm(now, e, delay(e.Kind))
+		case DoCancelTimer:
+			l.cancel(e)
+		case DoGone:
+			require.NotNil(l.t, e.Cause, "gone without a cause")
+		case DoResetBudget:
+		default:
+			l.session(ev, e)
+		}
+	}
+}
+
+func (l *ledger) dial(e Effect) {
+	require.Equal(l.t, l.current()+1, e.Epoch, "epochs count up, one dial each")
+	for i, s := range l.sessions {
+		require.Equal(l.t, 1, s.end, "dial of %d while %d is not released", e.Epoch, i+1)
+	}
+	require.Zero(l.t, l.visible, "dial while a catalog is visible")
+	require.Nil(l.t, l.armed(), "dial while a timer is armed")
+	l.sessions = append(l.sessions, &account{})
+}
+
+func (l *ledger) arm(now time.Time, e Effect, want time.Duration) {
+	require.Nil(l.t, l.armed(), "two timers")
+	for _, t := range l.timers {
+		require.Greater(l.t, e.Token, t.token, "a token is used again")
+	}
+	require.Equal(l.t, want, e.Delay, "%s", e.Kind)
+	l.timers = append(l.timers, &timer{kind: e.Kind, token: e.Token, due: now.Add(e.Delay)})
+}
+
+func (l *ledger) cancel(e Effect) {
+	a := l.armed()
+	if a == nil {
+		require.Zero(l.t, e.Token, "a timer is cancelled that is not armed")
+		return
+	}
+	require.Equal(l.t, a.token, e.Token, "the wrong timer is cancelled")
+	a.off = true
+}
+
+func (l *ledger) session(ev Event, e Effect) {
+	s := l.sessions[e.Epoch-1]
+	switch e.Kind {
+	case DoDiscover:
+		require.True(l.t, s.opened, "discovery on a session that is not open")
+		s.discover++
+	case DoPublish:
+		require.True(l.t, s.discovered, "publish without a catalog")
+		require.Equal(l.t, EvDiscovered, ev.Kind)
+		require.Equal(l.t, e.Epoch, ev.Epoch, "the catalog of another epoch")
+		require.Zero(l.t, l.visible, "two catalogs visible")
+		s.publish++
+		l.visible = e.Epoch
+	case DoWithdraw:
+		require.Equal(l.t, e.Epoch, l.visible, "withdraw of what is not visible")
+		s.withdraw++
+		l.visible = 0
+	case DoReap:
+		require.Zero(l.t, l.visible, "reap before withdraw")
+		require.NotNil(l.t, e.Cause, "reap without a cause")
+		if ev.Cause != nil {
+			require.Same(l.t, ev.Cause, e.Cause)
+		}
+		s.reap++
+	default:
+		require.Fail(l.t, "unknown effect", "%q", e.Kind)
+	}
+}
+
+// audit holds the accounts against the state that the lifecycle reports.
+func (l *ledger) audit(lc *Lifecycle, proven bool) {
+	state := lc.State()
+	require.Equal(l.t, l.current(), lc.Epoch())
+	require.Equal(l.t, max(len(l.sessions)-1, 0), lc.Restarts())
+	for i, s := range l.sessions {
+		last := i == len(l.sessions)-1
+		over := !last || state == Closing || state == Stopping || !state.Live()
+		require.Equal(l.t, over, s.reap == 1, "epoch %d is reaped %d times in %s", i+1, s.reap, state)
+		require.Equal(l.t, !last || !state.Live(), s.end == 1, "epoch %d released in %s", i+1, state)
+		require.LessOrEqual(l.t, s.discover, 1)
+		require.LessOrEqual(l.t, s.publish, 1)
+		require.Equal(l.t, last && state == Ready, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
+	}
+	require.Equal(l.t, state == Ready, l.visible != 0, "visible in %s", state)
+
+	want := map[State]EffectKind{Backoff: DoArmRetry, Parked: DoArmPark, Ready: DoArmStable}[state]
+	if proven && state == Ready {
+		want = ""
+	}
+	a := l.armed()
+	require.Equal(l.t, want != "", a != nil, "a timer in %s", state)
+	due := time.Time{}
+	if a != nil {
+		require.Equal(l.t, want, a.kind)
+		if state != Ready {
+			due = a.due
+		}
+	}
+	require.Equal(l.t, due, lc.RetryAt())
+}

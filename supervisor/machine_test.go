@@ -1,0 +1,186 @@
+package supervisor_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	. "github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// machine puts one lifecycle between a world that answers as it likes (in
+// time, late, twice, out of order, about sessions long gone) and a model that
+// says where it should stand.
+type machine struct {
+	t     *rapid.T
+	lc    *Lifecycle
+	now   time.Time
+	world *ledger
+	model *model
+	seen  map[State]int
+	stale uint64
+}
+
+// feed is one step with every check that can be made on it.
+func (m *machine) feed(ev Event) {
+	before, since := m.lc.State(), m.lc.Since()
+	stale := m.world.stale(ev)
+	if stale {
+		m.stale++
+	} else {
+		m.world.happens(ev)
+		m.model.take(m.now, ev)
+	}
+	effects := m.lc.Step(m.now, ev)
+	m.world.carryOut(m.now, ev, effects, m.model.delay)
+
+	after := m.lc.State()
+	m.seen[after]++
+	require.Equal(m.t, m.model.state(), after, "after %q in %s", ev.Kind, before)
+	require.Equal(m.t, m.stale, m.lc.Stale())
+	if stale || before == Stopped {
+		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
+	}
+	if before == Evicted && ev.Kind != EvRestart && ev.Kind != EvStop {
+		require.Nil(m.t, effects, "%q woke an evicted server", ev.Kind)
+	}
+	out := after == Evicted || after == Parked || after == Stopped
+	gone := slices.Contains(kinds(effects), DoGone)
+	require.Equal(m.t, out && before != after, gone, "gone is announced on entering %s", after)
+	if before == after {
+		require.Equal(m.t, since, m.lc.Since())
+	} else {
+		require.Equal(m.t, m.now, m.lc.Since())
+	}
+}
+
+func (m *machine) check(*rapid.T) {
+	m.world.audit(m.lc, m.model.session != nil && m.model.session.proven)
+	require.Equal(m.t, m.model.tries, m.lc.Attempt())
+	if limit := m.model.policy.MaxAttempts; limit != Unlimited {
+		require.LessOrEqual(m.t, m.lc.Attempt(), limit)
+	}
+}
+
+func (m *machine) cause(t *rapid.T) *Cause {
+	switch rapid.IntRange(0, 9).Draw(t, "cause") {
+	case 0:
+		return nil
+	case 1:
+		return hopeless()
+	}
+	return crashed()
+}
+
+// answer does what a good server would do next, or lets the timer run out.
+func (m *machine) answer(t *rapid.T) {
+	epoch := m.lc.Epoch()
+	switch m.lc.State() {
+	case New:
+		m.feed(Event{Kind: EvRegister})
+	case Connecting:
+		m.feed(Event{Kind: EvOpened, Epoch: epoch})
+	case Discovering:
+		m.feed(Event{Kind: EvDiscovered, Epoch: epoch})
+	case Closing, Stopping:
+		m.feed(Event{Kind: EvReleased, Epoch: epoch})
+	default:
+		a := m.world.armed()
+		if a == nil {
+			t.Skip("nothing to wait for")
+		}
+		m.now = a.due
+		m.feed(Event{Kind: EvTimer, Token: a.token})
+	}
+}
+
+func (m *machine) end(t *rapid.T) {
+	kind := rapid.SampledFrom([]EventKind{EvFailed, EvDied}).Draw(t, "kind")
+	m.feed(Event{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)})
+}
+
+// stray is anything about any session or timer that ever was, or never was.
+func (m *machine) stray(t *rapid.T) {
+	kind := rapid.SampledFrom([]EventKind{
+		EvRegister, EvOpened, EvDiscovered, EvFailed, EvDied, EvReleased, EvTimer, EvTimer,
+	}).Draw(t, "kind")
+	m.feed(Event{
+		Kind:  kind,
+		Epoch: rapid.Uint64Range(0, m.world.current()+1).Draw(t, "epoch"),
+		Token: rapid.Uint64Range(0, uint64(len(m.world.timers))+1).Draw(t, "token"),
+		Cause: m.cause(t),
+	})
+}
+
+func (m *machine) restart(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "restart") > 0 {
+		t.Skip("seldom")
+	}
+	m.feed(Event{Kind: EvRestart})
+}
+
+func (m *machine) stop(t *rapid.T) {
+	if rapid.IntRange(0, 15).Draw(t, "stop") > 0 {
+		t.Skip("rare")
+	}
+	m.feed(Event{Kind: EvStop})
+}
+
+func (m *machine) wait(t *rapid.T) {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(0, 20000).Draw(t, "ms")) * time.Millisecond)
+}
+
+func TestLifecycleAgainstAModel(t *testing.T) {
+	seen := map[State]int{}
+	for name, policy := range map[string]*rapid.Generator[Policy]{
+		"no retry":  rapid.Just(NoRetry),
+		"retry":     policies(1, 4, false, false),
+		"unlimited": policies(Unlimited, Unlimited, false, false),
+		"park":      policies(0, 2, true, false),
+		"intensity": policies(Unlimited, 4, false, true),
+		"all":       policies(Unlimited, 3, true, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				p, supervised := policy.Draw(t, "policy"), rapid.Bool().Draw(t, "supervised")
+				require.NoError(t, p.Validate())
+				m := &machine{
+					t: t, now: epochStart, seen: seen,
+					lc:    NewLifecycle(p, supervised, nil),
+					world: &ledger{t: t},
+					model: &model{policy: p, supervised: supervised},
+				}
+				t.Repeat(map[string]func(*rapid.T){
+					"": m.check, "answer": m.answer, "answer again": m.answer, "answer once more": m.answer,
+					"end": m.end, "stray": m.stray, "restart": m.restart, "stop": m.stop, "wait": m.wait,
+				})
+			})
+		})
+	}
+	// A machine that never gets anywhere agrees with any model.
+	for _, s := range States() {
+		require.NotZero(t, seen[s], "no schedule came to %s", s)
+	}
+}
+
+func policies(least, most int, parks, bounded bool) *rapid.Generator[Policy] {
+	return rapid.Custom(func(t *rapid.T) Policy {
+		p := Retry(rapid.IntRange(least, most).Draw(t, "max"), time.Duration(rapid.IntRange(1, 90).Draw(t, "base"))*time.Second)
+		if rapid.Bool().Draw(t, "capped") {
+			p.Max = 2 * time.Minute
+		}
+		if rapid.Bool().Draw(t, "stable") {
+			p.StableAfter = time.Minute
+		}
+		if parks {
+			p.ParkEvery = time.Duration(rapid.IntRange(1, 600).Draw(t, "park")) * time.Second
+		}
+		if bounded {
+			p.Intensity = Intensity{rapid.IntRange(1, 3).Draw(t, "restarts"), time.Duration(rapid.IntRange(1, 300).Draw(t, "window")) * time.Second}
+		}
+		return p
+	})
+}

@@ -1,0 +1,162 @@
+package supervisor_test
+
+import (
+	"math"
+	"time"
+
+	. "github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// model is a second opinion on the lifecycle, made of facts instead of a
+// table: is there a session, how far did it get, what was wished for. The
+// state is not stored but concluded from them.
+type model struct {
+	policy     Policy
+	supervised bool
+
+	registered, over bool
+	session          *progress // nil between sessions
+	resting          State     // where it stands while there is no session
+	wish             EventKind // EvRestart, EvStop or nothing
+	served           bool      // some session became ready
+	hopeless         bool      // the last end was permanent
+	tries            int
+	ends             []time.Time // all of them, never pruned
+	tooMany          bool
+}
+
+type progress struct{ opened, listed, proven, ending bool }
+
+// take is told every event that is not stale.
+func (m *model) take(now time.Time, ev Event) {
+	s := m.session
+	running := s != nil && !s.ending
+	switch ev.Kind {
+	case EvRegister:
+		if !m.registered && !m.over {
+			m.registered, m.session = true, &progress{}
+		}
+	case EvOpened:
+		if running {
+			s.opened = true
+		}
+	case EvDiscovered:
+		if running && s.opened {
+			s.listed, m.served = true, true
+		}
+	case EvFailed, EvDied:
+		if running && (ev.Kind == EvDied || !s.listed) {
+			s.ending = true
+			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
+			m.countEnd(now)
+		}
+	case EvReleased:
+		if s != nil && s.ending {
+			m.session = nil
+			m.judge()
+		}
+	case EvTimer:
+		if s != nil {
+			s.proven, m.tries = true, 0
+		} else {
+			m.session = &progress{}
+		}
+	case EvRestart, EvStop:
+		m.request(ev.Kind)
+	}
+}
+
+func (m *model) request(kind EventKind) {
+	stop := kind == EvStop
+	switch {
+	case m.over, !stop && (!m.registered || m.wish == EvStop):
+	case m.session != nil:
+		m.wish, m.session.ending = kind, true
+	case stop:
+		m.over = true
+	default:
+		m.begin()
+	}
+}
+
+func (m *model) begin() {
+	m.tries, m.ends, m.wish, m.session = 0, nil, "", &progress{}
+}
+
+func (m *model) countEnd(now time.Time) {
+	in := m.policy.Intensity
+	if in == (Intensity{}) {
+		return
+	}
+	m.ends = append(m.ends, now)
+	inside := 0
+	for _, e := range m.ends {
+		if e.Add(in.Window).After(now) {
+			inside++
+		}
+	}
+	m.tooMany = inside > in.Restarts
+}
+
+// judge decides what follows a session of which nothing is left.
+func (m *model) judge() {
+	left := m.policy.MaxAttempts - m.tries
+	if m.policy.MaxAttempts == Unlimited {
+		left = math.MaxInt
+	}
+	switch {
+	case m.wish == EvStop:
+		m.over = true
+	case m.wish == EvRestart:
+		m.begin()
+	case !m.served && !m.supervised:
+		m.over = true
+	case m.hopeless:
+		m.resting = Evicted
+	case left > 0 && !m.tooMany:
+		m.tries++
+		m.resting = Backoff
+	case m.policy.ParkEvery > 0:
+		m.resting = Parked
+	default:
+		m.resting = Evicted
+	}
+}
+
+func (m *model) state() State {
+	switch s := m.session; {
+	case m.over:
+		return Stopped
+	case s == nil && m.registered:
+		return m.resting
+	case s == nil:
+		return New
+	case s.ending && m.wish == EvStop:
+		return Stopping
+	case s.ending:
+		return Closing
+	case s.listed:
+		return Ready
+	case s.opened:
+		return Discovering
+	}
+	return Connecting
+}
+
+// delay says how long a timer of that kind must take; jitter is not modelled.
+func (m *model) delay(kind EffectKind) time.Duration {
+	switch kind {
+	case DoArmPark:
+		return m.policy.ParkEvery
+	case DoArmStable:
+		if m.policy.StableAfter == 0 {
+			return DefaultStableAfter
+		}
+		return m.policy.StableAfter
+	}
+	limit := m.policy.Max
+	if limit == 0 {
+		limit = DefaultMaxDelay
+	}
+	return time.Duration(min(math.Ldexp(float64(m.policy.Base), m.tries-1), float64(limit)))
+}

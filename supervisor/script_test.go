@@ -1,0 +1,139 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+var epochStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// script drives one lifecycle through a story, by hand and in virtual time.
+type script struct {
+	*supervisor.Lifecycle
+	t   *testing.T
+	now time.Time
+	// last holds the effects of the last step, armed those of the last step
+	// that armed a timer.
+	last  []supervisor.Effect
+	armed supervisor.Effect
+}
+
+func newScript(t *testing.T, p supervisor.Policy, supervised bool) *script {
+	t.Helper()
+	require.NoError(t, p.Validate())
+	return &script{
+		Lifecycle: supervisor.NewLifecycle(p, supervised, func() float64 { return 0.5 }),
+		t:         t, now: epochStart,
+	}
+}
+
+// does feeds one event and checks the effects by kind, in order.
+func (s *script) does(ev supervisor.Event, want ...supervisor.EffectKind) *script {
+	s.t.Helper()
+	s.step(ev)
+	require.Equal(s.t, want, kinds(s.last), "effects of %q", ev.Kind)
+	return s
+}
+
+func (s *script) step(ev supervisor.Event) {
+	s.last = s.Step(s.now, ev)
+	for _, e := range s.last {
+		if e.Token != 0 && e.Kind != supervisor.DoCancelTimer {
+			s.armed = e
+		}
+	}
+}
+
+// on feeds an event of the current epoch.
+func (s *script) on(kind supervisor.EventKind) *script {
+	s.step(supervisor.Event{Kind: kind, Epoch: s.Epoch()})
+	return s
+}
+
+// fire lets the time of the armed timer pass and reports it.
+func (s *script) fire() *script {
+	s.now = s.now.Add(s.armed.Delay)
+	s.step(supervisor.Event{Kind: supervisor.EvTimer, Token: s.armed.Token})
+	return s
+}
+
+// start takes a dialled server to ready.
+func (s *script) start() *script { return s.on(supervisor.EvOpened).on(supervisor.EvDiscovered) }
+
+// crash ends the session and reaps it.
+func (s *script) crash() *script {
+	s.step(supervisor.Event{Kind: supervisor.EvDied, Epoch: s.Epoch(), Cause: crashed()})
+	return s.on(supervisor.EvReleased)
+}
+
+func (s *script) in(want supervisor.State) *script {
+	s.t.Helper()
+	require.Equal(s.t, want, s.State())
+	return s
+}
+
+func crashed() *supervisor.Cause {
+	code := 3
+	return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", ExitCode: &code}
+}
+
+func hopeless() *supervisor.Cause {
+	return &supervisor.Cause{Kind: supervisor.CauseAuth, Message: "401; check the token", Permanent: true}
+}
+
+func kinds(effects []supervisor.Effect) []supervisor.EffectKind {
+	var out []supervisor.EffectKind
+	for _, e := range effects {
+		out = append(out, e.Kind)
+	}
+	return out
+}
+
+// find returns the one effect of that kind in the last step.
+func (s *script) find(kind supervisor.EffectKind) supervisor.Effect {
+	s.t.Helper()
+	var found []supervisor.Effect
+	for _, e := range s.last {
+		if e.Kind == kind {
+			found = append(found, e)
+		}
+	}
+	require.Len(s.t, found, 1, "effects of kind %q", kind)
+	return found[0]
+}
+
+// reach makes a lifecycle that stands in the given state, by the shortest
+// road that a policy which can lead there allows.
+func reach(t *testing.T, state supervisor.State) *script {
+	t.Helper()
+	policy := supervisor.Retry(3, time.Second)
+	switch state {
+	case supervisor.Parked:
+		policy = supervisor.Retry(0, 0, supervisor.Park(time.Minute))
+	case supervisor.Evicted:
+		policy = supervisor.NoRetry
+	}
+	s := newScript(t, policy, true)
+	switch state {
+	case supervisor.New:
+	case supervisor.Connecting:
+		s.on(supervisor.EvRegister)
+	case supervisor.Discovering:
+		s.on(supervisor.EvRegister).on(supervisor.EvOpened)
+	case supervisor.Ready:
+		s.on(supervisor.EvRegister).start()
+	case supervisor.Closing:
+		s.on(supervisor.EvRegister).start().on(supervisor.EvDied)
+	case supervisor.Backoff, supervisor.Parked, supervisor.Evicted:
+		s.on(supervisor.EvRegister).start().crash()
+	case supervisor.Stopping:
+		s.on(supervisor.EvRegister).on(supervisor.EvStop)
+	case supervisor.Stopped:
+		s.on(supervisor.EvRegister).on(supervisor.EvStop).on(supervisor.EvReleased)
+	}
+	return s.in(state)
+}

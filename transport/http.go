@@ -1,0 +1,203 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// httpDialer makes sessions over Streamable HTTP and remembers the server's
+// era, so that later sessions need not ask for it.
+type httpDialer struct {
+	spec messages.ServerSpec
+	opts Options
+
+	mu  sync.Mutex
+	era messages.Era
+}
+
+func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
+	return &httpDialer{spec: spec, opts: opts}
+}
+
+// NewSession implements Dialer.
+func (d *httpDialer) NewSession() Session {
+	s := &httpSession{
+		lifeline: newLifeline(),
+		dialer:   d,
+		spec:     d.spec,
+		log:      d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
+		inbox:    newInbox(),
+	}
+	s.nextID.Store(laneBase)
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.endpoint, s.unusable = newEndpoint(d.spec)
+	return s
+}
+
+// known is the era to begin with; remember and forget keep it.
+func (d *httpDialer) known() messages.Era {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.spec.Era != messages.EraAuto {
+		return d.spec.Era
+	}
+	return d.era
+}
+
+func (d *httpDialer) remember(era messages.Era) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.era = era
+}
+
+// httpSession is one life of a session over Streamable HTTP.
+//
+// Two lanes share one endpoint. The go-sdk drives the control lane and sees
+// HTTP only through controlLane, which answers it in clean JSON whatever the
+// server did. Requests of ours are POSTs of their own.
+type httpSession struct {
+	*lifeline
+	dialer   *httpDialer
+	spec     messages.ServerSpec
+	log      zerolog.Logger
+	endpoint *endpoint
+	unusable error // why there is no endpoint
+	// era is what was known when the session was opened.
+	era messages.Era
+
+	// ctx ends when the session dies; everything under way hangs on it.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu sync.Mutex
+	// work counts what must have returned before release. Entering it and dying
+	// exclude each other.
+	work    sync.WaitGroup
+	closing bool
+	// connecting is closed when the go-sdk's Connect has returned; nil if it was
+	// never called.
+	connecting chan struct{}
+	client     *mcp.ClientSession
+	doubt      chan struct{} // see confirm
+
+	nextID    atomic.Int64
+	agreed    atomic.Pointer[agreement]
+	sessionID atomic.Pointer[string]
+	// forgotten: there is no session at the server that would need a DELETE.
+	forgotten atomic.Bool
+	// misstep is the last fault on the control lane, until an exchange works.
+	misstep atomic.Pointer[fault]
+
+	inbox  *inbox
+	noise  noise
+	params paramHeaders
+	// onMessage, if set before Open, sees every request and notification of the
+	// server's, whether it came on the way to an answer or on the standalone
+	// stream. On legacy sessions the go-sdk gets them too, and answers pings. It
+	// is called by whoever reads, so it must not block.
+	onMessage func(jsonrpc.Message)
+}
+
+// agreement is what negotiation came to.
+type agreement struct {
+	info   messages.SessionInfo
+	meta   json.RawMessage
+	modern bool
+}
+
+var errNotOpen = errors.New("the session is not open yet")
+
+// enter begins a piece of work; work.Done ends it. It fails once the session
+// is dying.
+func (s *httpSession) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.enterLocked()
+}
+
+func (s *httpSession) enterLocked() bool {
+	if s.closing {
+		return false
+	}
+	s.work.Add(1)
+	return true
+}
+
+// bind derives a context that ends with ctx and with the session. release
+// loosens it from ctx without ending it.
+func (s *httpSession) bind(ctx context.Context) (bound context.Context, release func() bool, cancel context.CancelFunc) {
+	bound, cancelCause := context.WithCancelCause(context.WithoutCancel(ctx))
+	loose := context.AfterFunc(ctx, func() { cancelCause(context.Cause(ctx)) })
+	free := context.AfterFunc(s.ctx, func() { cancelCause(context.Cause(s.ctx)) })
+	return bound, loose, func() {
+		loose()
+		free()
+		cancelCause(context.Canceled)
+	}
+}
+
+// Abort implements Session.
+func (s *httpSession) Abort(cause *supervisor.Cause) { s.end(cause) }
+
+func (s *httpSession) end(cause *supervisor.Cause) {
+	if s.die(cause) {
+		s.cancel(cause)
+		go s.shutdown()
+	}
+}
+
+// shutdown takes everything down, politely where that is bounded.
+func (s *httpSession) shutdown() {
+	s.mu.Lock()
+	s.closing = true
+	connecting := s.connecting
+	s.mu.Unlock()
+	if connecting != nil {
+		<-connecting // its context has ended
+		if s.client != nil {
+			_ = s.client.Close() // sends the DELETE; controlLane bounds it
+		}
+	}
+	s.work.Wait()
+	if s.endpoint != nil {
+		s.endpoint.close()
+	}
+	s.release()
+}
+
+// Info implements Session.
+func (s *httpSession) Info() messages.SessionInfo {
+	var info messages.SessionInfo
+	if a := s.agreed.Load(); a != nil {
+		info = a.info
+	}
+	info.Noise = messages.Noise{
+		Junk:      s.noise.junk.Load(),
+		Oversize:  s.noise.oversize.Load(),
+		Unmatched: s.noise.unmatched.Load(),
+		Dropped:   s.noise.dropped.Load(),
+	}
+	return info
+}
+
+// LastHeard implements Session.
+func (s *httpSession) LastHeard() time.Time {
+	if s.endpoint == nil {
+		return time.Time{}
+	}
+	if ns := s.endpoint.heard.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,180 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+const (
+	// confirmWait bounds the question whether a server still lives, and with it
+	// how much later than its connection a broken call ends.
+	confirmWait = time.Second
+	// cancelWait bounds the notice that nobody waits for an answer any more.
+	cancelWait = 2 * time.Second
+)
+
+// Shared header values; net/http does not change them.
+var (
+	headerJSON   = []string{"application/json"}
+	headerBoth   = []string{"application/json, text/event-stream"}
+	headerEvents = []string{"text/event-stream"}
+)
+
+// Request implements Session.
+func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
+	if died := s.Cause(); died != nil {
+		return nil, deathError(died, messages.NotSent)
+	}
+	a := s.agreed.Load()
+	if a == nil {
+		return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errNotOpen}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, requestError(ctx, nil, messages.NotSent, err)
+	}
+	if !s.enter() {
+		return nil, deathError(s.Cause(), messages.NotSent)
+	}
+	defer s.work.Done()
+
+	id := s.nextID.Add(1)
+	got, f := s.exchange(ctx, id, requestLine(id, r.Method, withMeta(r.Params, a.meta)), s.callHeader(a, r))
+	if f != nil {
+		return nil, s.callFailed(ctx, a, id, f)
+	}
+	if got.errorm != nil {
+		return nil, rpcError(got.errorm)
+	}
+	if a.modern && r.Method == "tools/list" {
+		s.params.learn(got.result)
+	}
+	return got.result, nil
+}
+
+// callHeader is the header of a request on the call lane.
+func (s *httpSession) callHeader(a *agreement, r Request) http.Header {
+	h := s.sessionHeader(a)
+	h["Content-Type"], h["Accept"] = headerJSON, headerBoth
+	if a.modern {
+		h.Set("Mcp-Method", r.Method)
+		switch r.Method {
+		case "tools/call", "prompts/get", "resources/read":
+			h.Set("Mcp-Name", headerValue(r.Target))
+		}
+		if r.Method == "tools/call" {
+			s.params.set(h, r)
+		}
+	}
+	return h
+}
+
+// sessionHeader says which session and version a request belongs to.
+func (s *httpSession) sessionHeader(a *agreement) http.Header {
+	h := make(http.Header, 8)
+	if a != nil {
+		h["Mcp-Protocol-Version"] = []string{a.info.ProtocolVersion}
+	}
+	if id := s.sessionID.Load(); id != nil {
+		h["Mcp-Session-Id"] = []string{*id}
+	}
+	return h
+}
+
+// callFailed makes the error of a call, and draws the conclusions: for the
+// session, if the fault means its end, and for the server, if it may still be
+// working on something that nobody waits for.
+func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f *fault) error {
+	switch {
+	case f.lost || f.gone:
+		s.endBy(f)
+	case f.broken && ctx.Err() == nil:
+		s.confirm(ctx, a)
+	}
+	if f.outcome == messages.Answered {
+		return f.callError()
+	}
+	if died := s.Cause(); died != nil {
+		return deathError(died, f.outcome)
+	}
+	if ctx.Err() != nil {
+		if f.outcome == messages.Unknown && !a.modern { // else closing the stream has said it
+			s.cancelRemote(ctx, a, id)
+		}
+		return requestError(ctx, nil, f.outcome, f)
+	}
+	return f.callError()
+}
+
+// confirm finds out whether a server whose connection broke is still there,
+// so that a crash is not taken for a bad reply. Calls that broke together ask
+// once. It returns when that is known, when ctx ends, or after confirmWait.
+func (s *httpSession) confirm(ctx context.Context, a *agreement) {
+	s.mu.Lock()
+	known := s.doubt
+	if known == nil {
+		if !s.enterLocked() {
+			s.mu.Unlock()
+			return
+		}
+		known = make(chan struct{})
+		s.doubt = known
+		go func() {
+			defer s.work.Done()
+			s.ask(a)
+			s.mu.Lock()
+			s.doubt = nil
+			s.mu.Unlock()
+			close(known)
+		}()
+	}
+	s.mu.Unlock()
+	select {
+	case <-known:
+	case <-s.Dead():
+	case <-ctx.Done():
+	}
+}
+
+// ask sends the cheapest request there is. Any answer counts as life.
+func (s *httpSession) ask(a *agreement) {
+	ctx, cancel := context.WithTimeout(s.ctx, confirmWait)
+	defer cancel()
+	r := Request{Method: "ping"}
+	if a.modern {
+		r.Method = "server/discover"
+	}
+	id := s.nextID.Add(1)
+	_, f := s.exchange(ctx, id, requestLine(id, r.Method, withMeta(nil, a.meta)), s.callHeader(a, r))
+	if f != nil && (f.lost || f.gone) {
+		s.endBy(f)
+	}
+}
+
+// cancelRemote tells a legacy server that nobody waits any more; closing the
+// connection does not mean that there. It does not wait for the notice.
+func (s *httpSession) cancelRemote(ended context.Context, a *agreement, id int64) {
+	if !s.enter() {
+		return
+	}
+	reason := "canceled"
+	if requestError(ended, nil, messages.Unknown, nil).Kind == messages.KindTimeout || ended.Err() == context.DeadlineExceeded {
+		reason = "timed out"
+	}
+	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason)
+	go func() {
+		defer s.work.Done()
+		ctx, cancel := context.WithTimeout(s.ctx, cancelWait)
+		defer cancel()
+		h := s.sessionHeader(a)
+		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
+		resp, f := s.endpoint.do(ctx, http.MethodPost, body, h)
+		if f == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+}

@@ -1,0 +1,253 @@
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// maxErrorBody is how much of the body of an error status is read.
+const maxErrorBody = 64 << 10
+
+// maxRetryAfter bounds what a server may ask for.
+const maxRetryAfter = 24 * time.Hour
+
+// connectFault explains an error of the HTTP client. sent is whether a
+// connection had been handed to the request: from then on the server may have
+// seen it.
+func (e *endpoint) connectFault(err error, sent bool) *fault {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // the wrapping names the whole URL
+	}
+	if dial := dialError(err); dial != nil {
+		sent = false
+		if dial.Op == "proxyconnect" {
+			return e.unreachable("the proxy for "+e.hostport+" cannot be reached", "check the proxy settings", err)
+		}
+	}
+	if sent {
+		return brokenFault(e.clean("the connection to "+e.hostport+" broke before the answer came: "+err.Error()), err)
+	}
+	var (
+		dns     *net.DNSError
+		record  tls.RecordHeaderError
+		verify  *tls.CertificateVerificationError
+		unknown x509.UnknownAuthorityError
+		timeout net.Error
+	)
+	switch {
+	case isRefused(err):
+		f := e.unreachable("nothing listens at "+e.hostport, "start the server or correct the URL", err)
+		f.gone = true
+		return f
+	case errors.As(err, &dns):
+		return e.unreachable(fmt.Sprintf("the host name %q cannot be resolved", dns.Name), "correct the URL or check the network", err)
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return e.unreachable(e.hostport+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
+	case errors.As(err, &verify), errors.As(err, &unknown):
+		return e.unreachable("the certificate of "+e.hostport+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return e.unreachable(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
+	}
+	return e.unreachable("cannot connect to "+e.hostport+": "+err.Error(), "check the URL and the network", err)
+}
+
+// unreachable is a fault of which it is certain that nothing was sent.
+func (e *endpoint) unreachable(problem, hint string, err error) *fault {
+	return &fault{problem: e.clean(problem), hint: hint, err: err,
+		kind: messages.KindUnavailable, outcome: messages.NotSent, cause: supervisor.CauseSpawn}
+}
+
+// dialError finds the error of making a connection, after which it is certain
+// that the request was not written: an earlier attempt of net/http on a pooled
+// connection is only repeated if nothing of a POST had been written there.
+func dialError(err error) *net.OpError {
+	var op *net.OpError
+	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
+		return op
+	}
+	return nil
+}
+
+func isRefused(err error) bool {
+	const wsaeConnRefused = syscall.Errno(10061)
+	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaeConnRefused)
+}
+
+// statusFault explains a reply with a status that is no success and a body
+// that is no answer. hadSession is whether the request named a session.
+func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool) *fault {
+	f := &fault{
+		status:  resp.StatusCode,
+		problem: "HTTP " + strings.TrimSpace(strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode)),
+		kind:    messages.KindProtocol,
+		outcome: messages.Answered,
+		cause:   supervisor.CauseHandshake,
+	}
+	text := e.clean(firstLine(resp.Header.Get("Content-Type"), body))
+	if text != "" {
+		f.problem += ": " + text
+	}
+	switch code := resp.StatusCode; {
+	case hadSession && (code == http.StatusNotFound || code == http.StatusBadRequest && mentionsSession(body)):
+		// "the server MUST respond with 404"; servers in the field say 400.
+		f.lost, f.outcome, f.kind = true, messages.NotSent, messages.KindCrashed
+	case code >= 300 && code < 400:
+		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, redirectTarget(resp))
+		f.hint = "if that is the endpoint, put this URL into the configuration"
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
+		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
+		f.hint = "set or renew the credentials in the headers of this server"
+	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
+		f.kind = messages.KindUnavailable
+		f.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		f.hint = "call less often"
+		if code == http.StatusServiceUnavailable {
+			f.hint = "try again later"
+		}
+	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
+		f.problem += " at " + e.target
+		f.hint = "check the path of the URL"
+	case code == http.StatusRequestEntityTooLarge:
+		f.hint = "send smaller arguments, or raise the server's limit"
+	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
+		// Some proxy speaks; what became of the request behind it is not known.
+		f.outcome = messages.Unknown
+		f.hint = "look at the proxy or gateway in front of the server"
+	default:
+		f.hint = "look at the server's log"
+	}
+	return f
+}
+
+// htmlReply: a page for people came where an answer was expected.
+func (e *endpoint) htmlReply(status int) *fault {
+	f := badReply(messages.Answered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
+	f.hint = "check the path of the URL, and whether a login page is in the way"
+	return f
+}
+
+// mentionsSession reports whether an error body speaks of the session.
+func mentionsSession(body []byte) bool {
+	return strings.Contains(strings.ToLower(string(body)), "session")
+}
+
+// redirectTarget says where a redirect points, without user and query.
+func redirectTarget(resp *http.Response) string {
+	u, err := resp.Location()
+	if err != nil {
+		return "an unreadable location"
+	}
+	return bareURL(u)
+}
+
+// bareURL is a URL without its secrets.
+func bareURL(u *url.URL) string {
+	v := *u
+	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
+	return printable(v.String(), 200)
+}
+
+// retryAfter reads a Retry-After header: seconds or a date. It is 0 if the
+// header is missing or cannot be read.
+func retryAfter(value string, now time.Time) time.Duration {
+	var d time.Duration
+	if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
+		d = time.Duration(min(max(s, 0), int(maxRetryAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(value); err == nil {
+		d = at.Sub(now)
+	}
+	return min(max(d, 0), maxRetryAfter)
+}
+
+// firstLine is what a short body of an error status says, for people: the
+// message of a JSON error, or the first line of a text; nothing of a web page.
+func firstLine(contentType string, body []byte) string {
+	text := strings.TrimSpace(string(body))
+	if isHTML(contentType, body) || text == "" {
+		return ""
+	}
+	if text[0] == '{' {
+		if said := jsonError([]byte(text)); said != "" {
+			text = said
+		}
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	return printable(line, 200)
+}
+
+// jsonError finds the message in the usual shapes of a JSON error.
+func jsonError(body []byte) string {
+	var shape struct {
+		Error       json.RawMessage `json:"error"`
+		Description string          `json:"error_description"`
+		Message     string          `json:"message"`
+		Detail      string          `json:"detail"`
+	}
+	_ = json.Unmarshal(body, &shape) // what does not fit stays empty
+	var inner struct {
+		Message string `json:"message"`
+	}
+	var plain string
+	_ = json.Unmarshal(shape.Error, &inner)
+	_ = json.Unmarshal(shape.Error, &plain)
+	for _, s := range []string{inner.Message, shape.Description, shape.Message, shape.Detail, plain} {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// printable drops control characters and cuts after limit characters.
+func printable(s string, limit int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			if r != '\t' {
+				continue
+			}
+			r = ' '
+		}
+		if n++; n > limit {
+			b.WriteRune('…')
+			break
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func isHTML(contentType string, body []byte) bool {
+	if t := mediaType(contentType); t == "text/html" || t == "application/xhtml+xml" {
+		return true
+	}
+	return strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 64)])), "<")
+}
+
+// mediaType is the type of a Content-Type header without its parameters.
+func mediaType(contentType string) string {
+	t, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		t, _, _ = strings.Cut(contentType, ";")
+		t = strings.ToLower(strings.TrimSpace(t))
+	}
+	return t
+}

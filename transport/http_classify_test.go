@@ -1,0 +1,154 @@
+package transport
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":                   0,
+		"0":                  0,
+		"7":                  7 * time.Second,
+		" 7 ":                7 * time.Second,
+		"-7":                 0,
+		"soon":               0,
+		"999999999999999999": maxRetryAfter,
+		now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second,
+		now.Add(-time.Hour).Format(http.TimeFormat):       0,
+	} {
+		require.Equal(t, want, retryAfter(value, now), value)
+	}
+}
+
+func TestFirstLine(t *testing.T) {
+	rows := []struct{ contentType, body, want string }{
+		{"text/plain", "", ""},
+		{"text/plain", "\n\n one \r\ntwo", "one"},
+		{"text/plain; charset=utf-8", "a\x00b\x1b[1mc\u202ed\te", "ab[1mcd e"},
+		{"text/html", "plain words", ""},
+		{"", "<!doctype html><p>words", ""},
+		{"application/json", `{"error":{"code":1,"message":"rpc says"}}`, "rpc says"},
+		{"application/json", `{"error":"code_word","error_description":"oauth says"}`, "oauth says"},
+		{"application/json", `{"error":"code_word"}`, "code_word"},
+		{"application/json", `{"detail":"python says"}`, "python says"},
+		{"application/json", `{"message":"node says"}`, "node says"},
+		{"application/json", `{"other":1}`, `{"other":1}`},
+		{"application/json", `{"broken`, `{"broken`},
+	}
+	for _, row := range rows {
+		require.Equal(t, row.want, firstLine(row.contentType, []byte(row.body)), row.body)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		got := firstLine("text/plain", rapid.SliceOf(rapid.Byte()).Draw(t, "body"))
+		if n := len([]rune(got)); n > 201 {
+			t.Fatalf("%d characters", n)
+		}
+		for _, r := range got {
+			if r < ' ' || r == 0x7f {
+				t.Fatalf("control character in %q", got)
+			}
+		}
+	})
+}
+
+func TestHeaderValue(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                 "",
+		"list_directory":   "list_directory",
+		"file:///a b":      "file:///a b",
+		" outer":           "=?base64?IG91dGVy?=",
+		"line\nbreak":      "=?base64?bGluZQpicmVhaw==?=",
+		"grüß":             "=?base64?Z3LDvMOf?=",
+		"=?base64?YQ==?=":  "=?base64?PT9iYXNlNjQ/WVE9PT89?=",
+		"=?base64?no end ": "=?base64?PT9iYXNlNjQ/bm8gZW5kIA==?=",
+	} {
+		require.Equal(t, want, headerValue(text))
+	}
+}
+
+func TestParamValue(t *testing.T) {
+	for raw, want := range map[string]string{`"a"`: "a", `true`: "true", `42`: "42", `-7`: "-7", `1e3`: "1000", `9007199254740991`: "9007199254740991"} {
+		got, ok := paramValue([]byte(raw))
+		require.True(t, ok, raw)
+		require.Equal(t, want, got)
+	}
+	for _, raw := range []string{``, `null`, `1.5`, `9007199254740993`, `{}`, `[1]`} {
+		_, ok := paramValue([]byte(raw))
+		require.False(t, ok, raw)
+	}
+}
+
+// A listing that no longer marks an argument takes its header away.
+func TestParamHeadersForget(t *testing.T) {
+	var p paramHeaders
+	call := Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
+	learnAndSet := func(listing string) http.Header {
+		h := make(http.Header)
+		p.learn([]byte(listing))
+		p.set(h, call)
+		return h
+	}
+	require.Equal(t, http.Header{"Mcp-Param-A": {"x"}}, learnAndSet(`{"tools":[null,{"name":"t","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}]}`))
+	require.Len(t, learnAndSet(`{"tools":[{"name":"other"}]}`), 1)
+	require.Empty(t, learnAndSet(`{"tools":[{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"no token"}}}}]}`))
+}
+
+func TestSameOrigin(t *testing.T) {
+	parse := func(s string) *url.URL {
+		u, err := url.Parse(s)
+		require.NoError(t, err)
+		return u
+	}
+	require.True(t, sameOrigin(parse("http://Host/a"), parse("http://host:80/b")))
+	require.True(t, sameOrigin(parse("https://host/a"), parse("https://host:443/b")))
+	require.False(t, sameOrigin(parse("https://host/a"), parse("http://host/a")))
+	require.False(t, sameOrigin(parse("http://host/a"), parse("http://host:81/a")))
+	require.False(t, sameOrigin(parse("http://host/a"), parse("http://host.evil/a")))
+}
+
+func TestConnectFault(t *testing.T) {
+	e, err := newEndpoint(httpSpec("http://host.example/mcp?key=canary").WithDefaults())
+	require.NoError(t, err)
+	wrap := func(err error) error {
+		return &url.Error{Op: "Post", URL: "http://host.example/mcp?key=canary", Err: err}
+	}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	rows := []struct {
+		name string
+		err  error
+		sent bool
+		want messages.Outcome
+		gone bool
+		says string
+	}{
+		{"refused", refused, false, messages.NotSent, true, "nothing listens at host.example:80"},
+		{"refused after a pooled connection failed", refused, true, messages.NotSent, true, "nothing listens"},
+		{"proxy refused", &net.OpError{Op: "proxyconnect", Err: refused}, false, messages.NotSent, false, "the proxy"},
+		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, messages.Unknown, false, "broke before the answer"},
+		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, messages.NotSent, false, `"host.example" cannot be resolved`},
+		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, messages.NotSent, false, "in time"},
+		{"plain HTTP", http.ErrSchemeMismatch, false, messages.NotSent, false, "http://"},
+		{"EOF", io.ErrUnexpectedEOF, true, messages.Unknown, false, "broke before the answer"},
+		{"something else", io.ErrNoProgress, false, messages.NotSent, false, "cannot connect to host.example:80"},
+	}
+	for _, row := range rows {
+		f := e.connectFault(wrap(row.err), row.sent)
+		require.Equal(t, row.want, f.outcome, row.name)
+		require.Equal(t, row.gone, f.gone, row.name)
+		require.Contains(t, f.problem+f.hint, row.says, row.name)
+		require.NotContains(t, f.Error()+f.Unwrap().Error(), "canary", row.name)
+	}
+}

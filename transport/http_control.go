@@ -1,0 +1,205 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// controlLane is the RoundTripper that the go-sdk's streamable client works
+// through. The go-sdk gives the whole session up over one reply that it does
+// not like (a status, a truncated body, a reconnect that is refused); so it
+// only ever gets to see replies that it likes, or an error of one exchange.
+type controlLane struct{ s *httpSession }
+
+// RoundTrip implements http.RoundTripper.
+func (c *controlLane) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodPost:
+		defer req.Body.Close()
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		env, _ := scanEnvelope(body)
+		if id, ok := env.numericID(); ok && env.method != nil {
+			return c.call(req, id, string(bytes.Trim(env.method, `"`)), body)
+		}
+		return c.tell(req, body)
+	case http.MethodGet:
+		return c.s.listen(req)
+	default:
+		return c.leave(req)
+	}
+}
+
+// call sends a request of the go-sdk's and returns its answer.
+func (c *controlLane) call(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
+	s := c.s
+	if method == "initialize" && s.era == messages.EraModern && s.spec.Era == messages.EraModern {
+		f := s.noModernEra()
+		s.misstep.Store(f)
+		return nil, f
+	}
+	ctx, _, cancel := s.bind(req.Context())
+	defer cancel()
+	// Any error makes the go-sdk go on with initialize. A server whose era is
+	// known to be modern is given the time that it needs.
+	if method == "server/discover" && s.era == messages.EraAuto && s.spec.Timeouts.Negotiate > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, s.spec.Timeouts.Negotiate)
+		defer stop()
+	}
+	got, f := s.exchange(ctx, id, body, c.header(req))
+	switch {
+	case f != nil:
+		s.misstep.Store(f)
+		if f.lost || f.gone && s.agreed.Load() != nil {
+			s.endBy(f)
+		}
+		return nil, f
+	default:
+		s.misstep.Store(nil)
+	}
+	message, err := got.message(id)
+	if err != nil {
+		f := badReply(messages.Answered, "the answer to %q is not valid JSON-RPC", method)
+		f.err = err
+		s.misstep.Store(f)
+		return nil, f
+	}
+	resp := plainResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
+	if method == "initialize" && got.sessionID != "" {
+		// Later changes of it are not believed.
+		s.sessionID.CompareAndSwap(nil, &got.sessionID)
+		resp.Header.Set("Mcp-Session-Id", got.sessionID)
+	}
+	return resp, nil
+}
+
+// tell sends a notification or an answer of the go-sdk's. What the server says
+// to it is of no consequence, unless it is that the session or the permission
+// is missing.
+func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, error) {
+	s := c.s
+	ctx, _, cancel := s.bind(req.Context())
+	defer cancel()
+	resp, f := s.endpoint.do(ctx, http.MethodPost, body, c.header(req))
+	if f == nil {
+		defer resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+			f = s.endpoint.statusFault(resp, said, s.sessionID.Load() != nil)
+			if !f.lost && f.kind != messages.KindAuthRequired {
+				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a notification")
+				f = nil
+			}
+		}
+	}
+	if f != nil {
+		s.misstep.Store(f)
+		if f.lost || f.gone && s.agreed.Load() != nil {
+			s.endBy(f)
+		}
+		return nil, f
+	}
+	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
+}
+
+// leave sends the DELETE at the end of a session, for as long as there is time
+// for politeness.
+func (c *controlLane) leave(req *http.Request) (*http.Response, error) {
+	s := c.s
+	done := plainResponse(req, http.StatusNoContent, "", http.NoBody)
+	if s.forgotten.Load() {
+		return done, nil
+	}
+	ctx := req.Context()
+	if limit := s.spec.Timeouts.Shutdown; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	resp, f := s.endpoint.do(ctx, http.MethodDelete, nil, c.header(req))
+	if f != nil {
+		s.log.Debug().Str("reason", f.problem).Msg("session was not deleted at the server")
+		return done, nil
+	}
+	_ = resp.Body.Close()
+	return done, nil
+}
+
+// header takes over what the go-sdk says about the protocol.
+func (c *controlLane) header(req *http.Request) http.Header {
+	h := make(http.Header, len(req.Header))
+	for name, values := range req.Header {
+		if ownHeader(name) && name != "Content-Length" {
+			h[name] = values
+		}
+	}
+	h.Del("Mcp-Session-Id")
+	if id := c.s.sessionID.Load(); id != nil {
+		h.Set("Mcp-Session-Id", *id)
+	}
+	return h
+}
+
+// endBy ends the session because of a fault that means its end.
+func (s *httpSession) endBy(f *fault) {
+	s.forgotten.Store(true)
+	s.end(f.endCause(s.endpoint.target))
+}
+
+func plainResponse(req *http.Request, status int, contentType string, body io.ReadCloser) *http.Response {
+	resp := &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Request: req, Body: body, ContentLength: -1,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header),
+	}
+	if contentType != "" {
+		resp.Header.Set("Content-Type", contentType)
+	}
+	return resp
+}
+
+// message writes an answer the way the go-sdk can read it: servers have been
+// seen to repeat ids as strings, to leave out "jsonrpc", and to send a bare
+// string as error.
+func (r reply) message(id int64) ([]byte, error) {
+	m := struct {
+		Version string          `json:"jsonrpc"`
+		ID      int64           `json:"id"`
+		Result  json.RawMessage `json:"result,omitempty"`
+		Error   *jsonrpc.Error  `json:"error,omitempty"`
+	}{Version: "2.0", ID: id, Result: r.result}
+	if r.errorm != nil {
+		m.Result = nil
+		if e := rpcError(r.errorm); !errors.As(e, &m.Error) {
+			return nil, e
+		}
+	}
+	return json.Marshal(m)
+}
+
+// headerWait is how long the opening of the event stream may hold up the
+// opening of the session.
+func (s *httpSession) headerWait() time.Duration {
+	const most = 2 * time.Second
+	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
+		return min(limit, most)
+	}
+	return most
+}
+
+// isEventStream reports whether a reply is a stream of events.
+func isEventStream(resp *http.Response) bool {
+	return strings.EqualFold(mediaType(resp.Header.Get("Content-Type")), "text/event-stream")
+}

@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+const (
+	// drainWait and drainMost bound what is spent on an event stream after its
+	// answer, so that its connection can be used again.
+	drainWait = time.Second
+	drainMost = 64 << 10
+)
+
+// reply is the answer to one request: a result or an error member, and the
+// session that the server named beside it.
+type reply struct {
+	result    json.RawMessage
+	errorm    json.RawMessage
+	sessionID string
+}
+
+// exchange sends one request and waits for its answer, in whichever of the
+// allowed forms it comes. What else the server says on the way is passed on.
+func (s *httpSession) exchange(ctx context.Context, id int64, body []byte, header http.Header) (reply, *fault) {
+	hadSession := header["Mcp-Session-Id"] != nil
+	ctx, loosen, cancel := s.bind(ctx)
+	resp, f := s.endpoint.do(ctx, http.MethodPost, body, header)
+	if f != nil {
+		cancel()
+		return reply{}, f
+	}
+	named := resp.Header.Get("Mcp-Session-Id")
+	var got reply
+	switch {
+	case resp.StatusCode < 200 || resp.StatusCode >= 300:
+		got, f = s.refusal(resp, id, hadSession)
+	case isEventStream(resp):
+		resp, got, f = s.fromStream(ctx, resp, id, hadSession)
+		if f == nil && loosen() {
+			s.drain(resp.Body, cancel)
+			got.sessionID = named
+			return got, nil
+		}
+	default:
+		got, f = s.fromBody(resp, id)
+	}
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+	cancel()
+	got.sessionID = named
+	return got, f
+}
+
+// drain reads the rest of a stream in the background and closes it.
+func (s *httpSession) drain(body io.ReadCloser, cancel context.CancelFunc) {
+	if !s.enter() {
+		_ = body.Close()
+		cancel()
+		return
+	}
+	go func() {
+		defer s.work.Done()
+		defer cancel()
+		defer body.Close()
+		limit := time.AfterFunc(drainWait, cancel)
+		defer limit.Stop()
+		_, _ = io.CopyN(io.Discard, body, drainMost)
+	}()
+}
+
+// fromBody finds the answer in a body that is no stream.
+func (s *httpSession) fromBody(resp *http.Response, id int64) (reply, *fault) {
+	limit := s.spec.Limits.Line
+	contentType := resp.Header.Get("Content-Type")
+	if isHTML(contentType, nil) {
+		return reply{}, s.endpoint.htmlReply(resp.StatusCode)
+	}
+	body, err := readUpTo(resp.Body, limit, resp.ContentLength)
+	switch {
+	case err == errTooLong:
+		s.noise.oversize.Add(1)
+		return reply{}, oversizeReply(limit)
+	case err != nil:
+		return reply{}, brokenFault("the connection broke in the middle of the answer: "+s.endpoint.clean(err.Error()), err)
+	}
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return reply{}, badReply(messages.Unknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+	case isHTML("", body):
+		return reply{}, s.endpoint.htmlReply(resp.StatusCode)
+	}
+	if got, f := s.answerIn(body, id, true); got != nil || f != nil {
+		if f != nil {
+			return reply{}, f
+		}
+		return *got, nil
+	}
+	if !json.Valid(body) {
+		s.noise.junk.Add(1)
+		return reply{}, badReply(messages.Unknown, "the answer is not valid JSON, or cut short")
+	}
+	return reply{}, badReply(messages.Unknown, "the reply holds no answer to the request")
+}
+
+// answerIn looks for the answer to id in one message or a batch, and passes
+// everything else on. sole means that the text is the whole reply to that one
+// request, so that an error without id is meant for it.
+func (s *httpSession) answerIn(text []byte, id int64, sole bool) (*reply, *fault) {
+	if len(text) > 0 && text[0] == '[' {
+		var batch []json.RawMessage
+		if json.Unmarshal(text, &batch) != nil {
+			return nil, nil
+		}
+		var found *reply
+		for _, one := range batch {
+			got, f := s.answerIn(bytes.TrimSpace(one), id, sole && len(batch) == 1)
+			if f != nil {
+				return nil, f
+			}
+			if got != nil {
+				found = got
+			}
+		}
+		return found, nil
+	}
+	env, ok := scanEnvelope(text)
+	if !ok {
+		s.noise.junk.Add(1)
+		return nil, nil
+	}
+	if env.method == nil && (env.result != nil || env.errorm != nil) {
+		n, numeric := env.numericID()
+		orphan := sole && env.errorm != nil && (env.id == nil || string(env.id) == "null")
+		switch {
+		case !(numeric && n == id) && !orphan:
+			s.noise.unmatched.Add(1)
+			return nil, nil
+		case env.errorm != nil:
+			return &reply{errorm: env.errorm}, nil
+		case !json.Valid(env.result):
+			return nil, badReply(messages.Answered, "the result is not valid JSON")
+		}
+		return &reply{result: env.result}, nil
+	}
+	if env.method == nil {
+		s.noise.junk.Add(1)
+		return nil, nil
+	}
+	s.heardMessage(text)
+	return nil, nil
+}
+
+// heardMessage passes on a request or notification of the server's.
+func (s *httpSession) heardMessage(text []byte) {
+	message, err := jsonrpc.DecodeMessage(text)
+	if err != nil { // the go-sdk would end the session over it
+		s.noise.junk.Add(1)
+		return
+	}
+	if s.onMessage != nil {
+		s.onMessage(message)
+	}
+	// On a modern session the go-sdk has no stream open to read it from.
+	if !s.isModern() && !s.inbox.put(text) {
+		s.noise.dropped.Add(1)
+	}
+}
+
+// refusal makes sense of a reply with an error status. A JSON-RPC error in its
+// body is an answer like any other, unless the status says more.
+func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (reply, *fault) {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	f := s.endpoint.statusFault(resp, body, hadSession)
+	env, ok := scanEnvelope(bytes.TrimSpace(body))
+	if !ok || env.errorm == nil || env.method != nil {
+		return reply{}, f
+	}
+	var rpc *jsonrpc.Error
+	n, numeric := env.numericID()
+	ours := numeric && n == id
+	if errors.As(rpcError(env.errorm), &rpc) {
+		f.err = rpc
+	}
+	switch {
+	case f.kind == messages.KindAuthRequired, f.kind == messages.KindUnavailable:
+		return reply{}, f
+	case f.lost && !(ours && rpc != nil && answersMethod(rpc.Code)):
+		return reply{}, f
+	case ours, env.id == nil, string(env.id) == "null":
+		return reply{errorm: env.errorm}, nil
+	}
+	return reply{}, f
+}
+
+// answersMethod reports whether an error speaks of a method or its arguments,
+// which only a server that knows the session can do.
+func answersMethod(code int64) bool {
+	return code == jsonrpc.CodeMethodNotFound || code == jsonrpc.CodeInvalidParams
+}
+
+var errTooLong = errors.New("too long")
+
+// readUpTo reads everything, or fails with errTooLong beyond limit bytes.
+func readUpTo(r io.Reader, limit int, expected int64) ([]byte, error) {
+	if expected > int64(limit) {
+		return nil, errTooLong
+	}
+	var buf bytes.Buffer
+	if expected > 0 {
+		buf.Grow(int(min(expected, 1<<20)) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(io.LimitReader(r, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if n > int64(limit) {
+		return nil, errTooLong
+	}
+	return buf.Bytes(), nil
+}

@@ -1,0 +1,85 @@
+package transport
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// fault is what went wrong with one exchange over HTTP, before it is known
+// whether it will be the error of a call or the cause of a failed start. It
+// holds no secrets: neither the URL's query and user nor a header.
+type fault struct {
+	// problem says what happened, hint what to do about it.
+	problem string
+	hint    string
+	// kind and outcome are what it means for a call.
+	kind       messages.ErrorKind
+	outcome    messages.Outcome
+	retryAfter time.Duration
+	// cause and permanent are what it means for a start.
+	cause     supervisor.CauseKind
+	permanent bool
+	// err is the underlying error, if there is one.
+	err error
+
+	// status is the HTTP status; 0 if none came.
+	status int
+	// gone: nothing listens at the address any more.
+	gone bool
+	// lost: the server does not know our session.
+	lost bool
+	// broken: the connection ended between the request and its answer.
+	broken bool
+}
+
+// Error implements error.
+func (f *fault) Error() string { return f.problem }
+
+// Unwrap returns the underlying error.
+func (f *fault) Unwrap() error { return f.err }
+
+// callError is the fault as the error of a call.
+func (f *fault) callError() *messages.Error {
+	return &messages.Error{Kind: f.kind, Outcome: f.outcome, RetryAfter: f.retryAfter, Hint: f.hint, Cause: f}
+}
+
+// startCause is the fault as the cause of a failed start.
+func (f *fault) startCause() *supervisor.Cause {
+	c := &supervisor.Cause{Kind: f.cause, Permanent: f.permanent, Message: f.problem, Err: f.err}
+	if f.hint != "" {
+		c.Message += "; " + f.hint
+	}
+	return c
+}
+
+// endCause is the cause of death of a session that this fault ends.
+func (f *fault) endCause(target string) *supervisor.Cause {
+	message := fmt.Sprintf("the server forgot the session (%s)", f.problem)
+	if f.gone {
+		message = "the server is gone: " + f.problem
+	}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.err}
+}
+
+// brokenFault: the request went out, and the connection ended before the
+// answer was complete.
+func brokenFault(problem string, err error) *fault {
+	return &fault{problem: problem, err: err, broken: true,
+		kind: messages.KindProtocol, outcome: messages.Unknown, cause: supervisor.CauseClosed}
+}
+
+// badReply: an answer came, and it is none.
+func badReply(outcome messages.Outcome, format string, args ...any) *fault {
+	return &fault{problem: fmt.Sprintf(format, args...), kind: messages.KindProtocol,
+		outcome: outcome, cause: supervisor.CauseHandshake}
+}
+
+// oversizeReply: the answer is longer than Limits.Line.
+func oversizeReply(limit int) *fault {
+	f := badReply(messages.Answered, "the answer is longer than %d bytes", limit)
+	f.hint = "raise Limits.Line if such answers are expected"
+	return f
+}

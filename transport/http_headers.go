@@ -1,0 +1,170 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Streamable HTTP of 2026-07-28 repeats parts of a request in headers, so that
+// intermediaries need not read the body: the name in Mcp-Name, and in
+// Mcp-Param-{Name} each argument that the tool's schema marks with
+// "x-mcp-header". A server refuses a request whose headers do not match.
+
+const (
+	encodedPrefix = "=?base64?"
+	encodedSuffix = "?="
+	// maxExact bounds the integers that every JSON reader gets right.
+	maxExact = 1<<53 - 1
+)
+
+// headerValue writes a text as a header value: as it is if it is printable
+// ASCII without outer spaces, else in the protocol's own Base64 form.
+func headerValue(text string) string {
+	plain := text == strings.Trim(text, " ") &&
+		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
+	for i := 0; plain && i < len(text); i++ {
+		plain = text[i] >= 0x20 && text[i] <= 0x7e
+	}
+	if plain {
+		return text
+	}
+	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
+}
+
+// paramHeaders knows which arguments of which tools travel in headers, from
+// the listings that this session has seen. Safe for concurrent use.
+type paramHeaders struct {
+	mu    sync.RWMutex
+	tools map[string][]paramHeader
+}
+
+// paramHeader says that the argument at path goes into a header.
+type paramHeader struct {
+	path   []string
+	header string
+}
+
+// markedSchema is the part of a schema in which the marks stand.
+type markedSchema struct {
+	Type       any                     `json:"type"`
+	Header     json.RawMessage         `json:"x-mcp-header"`
+	Properties map[string]markedSchema `json:"properties"`
+}
+
+// learn takes the marks from a result of tools/list. What cannot be read is
+// left to discovery, which sees the same result.
+func (p *paramHeaders) learn(result json.RawMessage) {
+	p.mu.RLock()
+	nothing := len(p.tools) == 0
+	p.mu.RUnlock()
+	if nothing && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
+		return // by far the usual case
+	}
+	var page struct {
+		Tools []json.RawMessage `json:"tools"`
+	}
+	if json.Unmarshal(result, &page) != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, raw := range page.Tools {
+		var tool struct {
+			Name   string       `json:"name"`
+			Schema markedSchema `json:"inputSchema"`
+		}
+		if err := json.Unmarshal(raw, &tool); err != nil {
+			continue
+		}
+		delete(p.tools, tool.Name)
+		if found := collectMarks(tool.Schema.Properties, nil); len(found) > 0 {
+			if p.tools == nil {
+				p.tools = make(map[string][]paramHeader)
+			}
+			p.tools[tool.Name] = found
+		}
+	}
+}
+
+func collectMarks(properties map[string]markedSchema, prefix []string) []paramHeader {
+	var found []paramHeader
+	for name, schema := range properties {
+		path := append(prefix[:len(prefix):len(prefix)], name)
+		var header string
+		if json.Unmarshal(schema.Header, &header) == nil && isToken(header) {
+			found = append(found, paramHeader{path: path, header: header})
+		}
+		found = append(found, collectMarks(schema.Properties, path)...)
+	}
+	return found
+}
+
+// set adds the headers that a call of a tool needs.
+func (p *paramHeaders) set(h http.Header, r Request) {
+	p.mu.RLock()
+	marks := p.tools[r.Target]
+	p.mu.RUnlock()
+	if len(marks) == 0 {
+		return
+	}
+	var params struct {
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if json.Unmarshal(r.Params, &params) != nil {
+		return
+	}
+	for _, mark := range marks {
+		if value, ok := paramValue(argumentAt(params.Arguments, mark.path)); ok {
+			h.Set("Mcp-Param-"+mark.header, headerValue(value))
+		}
+	}
+}
+
+func argumentAt(value json.RawMessage, path []string) json.RawMessage {
+	for _, name := range path {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(value, &object) != nil {
+			return nil
+		}
+		value = object[name]
+	}
+	return value
+}
+
+// paramValue is an argument as text: a string, a boolean, or an integer that
+// is exact everywhere. Other values do not travel in headers.
+func paramValue(raw json.RawMessage) (string, bool) {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return "", false
+	}
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= maxExact {
+			return strconv.FormatInt(int64(v), 10), true
+		}
+	}
+	return "", false
+}
+
+// isToken reports whether a text can stand in the name of a header.
+func isToken(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,175 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+)
+
+// afterStream is the wait before a stream that had worked is opened again. It
+// is short because a stream that breaks is the first sign of a server's death,
+// and the next connection is the proof.
+const afterStream = 100 * time.Millisecond
+
+// listen answers the go-sdk's GET with a stream that lasts as long as the
+// session: the inbox. The real stream is kept behind it, opened again when it
+// ends and given up when the server does not offer one, none of which is a
+// reason to lose the session. Servers that send no header before their first
+// event hold up the opening for headerWait only.
+func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
+	if !s.enter() {
+		return nil, s.Cause()
+	}
+	ctx, _, cancel := s.bind(req.Context())
+	ready := make(chan struct{})
+	go func() {
+		defer s.work.Done()
+		defer cancel()
+		s.keepStream(ctx, ready)
+	}()
+	wait := time.NewTimer(s.headerWait())
+	defer wait.Stop()
+	select {
+	case <-ready:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	return plainResponse(req, http.StatusOK, "text/event-stream", s.inbox.open(req.Context())), nil
+}
+
+// keepStream holds the server's standalone event stream until ctx ends or the
+// server turns out to offer none. It closes ready after the first reply.
+func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
+	var (
+		lastID string
+		retry  time.Duration
+		tries  int  // without an event
+		worked bool // there has been a stream
+		said   = ready
+	)
+	tell := func() {
+		if said != nil {
+			close(said)
+			said = nil
+		}
+	}
+	defer tell()
+	for {
+		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID))
+		switch {
+		case ctx.Err() != nil:
+			if f == nil {
+				_ = resp.Body.Close()
+			}
+			return
+		case f != nil && f.gone:
+			s.endBy(f)
+			return
+		case f != nil:
+			// Unreachable for the moment, or broken off; the next try will tell.
+		case resp.StatusCode == http.StatusOK && isEventStream(resp):
+			worked = true
+			tell()
+			if s.readStream(resp, &lastID, &retry) {
+				tries = 0
+			}
+		default:
+			// Only a session that had a stream is known to be lost by a 404: many
+			// servers without one answer 404 where 405 is due.
+			f = s.streamRefused(resp, worked && s.sessionID.Load() != nil)
+			if f.lost {
+				s.endBy(f)
+				return
+			}
+			if !transient(resp.StatusCode) {
+				s.log.Debug().Str("reply", f.problem).Msg("server offers no event stream")
+				return
+			}
+			retry = max(retry, f.retryAfter)
+		}
+		tell()
+		wait := afterStream
+		if tries > 0 || f != nil || retry > 0 {
+			wait = nextPause(tries+1, retry)
+		}
+		tries++
+		if !pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// readStream reads one stream to its end. It reports whether an event came.
+func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
+	defer resp.Body.Close()
+	events := newSSEReader(resp.Body, s.spec.Limits.Line)
+	*retry = 0
+	for {
+		e, err := events.next()
+		if err != nil {
+			return progress
+		}
+		progress = true
+		if e.id != "" {
+			*lastID = e.id
+		}
+		if e.retry > 0 {
+			*retry = e.retry
+		}
+		if _, f := s.answerFrom(e, noID); f != nil {
+			s.log.Debug().Str("event", f.problem).Msg("event skipped")
+		}
+	}
+}
+
+// noID is the id of no request: answers do not belong on the standalone
+// stream, and are counted there.
+const noID = -1
+
+// inboxSize is how many messages may wait for the go-sdk; a server that sends
+// faster loses the rest.
+const inboxSize = 256
+
+// inbox carries messages of the server's to the go-sdk, as an event stream.
+type inbox struct{ queue chan []byte }
+
+func newInbox() *inbox { return &inbox{queue: make(chan []byte, inboxSize)} }
+
+// put adds a message unless the inbox is full. It never blocks.
+func (i *inbox) put(text []byte) bool {
+	event := append(appendOneLine([]byte("data: "), text), "\n\n"...)
+	select {
+	case i.queue <- event:
+		return true
+	default:
+		return false
+	}
+}
+
+// open returns a body that delivers the messages until ctx ends.
+func (i *inbox) open(ctx context.Context) *inboxBody {
+	return &inboxBody{inbox: i, ctx: ctx}
+}
+
+type inboxBody struct {
+	inbox *inbox
+	ctx   context.Context
+	rest  bytes.Reader
+}
+
+// Read implements io.Reader.
+func (b *inboxBody) Read(p []byte) (int, error) {
+	if b.rest.Len() == 0 {
+		select {
+		case event := <-b.inbox.queue:
+			b.rest.Reset(event)
+		case <-b.ctx.Done():
+			return 0, b.ctx.Err()
+		}
+	}
+	return b.rest.Read(p)
+}
+
+// Close implements io.Closer; the body ends with its context.
+func (b *inboxBody) Close() error { return nil }

@@ -1,0 +1,144 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Open implements Session.
+func (s *httpSession) Open(ctx context.Context) error {
+	if s.unusable != nil {
+		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,
+			Message: "the URL cannot be parsed; write it as https://host/path"})
+		return s.Cause()
+	}
+	s.era = s.dialer.known()
+	bound, _, cancel := s.bind(ctx)
+	defer cancel()
+
+	s.mu.Lock()
+	if !s.enterLocked() {
+		s.mu.Unlock()
+		return s.Cause()
+	}
+	connecting := make(chan struct{})
+	s.connecting = connecting
+	s.mu.Unlock()
+
+	failed := make(chan error, 1)
+	go func() {
+		defer s.work.Done()
+		defer close(connecting)
+		client, err := s.connect(bound)
+		s.client = client
+		failed <- err
+	}()
+	// Connect tidies up before it returns, which may take a DELETE; the caller
+	// need not wait for that.
+	var err error
+	select {
+	case err = <-failed:
+	case <-bound.Done():
+		err = context.Cause(bound)
+	}
+	if err != nil {
+		s.end(s.openFailure(ctx, err))
+		return s.Cause()
+	}
+	if !s.settle() {
+		return s.Cause()
+	}
+	return nil
+}
+
+// connect lets the go-sdk negotiate. It is given the URL without its secrets:
+// controlLane knows the real one.
+func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
+	client := mcp.NewClient(s.dialer.opts.ClientInfo, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	var options mcp.ClientSessionOptions
+	if s.era == messages.EraLegacy {
+		options.ProtocolVersion = legacyVersion
+	}
+	return client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint:     s.endpoint.target,
+		HTTPClient:   &http.Client{Transport: &controlLane{s: s}},
+		MaxEventSize: -1, // controlLane has its own limit, which costs one message and not the session
+	}, &options)
+}
+
+// settle records what was agreed on and begins to watch the go-sdk's session.
+func (s *httpSession) settle() bool {
+	result := s.client.InitializeResult()
+	a := &agreement{modern: isModern(result.ProtocolVersion), info: messages.SessionInfo{
+		ProtocolVersion: result.ProtocolVersion,
+		Era:             messages.EraLegacy,
+		Instructions:    result.Instructions,
+	}}
+	if a.modern {
+		a.info.Era = messages.EraModern
+	}
+	if result.ServerInfo != nil {
+		a.info.ServerName, a.info.ServerVersion = result.ServerInfo.Name, result.ServerInfo.Version
+	}
+	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo)
+	if err != nil {
+		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
+			Message: "ClientInfo cannot be written as JSON; correct it"})
+		return false
+	}
+	a.meta = meta
+	s.agreed.Store(a)
+	s.dialer.remember(a.info.Era)
+	if !s.enter() {
+		return false
+	}
+	go func() {
+		defer s.work.Done()
+		err := s.client.Wait()
+		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: err}
+		if err != nil {
+			cause.Message = "the session ended: " + s.endpoint.clean(err.Error())
+		}
+		s.end(cause)
+	}()
+	return true
+}
+
+// openFailure finds out why negotiation failed.
+func (s *httpSession) openFailure(ctx context.Context, err error) *supervisor.Cause {
+	if died := s.Cause(); died != nil {
+		return died
+	}
+	var cause *supervisor.Cause
+	if f := s.misstep.Load(); f != nil && ctx.Err() == nil {
+		cause = f.startCause()
+	} else {
+		cause = openCause(ctx, err, nil)
+		cause.Message = s.endpoint.clean(cause.Message)
+	}
+	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
+		// What was believed about the era may be the reason.
+		s.dialer.remember(messages.EraAuto)
+	}
+	return cause
+}
+
+// noModernEra is the answer to an initialize that must not be sent: the
+// specification wants the modern era, and server/discover did not work out.
+func (s *httpSession) noModernEra() *fault {
+	if f := s.misstep.Load(); f != nil && f.status != http.StatusBadRequest && f.status != http.StatusMethodNotAllowed {
+		return f // says nothing about the protocol
+	}
+	return &fault{
+		problem: fmt.Sprintf("the server does not speak %s or newer, and the era is fixed to %q", modernVersion, messages.EraModern),
+		hint:    "leave the era empty to negotiate it",
+		kind:    messages.KindProtocol, outcome: messages.NotSent,
+		cause: supervisor.CauseVersion, permanent: true,
+	}
+}

@@ -1,0 +1,139 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// canaries are the secrets of secretSpec; none may ever be seen.
+var canaries = []string{"canary-user", "canary-password", "canary-query", "canary-header", "canary-token"}
+
+func secretSpec(addr string) messages.ServerSpec {
+	spec := httpSpec("http://canary-user:canary-password@" + addr + "/mcp?key=canary-query#canary-user")
+	spec.HTTP.Headers = map[string]string{"X-Key": "canary-header", "Authorization": "Bearer canary-token"}
+	return spec
+}
+
+// allTexts is everything that an error tells, through its whole chain.
+func allTexts(err error) string {
+	var b strings.Builder
+	for err != nil {
+		fmt.Fprintf(&b, "%v\n", err)
+		var c *supervisor.Cause
+		if errors.As(err, &c) {
+			text, _ := json.Marshal(c)
+			b.Write(text)
+			b.WriteString(c.Describe())
+		}
+		err = errors.Unwrap(err)
+	}
+	return b.String()
+}
+
+func requireNoCanary(t *testing.T, text string) {
+	t.Helper()
+	require.NotEmpty(t, text)
+	for _, canary := range canaries {
+		require.NotContains(t, text, canary)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestHTTPSecretsStaySecret(t *testing.T) {
+	// parrot repeats all it was told.
+	parrot := func(code int) handler {
+		return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			w.WriteHeader(code)
+			fmt.Fprintf(w, "refused: %s %s %s", r.URL, r.Header.Get("X-Key"), r.Header.Get("Authorization"))
+		}
+	}
+	away := func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		http.Redirect(w, r, "http://canary-user:canary-password@elsewhere.invalid/x?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+	}
+	replies := map[string]handler{"401": parrot(401), "400": parrot(400), "404": parrot(404), "502": parrot(502), "redirect": away,
+		"hang up": func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
+		"html":    status(200, "text/html", "<html>")}
+	for name, reply := range replies {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			var log lockedBuffer
+			d := newHTTPDialer(secretSpec(web.Listener.Addr().String()).WithDefaults(),
+				Options{ClientInfo: testInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
+			web.handle("GET", parrot(403))
+
+			s := d.NewSession()
+			releaseAtEnd(t, s)
+			require.NoError(t, s.Open(testContext(t)))
+			require.Equal(t, "canary-header", web.requests("initialize")[0].header.Get("X-Key"), "the test holds no secret")
+			require.Equal(t, "Bearer canary-token", web.requests("initialize")[0].header.Get("Authorization"))
+			web.handle("tools/call", reply)
+			requireNoCanary(t, allTexts(callFails(t, s)))
+			if cause := s.Cause(); cause != nil {
+				requireNoCanary(t, allTexts(cause))
+			}
+
+			web.handle("initialize", reply)
+			failing := d.NewSession()
+			err := failing.Open(testContext(t))
+			require.Error(t, err)
+			requireNoCanary(t, allTexts(err))
+			requireClosed(t, failing.Released(), "session is not released")
+			requireNoCanary(t, log.String()+" ")
+			require.NotEmpty(t, log.String(), "the refused stream is worth a line")
+		})
+	}
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	requireNoCanary(t, allTexts(openFails(t, secretSpec(l.Addr().String()))))
+}
+
+// Headers and cookies go to the endpoint's origin and nowhere else.
+func TestHTTPHeadersStayAtHome(t *testing.T) {
+	web := newScripted(t)
+	visited := make(chan struct{}, 8)
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visited <- struct{}{} }))
+	t.Cleanup(thief.Close)
+	for _, what := range []string{"tools/call", "GET", "DELETE"} {
+		web.handle(what, func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+		})
+	}
+	s := openHTTP(t, secretSpec(web.Listener.Addr().String()))
+	e := callFails(t, s)
+	require.ErrorContains(t, e, "redirects to "+thief.URL)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	requireClosed(t, s.Released(), "session is not released")
+	require.Empty(t, visited)
+}

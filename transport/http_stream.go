@@ -1,0 +1,174 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+const (
+	// maxResumes is how often in a row the stream of one call is resumed without
+	// a new event.
+	maxResumes = 5
+	// firstPause and longestPause bound the growing wait between two tries.
+	firstPause   = 500 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// fromStream reads events until the answer comes. A stream that ends early is
+// resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
+// "Resumability"). It returns the response that was read last; nil if that is
+// closed already.
+func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id int64, hadSession bool) (*http.Response, reply, *fault) {
+	var (
+		lastID string
+		retry  time.Duration
+		tries  int
+	)
+	for {
+		events := newSSEReader(resp.Body, s.spec.Limits.Line)
+		var err error
+		for {
+			var e sseEvent
+			if e, err = events.next(); err != nil {
+				break
+			}
+			if e.retry > 0 {
+				retry = e.retry
+			}
+			if e.id != "" && e.id != lastID {
+				lastID, tries = e.id, 0
+			}
+			got, f := s.answerFrom(e, id)
+			if f != nil {
+				return resp, reply{}, f
+			}
+			if got != nil {
+				return resp, *got, nil
+			}
+		}
+		_ = resp.Body.Close()
+		if ctx.Err() != nil || lastID == "" || s.isModern() {
+			problem := "the event stream ended without the answer"
+			if !errors.Is(err, io.EOF) {
+				problem = "the event stream broke before the answer came: " + s.endpoint.clean(err.Error())
+			}
+			return nil, reply{}, brokenFault(problem, err)
+		}
+		var f *fault
+		if resp, f = s.resume(ctx, lastID, retry, &tries, hadSession); f != nil {
+			return nil, reply{}, f
+		}
+	}
+}
+
+// answerFrom looks for the answer to id in one event.
+func (s *httpSession) answerFrom(e sseEvent, id int64) (*reply, *fault) {
+	if e.over {
+		s.noise.oversize.Add(1)
+		if n, ok := edgeID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
+			return nil, oversizeReply(s.spec.Limits.Line)
+		}
+		return nil, nil
+	}
+	if e.name != "" && e.name != "message" {
+		return nil, nil
+	}
+	text := bytes.TrimSpace(e.data)
+	if len(text) == 0 {
+		return nil, nil
+	}
+	return s.answerIn(text, id, false)
+}
+
+// resume asks for the rest of a call's stream. tries counts what was spent
+// since the last event.
+func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Duration, tries *int, hadSession bool) (*http.Response, *fault) {
+	last := brokenFault("the event stream ended without the answer", nil)
+	for *tries < maxResumes {
+		*tries++
+		if !pause(ctx, nextPause(*tries, retry)) {
+			return nil, brokenFault("the event stream ended without the answer", ctx.Err())
+		}
+		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID))
+		switch {
+		case f != nil && f.gone:
+			f.outcome = messages.Unknown // the call itself had been sent
+			return nil, f
+		case f != nil:
+			last = f
+		case resp.StatusCode == http.StatusOK && isEventStream(resp):
+			return resp, nil
+		default:
+			f = s.streamRefused(resp, hadSession)
+			if f.lost || !transient(resp.StatusCode) {
+				f.outcome = messages.Unknown
+				f.problem = "the event stream ended without the answer and could not be resumed: " + f.problem
+				return nil, f
+			}
+			last = f
+			retry = max(retry, f.retryAfter)
+		}
+	}
+	last.outcome, last.broken = messages.Unknown, true
+	return nil, last
+}
+
+// streamHeader is the header of a GET.
+func (s *httpSession) streamHeader(lastID string) http.Header {
+	h := s.sessionHeader(s.agreed.Load())
+	h["Accept"] = headerEvents
+	if lastID != "" {
+		h["Last-Event-Id"] = []string{lastID}
+	}
+	return h
+}
+
+// streamRefused closes a reply to a GET that is no stream and explains it.
+func (s *httpSession) streamRefused(resp *http.Response, hadSession bool) *fault {
+	defer resp.Body.Close()
+	if resp.StatusCode < 300 {
+		return badReply(messages.Unknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	return s.endpoint.statusFault(resp, body, hadSession)
+}
+
+func (s *httpSession) isModern() bool {
+	a := s.agreed.Load()
+	return a != nil && a.modern
+}
+
+// transient reports whether a status may be another one in a moment.
+func transient(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
+}
+
+// nextPause is the wait before try n, from 1: what the server asked for the
+// first time, growing after that.
+func nextPause(n int, asked time.Duration) time.Duration {
+	d := firstPause << min(n-1, 10)
+	if n == 1 && asked > 0 {
+		return min(asked, longestPause)
+	}
+	d = min(max(d, asked), longestPause)
+	return d + rand.N(d/4+1)
+}
+
+// pause waits, and reports whether ctx lasted.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

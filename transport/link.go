@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// lastWords is how long after the end of one stream, or of the process, the
+// other evidence is waited for: the exit status behind an EOF, the answers
+// and the stderr that are still in the pipes. Normally both are there at once.
+const lastWords = 50 * time.Millisecond
+
+// link is one process with a wire to it, from spawn to reaping.
+type link struct {
+	*wire
+	proc     process
+	grace    time.Duration
+	loops    sync.WaitGroup
+	readDone chan struct{}
+
+	mu     sync.Mutex
+	client *mcp.ClientSession
+}
+
+// newLink begins to serve a process that was just started.
+func newLink(p process, limit int, grace time.Duration) *link {
+	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
+	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
+	l.loops.Go(func() {
+		err := l.readLoop()
+		close(l.readDone)
+		l.streamEnded("stdout", err)
+	})
+	l.loops.Go(func() {
+		if err := l.writeLoop(); err != nil {
+			l.streamEnded("stdin", err)
+		}
+	})
+	go l.watch()
+	return l
+}
+
+// streamEnded is called when a stream broke. If the process ends with it, the
+// exit status is the better cause; a process that lives on without its streams
+// is of no use to anybody.
+func (l *link) streamEnded(name string, err error) {
+	t := time.NewTimer(lastWords)
+	defer t.Stop()
+	select {
+	case <-l.dead:
+		return
+	case <-l.proc.Exited(): // watch tells the cause
+		return
+	case <-t.C:
+	}
+	what := "closed its " + name
+	if err != nil && !errors.Is(err, io.EOF) {
+		what = fmt.Sprintf("broke its %s (%v)", name, err)
+	}
+	l.die(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err,
+		Message: "server " + what + " but did not exit", Stderr: l.proc.Exit().Stderr})
+}
+
+// watch follows the process to its end, and then takes everything down.
+func (l *link) watch() {
+	select {
+	case <-l.proc.Exited():
+		t := time.NewTimer(lastWords)
+		select {
+		case <-l.readDone:
+		case <-l.dead:
+		case <-t.C:
+		}
+		t.Stop()
+		l.die(l.proc.Exit())
+	case <-l.dead:
+	}
+	l.proc.Terminate(l.grace)
+	l.proc.Release()
+	l.loops.Wait()
+	l.control.Close()
+	l.mu.Lock()
+	client := l.client
+	l.mu.Unlock()
+	if client != nil {
+		_ = client.Close()
+	}
+	l.release()
+}
+
+// connect negotiates a session on the link. version is what the go-sdk opens
+// with; empty means the newest, which begins with server/discover.
+func (l *link) connect(ctx context.Context, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
+	l.control.patience = patience
+	client := mcp.NewClient(info, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	session, err := client.Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.client = session
+	l.mu.Unlock()
+	return session.InitializeResult(), nil
+}

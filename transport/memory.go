@@ -1,0 +1,88 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func newMemoryDialer(spec messages.ServerSpec, opts Options) Dialer {
+	return newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
+		return startRoutine(spec.InMemory, spec.Limits.StderrLines), nil
+	})
+}
+
+// routine is a goroutine that plays a process.
+type routine struct {
+	stdin  *io.PipeWriter
+	stdout *io.PipeReader
+	stderr *stderrTail
+	cancel context.CancelFunc
+	exited chan struct{}
+	err    error
+}
+
+func startRoutine(m *messages.InMemory, lines int) *routine {
+	ctx, cancel := context.WithCancel(context.Background())
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	r := &routine{stdin: inW, stdout: outR, stderr: newStderrTail(lines), cancel: cancel, exited: make(chan struct{})}
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("panic: %v", p)
+			}
+			cancel()
+			_ = outW.Close()
+			_ = inR.Close()
+			close(r.exited)
+		}()
+		r.err = m.Serve(ctx, inR, outW, r.stderr)
+	}()
+	return r
+}
+
+func (r *routine) Stdin() io.WriteCloser   { return r.stdin }
+func (r *routine) Stdout() io.ReadCloser   { return r.stdout }
+func (r *routine) PID() int                { return 0 }
+func (r *routine) Exited() <-chan struct{} { return r.exited }
+
+func (r *routine) Exit() *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: r.stderr.lines()}
+	select {
+	case <-r.exited:
+	default:
+		return c
+	}
+	c.Message = "server ended"
+	if r.err != nil && !errors.Is(r.err, io.EOF) {
+		c.Err, c.Message = r.err, "server ended: "+r.err.Error()
+	}
+	return c
+}
+
+// Terminate cannot kill a goroutine. One that ignores both the end of stdin
+// and its context is left behind after the grace.
+func (r *routine) Terminate(grace time.Duration) {
+	_ = r.stdin.Close()
+	for _, step := range []func(){r.cancel, func() {}} {
+		t := time.NewTimer(grace / 2)
+		select {
+		case <-r.exited:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		step()
+	}
+}
+
+func (r *routine) Release() {
+	_ = r.stdin.Close()
+	_ = r.stdout.Close()
+}

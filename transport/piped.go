@@ -1,0 +1,259 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// pipedDialer makes sessions with processes behind a pair of streams: stdio
+// and in memory. It remembers the era of the server.
+type pipedDialer struct {
+	spec  messages.ServerSpec
+	opts  Options
+	spawn func() (process, *supervisor.Cause)
+	era   atomic.Value // messages.Era
+}
+
+func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
+	d := &pipedDialer{spec: spec, opts: opts, spawn: spawn}
+	d.era.Store(spec.Era)
+	return d
+}
+
+// NewSession implements Dialer.
+func (d *pipedDialer) NewSession() Session {
+	return &pipedSession{lifeline: newLifeline(), dialer: d}
+}
+
+// pipedSession is one incarnation behind a pair of streams. Opening it may
+// take two processes: some servers exit when they are asked server/discover.
+type pipedSession struct {
+	*lifeline
+	dialer *pipedDialer
+
+	mu     sync.Mutex
+	opened bool
+	link   *link
+	info   messages.SessionInfo
+	meta   json.RawMessage
+}
+
+// Open implements Session.
+func (s *pipedSession) Open(ctx context.Context) error {
+	err := s.open(ctx)
+	if err == nil {
+		return nil
+	}
+	var cause *supervisor.Cause
+	if !errors.As(err, &cause) {
+		cause = openCause(ctx, err, nil)
+	}
+	s.Abort(cause)
+	return s.Cause()
+}
+
+func (s *pipedSession) open(ctx context.Context) error {
+	era, _ := s.dialer.era.Load().(messages.Era)
+	result, err := s.try(ctx, era)
+	if err != nil {
+		l := s.current()
+		retry := messages.Era("-")
+		switch {
+		case l == nil || ctx.Err() != nil || s.dialer.spec.Era != messages.EraAuto || s.Cause() != nil:
+		case l.control.isProbing() && l.Cause() != nil:
+			retry = messages.EraLegacy // it died of the question: ask a fresh one the old way
+		case l.control.discovered.Load() && era != messages.EraModern:
+			retry = messages.EraModern // it answered after all, only too late
+		}
+		if retry == "-" {
+			return s.explain(ctx, err)
+		}
+		l.die(&supervisor.Cause{Kind: supervisor.CauseHandshake, Message: "negotiation begins anew"})
+		select {
+		case <-l.Released():
+		case <-ctx.Done():
+			return s.explain(ctx, ctx.Err())
+		}
+		if result, err = s.try(ctx, retry); err != nil {
+			return s.explain(ctx, err)
+		}
+	}
+	return s.settle(result)
+}
+
+// try spawns a process and negotiates with it.
+func (s *pipedSession) try(ctx context.Context, era messages.Era) (*mcp.InitializeResult, error) {
+	p, cause := s.dialer.spawn()
+	if cause != nil {
+		return nil, cause
+	}
+	spec := s.dialer.spec
+	l := newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown)
+	s.mu.Lock()
+	s.link, s.opened = l, true
+	aborted := s.Cause()
+	s.mu.Unlock()
+	if aborted != nil {
+		l.die(aborted)
+		return nil, aborted
+	}
+	version, patience := "", spec.Timeouts.Negotiate
+	switch era {
+	case messages.EraLegacy:
+		version = legacyVersion
+	case messages.EraModern:
+		patience = 0
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-l.Dead():
+			cancel()
+		case <-stop:
+		}
+	}()
+	return l.connect(ctx, s.dialer.opts.ClientInfo, version, patience)
+}
+
+// explain finds the best cause for a failed start: the end of the process, if
+// it ended, knows more than the error that it caused.
+func (s *pipedSession) explain(ctx context.Context, err error) error {
+	if c := s.Cause(); c != nil {
+		return c
+	}
+	l := s.current()
+	if l == nil {
+		return openCause(ctx, err, nil)
+	}
+	if l.Cause() == nil && ctx.Err() == nil {
+		t := time.NewTimer(2 * lastWords)
+		defer t.Stop()
+		select {
+		case <-l.Dead():
+		case <-t.C:
+		}
+	}
+	c := openCause(ctx, err, l.Cause())
+	if len(c.Stderr) == 0 {
+		c.Stderr = l.proc.Exit().Stderr
+	}
+	return c
+}
+
+// settle records what was agreed on and ties the session to its process.
+func (s *pipedSession) settle(result *mcp.InitializeResult) error {
+	spec := s.dialer.spec
+	modern := isModern(result.ProtocolVersion)
+	if spec.Era == messages.EraModern && !modern {
+		return &supervisor.Cause{Kind: supervisor.CauseVersion, Permanent: true,
+			Message: "server speaks " + result.ProtocolVersion + " only, and the era is fixed to modern; leave Era empty"}
+	}
+	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo)
+	if err != nil {
+		return err
+	}
+	l := s.current()
+	info := messages.SessionInfo{
+		ProtocolVersion: result.ProtocolVersion,
+		Era:             messages.EraLegacy,
+		Instructions:    result.Instructions,
+		PID:             l.proc.PID(),
+	}
+	if modern {
+		info.Era = messages.EraModern
+	}
+	if result.ServerInfo != nil {
+		info.ServerName, info.ServerVersion = result.ServerInfo.Name, result.ServerInfo.Version
+	}
+	s.mu.Lock()
+	s.info, s.meta = info, meta
+	s.mu.Unlock()
+	if spec.Era == messages.EraAuto {
+		s.dialer.era.Store(info.Era)
+	}
+	go func() {
+		<-l.Dead()
+		s.die(l.Cause())
+		<-l.Released()
+		s.release()
+	}()
+	if c := s.Cause(); c != nil { // aborted meanwhile
+		return c
+	}
+	return nil
+}
+
+func (s *pipedSession) current() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link
+}
+
+// Request implements Session.
+func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
+	s.mu.Lock()
+	l, meta := s.link, s.meta
+	s.mu.Unlock()
+	if c := s.Cause(); c != nil {
+		return nil, deathError(c, messages.NotSent)
+	}
+	if l == nil {
+		return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent,
+			Cause: errors.New("the session is not open")}
+	}
+	return l.request(ctx, r.Method, withMeta(r.Params, meta))
+}
+
+// Abort implements Session.
+func (s *pipedSession) Abort(cause *supervisor.Cause) {
+	s.mu.Lock()
+	first := s.die(cause)
+	l := s.link
+	s.mu.Unlock()
+	if !first {
+		return
+	}
+	if l == nil {
+		s.release()
+		return
+	}
+	l.die(cause)
+	go func() {
+		<-l.Released()
+		s.release()
+	}()
+}
+
+// Info implements Session.
+func (s *pipedSession) Info() messages.SessionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.info
+	if s.link != nil {
+		info.Noise = s.link.noiseCounts()
+		info.PID = s.link.proc.PID()
+	}
+	return info
+}
+
+// LastHeard implements Session.
+func (s *pipedSession) LastHeard() time.Time {
+	if l := s.current(); l != nil {
+		if n := l.heard.Load(); n != 0 {
+			return time.Unix(0, n)
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,30 @@
+package transport
+
+import (
+	"io"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// process is one running server behind a pair of streams: an operating system
+// process, or a goroutine that plays one.
+type process interface {
+	// Stdin is written by one goroutine and may be closed by another.
+	Stdin() io.WriteCloser
+	// Stdout is read by one goroutine and may be closed by another.
+	Stdout() io.ReadCloser
+	// PID is the process id, 0 for a goroutine.
+	PID() int
+	// Exited is closed when the process has ended. Its group is dead by then.
+	Exited() <-chan struct{}
+	// Exit explains the end; valid after Exited. The stderr tail is in it.
+	Exit() *supervisor.Cause
+	// Terminate sees to the end, politely first: stdin is closed, after half the
+	// grace the group is asked, after all of it killed. It returns when the
+	// process has ended, or when killing it had no effect either.
+	Terminate(grace time.Duration)
+	// Release closes what is still open on our side of the streams and waits for
+	// the goroutines behind it. Called once, after Exited or a vain Terminate.
+	Release()
+}

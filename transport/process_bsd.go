@@ -1,0 +1,27 @@
+//go:build unix && !linux
+
+package transport
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// processGroup is a child's process group. Without pidfd and waitid the exit
+// is awaited by reaping the child, so its group is killed just after.
+type processGroup struct {
+	pgid int
+	cmd  *exec.Cmd
+}
+
+func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &processGroup{pgid: cmd.Process.Pid, cmd: cmd}, nil
+}
+
+func (g *processGroup) waitExit() { _ = g.cmd.Wait() }
+
+func (g *processGroup) done() {}

@@ -1,0 +1,118 @@
+package transport
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// processGroup is a child's process group, and on Linux a file descriptor of
+// the child by which its exit can be awaited without a thread.
+type processGroup struct {
+	pgid  int
+	pidfd *os.File
+}
+
+// startInGroup starts the command in a group of its own, bound to die with
+// this process.
+func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
+	fd := -1
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
+	if err := spawner.start(cmd); err != nil {
+		return nil, err
+	}
+	g := &processGroup{pgid: cmd.Process.Pid}
+	if fd >= 0 {
+		if err := unix.SetNonblock(fd, true); err == nil {
+			g.pidfd = os.NewFile(uintptr(fd), "pidfd")
+		} else {
+			_ = unix.Close(fd)
+		}
+	}
+	return g, nil
+}
+
+// waitExit returns when the child has exited, and leaves it to be reaped: as
+// long as it is a zombie its group id cannot be given to anybody else.
+func (g *processGroup) waitExit() {
+	exited := func() bool {
+		var info unix.Siginfo
+		for {
+			err := unix.Waitid(unix.P_PID, g.pgid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+			if err == unix.EINTR {
+				continue
+			}
+			return err != nil || info.Signo != 0
+		}
+	}
+	if g.pidfd != nil {
+		if raw, err := g.pidfd.SyscallConn(); err == nil && raw.Read(func(uintptr) bool { return exited() }) == nil {
+			return
+		}
+	}
+	for {
+		err := unix.Waitid(unix.P_PID, g.pgid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// done gives back what the group held here. The child is reaped.
+func (g *processGroup) done() {
+	if g.pidfd != nil {
+		_ = g.pidfd.Close()
+	}
+	spawner.end()
+}
+
+// spawner starts children from one locked thread that lives as long as any of
+// them. PR_SET_PDEATHSIG speaks of the parent's thread, not its process: a
+// child started from a thread of the pool would be killed whenever the
+// runtime lets that thread go.
+var spawner parentThread
+
+type parentThread struct {
+	mu   sync.Mutex
+	live int
+	jobs chan func()
+}
+
+func (p *parentThread) start(cmd *exec.Cmd) error {
+	p.mu.Lock()
+	if p.live++; p.jobs == nil {
+		p.jobs = make(chan func())
+		go p.run(p.jobs)
+	}
+	jobs := p.jobs
+	p.mu.Unlock()
+	result := make(chan error, 1)
+	jobs <- func() { result <- cmd.Start() }
+	err := <-result
+	if err != nil {
+		p.end()
+	}
+	return err
+}
+
+// end counts one child out; the last one lets the thread go.
+func (p *parentThread) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live--; p.live == 0 {
+		close(p.jobs)
+		p.jobs = nil
+	}
+}
+
+func (p *parentThread) run(jobs <-chan func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for job := range jobs {
+		job()
+	}
+}

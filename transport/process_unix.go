@@ -1,0 +1,28 @@
+//go:build unix
+
+package transport
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// terminate asks every process of the group to end.
+func (g *processGroup) terminate() { _ = syscall.Kill(-g.pgid, syscall.SIGTERM) }
+
+// kill ends every process of the group.
+func (g *processGroup) kill() { _ = syscall.Kill(-g.pgid, syscall.SIGKILL) }
+
+// exitCause puts an exit status in words.
+func exitCause(state *os.ProcessState) *supervisor.Cause {
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return &supervisor.Cause{Kind: supervisor.CauseSignal, Signal: ws.Signal().String(),
+			Message: "server process was ended by signal: " + ws.Signal().String()}
+	}
+	code := state.ExitCode()
+	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
+		Message: fmt.Sprintf("server process ended with exit status %d", code)}
+}

@@ -1,0 +1,61 @@
+package transport
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// processGroup is a job object: what the child starts belongs to it too, and
+// everything in it ends when the last handle is closed, also when this process
+// is killed.
+type processGroup struct {
+	cmd *exec.Cmd
+	job windows.Handle
+}
+
+func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
+	job, err := windows.CreateJobObject(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	info := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{}
+	info.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+	_, err = windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		_ = windows.CloseHandle(job)
+		return nil, err
+	}
+	if h, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid)); err == nil {
+		_ = windows.AssignProcessToJobObject(job, h)
+		_ = windows.CloseHandle(h)
+	}
+	return &processGroup{cmd: cmd, job: job}, nil
+}
+
+func (g *processGroup) waitExit() { _ = g.cmd.Wait() }
+
+// terminate does nothing: Windows has no request that every program hears.
+func (g *processGroup) terminate() {}
+
+func (g *processGroup) kill() {
+	_ = windows.TerminateJobObject(g.job, 1)
+	_ = g.cmd.Process.Kill()
+}
+
+func (g *processGroup) done() { _ = windows.CloseHandle(g.job) }
+
+func exitCause(state *os.ProcessState) *supervisor.Cause {
+	code := state.ExitCode()
+	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
+		Message: fmt.Sprintf("server process ended with exit status %d", code)}
+}

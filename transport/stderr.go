@@ -1,0 +1,78 @@
+package transport
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+)
+
+// stderrLineMax is the longest piece of one stderr line that is kept.
+const stderrLineMax = 400
+
+// stderrTail keeps the last lines of what is written to it. "The server MAY
+// write UTF-8 strings to its standard error for logging purposes" (MCP,
+// transports, stdio): it must always be drained, and is never by itself an
+// error.
+type stderrTail struct {
+	mu      sync.Mutex
+	limit   int
+	ring    []string
+	partial []byte
+}
+
+func newStderrTail(limit int) *stderrTail { return &stderrTail{limit: limit} }
+
+// Write implements io.Writer. It never fails.
+func (t *stderrTail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		line, rest, found := bytes.Cut(p, []byte("\n"))
+		if room := stderrLineMax - len(t.partial); room > 0 {
+			t.partial = append(t.partial, line[:min(len(line), room)]...)
+		}
+		if found {
+			t.pushLocked()
+		}
+		p = rest
+	}
+	return n, nil
+}
+
+func (t *stderrTail) pushLocked() {
+	text := clean(t.partial)
+	t.partial = t.partial[:0]
+	if text == "" {
+		return
+	}
+	if len(t.ring) >= t.limit {
+		t.ring = append(t.ring[:0], t.ring[len(t.ring)-t.limit+1:]...)
+	}
+	t.ring = append(t.ring, text)
+}
+
+// lines returns the kept lines, oldest first, an unfinished one included.
+func (t *stderrTail) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := append([]string(nil), t.ring...)
+	if text := clean(t.partial); text != "" {
+		out = append(out, text)
+	}
+	return out
+}
+
+// clean makes one line fit to be shown: valid UTF-8 without control
+// characters, so that no terminal escape of a server's reaches an operator.
+func clean(b []byte) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return ' '
+		}
+		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(b), "\uFFFD")))
+}

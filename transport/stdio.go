@@ -1,0 +1,154 @@
+package transport
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func newStdioDialer(spec messages.ServerSpec, opts Options) Dialer {
+	return newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
+		return startChild(spec.Stdio, spec.Limits.StderrLines)
+	})
+}
+
+// killGrace is how long a killed process may take to disappear before it is
+// given up as unkillable (a process stuck in the kernel).
+const killGrace = 5 * time.Second
+
+// child is an operating system process in a group of its own. All three pipes
+// are ours, as *os.File: nothing in os/exec copies, so nothing in it waits for
+// a grandchild that holds a pipe open.
+type child struct {
+	cmd     *exec.Cmd
+	group   *processGroup
+	stdin   *os.File
+	stdout  *os.File
+	errPipe *os.File
+	tail    *stderrTail
+	errDone chan struct{}
+	exited  chan struct{}
+	once    sync.Once
+}
+
+func startChild(s *messages.Stdio, lines int) (*child, *supervisor.Cause) {
+	if s.Dir != "" {
+		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
+			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
+				Message: fmt.Sprintf("working directory %q does not exist or is no directory; create it or change Dir", s.Dir)}
+		}
+	}
+	cmd := exec.Command(s.Command, s.Args...)
+	if cmd.Err != nil {
+		return nil, spawnCause(s.Command, cmd.Err)
+	}
+	cmd.Dir, cmd.Env = s.Dir, childEnv(s)
+	c := &child{cmd: cmd, tail: newStderrTail(lines), errDone: make(chan struct{}), exited: make(chan struct{})}
+	var theirs []*os.File
+	pipe := func(read bool) (mine, other *os.File, err error) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, nil, err
+		}
+		if read {
+			r, w = w, r
+		}
+		theirs = append(theirs, r)
+		return w, r, nil
+	}
+	closeAll := func(files ...*os.File) {
+		for _, f := range files {
+			if f != nil {
+				_ = f.Close()
+			}
+		}
+	}
+	var in, out, errw *os.File
+	var err error
+	if c.stdin, in, err = pipe(false); err == nil {
+		if c.stdout, out, err = pipe(true); err == nil {
+			c.errPipe, errw, err = pipe(true)
+		}
+	}
+	if err == nil {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errw
+		c.group, err = startInGroup(cmd)
+	}
+	closeAll(theirs...)
+	if err != nil {
+		closeAll(c.stdin, c.stdout, c.errPipe)
+		return nil, spawnCause(s.Command, err)
+	}
+	go func() {
+		defer close(c.errDone)
+		_, _ = io.Copy(c.tail, c.errPipe)
+	}()
+	go c.reap()
+	return c, nil
+}
+
+// reap waits for the exit, kills what is left of the group while its id is
+// still ours, gives stderr a moment to arrive, and collects the status.
+func (c *child) reap() {
+	c.group.waitExit()
+	c.group.kill()
+	t := time.NewTimer(lastWords)
+	select {
+	case <-c.errDone:
+	case <-t.C:
+	}
+	t.Stop()
+	_ = c.cmd.Wait()
+	c.group.done()
+	close(c.exited)
+}
+
+func (c *child) Stdin() io.WriteCloser   { return c.stdin }
+func (c *child) Stdout() io.ReadCloser   { return c.stdout }
+func (c *child) PID() int                { return c.cmd.Process.Pid }
+func (c *child) Exited() <-chan struct{} { return c.exited }
+
+func (c *child) Exit() *supervisor.Cause {
+	select {
+	case <-c.exited:
+		cause := exitCause(c.cmd.ProcessState)
+		cause.Stderr = c.tail.lines()
+		return cause
+	default:
+		return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: c.tail.lines()}
+	}
+}
+
+// Terminate follows the shutdown of the specification (MCP, lifecycle,
+// shutdown, stdio): close stdin, then SIGTERM, then SIGKILL, each to the group.
+func (c *child) Terminate(grace time.Duration) {
+	_ = c.stdin.Close()
+	for _, step := range []struct {
+		act  func()
+		wait time.Duration
+	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.group.kill, killGrace}} {
+		step.act()
+		t := time.NewTimer(step.wait)
+		select {
+		case <-c.exited:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (c *child) Release() {
+	c.once.Do(func() {
+		_ = c.stdin.Close()
+		_ = c.stdout.Close()
+		_ = c.errPipe.Close()
+		<-c.errDone
+	})
+}

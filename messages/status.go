@@ -3,6 +3,8 @@ package messages
 import (
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -58,6 +60,8 @@ type SessionInfo struct {
 	// ServerName and ServerVersion are what the server calls itself.
 	ServerName    string `json:"server_name,omitempty"`
 	ServerVersion string `json:"server_version,omitempty"`
+	// Capabilities is what the server declared. Shared: do not change it.
+	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
 	// Instructions is the server's advice to the model.
 	Instructions string `json:"instructions,omitempty"`
 	// PID is the process id of a stdio server; 0 otherwise.

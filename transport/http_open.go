@@ -78,6 +78,7 @@ func (s *httpSession) settle() bool {
 	a := &agreement{modern: isModern(result.ProtocolVersion), info: messages.SessionInfo{
 		ProtocolVersion: result.ProtocolVersion,
 		Era:             messages.EraLegacy,
+		Capabilities:    result.Capabilities,
 		Instructions:    result.Instructions,
 	}}
 	if a.modern {

@@ -168,6 +168,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	info := messages.SessionInfo{
 		ProtocolVersion: result.ProtocolVersion,
 		Era:             messages.EraLegacy,
+		Capabilities:    result.Capabilities,
 		Instructions:    result.Instructions,
 		PID:             l.proc.PID(),
 	}

@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// Discover lists what a session's server offers: the lists that it declares as
+// capabilities, all pages of each. A list that fails, or an entry that cannot
+// be read, costs itself and a warning; only the death of the session, the end
+// of ctx, or the failure of every list that was asked for is an error.
+func Discover(ctx context.Context, s Session, server string, limits messages.Limits) (*messages.Catalog, error) {
+	d := &discovery{ctx: ctx, session: s, limits: limits}
+	caps := s.Info().Capabilities
+	if caps == nil {
+		caps = &mcp.ServerCapabilities{}
+	}
+	var tools []messages.Tool
+	var resources []messages.Resource
+	var templates []messages.ResourceTemplate
+	var prompts []messages.Prompt
+	if caps.Tools != nil {
+		d.list("tools/list", "tools", func(item json.RawMessage) error {
+			def, err := decodeTool(item)
+			if err == nil {
+				tools = append(tools, messages.Tool{Name: messages.Qualify(server, def.Name), Server: server,
+					OriginalName: def.Name, Alias: messages.Alias(server, def.Name), Definition: def})
+			}
+			return err
+		})
+	}
+	if caps.Resources != nil {
+		d.list("resources/list", "resources", func(item json.RawMessage) error {
+			def := new(mcp.Resource)
+			if err := decodeItem(item, def, &def.URI, "uri"); err != nil {
+				return err
+			}
+			resources = append(resources, messages.Resource{Server: server, URI: def.URI, Definition: def})
+			return nil
+		})
+		d.list("resources/templates/list", "resourceTemplates", func(item json.RawMessage) error {
+			def := new(mcp.ResourceTemplate)
+			if err := decodeItem(item, def, &def.URITemplate, "uriTemplate"); err != nil {
+				return err
+			}
+			templates = append(templates, messages.ResourceTemplate{Server: server, URITemplate: def.URITemplate, Definition: def})
+			return nil
+		})
+	}
+	if caps.Prompts != nil {
+		d.list("prompts/list", "prompts", func(item json.RawMessage) error {
+			def := new(mcp.Prompt)
+			if err := decodeItem(item, def, &def.Name, "name"); err != nil {
+				return err
+			}
+			prompts = append(prompts, messages.Prompt{Name: messages.Qualify(server, def.Name), Server: server,
+				OriginalName: def.Name, Definition: def})
+			return nil
+		})
+	}
+	if c := s.Cause(); c != nil {
+		return nil, c
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("listing what the server offers: %w", context.Cause(ctx))
+	}
+	if d.asked > 0 && d.failed == d.asked {
+		return nil, fmt.Errorf("every list failed: %w", d.lastErr)
+	}
+	return messages.NewCatalog(tools, resources, templates, prompts, d.warnings), nil
+}
+
+type discovery struct {
+	ctx      context.Context
+	session  Session
+	limits   messages.Limits
+	asked    int
+	failed   int
+	lastErr  error
+	warnings []string
+}
+
+func (d *discovery) warn(format string, args ...any) {
+	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
+}
+
+// list follows one list through its pages. "An empty nextCursor is a valid
+// cursor" (2026-07-28, pagination), so only its absence is the end.
+func (d *discovery) list(method, member string, add func(json.RawMessage) error) {
+	d.asked++
+	seen := map[string]bool{}
+	items := 0
+	var cursor *string
+	for page := 1; ; page++ {
+		var params json.RawMessage
+		if cursor != nil {
+			params, _ = json.Marshal(map[string]string{"cursor": *cursor})
+		}
+		raw, err := d.session.Request(d.ctx, Request{Method: method, Params: params})
+		var body map[string]json.RawMessage
+		if err == nil {
+			err = json.Unmarshal(raw, &body)
+		}
+		var entries []json.RawMessage
+		if err == nil && len(body[member]) > 0 {
+			err = json.Unmarshal(body[member], &entries)
+		}
+		if err != nil {
+			d.listFailed(method, page, err)
+			return
+		}
+		for _, entry := range entries {
+			if items >= d.limits.Items {
+				d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.Items)
+				return
+			}
+			items++
+			if err := add(entry); err != nil {
+				d.warn("%s: entry %d is left out: %v", method, items, err)
+			}
+		}
+		cursor = nil
+		if next, ok := body["nextCursor"]; !ok || json.Unmarshal(next, &cursor) != nil || cursor == nil {
+			return
+		}
+		switch {
+		case seen[*cursor]:
+			d.warn("%s: the server repeats its cursor; stopped after %d pages", method, page)
+			return
+		case page >= d.limits.Pages:
+			d.warn("%s: more than %d pages; the rest is left out (raise Limits.Pages to take more)", method, d.limits.Pages)
+			return
+		}
+		seen[*cursor] = true
+	}
+}
+
+// listFailed notes a list, or its later pages, as missing. "Method not found"
+// on a list that the capability only implies, such as templates, is no news.
+func (d *discovery) listFailed(method string, page int, err error) {
+	if code, ok := rpcCode(err); ok && code == jsonrpc.CodeMethodNotFound {
+		if method == "resources/templates/list" {
+			d.asked--
+			return
+		}
+	}
+	if page == 1 {
+		d.failed++
+	}
+	d.lastErr = fmt.Errorf("%s: %w", method, err)
+	d.warn("%s: page %d failed: %v", method, page, err)
+}
+
+// decodeTool reads a tool; its schemas stay the bytes that the server sent.
+func decodeTool(item json.RawMessage) (*mcp.Tool, error) {
+	def := new(mcp.Tool)
+	if err := decodeItem(item, def, &def.Name, "name"); err != nil {
+		return nil, err
+	}
+	var schemas struct {
+		Input  json.RawMessage `json:"inputSchema"`
+		Output json.RawMessage `json:"outputSchema"`
+	}
+	if err := json.Unmarshal(item, &schemas); err != nil {
+		return nil, err
+	}
+	def.InputSchema, def.OutputSchema = nil, nil
+	if len(schemas.Input) > 0 {
+		def.InputSchema = schemas.Input
+	}
+	if len(schemas.Output) > 0 {
+		def.OutputSchema = schemas.Output
+	}
+	return def, nil
+}
+
+func decodeItem(item json.RawMessage, into any, key *string, member string) error {
+	if err := json.Unmarshal(item, into); err != nil {
+		return err
+	}
+	if *key == "" {
+		return fmt.Errorf("it has no %q", member)
+	}
+	return nil
+}

@@ -26,4 +26,7 @@
 //	Released     port → supervisor        –          everything it held is reaped
 //	TimerDue     timer → supervisor       –          retry, park or stability
 //	Reap         supervisor → port        –          end the session, with a cause
+//	Watchdog     supervisor → port        –          the server is ready: probe it
+//	ProbeDue     timer → port             –          the server has been silent
+//	Probed       probe → port             –          a probe ended
 package messages

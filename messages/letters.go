@@ -109,6 +109,9 @@ type TimerDue struct {
 	Token uint64
 }
 
+// Watchdog tells a port that its server is ready: from now on it is probed.
+type Watchdog struct{ letter }
+
 // ProbeDue tells a port that its server has been silent for a while.
 type ProbeDue struct{ letter }
 
@@ -121,3 +124,6 @@ type Probed struct {
 
 // ReportAgain asks every supervising actor for a fresh report.
 type ReportAgain struct{ letter }
+
+// Letter marks a type of another package as one: it is not printed either.
+type Letter = letter

@@ -1,0 +1,108 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Request sends one request to the current incarnation of a server: snapshot →
+// incarnation → session, through no mailbox. timeout bounds it (0: the
+// server's Timeouts.Call), and Timeouts.HardMax does in any case. The error is
+// a *messages.Error with everything but Op.
+func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
+	if v.State != supervisor.Ready {
+		return nil, v.unavailable()
+	}
+	inc := v.current
+	if !inc.begin() {
+		return nil, &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: inc.epoch, Kind: messages.KindOverloaded,
+			Outcome: messages.NotSent, Hint: "wait for some of them to end, or raise Limits.InFlight"}
+	}
+	if d := callClock(v.Spec.Timeouts, timeout); d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, messages.ErrTimeout)
+		defer cancel()
+	}
+	raw, err := inc.session.Request(ctx, r)
+	if err == nil {
+		inc.end(false, false)
+		return raw, nil
+	}
+	var e *messages.Error
+	if !errors.As(err, &e) {
+		e = &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Unknown, Cause: err}
+	}
+	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
+	inc.end(true, e.Kind == messages.KindCrashed)
+	return nil, e
+}
+
+// callClock is how long a call may take; 0 means as long as its context.
+func callClock(t messages.Timeouts, asked time.Duration) time.Duration {
+	d := asked
+	if d == 0 {
+		d = t.Call
+	}
+	if t.HardMax > 0 && (d <= 0 || d > t.HardMax) {
+		d = t.HardMax
+	}
+	return max(d, 0)
+}
+
+// unavailable says why a server takes no calls now, and when to ask again.
+func (v *View) unavailable() *messages.Error {
+	e := &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: messages.KindUnavailable, Outcome: messages.NotSent}
+	if v.Cause != nil {
+		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
+	}
+	switch v.State {
+	case supervisor.Evicted:
+		e.Kind, e.Hint = messages.KindEvicted, "mend the server and call Restart"
+		if v.Cause != nil && v.Cause.Kind == supervisor.CauseAuth {
+			e.Kind, e.Hint = messages.KindAuthRequired, "set credentials and register it anew"
+		}
+	case supervisor.Stopping, supervisor.Stopped:
+		e.Kind, e.Cause = messages.KindClosed, errors.New("the server is being unregistered")
+	case supervisor.Backoff, supervisor.Parked:
+		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)
+	default:
+		e.RetryAfter = startingHint
+	}
+	return e
+}
+
+// startingHint is the RetryAfter of a server that is just starting: nobody
+// knows how long that takes.
+const startingHint = 100 * time.Millisecond
+
+// AwaitReady waits until a server is ready, and returns its view. It gives up
+// when ctx ends, when the server is gone, or when it is evicted.
+func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
+	for {
+		s := rt.Snapshot()
+		v := s.Server(name)
+		switch {
+		case v == nil && s.closed:
+			return nil, errClosed(name)
+		case v == nil:
+			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.NotSent}
+		case v.State == supervisor.Ready:
+			return v, nil
+		case v.State == supervisor.Evicted, v.State == supervisor.Stopping:
+			return nil, v.unavailable()
+		}
+		select {
+		case <-s.Changed():
+		case <-ctx.Done():
+			e := v.unavailable()
+			e.Kind, e.Cause = messages.KindCanceled, context.Cause(ctx)
+			return nil, e
+		}
+	}
+}

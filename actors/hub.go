@@ -1,0 +1,127 @@
+package actors
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// watcherQueue is how many events wait for one watcher; beyond it the oldest
+// are dropped and the watcher is told how many.
+const watcherQueue = 1024
+
+// hub hands events to watchers. Publishing never waits for anybody.
+type hub struct {
+	mu       sync.Mutex
+	seq      uint64
+	watchers map[*watcher]struct{}
+	closed   bool
+}
+
+type watcher struct {
+	mu     sync.Mutex
+	queue  []messages.Event
+	missed uint64
+	ended  bool
+	wake   chan struct{}
+}
+
+func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
+
+func (h *hub) emit(events ...messages.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range events {
+		h.seq++
+		e.Seq = h.seq
+		for w := range h.watchers {
+			w.put(e)
+		}
+	}
+}
+
+func (w *watcher) put(e messages.Event) {
+	w.mu.Lock()
+	if len(w.queue) >= watcherQueue {
+		w.queue = w.queue[1:]
+		w.missed++
+	}
+	w.queue = append(w.queue, e)
+	w.mu.Unlock()
+	w.ring()
+}
+
+func (w *watcher) ring() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what is waiting, with a notice in front if something was lost.
+func (w *watcher) take() (events []messages.Event, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.missed > 0 {
+		events = append(events, messages.Event{Kind: messages.EventMissed, Time: time.Now(), Missed: w.missed})
+		w.missed = 0
+	}
+	events = append(events, w.queue...)
+	w.queue = nil
+	return events, w.ended
+}
+
+// watch subscribes at once. The channel is closed when ctx ends, or when the
+// runtime has closed and everything was delivered.
+func (h *hub) watch(ctx context.Context) <-chan messages.Event {
+	out := make(chan messages.Event)
+	w := &watcher{wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	if w.ended = h.closed; !h.closed {
+		h.watchers[w] = struct{}{}
+	}
+	h.mu.Unlock()
+	w.ring()
+	go func() {
+		defer close(out)
+		defer func() {
+			h.mu.Lock()
+			delete(h.watchers, w)
+			h.mu.Unlock()
+		}()
+		for {
+			select {
+			case <-w.wake:
+			case <-ctx.Done():
+				return
+			}
+			events, ended := w.take()
+			for _, e := range events {
+				select {
+				case out <- e:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if ended {
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// close ends every watch after what is waiting has been delivered.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for w := range h.watchers {
+		w.mu.Lock()
+		w.ended = true
+		w.mu.Unlock()
+		w.ring()
+	}
+}

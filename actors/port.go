@@ -1,0 +1,155 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// port is the transport actor: it owns the session of one incarnation, opens
+// it, lists what it offers, probes it while it is ready, and ends it. It lives
+// once; calls do not pass through it.
+type port struct {
+	rt     *Runtime
+	inc    *incarnation
+	self   *actor.PID
+	parent *actor.PID
+
+	probes   *time.Timer
+	probing  bool
+	failures int
+}
+
+// Receive implements actor.Actor.
+func (p *port) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		p.self, p.parent = c.Self(), c.Parent()
+		p.open()
+	case *messages.Discover:
+		p.discover()
+	case *messages.Watchdog:
+		p.armProbe(p.inc.spec.Probe.Every)
+	case *messages.ProbeDue:
+		p.probe()
+	case *messages.Probed:
+		p.probed(m)
+	case *messages.Reap:
+		p.stopProbes()
+		p.inc.session.Abort(m.Cause)
+	case *actor.Stopping:
+		p.stopProbes()
+		p.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the transport actor was stopped"})
+	}
+}
+
+func (p *port) tell(m any) { p.rt.system.Root.Send(p.parent, m) }
+
+func (p *port) open() {
+	inc, epoch := p.inc, p.inc.epoch
+	p.rt.goSafe("port", func() {
+		ctx, cancel := bounded(inc.spec.Timeouts.Start)
+		defer cancel()
+		if err := inc.session.Open(ctx); err != nil {
+			p.tell(&messages.Failed{Epoch: epoch, Cause: asCause(err, supervisor.CauseHandshake)})
+			return
+		}
+		p.tell(&messages.Opened{Epoch: epoch})
+	}, p.panicked)
+}
+
+func (p *port) discover() {
+	inc, epoch := p.inc, p.inc.epoch
+	p.rt.goSafe("port", func() {
+		ctx, cancel := bounded(inc.spec.Timeouts.List)
+		defer cancel()
+		catalog, err := transport.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
+		if err != nil {
+			cause := asCause(err, supervisor.CauseProtocol)
+			if ctx.Err() != nil && cause.Kind == supervisor.CauseProtocol {
+				cause = &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: err,
+					Message: "server did not list what it offers in time; raise Timeouts.List if it is slow"}
+			}
+			p.tell(&messages.Failed{Epoch: epoch, Cause: cause})
+			return
+		}
+		p.tell(&messages.Discovered{Epoch: epoch, Catalog: catalog})
+	}, p.panicked)
+}
+
+func (p *port) panicked(v any) {
+	p.tell(&messages.Failed{Epoch: p.inc.epoch, Cause: &supervisor.Cause{Kind: supervisor.CausePanic,
+		Message: fmt.Sprintf("internal error while starting the server: %v", v)}})
+}
+
+// armProbe waits for silence. Only ready servers are probed.
+func (p *port) armProbe(after time.Duration) {
+	if p.inc.spec.Probe.Every < 0 {
+		return
+	}
+	self := p.self
+	p.probes = time.AfterFunc(after, func() { p.rt.system.Root.Send(self, &messages.ProbeDue{}) })
+}
+
+func (p *port) stopProbes() {
+	if p.probes != nil {
+		p.probes.Stop()
+	}
+}
+
+func (p *port) probe() {
+	every := p.inc.spec.Probe.Every
+	if quiet := time.Since(p.inc.session.LastHeard()); quiet < every && p.failures == 0 {
+		p.armProbe(every - quiet)
+		return
+	}
+	inc, self := p.inc, p.self
+	p.rt.goSafe("port", func() {
+		started := time.Now()
+		ctx, cancel := bounded(inc.spec.Probe.Timeout)
+		defer cancel()
+		err := transport.Probe(ctx, inc.session)
+		if err != nil && inc.session.LastHeard().After(started) {
+			err = nil // it talks, even if not to us
+		}
+		p.rt.system.Root.Send(self, &messages.Probed{Err: err, Took: time.Since(started)})
+	}, nil)
+}
+
+func (p *port) probed(m *messages.Probed) {
+	if m.Err == nil {
+		p.failures = 0
+		p.armProbe(p.inc.spec.Probe.Every)
+		return
+	}
+	if p.failures++; p.failures < p.inc.spec.Probe.Failures {
+		p.armProbe(0)
+		return
+	}
+	p.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CauseProbe, Err: m.Err,
+		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", p.failures)})
+}
+
+// bounded is a context that ends after d, or only when cancelled if d is
+// negative.
+func bounded(d time.Duration) (context.Context, context.CancelFunc) {
+	if d < 0 {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), d)
+}
+
+func asCause(err error, kind supervisor.CauseKind) *supervisor.Cause {
+	var c *supervisor.Cause
+	if errors.As(err, &c) {
+		return c
+	}
+	return &supervisor.Cause{Kind: kind, Err: err, Message: err.Error()}
+}

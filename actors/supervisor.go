@@ -1,0 +1,229 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// report is what a supervising actor tells the manager: how its server stands
+// now, and what happened on the way. Its events are published after the view.
+type report struct {
+	messages.Letter
+	name   string
+	gen    uint64
+	view   *View
+	events []messages.Event
+}
+
+// supervising is the actor over one registration. The judgement is
+// supervisor.Lifecycle's; this is its hands.
+type supervising struct {
+	rt     *Runtime
+	name   string
+	gen    uint64
+	spec   *messages.ServerSpec
+	dialer transport.Dialer
+
+	self      *actor.PID
+	lc        *supervisor.Lifecycle
+	port      *actor.PID
+	inc       *incarnation
+	tally     *tally
+	catalog   *messages.Catalog // of the epoch being started
+	published *messages.Catalog
+	everReady bool
+	downSince time.Time
+	history   []messages.Incarnation
+	timer     *time.Timer
+}
+
+// Receive implements actor.Actor.
+func (s *supervising) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		s.self = c.Self()
+		s.step(c, supervisor.Event{Kind: supervisor.EvRegister})
+	case *messages.Opened:
+		s.step(c, supervisor.Event{Kind: supervisor.EvOpened, Epoch: m.Epoch})
+	case *messages.Discovered:
+		if m.Epoch == s.lc.Epoch() {
+			s.catalog = m.Catalog
+		}
+		s.step(c, supervisor.Event{Kind: supervisor.EvDiscovered, Epoch: m.Epoch})
+	case *messages.Failed:
+		s.step(c, supervisor.Event{Kind: supervisor.EvFailed, Epoch: m.Epoch, Cause: m.Cause})
+	case *messages.Died:
+		s.step(c, supervisor.Event{Kind: supervisor.EvDied, Epoch: m.Epoch, Cause: m.Cause})
+	case *messages.Released:
+		s.released(c, m)
+	case *messages.TimerDue:
+		s.step(c, supervisor.Event{Kind: supervisor.EvTimer, Token: m.Token})
+	case *messages.Revive:
+		s.step(c, supervisor.Event{Kind: supervisor.EvRestart})
+	case *messages.Stop:
+		s.step(c, supervisor.Event{Kind: supervisor.EvStop,
+			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
+	case *messages.ReportAgain:
+		s.report(nil)
+	case *actor.Stopping:
+		s.stopTimer()
+		if s.inc != nil {
+			s.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
+		}
+	}
+}
+
+// step feeds the lifecycle and carries out what it decides.
+func (s *supervising) step(c actor.Context, ev supervisor.Event) {
+	before := s.lc.State()
+	effects := s.lc.Step(time.Now(), ev)
+	if len(effects) == 0 && s.lc.State() == before {
+		return
+	}
+	var events []messages.Event
+	note := func(e messages.Event) { events = append(events, s.stamp(e)) }
+	if before == supervisor.New && s.lc.State() == supervisor.Connecting {
+		note(messages.Event{Kind: messages.EventRegistered})
+	}
+	for _, e := range effects {
+		s.carryOut(c, before, ev, e, note)
+	}
+	s.report(events)
+	if s.lc.State() == supervisor.Stopped {
+		c.Stop(c.Self())
+	}
+}
+
+func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supervisor.Event, e supervisor.Effect, note func(messages.Event)) {
+	switch e.Kind {
+	case supervisor.DoDial:
+		s.dial(c, e.Epoch)
+		note(messages.Event{Kind: messages.EventConnecting})
+	case supervisor.DoDiscover:
+		c.Send(s.port, &messages.Discover{})
+	case supervisor.DoPublish:
+		s.published, s.catalog, s.everReady = s.catalog, nil, true
+		c.Send(s.port, &messages.Watchdog{})
+		note(s.readyEvent())
+		s.downSince = time.Time{}
+	case supervisor.DoWithdraw:
+		s.published, s.downSince = nil, time.Now()
+		cause := ev.Cause
+		if cause == nil {
+			cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "asked to " + string(ev.Kind)}
+		}
+		note(messages.Event{Kind: messages.EventDown, Cause: cause, Failed: s.inc.casualties()})
+	case supervisor.DoReap:
+		s.remember(e.Cause, before == supervisor.Ready)
+		if before != supervisor.Ready && ev.Kind == supervisor.EvFailed || before != supervisor.Ready && ev.Kind == supervisor.EvDied {
+			note(messages.Event{Kind: messages.EventStartFailed, Cause: e.Cause})
+		}
+		c.Send(s.port, &messages.Reap{Cause: e.Cause})
+	case supervisor.DoArmRetry, supervisor.DoArmPark, supervisor.DoArmStable:
+		s.arm(e)
+		switch at := s.lc.RetryAt(); e.Kind {
+		case supervisor.DoArmRetry:
+			note(messages.Event{Kind: messages.EventRetry, Cause: s.lc.Cause(), Attempt: s.lc.Attempt(),
+				MaxAttempts: s.spec.Retry.MaxAttempts, Delay: e.Delay, RetryAt: &at})
+		case supervisor.DoArmPark:
+			note(messages.Event{Kind: messages.EventParked, Cause: s.lc.Cause(), Delay: e.Delay, RetryAt: &at})
+		}
+	case supervisor.DoCancelTimer:
+		s.stopTimer()
+	case supervisor.DoResetBudget:
+		if ev.Kind == supervisor.EvTimer {
+			note(messages.Event{Kind: messages.EventStable})
+		}
+	case supervisor.DoGone:
+		switch s.lc.State() {
+		case supervisor.Evicted:
+			note(messages.Event{Kind: messages.EventEvicted, Cause: e.Cause})
+		case supervisor.Stopped:
+			note(messages.Event{Kind: messages.EventUnregistered, Cause: e.Cause})
+		}
+	}
+}
+
+// dial starts the next incarnation: a session, a port to own it, and a watch
+// that reports its death and its release, whatever becomes of the port.
+func (s *supervising) dial(c actor.Context, epoch uint64) {
+	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, tally: s.tally,
+		session: s.dialer.NewSession(), started: time.Now()}
+	s.inc = inc
+	self := s.self
+	s.rt.goSafe("supervisor", func() {
+		<-inc.session.Dead()
+		s.rt.system.Root.Send(self, &messages.Died{Epoch: epoch, Cause: inc.session.Cause()})
+		<-inc.session.Released()
+		s.rt.system.Root.Send(self, &messages.Released{Epoch: epoch})
+	}, nil)
+	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)
+	pid, err := c.SpawnNamed(s.rt.props("port", func() actor.Actor { return &port{rt: s.rt, inc: inc} }), name)
+	if err != nil {
+		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Err: err, Message: "transport actor could not be spawned: " + err.Error()})
+	}
+	s.port = pid
+}
+
+func (s *supervising) released(c actor.Context, m *messages.Released) {
+	if m.Epoch == s.lc.Epoch() && s.port != nil {
+		c.Stop(s.port)
+		s.port = nil
+	}
+	s.step(c, supervisor.Event{Kind: supervisor.EvReleased, Epoch: m.Epoch})
+}
+
+func (s *supervising) arm(e supervisor.Effect) {
+	self, token := s.self, e.Token
+	s.stopTimer()
+	s.timer = time.AfterFunc(e.Delay, func() {
+		s.rt.system.Root.Send(self, &messages.TimerDue{Token: token})
+	})
+}
+
+func (s *supervising) stopTimer() {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}
+
+func (s *supervising) remember(cause *supervisor.Cause, served bool) {
+	if len(s.history) >= messages.HistoryLimit {
+		s.history = append([]messages.Incarnation(nil), s.history[1:]...)
+	}
+	s.history = append(s.history, messages.Incarnation{Epoch: s.inc.epoch, PID: s.inc.session.Info().PID,
+		Started: s.inc.started, Ended: time.Now(), Served: served, Cause: cause})
+}
+
+func (s *supervising) readyEvent() messages.Event {
+	info := s.inc.session.Info()
+	e := messages.Event{Kind: messages.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
+		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
+		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts)}
+	if !s.downSince.IsZero() {
+		e.Down = time.Since(s.downSince)
+	}
+	return e
+}
+
+func (s *supervising) stamp(e messages.Event) messages.Event {
+	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), s.name, s.gen, s.lc.Epoch()
+	return e
+}
+
+func (s *supervising) report(events []messages.Event) {
+	s.rt.tell(&report{name: s.name, gen: s.gen, events: events, view: &View{
+		Name: s.name, Gen: s.gen, Spec: s.spec, State: s.lc.State(), Since: s.lc.Since(), Epoch: s.lc.Epoch(),
+		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
+		Catalog: s.published, EverReady: s.everReady,
+		History: append([]messages.Incarnation(nil), s.history...),
+		current: s.inc, tally: s.tally,
+	}})
+}

@@ -1,0 +1,192 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Options are what a [Runtime] needs from outside.
+type Options struct {
+	// NewDialer makes the dialer of a registration. Required.
+	NewDialer func(messages.ServerSpec) (transport.Dialer, error)
+	// Logger gets crash reports and what the actor library has to say.
+	Logger zerolog.Logger
+	// Random yields numbers in [0, 1) for jitter; nil means math/rand.
+	Random func() float64
+}
+
+// Runtime is one tree of actors and the snapshot that it publishes. Safe for
+// concurrent use.
+type Runtime struct {
+	opts     Options
+	system   *actor.ActorSystem
+	root     *actor.PID
+	snapshot atomic.Pointer[Snapshot]
+	hub      *hub
+	nextGen  atomic.Uint64
+	stale    atomic.Uint64
+
+	drained     chan struct{} // every server is gone, after CloseAll
+	drainedOnce sync.Once
+	closeOnce   sync.Once
+	closed      chan struct{} // the tree is gone too
+}
+
+// New starts a runtime without servers.
+func New(opts Options) *Runtime {
+	rt := &Runtime{opts: opts, hub: newHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	rt.snapshot.Store(newSnapshot(nil, false))
+	logger := slog.New(zerolog.NewSlogHandler(opts.Logger.Level(zerolog.WarnLevel)))
+	rt.system = actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
+		actor.WithDeadLetterRequestLogging(false),
+	)
+	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
+	return rt
+}
+
+// root keeps a manager alive beside the servers, and forwards letters to the
+// one that is current.
+type root struct {
+	rt      *Runtime
+	servers *actor.PID
+	manager *actor.PID
+	managed int
+}
+
+// Receive implements actor.Actor.
+func (r *root) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		r.servers = c.Spawn(r.rt.props("servers", func() actor.Actor {
+			return &servers{rt: r.rt, children: map[string]child{}}
+		}))
+		r.spawnManager(c)
+	case *actor.Terminated:
+		if r.manager != nil && m.Who.Id == r.manager.Id {
+			r.spawnManager(c)
+		}
+	case *messages.Register, *messages.Unregister, *messages.Restart, *messages.CloseAll, *report, *started, *lost:
+		c.Send(r.manager, m)
+	}
+}
+
+func (r *root) spawnManager(c actor.Context) {
+	r.managed++
+	pid, err := c.SpawnNamed(r.rt.props("manager", func() actor.Actor {
+		return &manager{rt: r.rt, servers: r.servers, entries: map[string]*entry{}}
+	}), fmt.Sprintf("%s-manager.%d", c.Self().Id, r.managed))
+	if err == nil {
+		r.manager = pid
+	}
+}
+
+// tell sends a letter to the manager.
+func (rt *Runtime) tell(m any) { rt.system.Root.Send(rt.root, m) }
+
+// Snapshot is the registries as they are now.
+func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
+
+// Watch subscribes to events at once; see the hub.
+func (rt *Runtime) Watch(ctx context.Context) <-chan messages.Event { return rt.hub.watch(ctx) }
+
+// Stale counts letters that were dropped because they spoke of a registration
+// that is no more.
+func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }
+
+// Register adds a server and waits until it is ready, or, if it is
+// StartSupervised, until it is accepted. If ctx ends first the registration is
+// taken back.
+func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error {
+	reply, accepted := make(chan error, 1), make(chan uint64, 1)
+	rt.tell(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
+	select {
+	case err := <-reply:
+		return err
+	case <-rt.drained:
+	case <-ctx.Done():
+		go func() { // the name may not be taken yet: follow the letter to its answer
+			select {
+			case gen := <-accepted:
+				rt.tell(&messages.Unregister{Name: spec.Name, Gen: gen, Reply: make(chan error, 1)})
+			case <-reply:
+			case <-rt.drained:
+			}
+		}()
+		return &messages.Error{Server: spec.Name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
+	}
+	select {
+	case err := <-reply:
+		return err
+	default:
+		return errClosed(spec.Name)
+	}
+}
+
+// Unregister removes a server and waits until everything it held is reaped.
+func (rt *Runtime) Unregister(ctx context.Context, name string) error {
+	reply := make(chan error, 1)
+	rt.tell(&messages.Unregister{Name: name, Reply: reply})
+	return rt.wait(ctx, name, reply, nil)
+}
+
+// Restart asks for a fresh start of a server, with a fresh budget.
+func (rt *Runtime) Restart(ctx context.Context, name string) error {
+	reply := make(chan error, 1)
+	rt.tell(&messages.Restart{Name: name, Reply: reply})
+	return rt.wait(ctx, name, reply, errClosed(name))
+}
+
+func (rt *Runtime) wait(ctx context.Context, name string, reply <-chan error, drained error) error {
+	select {
+	case err := <-reply:
+		return err
+	case <-rt.drained:
+		select {
+		case err := <-reply:
+			return err
+		default:
+			return drained
+		}
+	case <-ctx.Done():
+		return &messages.Error{Server: name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
+	}
+}
+
+func errClosed(name string) error {
+	return &messages.Error{Server: name, Kind: messages.KindClosed, Outcome: messages.NotSent,
+		Cause: errors.New("the client is closed; make a new one")}
+}
+
+// Close stops every server, in parallel, and then the actors. It may be called
+// often and from many goroutines; if ctx ends first, closing goes on behind
+// it and the error says so.
+func (rt *Runtime) Close(ctx context.Context) error {
+	rt.closeOnce.Do(func() {
+		rt.tell(&messages.CloseAll{})
+		go func() {
+			<-rt.drained
+			_ = rt.system.Root.StopFuture(rt.root).Wait()
+			rt.system.Shutdown()
+			rt.hub.close()
+			close(rt.closed)
+		}()
+	})
+	select {
+	case <-rt.closed:
+		return nil
+	case <-ctx.Done():
+		return &messages.Error{Kind: messages.KindCanceled, Cause: context.Cause(ctx),
+			Hint: "servers are still being stopped in the background"}
+	}
+}

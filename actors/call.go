@@ -40,6 +40,11 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 	inc.end(true, e.Kind == messages.KindCrashed)
+	if e.Kind == messages.KindCrashed && e.Outcome == messages.NotSent {
+		// The snapshot was older than the death: the server is down, and this
+		// call has lost nothing.
+		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
+	}
 	return nil, e
 }
 
@@ -92,7 +97,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 			return nil, errClosed(name)
 		case v == nil:
 			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.NotSent}
-		case v.State == supervisor.Ready:
+		case v.State == supervisor.Ready && v.current.session.Cause() == nil:
 			return v, nil
 		case v.State == supervisor.Evicted, v.State == supervisor.Stopping:
 			return nil, v.unavailable()

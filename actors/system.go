@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -50,6 +51,9 @@ func New(opts Options) *Runtime {
 	rt.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
 		actor.WithDeadLetterRequestLogging(false),
+		// The throttle would keep a goroutine for a second after each dead letter.
+		// Ours are not logged, so there is nothing to throttle.
+		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 	)
 	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
 	return rt
@@ -62,6 +66,8 @@ type root struct {
 	servers *actor.PID
 	manager *actor.PID
 	managed int
+	// stopping: the end of the manager is wanted, not an accident.
+	stopping bool
 }
 
 // Receive implements actor.Actor.
@@ -73,9 +79,11 @@ func (r *root) Receive(c actor.Context) {
 		}))
 		r.spawnManager(c)
 	case *actor.Terminated:
-		if r.manager != nil && m.Who.Id == r.manager.Id {
+		if !r.stopping && r.manager != nil && m.Who.Id == r.manager.Id {
 			r.spawnManager(c)
 		}
+	case *actor.Stopping:
+		r.stopping = true
 	case *messages.Register, *messages.Unregister, *messages.Restart, *messages.CloseAll, *report, *started, *lost:
 		c.Send(r.manager, m)
 	}

@@ -1,0 +1,193 @@
+package facade
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Call calls a tool by its qualified name ("fs/list_directory") or its alias.
+// args is anything that marshals to a JSON object, raw JSON of one, or nil.
+//
+// A tool's own failure (isError) is a result, not an error. Errors:
+// ErrUnknownServer, ErrUnknownTool, ErrInvalid (arguments; nothing was sent),
+// ErrUnavailable (see RetryAfter), ErrEvicted, ErrCrashed, ErrTimeout,
+// ErrCanceled, ErrOverloaded, ErrRPC, ErrProtocol, ErrClosed. Each is an
+// *Error whose Outcome says whether the request reached the server.
+func (c *Client) Call(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
+	raw, err := c.call(ctx, tool, args, opts)
+	if err != nil {
+		return nil, err
+	}
+	return decode[mcp.CallToolResult](raw, "call "+tool)
+}
+
+// CallRaw is Call with raw arguments and the result member of the answer,
+// verbatim.
+func (c *Client) CallRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
+	return c.call(ctx, tool, args, opts)
+}
+
+func (c *Client) call(ctx context.Context, tool string, args any, opts []CallOption) (json.RawMessage, error) {
+	op := "call " + tool
+	arguments, err := object(args)
+	if err != nil {
+		return nil, &Error{Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+	}
+	o := c.callOptions(opts)
+	view, name, err := c.resolve(ctx, tool, o)
+	if err != nil {
+		return nil, withOp(err, op)
+	}
+	params, err := json.Marshal(struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}{name, arguments})
+	if err != nil {
+		return nil, &Error{Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+	}
+	raw, err := c.request(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params}, o)
+	return raw, withOp(err, op)
+}
+
+// Read reads a resource of a server by its URI. The URI need not be listed: it
+// may come from a template. Errors as for [Client.Call].
+func (c *Client) Read(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
+	op := "read " + server + " " + uri
+	raw, err := c.ask(ctx, op, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
+	if err != nil {
+		return nil, err
+	}
+	return decode[mcp.ReadResourceResult](raw, op)
+}
+
+// Prompt gets a prompt of a server with its arguments. Errors as for [Client.Call].
+func (c *Client) Prompt(ctx context.Context, server, name string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
+	op := "prompt " + messages.Qualify(server, name)
+	params := map[string]any{"name": name}
+	if len(args) > 0 {
+		params["arguments"] = args
+	}
+	raw, err := c.ask(ctx, op, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
+	if err != nil {
+		return nil, err
+	}
+	return decode[mcp.GetPromptResult](raw, op)
+}
+
+func (c *Client) ask(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (json.RawMessage, error) {
+	var err error
+	if r.Params, err = json.Marshal(params); err != nil {
+		return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+	}
+	o := c.callOptions(opts)
+	view, err := c.server(ctx, server, o)
+	if err != nil {
+		return nil, withOp(err, op)
+	}
+	raw, err := c.request(ctx, view, r, o)
+	return raw, withOp(err, op)
+}
+
+// request sends one request. A call that waits for its server waits again if
+// the server went down before anything was sent.
+func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (json.RawMessage, error) {
+	for {
+		raw, err := c.rt.Request(ctx, v, r, o.timeout)
+		if err == nil || !o.waitReady || !errors.Is(err, ErrUnavailable) {
+			return raw, err
+		}
+		if v, err = c.rt.AwaitReady(ctx, v.Name); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) callOptions(opts []CallOption) callOptions {
+	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// server finds a server's view, waiting for it to be ready if asked to.
+func (c *Client) server(ctx context.Context, name string, o callOptions) (*actors.View, error) {
+	s := c.rt.Snapshot()
+	v := s.Server(name)
+	if v == nil {
+		return nil, unknownServer(s, name)
+	}
+	if !o.waitReady {
+		return v, nil
+	}
+	return c.rt.AwaitReady(ctx, name)
+}
+
+// resolve finds the server and the server's own name of a tool.
+func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*actors.View, string, error) {
+	server, name, ok := messages.SplitName(tool)
+	if !ok {
+		if t, found := c.rt.Snapshot().Alias(tool); found {
+			server, name, ok = t.Server, t.OriginalName, true
+		}
+	}
+	if !ok {
+		return nil, "", unknownTool(c.rt.Snapshot(), tool)
+	}
+	v, err := c.server(ctx, server, o)
+	if err != nil {
+		return nil, "", err
+	}
+	if v.Catalog != nil {
+		if _, found := v.Catalog.Tool(name); !found {
+			return nil, "", unknownTool(c.rt.Snapshot(), tool)
+		}
+	}
+	return v, name, nil
+}
+
+// object makes the arguments a JSON object, or says why that is impossible.
+func object(args any) (json.RawMessage, error) {
+	var raw json.RawMessage
+	switch a := args.(type) {
+	case nil:
+		return json.RawMessage("{}"), nil
+	case json.RawMessage:
+		raw = a
+	case []byte:
+		raw = a
+	default:
+		var err error
+		if raw, err = json.Marshal(args); err != nil {
+			return nil, fmt.Errorf("the arguments cannot be marshalled to JSON: %w", err)
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return json.RawMessage("{}"), nil
+	case raw[0] != '{':
+		return nil, errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
+	case !json.Valid(raw):
+		return nil, errors.New("the arguments are not valid JSON")
+	}
+	return raw, nil
+}
+
+func decode[T any](raw json.RawMessage, op string) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(raw, v); err != nil {
+		return nil, &Error{Op: op, Kind: messages.KindProtocol, Outcome: Answered,
+			Cause: fmt.Errorf("the server's result cannot be read: %w", err), Hint: "CallRaw returns it as it is"}
+	}
+	return v, nil
+}

@@ -1,0 +1,136 @@
+package facade
+
+import (
+	"context"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Version is the version of this library.
+const Version = "0.1.0"
+
+// Client supervises servers and calls their tools. Safe for concurrent use by
+// many goroutines; several clients live side by side in one process. Close it
+// when done.
+type Client struct {
+	rt   *actors.Runtime
+	opts options
+}
+
+// New makes a client without servers. The error is for options that cannot
+// work; there are none today.
+func New(opts ...Option) (*Client, error) {
+	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return &Client{opts: o, rt: actors.New(actors.Options{
+		Logger: o.logger,
+		Random: o.random,
+		NewDialer: func(spec messages.ServerSpec) (transport.Dialer, error) {
+			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Logger: o.logger})
+		},
+	})}, nil
+}
+
+// Register adds a server. It returns when the server is ready: connected,
+// negotiated, its whole catalog listed. If the first start fails the error
+// explains why and nothing is left behind, unless the spec is StartSupervised:
+// then Register returns at once and the policy looks after the start as well.
+//
+// Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart,
+// ErrAuthRequired, ErrCanceled (ctx ended; the registration is taken back),
+// ErrClosed.
+func (c *Client) Register(ctx context.Context, spec ServerSpec) error {
+	op := "register " + spec.Name
+	if err := spec.Validate(); err != nil {
+		return &Error{Server: spec.Name, Op: op, Kind: messages.KindInvalid, Cause: err}
+	}
+	return withOp(c.rt.Register(ctx, spec), op)
+}
+
+// Unregister removes a server: its tools are gone from the listing at once,
+// its calls in flight fail, and when Unregister returns its process or its
+// connections are gone too. Bounded by Timeouts.Shutdown and then some.
+// Errors: ErrUnknownServer, ErrCanceled (it goes on in the background).
+func (c *Client) Unregister(ctx context.Context, name string) error {
+	return withOp(c.rt.Unregister(ctx, name), "unregister "+name)
+}
+
+// Restart gives a server a fresh start with a fresh budget, whatever state it
+// is in. It returns when that is under way; calls with WaitReady, or Watch,
+// tell when it is done. Errors: ErrUnknownServer, ErrClosed, ErrCanceled.
+func (c *Client) Restart(ctx context.Context, name string) error {
+	return withOp(c.rt.Restart(ctx, name), "restart "+name)
+}
+
+// WaitReady waits until a server is ready. Errors: ErrUnknownServer,
+// ErrEvicted, ErrCanceled, ErrClosed.
+func (c *Client) WaitReady(ctx context.Context, name string) error {
+	_, err := c.rt.AwaitReady(ctx, name)
+	return withOp(err, "wait for "+name)
+}
+
+// Close stops every server in parallel and ends the client. It is bounded by
+// the servers' Timeouts.Shutdown whatever they do, and by ctx; it may be
+// called more than once.
+func (c *Client) Close(ctx context.Context) error {
+	return withOp(c.rt.Close(ctx), "close")
+}
+
+// Servers lists the registered servers in order, whatever their state.
+func (c *Client) Servers() []string { return slices.Clone(c.rt.Snapshot().Names()) }
+
+// Status describes every registered server, in order.
+func (c *Client) Status() []ServerStatus {
+	s := c.rt.Snapshot()
+	out := make([]ServerStatus, 0, len(s.Names()))
+	for _, name := range s.Names() {
+		out = append(out, s.Server(name).Status())
+	}
+	return out
+}
+
+// Inspect describes one server.
+func (c *Client) Inspect(name string) (ServerStatus, bool) {
+	v := c.rt.Snapshot().Server(name)
+	if v == nil {
+		return ServerStatus{}, false
+	}
+	return v.Status(), true
+}
+
+// Tools lists the tools of all ready servers, by server and name.
+func (c *Client) Tools() []Tool { return slices.Clone(c.rt.Snapshot().Tools()) }
+
+// Resources lists the resources of all ready servers, by server and URI.
+func (c *Client) Resources() []Resource { return slices.Clone(c.rt.Snapshot().Resources()) }
+
+// ResourceTemplates lists the resource templates of all ready servers.
+func (c *Client) ResourceTemplates() []ResourceTemplate {
+	return slices.Clone(c.rt.Snapshot().Templates())
+}
+
+// Prompts lists the prompts of all ready servers, by server and name.
+func (c *Client) Prompts() []Prompt { return slices.Clone(c.rt.Snapshot().Prompts()) }
+
+// Watch subscribes to supervision events, from now on, until ctx ends or the
+// client is closed; then the channel is closed. A watcher that does not keep
+// up loses the oldest events and is told how many (EventMissed); it never
+// holds up anybody else. End ctx when you stop reading.
+func (c *Client) Watch(ctx context.Context) <-chan Event { return c.rt.Watch(ctx) }
+
+// withOp says in an error of ours what was attempted.
+func withOp(err error, op string) error {
+	if e, ok := err.(*Error); ok && e != nil {
+		e.Op = op
+		return e
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package facade_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
+	t.Helper()
+	c, err := facade.New(opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		require.NoError(t, c.Close(ctx))
+		require.NoError(t, c.Close(ctx))
+	})
+	return c
+}
+
+func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
+	c := newClient(t)
+	events := c.Watch(t.Context())
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "a",
+		Stdio: mcptest.Stdio(mcptest.Script{}), Retry: facade.Retry(3, 20*time.Millisecond)}))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	before := c.Tools()
+	st, ok := c.Inspect("a")
+	require.True(t, ok)
+
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Call(context.Background(), "a/hang", nil)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { s, _ := c.Inspect("a"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
+	_, err := c.Call(t.Context(), "a/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+
+	p, err := os.FindProcess(st.Session.PID)
+	require.NoError(t, err)
+	require.NoError(t, p.Kill())
+	var e *facade.Error
+	require.ErrorAs(t, <-failed, &e)
+	require.ErrorIs(t, e, facade.ErrCrashed)
+	require.Equal(t, facade.Unknown, e.Outcome)
+	require.Equal(t, uint64(1), e.Epoch)
+
+	res, err := c.Call(t.Context(), "b/echo", map[string]any{"text": "neighbour"})
+	require.NoError(t, err)
+	require.False(t, res.IsError)
+
+	_, err = c.Call(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WaitReady())
+	require.NoError(t, err)
+	require.Equal(t, before, c.Tools())
+	var kinds []messages.EventKind
+	for ev := range events {
+		if ev.Server == "a" {
+			kinds = append(kinds, ev.Kind)
+		}
+		if ev.Server == "a" && ev.Kind == messages.EventReady && ev.Epoch == 2 {
+			break
+		}
+	}
+	require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady,
+		messages.EventDown, messages.EventRetry, messages.EventConnecting, messages.EventReady}, kinds)
+}
+
+func TestRegisterRefusesWhatCannotWork(t *testing.T) {
+	c := newClient(t)
+	good := mcptest.InMemory(mcptest.Script{})
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "taken", InMemory: good}))
+	for name, tc := range map[string]struct {
+		spec facade.ServerSpec
+		want error
+	}{
+		"taken name":      {facade.ServerSpec{Name: "taken", InMemory: good}, facade.ErrExists},
+		"empty name":      {facade.ServerSpec{InMemory: good}, facade.ErrInvalid},
+		"illegal name":    {facade.ServerSpec{Name: "a/b", InMemory: good}, facade.ErrInvalid},
+		"no transport":    {facade.ServerSpec{Name: "x"}, facade.ErrInvalid},
+		"two transports":  {facade.ServerSpec{Name: "x", InMemory: good, HTTP: &facade.HTTP{URL: "http://127.0.0.1:1"}}, facade.ErrInvalid},
+		"missing command": {facade.ServerSpec{Name: "x", Stdio: &facade.Stdio{Command: "no-such-command-here"}}, facade.ErrStart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorIs(t, c.Register(t.Context(), tc.spec), tc.want)
+			require.Equal(t, []string{"taken"}, c.Servers())
+		})
+	}
+}
+
+func TestCallsRefuseWhatCannotWork(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	for name, tc := range map[string]struct {
+		tool string
+		args any
+		want error
+	}{
+		"unknown server":   {"n/echo", nil, facade.ErrUnknownServer},
+		"unknown tool":     {"m/ecoh", nil, facade.ErrUnknownTool},
+		"no object":        {"m/echo", []int{1}, facade.ErrInvalid},
+		"unmarshalable":    {"m/echo", make(chan int), facade.ErrInvalid},
+		"name without '/'": {"echo", nil, facade.ErrUnknownTool},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Call(t.Context(), tc.tool, tc.args)
+			var e *facade.Error
+			require.ErrorAs(t, err, &e)
+			require.ErrorIs(t, err, tc.want)
+			require.Equal(t, facade.NotSent, e.Outcome)
+			if tc.want == facade.ErrUnknownTool {
+				require.Contains(t, err.Error(), "m/echo")
+			}
+		})
+	}
+	for _, tool := range c.Tools() {
+		if tool.OriginalName == "echo" {
+			res, err := c.Call(t.Context(), tool.Alias, map[string]string{"text": "by alias"})
+			require.NoError(t, err)
+			require.False(t, res.IsError)
+		}
+	}
+}

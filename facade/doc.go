@@ -1,0 +1,19 @@
+// Package facade is the front door of mcpvisor: one [Client] that supervises
+// many MCP servers and shows their tools, resources and prompts as one
+// namespaced surface.
+//
+//	c, err := facade.New()
+//	err = c.Register(ctx, facade.ServerSpec{
+//		Name:  "fs",
+//		Stdio: &facade.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
+//		Retry: facade.Retry(3, 500*time.Millisecond),
+//	})
+//	res, err := c.Call(ctx, "fs/list_directory", map[string]any{"path": "/tmp"})
+//	err = c.Close(ctx)
+//
+// What a user may rely on: a crash is noticed by the exit, not by a poll; the
+// calls in flight fail at once with a typed error, and the tools leave the
+// listing in one swap. A retry reruns everything, and only a complete catalog
+// makes a server ready again. No call hangs, and none runs twice unasked: an
+// [Error] says whether the request was sent. Servers do not feel each other.
+package facade

@@ -1,0 +1,55 @@
+package facade
+
+import (
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+)
+
+// Option adjusts a [Client].
+type Option func(*options)
+
+type options struct {
+	logger      zerolog.Logger
+	clientInfo  *mcp.Implementation
+	callTimeout time.Duration
+	waitReady   bool
+	random      func() float64
+}
+
+// WithLogger sets the logger. Default: none.
+func WithLogger(l zerolog.Logger) Option { return func(o *options) { o.logger = l } }
+
+// WithClientInfo sets how the client names itself to servers. Default:
+// mcpvisor and its version.
+func WithClientInfo(name, version string) Option {
+	return func(o *options) { o.clientInfo = &mcp.Implementation{Name: name, Version: version} }
+}
+
+// WithCallTimeout sets the default bound of one call, over each server's
+// Timeouts.Call. Default: the server's.
+func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
+
+// WithWaitReady makes every call wait for a server that is down, as [WaitReady]
+// does for one call.
+func WithWaitReady() Option { return func(o *options) { o.waitReady = true } }
+
+// WithRandom sets the source of jitter: numbers in [0, 1). For tests.
+func WithRandom(f func() float64) Option { return func(o *options) { o.random = f } }
+
+// CallOption adjusts one call.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	timeout   time.Duration
+	waitReady bool
+}
+
+// WaitReady lets the call wait for the next time that its server is ready,
+// bounded by the call's context, instead of failing at once with
+// ErrUnavailable. Waiting does not use up the call's timeout.
+func WaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
+
+// WithTimeout bounds this call. The server's Timeouts.HardMax holds all the same.
+func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }

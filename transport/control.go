@@ -37,6 +37,7 @@ type control struct {
 	// not exist, which makes it fall back to initialize.
 	probing    atomic.Pointer[jsonrpc.ID]
 	patience   time.Duration
+	probeClock atomic.Pointer[time.Timer]
 	discovered atomic.Bool // server/discover was answered with a result, perhaps late
 }
 
@@ -53,6 +54,9 @@ func (c *control) SessionID() string { return "" }
 // Close implements mcp.Connection. It returns at once.
 func (c *control) Close() error {
 	c.once.Do(func() { close(c.closed) })
+	if t := c.probeClock.Load(); t != nil {
+		t.Stop()
+	}
 	return nil
 }
 
@@ -92,7 +96,7 @@ func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "server/discover" && c.patience > 0 {
 		id := r.ID
 		c.probing.Store(&id)
-		time.AfterFunc(c.patience, func() { c.giveUpProbe(id) })
+		c.probeClock.Store(time.AfterFunc(c.patience, func() { c.giveUpProbe(id) }))
 	}
 	return c.w.send(ctx, append(line, '\n'))
 }
@@ -134,6 +138,9 @@ func (c *control) deliver(line []byte, env *envelope) {
 		}
 		if p := c.probing.Load(); p != nil && *p == m.ID {
 			c.probing.CompareAndSwap(p, nil)
+			if t := c.probeClock.Load(); t != nil {
+				t.Stop()
+			}
 			c.discovered.Store(m.Error == nil)
 		}
 	}

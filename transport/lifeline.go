@@ -11,6 +11,7 @@ import (
 type lifeline struct {
 	mu       sync.Mutex
 	cause    *supervisor.Cause
+	heir     *lifeline
 	dead     chan struct{}
 	released chan struct{}
 	once     sync.Once
@@ -20,7 +21,8 @@ func newLifeline() *lifeline {
 	return &lifeline{dead: make(chan struct{}), released: make(chan struct{})}
 }
 
-// die records the end. It reports whether this was the first cause.
+// die records the end. It reports whether this was the first cause. A heir is
+// dead before anybody can see this one dead.
 func (l *lifeline) die(cause *supervisor.Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -28,8 +30,21 @@ func (l *lifeline) die(cause *supervisor.Cause) bool {
 		return false
 	}
 	l.cause = cause
+	if l.heir != nil {
+		l.heir.die(cause)
+	}
 	close(l.dead)
 	return true
+}
+
+// bequeath makes heir die when l does, at once if l is dead already.
+func (l *lifeline) bequeath(heir *lifeline) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heir = heir
+	if l.cause != nil {
+		heir.die(l.cause)
+	}
 }
 
 // release records that nothing is left.

@@ -40,11 +40,10 @@ type pipedSession struct {
 	*lifeline
 	dialer *pipedDialer
 
-	mu     sync.Mutex
-	opened bool
-	link   *link
-	info   messages.SessionInfo
-	meta   json.RawMessage
+	mu   sync.Mutex
+	link *link
+	info messages.SessionInfo
+	meta json.RawMessage
 }
 
 // Open implements Session.
@@ -99,7 +98,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era) (*mcp.Initiali
 	spec := s.dialer.spec
 	l := newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown)
 	s.mu.Lock()
-	s.link, s.opened = l, true
+	s.link = l
 	aborted := s.Cause()
 	s.mu.Unlock()
 	if aborted != nil {
@@ -184,9 +183,8 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	if spec.Era == messages.EraAuto {
 		s.dialer.era.Store(info.Era)
 	}
+	l.bequeath(s.lifeline)
 	go func() {
-		<-l.Dead()
-		s.die(l.Cause())
 		<-l.Released()
 		s.release()
 	}()

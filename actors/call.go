@@ -24,11 +24,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		return nil, &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: inc.epoch, Kind: messages.KindOverloaded,
 			Outcome: messages.NotSent, Hint: "wait for some of them to end, or raise Limits.InFlight"}
 	}
-	if d := callClock(v.Spec.Timeouts, timeout); d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, messages.ErrTimeout)
-		defer cancel()
-	}
+	r.Timeout = callClock(v.Spec.Timeouts, timeout)
 	raw, err := inc.session.Request(ctx, r)
 	if err == nil {
 		inc.end(false, false)

@@ -2,8 +2,9 @@ package transport
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // envelope is the outside of a JSON-RPC message: where its members stand in
@@ -13,6 +14,8 @@ type envelope struct {
 	method []byte
 	result []byte
 	errorm []byte
+	// malformed: the line as a whole is not valid JSON.
+	malformed bool
 }
 
 // isResponse reports whether the message answers something.
@@ -43,54 +46,64 @@ func (e *envelope) numericID() (int64, bool) {
 	return n, true
 }
 
-// scanEnvelope finds the members of a JSON-RPC message without parsing their
-// values: it only follows strings and brackets. Of a member that occurs twice
-// the last one counts, as in encoding/json. ok is false if the line is not one
-// JSON object from end to end; the values themselves are not validated.
+// scanEnvelope finds the members of a JSON-RPC message without building
+// anything from their values. Of a member that occurs twice the last one
+// counts, as in encoding/json. ok is false if the line is not one JSON object
+// from end to end. A line that has the shape of one but is not valid JSON is
+// marked as malformed: it can still say which call it fails.
 func scanEnvelope(line []byte) (e envelope, ok bool) {
-	s := scanner{b: line}
-	s.space()
-	if !s.take('{') {
-		return e, false
+	if e.scan(line, false) {
+		return e, true
 	}
-	s.space()
-	if s.take('}') {
-		return e, s.atEnd()
+	e = envelope{malformed: true}
+	ok = e.scan(line, true)
+	return e, ok
+}
+
+// scan walks over the members of an object. Read loosely, their values need
+// not be valid.
+func (e *envelope) scan(line []byte, loose bool) bool {
+	s := jsonscan.Scanner{B: line}
+	s.Space()
+	if !s.Take('{') {
+		return false
+	}
+	s.Space()
+	if s.Take('}') {
+		return s.AtEnd()
 	}
 	for {
-		key, good := s.str()
-		if !good {
-			return e, false
+		key, escaped, ok := s.String()
+		if !ok {
+			return false
 		}
-		s.space()
-		if !s.take(':') {
-			return e, false
+		s.Space()
+		if !s.Take(':') {
+			return false
 		}
-		s.space()
-		value, good := s.value()
-		if !good {
-			return e, false
+		s.Space()
+		var text []byte
+		if loose {
+			text, ok = looseValue(&s)
+		} else {
+			text, ok = s.Value()
 		}
-		e.set(key, value)
-		s.space()
-		if s.take(',') {
-			s.space()
+		if !ok {
+			return false
+		}
+		e.set(key, escaped, text)
+		s.Space()
+		if s.Take(',') {
+			s.Space()
 			continue
 		}
-		if !s.take('}') {
-			return e, false
-		}
-		return e, s.atEnd()
+		return s.Take('}') && s.AtEnd()
 	}
 }
 
-func (e *envelope) set(key, value []byte) {
-	if bytes.IndexByte(key, '\\') >= 0 {
-		var plain string
-		if json.Unmarshal(key, &plain) != nil {
-			return
-		}
-		key = []byte(`"` + plain + `"`)
+func (e *envelope) set(key []byte, escaped bool, value []byte) {
+	if escaped {
+		key = []byte(`"` + jsonscan.Unquote(key, true) + `"`)
 	}
 	switch string(key) {
 	case `"id"`:
@@ -106,89 +119,57 @@ func (e *envelope) set(key, value []byte) {
 	}
 }
 
-// scanner walks over JSON text.
-type scanner struct {
-	b []byte
-	i int
-}
-
-func (s *scanner) space() {
-	for s.i < len(s.b) {
-		switch s.b[s.i] {
-		case ' ', '\t', '\r', '\n':
-			s.i++
-		default:
-			return
+// looseString consumes a string up to its closing quote, whatever is in it.
+func looseString(s *jsonscan.Scanner) bool {
+	start := s.I
+	for s.I++; s.I < len(s.B); {
+		n := bytes.IndexByte(s.B[s.I:], '"')
+		if n < 0 {
+			break
 		}
-	}
-}
-
-func (s *scanner) take(c byte) bool {
-	if s.i < len(s.b) && s.b[s.i] == c {
-		s.i++
-		return true
+		s.I += n + 1
+		slashes := 0
+		for j := s.I - 2; j > start && s.B[j] == '\\'; j-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return true
+		}
 	}
 	return false
 }
 
-func (s *scanner) atEnd() bool {
-	s.space()
-	return s.i == len(s.b)
-}
-
-// str consumes a string and returns it with its quotes.
-func (s *scanner) str() ([]byte, bool) {
-	start := s.i
-	if !s.take('"') {
-		return nil, false
-	}
-	for s.i < len(s.b) {
-		n := bytes.IndexByte(s.b[s.i:], '"')
-		if n < 0 {
-			break
-		}
-		s.i += n + 1
-		slashes := 0
-		for j := s.i - 2; j > start && s.b[j] == '\\'; j-- {
-			slashes++
-		}
-		if slashes%2 == 0 {
-			return s.b[start:s.i], true
-		}
-	}
-	return nil, false
-}
-
-// value consumes any value. Brackets are counted, not matched by kind.
-func (s *scanner) value() ([]byte, bool) {
-	start, depth := s.i, 0
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; c {
+// looseValue consumes what stands where a value should: it only follows
+// strings and counts brackets, without matching them by kind.
+func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
+	start, depth := s.I, 0
+	for s.I < len(s.B) {
+		switch c := s.B[s.I]; c {
 		case '"':
-			if _, ok := s.str(); !ok {
+			if !looseString(s) {
 				return nil, false
 			}
 		case '{', '[':
 			depth++
-			s.i++
+			s.I++
 		case '}', ']':
 			if depth == 0 {
-				return s.b[start:s.i], s.i > start
+				return s.B[start:s.I], s.I > start
 			}
 			depth--
-			s.i++
+			s.I++
 		case ',', ' ', '\t', '\r', '\n':
 			if depth == 0 {
-				return s.b[start:s.i], s.i > start
+				return s.B[start:s.I], s.I > start
 			}
-			s.i++
+			s.I++
 			continue
 		default:
-			s.i++
+			s.I++
 			continue
 		}
 		if depth == 0 {
-			return s.b[start:s.i], true
+			return s.B[start:s.I], true
 		}
 	}
 	return nil, false
@@ -205,13 +186,13 @@ func edgeID(head, tail []byte) (int64, bool) {
 				break
 			}
 			from = i
-			s := scanner{b: part, i: i + len(`"id"`)}
-			s.space()
-			if !s.take(':') {
+			s := jsonscan.Scanner{B: part, I: i + len(`"id"`)}
+			s.Space()
+			if !s.Take(':') {
 				continue
 			}
-			s.space()
-			if v, ok := s.value(); ok {
+			s.Space()
+			if v, ok := s.Value(); ok {
 				e := envelope{id: v}
 				if id, ok := e.numericID(); ok && id >= laneBase {
 					return id, true

@@ -42,8 +42,13 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 	}
 	defer s.work.Done()
 
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, messages.ErrTimeout)
+		defer cancel()
+	}
 	id := s.nextID.Add(1)
-	got, f := s.exchange(ctx, id, requestLine(id, r.Method, withMeta(r.Params, a.meta)), s.callHeader(a, r))
+	got, f := s.exchange(ctx, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil {
 		return nil, s.callFailed(ctx, a, id, f)
 	}
@@ -149,7 +154,7 @@ func (s *httpSession) ask(a *agreement) {
 		r.Method = "server/discover"
 	}
 	id := s.nextID.Add(1)
-	_, f := s.exchange(ctx, id, requestLine(id, r.Method, withMeta(nil, a.meta)), s.callHeader(a, r))
+	_, f := s.exchange(ctx, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
 		s.endBy(f)
 	}

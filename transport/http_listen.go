@@ -138,7 +138,7 @@ func newInbox() *inbox { return &inbox{queue: make(chan []byte, inboxSize)} }
 
 // put adds a message unless the inbox is full. It never blocks.
 func (i *inbox) put(text []byte) bool {
-	event := append(appendOneLine([]byte("data: "), text), "\n\n"...)
+	event := append(append([]byte("data: "), oneLine(text)...), "\n\n"...)
 	select {
 	case i.queue <- event:
 		return true

@@ -1,16 +1,19 @@
 package transport
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"io"
 )
 
 const (
-	// readBuffer is small because an idle server should cost little; long lines
-	// are gathered beside it.
+	// readBuffer is small because an idle server should cost little; it grows
+	// for a long line and is given away with it.
 	readBuffer = 8 << 10
+	// largeLine is where a line is worth a buffer of its own, and where a pipe
+	// of the usual size begins to hold a server up.
+	largeLine = 64 << 10
+	// hintMax bounds how far the size of one line is taken as a hint for the next.
+	hintMax = 4 << 20
 	// edge is how much of either end of an oversize line is kept, to find out
 	// which call it would have answered.
 	edge = 512
@@ -19,38 +22,130 @@ const (
 // lineReader splits a stream into lines. "Messages are delimited by newlines,
 // and MUST NOT contain embedded newlines" (MCP, transports, stdio).
 type lineReader struct {
-	r     *bufio.Reader
+	r     io.Reader
 	limit int
+	// onLarge, if set, is called once, at the first large line.
+	onLarge func()
+
+	buf        []byte
+	start, end int // what is read and not yet returned
+	searched   int // how much of that is known to hold no line break
+	hint       int // size of the last large line
+	reads      int
+	err        error
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {
-	return &lineReader{r: bufio.NewReaderSize(r, readBuffer), limit: limit}
+	return &lineReader{r: r, limit: limit, buf: make([]byte, readBuffer)}
 }
 
-// next returns the next line without its line break. The line belongs to the
-// caller. A line longer than the limit is skipped to its end without being
-// held in memory; line is then its first and tail its last bytes, and over is
-// true. At the end of the stream an unfinished line is returned with the
-// error.
+// next returns the next line without its line break. It is valid until the
+// following call; see [lineReader.claim]. A line longer than the limit is
+// skipped to its end without being held in memory; line is then its first and
+// tail its last bytes, and over is true. At the end of the stream an
+// unfinished line is returned with the error.
 func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 	for {
-		chunk, err := l.r.ReadSlice('\n')
-		if len(line)+len(chunk) > l.limit+1 && !over { // +1: the line break does not count
-			over = true
-			line, tail = clip(line, chunk)
-		} else if over {
-			_, tail = clip(tail, chunk)
-		} else {
-			line = append(line, chunk...)
+		fresh := l.buf[l.start+l.searched : l.end]
+		if i := bytes.IndexByte(fresh, '\n'); i >= 0 {
+			line = l.buf[l.start : l.start+l.searched+i]
+			l.start += l.searched + i + 1
+			l.searched = 0
+			if line = trimBreak(line); len(line) > l.limit {
+				line, tail = clip(line, nil)
+				return line, tail, true, nil
+			}
+			return line, nil, false, nil
 		}
+		l.searched = l.end - l.start
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return trimBreak(line), tail, over, err
+		case l.searched > l.limit+1: // +1: a carriage return does not count
+			line, tail, err = l.skip()
+			return line, tail, true, err
+		case l.err != nil:
+			line = l.buf[l.start:l.end]
+			l.start, l.searched = l.end, 0
+			return trimBreak(line), nil, false, l.err
 		}
-		return trimBreak(line), tail, over, nil
+		l.fill()
 	}
+}
+
+// fill makes room and reads once.
+func (l *lineReader) fill() {
+	held := l.end - l.start
+	switch {
+	case held == 0 && len(l.buf) > largeLine:
+		l.buf = make([]byte, readBuffer)
+		l.start, l.end = 0, 0
+	case held == 0:
+		l.start, l.end = 0, 0
+	case l.end < len(l.buf):
+	case l.start > 0 && held <= len(l.buf)/2:
+		l.start, l.end = 0, copy(l.buf, l.buf[l.start:l.end])
+	default:
+		l.grow(held)
+	}
+	for empty := 0; ; empty++ {
+		n, err := l.r.Read(l.buf[l.end:])
+		l.end += n
+		l.err = err
+		if n == 0 && err == nil && empty < 100 {
+			continue
+		}
+		if n == 0 && err == nil {
+			l.err = io.ErrNoProgress
+		}
+		l.reads++
+		return
+	}
+}
+
+func (l *lineReader) grow(held int) {
+	size := 2 * len(l.buf)
+	if held >= largeLine {
+		size = max(size, l.hint+readBuffer)
+		if l.onLarge != nil {
+			l.onLarge()
+			l.onLarge = nil
+		}
+	}
+	bigger := make([]byte, min(size, l.limit+readBuffer))
+	l.end = copy(bigger, l.buf[l.start:l.end])
+	l.start, l.buf = 0, bigger
+}
+
+// skip drops the rest of a line that is too long.
+func (l *lineReader) skip() (head, tail []byte, err error) {
+	head, tail = clip(l.buf[l.start:l.end], nil)
+	for l.err == nil {
+		l.start, l.end, l.searched = 0, 0, 0
+		l.fill()
+		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
+			_, tail = clip(tail, l.buf[:i])
+			l.start = i + 1
+			return head, trimBreak(tail), nil
+		}
+		_, tail = clip(tail, l.buf[:l.end])
+	}
+	l.start = l.end
+	return head, trimBreak(tail), l.err
+}
+
+// claim makes a part of the line just returned the caller's own. A large part
+// takes the buffer along, which costs no copy.
+func (l *lineReader) claim(part []byte) []byte {
+	if len(part) < largeLine {
+		return bytes.Clone(part)
+	}
+	l.hint = min(len(part), hintMax)
+	if len(part) < len(l.buf)/2 {
+		return bytes.Clone(part)
+	}
+	rest := l.buf[l.start:l.end]
+	l.buf = make([]byte, max(readBuffer, 2*len(rest)))
+	l.start, l.end = 0, copy(l.buf, rest)
+	return part[:len(part):len(part)]
 }
 
 // clip keeps the beginning and the end of held followed by more.

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,21 +29,4 @@ func requestMeta(version string, info *mcp.Implementation) (json.RawMessage, err
 		mcp.MetaKeyClientInfo:         info,
 		mcp.MetaKeyClientCapabilities: struct{}{},
 	})
-}
-
-// withMeta puts _meta in front of the members of params, which must be a JSON
-// object without a _meta of its own, or empty.
-func withMeta(params, meta json.RawMessage) json.RawMessage {
-	params = bytes.TrimSpace(params)
-	if len(meta) == 0 {
-		return params
-	}
-	out := make([]byte, 0, len(params)+len(meta)+len(`{"_meta":,}`))
-	out = append(out, `{"_meta":`...)
-	out = append(out, meta...)
-	if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
-		out = append(out, ',')
-		return append(out, rest...)
-	}
-	return append(out, '}')
 }

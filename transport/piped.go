@@ -40,9 +40,16 @@ type pipedSession struct {
 	*lifeline
 	dialer *pipedDialer
 
+	ready atomic.Pointer[channel]
+
 	mu   sync.Mutex
 	link *link
 	info messages.SessionInfo
+}
+
+// channel is what a request needs of a session that is open.
+type channel struct {
+	wire *wire
 	meta json.RawMessage
 }
 
@@ -178,11 +185,12 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		info.ServerName, info.ServerVersion = result.ServerInfo.Name, result.ServerInfo.Version
 	}
 	s.mu.Lock()
-	s.info, s.meta = info, meta
+	s.info = info
 	s.mu.Unlock()
 	if spec.Era == messages.EraAuto {
 		s.dialer.era.Store(info.Era)
 	}
+	s.ready.Store(&channel{wire: l.wire, meta: meta})
 	l.bequeath(s.lifeline)
 	go func() {
 		<-l.Released()
@@ -202,17 +210,13 @@ func (s *pipedSession) current() *link {
 
 // Request implements Session.
 func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
-	s.mu.Lock()
-	l, meta := s.link, s.meta
-	s.mu.Unlock()
+	if c := s.ready.Load(); c != nil {
+		return c.wire.request(ctx, r, c.meta)
+	}
 	if c := s.Cause(); c != nil {
 		return nil, deathError(c, messages.NotSent)
 	}
-	if l == nil {
-		return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent,
-			Cause: errors.New("the session is not open")}
-	}
-	return l.request(ctx, r.Method, withMeta(r.Params, meta))
+	return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errNotOpen}
 }
 
 // Abort implements Session.

@@ -66,6 +66,10 @@ type Request struct {
 	// Params is a JSON object without "_meta", or empty. The session adds _meta
 	// where the protocol version wants it.
 	Params json.RawMessage
+	// Timeout bounds the request, beside its context; 0 means no bound. It is
+	// kept by the session, without a timer for each request, and may come a few
+	// milliseconds late. The error is of KindTimeout.
+	Timeout time.Duration
 }
 
 // Options are what a dialer needs beside the specification.

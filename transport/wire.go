@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // laneBase is where the ids of the call lane begin: far from those of the
@@ -23,47 +25,27 @@ import (
 const laneBase = int64(1) << 40
 
 // wire frames messages on one pair of streams and matches answers to
-// requests. One goroutine reads, one writes whole lines.
+// requests. One goroutine reads; callers write for themselves (see [outbox]).
 //
 // It serves two lanes. On the call lane requests carry ids from laneBase up
 // and their answers go straight to whoever waits. Everything else belongs to
 // the control lane.
 type wire struct {
 	*lifeline
-	in    *lineReader
-	out   io.Writer
-	queue chan *outgoing
+	in *lineReader
 
 	nextID  atomic.Int64
 	mu      sync.Mutex
+	out     outbox
 	pending map[int64]*pending
+	ended   bool
+	sweeper *time.Timer
+	sweepAt time.Time
 
 	control *control
 	heard   atomic.Int64 // unix nanoseconds
 	noise   noise
 }
-
-// pending is a request of the call lane that waits for its answer.
-type pending struct{ answer chan answer }
-
-type answer struct {
-	result json.RawMessage
-	err    *messages.Error
-}
-
-// outgoing is one line on its way to the writer. Whoever moves state away
-// from queued first decides whether it is written at all.
-type outgoing struct {
-	line  []byte
-	state atomic.Int32
-	done  chan struct{} // closed when written; nil if nobody waits for that
-}
-
-const (
-	queued int32 = iota
-	taken
-	withdrawn
-)
 
 type noise struct{ junk, oversize, unmatched, dropped atomic.Uint64 }
 
@@ -71,8 +53,7 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 	w := &wire{
 		lifeline: life,
 		in:       newLineReader(in, limit),
-		out:      out,
-		queue:    make(chan *outgoing),
+		out:      outbox{out: out, try: tryWriter(out), takeover: make(chan struct{}, 1)},
 		pending:  make(map[int64]*pending),
 	}
 	w.nextID.Store(laneBase)
@@ -80,41 +61,30 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 	return w
 }
 
+// die records the end and fails what is under way.
+func (w *wire) die(cause *supervisor.Cause) bool {
+	first := w.lifeline.die(cause)
+	if first {
+		w.failAll()
+	}
+	return first
+}
+
 // readLoop reads until the stream ends and returns why it did.
 func (w *wire) readLoop() error {
-	for {
+	for reads := 0; ; {
 		line, tail, over, err := w.in.next()
-		if len(line) > 0 {
+		if reads != w.in.reads {
+			reads = w.in.reads
 			w.heard.Store(time.Now().UnixNano())
-			if over {
-				w.oversize(line, tail)
-			} else if err == nil || len(line) > 0 {
-				w.receive(line)
-			}
+		}
+		if over {
+			w.oversize(line, tail)
+		} else if len(line) > 0 {
+			w.receive(line)
 		}
 		if err != nil {
 			return err
-		}
-	}
-}
-
-// writeLoop writes queued lines until the session is dead or a write fails.
-func (w *wire) writeLoop() error {
-	for {
-		select {
-		case <-w.dead:
-			return nil
-		case o := <-w.queue:
-			if !o.state.CompareAndSwap(queued, taken) {
-				continue
-			}
-			_, err := w.out.Write(o.line)
-			if o.done != nil {
-				close(o.done)
-			}
-			if err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -158,17 +128,15 @@ func (w *wire) answer(id int64, env envelope) {
 		w.noise.unmatched.Add(1)
 		return
 	}
-	var a answer
 	switch {
+	case env.malformed:
+		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
+			Cause: errors.New("the answer is not valid JSON")}}
 	case env.errorm != nil:
-		a.err = rpcError(env.errorm)
-	case !json.Valid(env.result):
-		a.err = &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
-			Cause: errors.New("the result is not valid JSON")}
+		p.answer <- answer{err: rpcError(env.errorm)}
 	default:
-		a.result = env.result
+		p.answer <- answer{result: w.in.claim(env.result)}
 	}
-	p.answer <- a
 }
 
 // oversize fails the one call whose answer was too long.
@@ -185,99 +153,90 @@ func (w *wire) oversize(head, tail []byte) {
 	}
 }
 
-func (w *wire) take(id int64) *pending {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.pending[id]
-	delete(w.pending, id)
-	return p
-}
-
 // request sends one request on the call lane and waits for its answer.
-func (w *wire) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, requestError(ctx, w.Cause(), messages.NotSent, err)
+func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (json.RawMessage, error) {
+	if ctx.Err() != nil {
+		return nil, requestError(ctx, w.Cause(), messages.NotSent, nil)
 	}
-	id := w.nextID.Add(1)
-	p := &pending{answer: make(chan answer, 1)}
+	p := pendings.Get().(*pending)
+	p.id = w.nextID.Add(1)
+	p.line = appendRequest(p.line, p.id, r, meta)
+	if r.Timeout > 0 {
+		p.deadline = time.Now().Add(r.Timeout)
+	}
+
 	w.mu.Lock()
-	w.pending[id] = p
+	if w.ended {
+		w.mu.Unlock()
+		p.recycle()
+		return nil, deathError(w.Cause(), messages.NotSent)
+	}
+	w.pending[p.id] = p
+	if r.Timeout > 0 {
+		w.armLocked(p.deadline)
+	}
+	write, crowd := w.out.add(&p.outgoing), len(w.pending) > 1
 	w.mu.Unlock()
+	if write {
+		if crowd {
+			runtime.Gosched() // let the others add theirs: one write for all
+		}
+		w.flush()
+	}
 
-	o := &outgoing{line: requestLine(id, method, params)}
+	var a answer
 	select {
-	case w.queue <- o:
-	case <-w.dead:
-		return nil, w.abandon(ctx, id, o)
+	case a = <-p.answer:
 	case <-ctx.Done():
-		return nil, w.abandon(ctx, id, o)
+		if outcome, gone := w.giveUp(p); gone {
+			a = <-p.answer // it has just come, or is about to
+		} else {
+			a = answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == messages.Unknown}
+		}
 	}
-	select {
-	case a := <-p.answer:
-		return a.unpack()
-	case <-w.dead:
-	case <-ctx.Done():
+	if a.err == nil {
+		p.recycle()
+		return a.result, nil
 	}
-	// An answer that came together with the end is still an answer.
-	select {
-	case a := <-p.answer:
-		return a.unpack()
-	default:
+	if a.unheard {
+		w.cancelRemote(p.id, a.err.Kind == messages.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
 	}
-	return nil, w.abandon(ctx, id, o)
-}
-
-func (a answer) unpack() (json.RawMessage, error) {
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a.result, nil
-}
-
-// abandon gives a request up and says what is known about it. A request that
-// the server has seen and may still work on is cancelled there.
-func (w *wire) abandon(ctx context.Context, id int64, o *outgoing) error {
-	w.take(id)
-	outcome := messages.Unknown
-	if o.state.CompareAndSwap(queued, withdrawn) {
-		outcome = messages.NotSent
-	}
-	died := w.Cause()
-	if died == nil && outcome == messages.Unknown {
-		w.cancelRemote(id, ctx)
-	}
-	return requestError(ctx, died, outcome, nil)
+	p.recycle()
+	return nil, a.err
 }
 
 // cancelRemote tells the server that nobody waits for the answer any more
-// (MCP, utilities, cancellation). It does not wait: to a server that is not
-// reading, the notice is lost.
-func (w *wire) cancelRemote(id int64, ctx context.Context) {
+// (MCP, utilities, cancellation). It does not wait for the server to read it.
+func (w *wire) cancelRemote(id int64, timedOut bool) {
 	reason := "canceled"
-	if errors.Is(context.Cause(ctx), messages.ErrTimeout) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if timedOut {
 		reason = "timed out"
 	}
-	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`+"\n", id, reason)
-	go func() {
-		t := time.NewTimer(time.Second)
-		defer t.Stop()
-		select {
-		case w.queue <- &outgoing{line: line}:
-		case <-w.dead:
-		case <-t.C:
-		}
-	}()
+	w.post(&outgoing{line: fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`+"\n", id, reason)})
+}
+
+// post queues one line, and writes it if nobody else is writing. It reports
+// false if the wire is dead.
+func (w *wire) post(o *outgoing) bool {
+	w.mu.Lock()
+	if w.ended {
+		w.mu.Unlock()
+		return false
+	}
+	write := w.out.add(o)
+	w.mu.Unlock()
+	if write {
+		w.flush()
+	}
+	return true
 }
 
 // send writes one line of the control lane and waits until it is written.
 func (w *wire) send(ctx context.Context, line []byte) error {
 	o := &outgoing{line: line, done: make(chan struct{})}
-	select {
-	case w.queue <- o:
-	case <-w.dead:
+	if !w.post(o) {
 		return io.ErrClosedPipe
-	case <-ctx.Done():
-		return errRejected(ctx.Err())
 	}
 	select {
 	case <-o.done:
@@ -285,6 +244,11 @@ func (w *wire) send(ctx context.Context, line []byte) error {
 	case <-w.dead:
 		return io.ErrClosedPipe
 	case <-ctx.Done():
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if o.state == queued {
+			w.out.withdraw(o)
+		}
 		return errRejected(ctx.Err())
 	}
 }
@@ -295,29 +259,41 @@ func errRejected(err error) error {
 	return fmt.Errorf("%w: %w", &jsonrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
 }
 
-func requestLine(id int64, method string, params json.RawMessage) []byte {
-	b := make([]byte, 0, len(params)+len(method)+64)
+// appendRequest appends a whole line. The members of meta, if any, go in front
+// of those of the parameters.
+func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"method":"`...)
-	b = append(b, method...)
+	b = append(b, r.Method...)
 	b = append(b, '"')
-	if len(params) > 0 {
+	params := oneLine(bytes.TrimSpace(r.Params))
+	switch {
+	case len(meta) > 0:
+		b = append(b, `,"params":{"_meta":`...)
+		b = append(b, meta...)
+		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
+			b = append(b, ',')
+			b = append(b, rest...)
+		} else {
+			b = append(b, '}')
+		}
+	case len(params) > 0:
 		b = append(b, `,"params":`...)
-		b = appendOneLine(b, params)
+		b = append(b, params...)
 	}
 	return append(b, '}', '\n')
 }
 
-// appendOneLine appends JSON text, compacted if it holds line breaks: a
-// message MUST NOT contain embedded newlines (MCP, transports, stdio).
-func appendOneLine(b []byte, text json.RawMessage) []byte {
+// oneLine compacts JSON text that holds line breaks: a message MUST NOT contain
+// embedded newlines (MCP, transports, stdio).
+func oneLine(text json.RawMessage) json.RawMessage {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
-		return append(b, text...)
+		return text
 	}
-	buf := bytes.NewBuffer(b)
-	if json.Compact(buf, text) != nil {
-		return append(b, text...)
+	var buf bytes.Buffer
+	if json.Compact(&buf, text) != nil {
+		return text
 	}
 	return buf.Bytes()
 }

@@ -1,0 +1,246 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// MaxDepth is how deep arrays and objects may be nested, as in encoding/json.
+const MaxDepth = 10000
+
+// Scanner is a position in JSON text. The zero Scanner is at the start of
+// nothing; use Scanner{B: text}. Not safe for concurrent use.
+type Scanner struct {
+	// B is the text, I the position in it.
+	B []byte
+	I int
+}
+
+// Space skips white space.
+func (s *Scanner) Space() {
+	for s.I < len(s.B) {
+		switch s.B[s.I] {
+		case ' ', '\t', '\r', '\n':
+			s.I++
+		default:
+			return
+		}
+	}
+}
+
+// Take consumes one byte if it is c.
+func (s *Scanner) Take(c byte) bool {
+	if s.I < len(s.B) && s.B[s.I] == c {
+		s.I++
+		return true
+	}
+	return false
+}
+
+// AtEnd reports whether only white space is left.
+func (s *Scanner) AtEnd() bool {
+	s.Space()
+	return s.I == len(s.B)
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// special marks the first byte of a word that needs a look: a quote, a
+// backslash or a control character. Marks above the first may be wrong.
+func special(x uint64) uint64 {
+	quote, slash := x^(ones*'"'), x^(ones*'\\')
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x) & highs
+}
+
+// String consumes a string and returns it with its quotes, and whether it
+// holds escapes.
+func (s *Scanner) String() (text []byte, escaped, ok bool) {
+	start := s.I
+	if !s.Take('"') {
+		return nil, false, false
+	}
+	b, i := s.B, s.I
+	for {
+		for i+8 <= len(b) {
+			if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return nil, escaped, false
+		}
+		switch c := b[i]; {
+		case c == '"':
+			s.I = i + 1
+			return b[start:s.I], escaped, true
+		case c == '\\':
+			escaped = true
+			n := escapeLen(b[i:])
+			if n == 0 {
+				return nil, true, false
+			}
+			i += n
+		case c < 0x20:
+			return nil, escaped, false
+		default:
+			i++
+		}
+	}
+}
+
+// escapeLen is the length of the escape at the start of b, 0 if it is none.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) < 6 {
+			return 0
+		}
+		for _, c := range b[2:6] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return 0
+			}
+		}
+		return 6
+	}
+	return 0
+}
+
+// Value consumes any value and returns its text. ok is false if there is none,
+// or if it is not valid JSON.
+func (s *Scanner) Value() (text []byte, ok bool) {
+	start := s.I
+	if !s.value() {
+		return nil, false
+	}
+	return s.B[start:s.I], true
+}
+
+func (s *Scanner) value() bool {
+	var open nesting
+	for {
+		if s.I >= len(s.B) {
+			return false
+		}
+		switch c := s.B[s.I]; c {
+		case '"':
+			if _, _, ok := s.String(); !ok {
+				return false
+			}
+		case '{', '[':
+			if open.depth == MaxDepth {
+				return false
+			}
+			s.I++
+			s.Space()
+			if s.Take(c + 2) { // '}' is '{'+2 and ']' is '['+2
+				break
+			}
+			open.push(c == '{')
+			if c == '{' && !s.key() {
+				return false
+			}
+			continue
+		default:
+			if !s.scalar() {
+				return false
+			}
+		}
+		for { // a value is complete
+			if open.depth == 0 {
+				return true
+			}
+			s.Space()
+			if s.Take(',') {
+				s.Space()
+				if open.object() && !s.key() {
+					return false
+				}
+				break
+			}
+			end := byte(']')
+			if open.object() {
+				end = '}'
+			}
+			if !s.Take(end) {
+				return false
+			}
+			open.depth--
+		}
+	}
+}
+
+// key consumes a member's name and the colon behind it.
+func (s *Scanner) key() bool {
+	if _, _, ok := s.String(); !ok {
+		return false
+	}
+	s.Space()
+	if !s.Take(':') {
+		return false
+	}
+	s.Space()
+	return true
+}
+
+// scalar consumes a number, true, false or null.
+func (s *Scanner) scalar() bool {
+	switch s.B[s.I] {
+	case 't':
+		return s.word("true")
+	case 'f':
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	}
+	return s.number()
+}
+
+func (s *Scanner) word(w string) bool {
+	if len(s.B)-s.I < len(w) || string(s.B[s.I:s.I+len(w)]) != w {
+		return false
+	}
+	s.I += len(w)
+	return true
+}
+
+func (s *Scanner) number() bool {
+	s.Take('-')
+	if !s.Take('0') && s.digits() == 0 {
+		return false
+	}
+	if s.Take('.') && s.digits() == 0 {
+		return false
+	}
+	if s.Take('e') || s.Take('E') {
+		if !s.Take('+') {
+			s.Take('-')
+		}
+		return s.digits() > 0
+	}
+	return true
+}
+
+func (s *Scanner) digits() int {
+	start := s.I
+	for s.I < len(s.B) && s.B[s.I] >= '0' && s.B[s.I] <= '9' {
+		s.I++
+	}
+	return s.I - start
+}
+
+// Valid reports whether text is one JSON value and nothing else.
+func Valid(text []byte) bool {
+	s := Scanner{B: text}
+	s.Space()
+	return s.value() && s.AtEnd()
+}

@@ -1,0 +1,70 @@
+package jsonscan
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var texts = []string{
+	``, ` `, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `01`, `-`, `1.`, `1.5`, `.5`, `1e5`, `1e+5`, `1E-5`, `1e`, `1e+`,
+	`""`, `"a"`, `"\n"`, `"\x"`, `"\u12"`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx\ude00"`, "\"\x01\"", "\"\xff\"", `"abcdefgh\"ijklmnop"`,
+	`"abcdefghi`, `"a\`, `{}`, `[]`, `{ }`, `[ ]`, `{"a":1}`, `{"a":1,}`, `{"a"}`, `{a:1}`, `[1,2]`, `[1,]`, `[,1]`, `{]`, `[}`, `[1}`, `{"a":[1}`,
+	` {"a" : [ 1 , {"b":"c\\"} ] , "d":null } `, `{"a":1} x`, `[[[[]]]]`, `"héllo wörld, long enough for a word"`,
+	strings.Repeat("[", 200) + strings.Repeat("]", 200), strings.Repeat(`{"a":[`, 200) + "1" + strings.Repeat("]}", 200),
+	strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth), strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1),
+}
+
+func TestItAgreesWithEncodingJSON(t *testing.T) {
+	for _, text := range texts {
+		agree(t, []byte(text))
+	}
+}
+
+func FuzzValid(f *testing.F) {
+	for _, text := range texts[:len(texts)-2] {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) { agree(t, text) })
+}
+
+func agree(t *testing.T, text []byte) {
+	t.Helper()
+	require.Equal(t, json.Valid(text), Valid(text), "%.200q", text)
+	var want string
+	s := Scanner{B: text}
+	quoted, escaped, ok := s.String()
+	if !ok {
+		return
+	}
+	require.NoError(t, json.Unmarshal(quoted, &want))
+	require.Equal(t, want, Unquote(quoted, escaped))
+}
+
+func TestAValueLeavesTheRestAlone(t *testing.T) {
+	s := Scanner{B: []byte(`{"a":[1,"x"]} tail`)}
+	text, ok := s.Value()
+	require.True(t, ok)
+	require.Equal(t, `{"a":[1,"x"]}`, string(text))
+	require.False(t, s.AtEnd())
+}
+
+func BenchmarkValid(b *testing.B) {
+	for name, text := range map[string]string{
+		"plain":   `{"content":[{"type":"text","text":"` + strings.Repeat("lorem ipsum dolor ", 5000) + `"}]}`,
+		"escaped": `{"content":[{"type":"text","text":"` + strings.Repeat(`{\"a\":\"b\"}\n`, 5000) + `"}]}`,
+		"numbers": `[` + strings.Repeat(`{"a":1.5,"b":[1,2,3]},`, 5000) + `0]`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !Valid([]byte(text)) {
+					b.Fatal("not valid")
+				}
+			}
+		})
+	}
+}

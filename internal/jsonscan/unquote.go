@@ -1,0 +1,84 @@
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Unquote returns the text of a string that [Scanner.String] returned. As in
+// encoding/json, invalid UTF-8 and unpaired surrogates become U+FFFD.
+func Unquote(quoted []byte, escaped bool) string {
+	text := quoted[1 : len(quoted)-1]
+	if !utf8.Valid(text) {
+		var v string
+		_ = json.Unmarshal(quoted, &v) // rare, and it knows the rules
+		return v
+	}
+	if !escaped {
+		return string(text)
+	}
+	return string(unescape(make([]byte, 0, len(text)), text))
+}
+
+// unescape appends text with its escapes resolved.
+func unescape(out, text []byte) []byte {
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return append(out, text...)
+		}
+		out = append(out, text[:i]...)
+		text = text[i:]
+		n := 2
+		switch c := text[1]; c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			var r rune
+			r, n = codePoint(text)
+			out = utf8.AppendRune(out, r)
+		default: // '"', '\\', '/'
+			out = append(out, c)
+		}
+		text = text[n:]
+	}
+}
+
+// codePoint reads one or, of a surrogate pair, two \u escapes.
+func codePoint(text []byte) (r rune, n int) {
+	r = hex4(text[2:6])
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
+		if pair := utf16.DecodeRune(r, hex4(text[8:12])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+func hex4(b []byte) (r rune) {
+	for _, c := range b {
+		switch {
+		case c >= 'a':
+			c -= 'a' - 10
+		case c >= 'A':
+			c -= 'A' - 10
+		default:
+			c -= '0'
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}

@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// pending is a request of the call lane, from its line to its answer. It is
+// reused: whoever takes it out of the table sends the one answer.
+type pending struct {
+	outgoing
+	id       int64
+	deadline time.Time // zero: none
+	answer   chan answer
+}
+
+// answer ends a request.
+type answer struct {
+	result json.RawMessage
+	err    *messages.Error
+	// unheard: the server may still work on a request that is given up.
+	unheard bool
+}
+
+var pendings = sync.Pool{New: func() any { return &pending{answer: make(chan answer, 1)} }}
+
+// keepLine is the longest line whose memory is kept for the next request.
+const keepLine = 4 << 10
+
+// recycle gives p back. Its answer was received, so nobody else holds it,
+// unless its line is being written without a copy.
+func (p *pending) recycle() {
+	if p.state == direct {
+		return
+	}
+	if cap(p.line) > keepLine {
+		p.line = nil
+	}
+	p.line, p.deadline = p.line[:0], time.Time{}
+	pendings.Put(p)
+}
+
+// take removes a request from the table because its answer has come. An answer
+// to what was never sent is none.
+func (w *wire) take(id int64) *pending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.pending[id]
+	if p == nil || p.state == queued {
+		return nil
+	}
+	delete(w.pending, id)
+	return p
+}
+
+// giveUp removes a request from the table for another reason, unless it is
+// gone already. It says whether the server may have seen it.
+func (w *wire) giveUp(p *pending) (outcome messages.Outcome, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending[p.id] != p {
+		return messages.Unknown, true
+	}
+	return w.removeLocked(p), false
+}
+
+func (w *wire) removeLocked(p *pending) messages.Outcome {
+	delete(w.pending, p.id)
+	if p.state == queued {
+		w.out.withdraw(&p.outgoing)
+		return messages.NotSent
+	}
+	return messages.Unknown
+}
+
+// failAll fails every request, now and from now on.
+func (w *wire) failAll() {
+	died := w.Cause()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.sweeper != nil {
+		w.sweeper.Stop()
+	}
+	for _, p := range w.pending {
+		outcome := w.removeLocked(p)
+		p.answer <- answer{err: deathError(died, outcome)}
+	}
+}
+
+// sweepGrain is how much later than its deadline a request may be given up.
+// One timer serves all requests of a wire, so a deadline costs a call nothing.
+const sweepGrain = 5 * time.Millisecond
+
+// armLocked sees to it that a sweep comes at the deadline.
+func (w *wire) armLocked(deadline time.Time) {
+	if !w.sweepAt.IsZero() && !deadline.Before(w.sweepAt) {
+		return
+	}
+	w.sweepAt = deadline
+	after := max(time.Until(deadline), 0)
+	if w.sweeper == nil {
+		w.sweeper = time.AfterFunc(after, w.sweep)
+	} else {
+		w.sweeper.Reset(after)
+	}
+}
+
+// sweep gives up what is overdue.
+func (w *wire) sweep() {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sweepAt = time.Time{}
+	if w.ended {
+		return
+	}
+	var next time.Time
+	for _, p := range w.pending {
+		switch {
+		case p.deadline.IsZero():
+		case p.deadline.After(now):
+			if next.IsZero() || p.deadline.Before(next) {
+				next = p.deadline
+			}
+		default:
+			outcome := w.removeLocked(p)
+			p.answer <- answer{unheard: outcome == messages.Unknown,
+				err: &messages.Error{Kind: messages.KindTimeout, Outcome: outcome}}
+		}
+	}
+	if !next.IsZero() {
+		if soonest := now.Add(sweepGrain); next.Before(soonest) {
+			next = soonest
+		}
+		w.armLocked(next)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -23,39 +24,62 @@ import (
 // ErrCanceled, ErrOverloaded, ErrRPC, ErrProtocol, ErrClosed. Each is an
 // *Error whose Outcome says whether the request reached the server.
 func (c *Client) Call(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
-	raw, err := c.call(ctx, tool, args, opts)
+	arguments, err := object(args)
 	if err != nil {
-		return nil, err
+		return nil, withOp(err, "call "+tool)
 	}
-	return decode[mcp.CallToolResult](raw, "call "+tool)
+	raw, err := c.call(ctx, tool, arguments, opts)
+	if err != nil {
+		return nil, withOp(err, "call "+tool)
+	}
+	result, err := decodeToolResult(raw)
+	if err != nil {
+		return nil, withOp(err, "call "+tool)
+	}
+	return result, nil
 }
 
 // CallRaw is Call with raw arguments and the result member of the answer,
 // verbatim.
 func (c *Client) CallRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
-	return c.call(ctx, tool, args, opts)
+	arguments, err := rawObject(args)
+	if err != nil {
+		return nil, withOp(err, "call "+tool)
+	}
+	raw, err := c.call(ctx, tool, arguments, opts)
+	if err != nil {
+		return nil, withOp(err, "call "+tool)
+	}
+	return raw, nil
 }
 
-func (c *Client) call(ctx context.Context, tool string, args any, opts []CallOption) (json.RawMessage, error) {
-	op := "call " + tool
-	arguments, err := object(args)
-	if err != nil {
-		return nil, &Error{Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
-	}
+func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption) (json.RawMessage, error) {
 	o := c.callOptions(opts)
 	view, name, err := c.resolve(ctx, tool, o)
 	if err != nil {
-		return nil, withOp(err, op)
+		return nil, err
 	}
-	params, err := json.Marshal(struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}{name, arguments})
-	if err != nil {
-		return nil, &Error{Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+	const head, middle = `{"name":`, `,"arguments":`
+	params := make([]byte, 0, len(head)+len(name)+len(middle)+len(arguments)+3)
+	params = append(params, head...)
+	params = appendQuoted(params, name)
+	params = append(params, middle...)
+	params = append(params, arguments...)
+	params = append(params, '}')
+	return c.request(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params}, o)
+}
+
+// appendQuoted appends a name as a JSON string.
+func appendQuoted(b []byte, name string) []byte {
+	for i := range len(name) {
+		if c := name[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(name) // a string always marshals
+			return append(b, quoted...)
+		}
 	}
-	raw, err := c.request(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params}, o)
-	return raw, withOp(err, op)
+	b = append(b, '"')
+	b = append(b, name...)
+	return append(b, '"')
 }
 
 // Read reads a resource of a server by its URI. The URI need not be listed: it
@@ -157,37 +181,44 @@ func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*acto
 
 // object makes the arguments a JSON object, or says why that is impossible.
 func object(args any) (json.RawMessage, error) {
-	var raw json.RawMessage
 	switch a := args.(type) {
 	case nil:
 		return json.RawMessage("{}"), nil
 	case json.RawMessage:
-		raw = a
+		return rawObject(a)
 	case []byte:
-		raw = a
-	default:
-		var err error
-		if raw, err = json.Marshal(args); err != nil {
-			return nil, fmt.Errorf("the arguments cannot be marshalled to JSON: %w", err)
-		}
+		return rawObject(a)
 	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, invalid(fmt.Errorf("the arguments cannot be marshalled to JSON: %w", err))
+	}
+	return rawObject(raw)
+}
+
+// rawObject checks that the arguments are a JSON object. None at all are an
+// empty one.
+func rawObject(raw json.RawMessage) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return json.RawMessage("{}"), nil
 	case raw[0] != '{':
-		return nil, errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
-	case !json.Valid(raw):
-		return nil, errors.New("the arguments are not valid JSON")
+		return nil, invalid(errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object"))
+	case !jsonscan.Valid(raw):
+		return nil, invalid(errors.New("the arguments are not valid JSON"))
 	}
 	return raw, nil
+}
+
+func invalid(err error) *Error {
+	return &Error{Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
 }
 
 func decode[T any](raw json.RawMessage, op string) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal(raw, v); err != nil {
-		return nil, &Error{Op: op, Kind: messages.KindProtocol, Outcome: Answered,
-			Cause: fmt.Errorf("the server's result cannot be read: %w", err), Hint: "CallRaw returns it as it is"}
+		return nil, withOp(unreadable(err), op)
 	}
 	return v, nil
 }

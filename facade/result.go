@@ -1,0 +1,187 @@
+package facade
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// decodeToolResult reads the result of a tool call. Most results are text;
+// those are read in one pass. Whatever looks different is left to the go-sdk,
+// which knows every kind of content.
+func decodeToolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
+	if r := textResult(raw); r != nil {
+		return r, nil
+	}
+	r := new(mcp.CallToolResult)
+	if err := r.UnmarshalJSON(raw); err != nil {
+		return nil, unreadable(err)
+	}
+	return r, nil
+}
+
+// complete is a result with "resultType": "complete" (2026-07-28), which only
+// the go-sdk can set.
+var complete = func() (r mcp.CallToolResult) {
+	if err := r.UnmarshalJSON([]byte(`{"content":[],"resultType":"complete"}`)); err != nil {
+		panic(err)
+	}
+	r.Content = nil
+	return r
+}()
+
+// The members of a result; each may occur once.
+const (
+	hasContent = 1 << iota
+	hasIsError
+	hasStructured
+	hasMeta
+	hasResultType
+)
+
+// textResult reads a result whose content is plain text. It returns nil if it
+// is not sure.
+func textResult(raw []byte) *mcp.CallToolResult {
+	s := jsonscan.Scanner{B: raw}
+	s.Space()
+	if !s.Take('{') {
+		return nil
+	}
+	r := new(mcp.CallToolResult)
+	seen := 0
+	once := func(bit int) bool {
+		first := seen&bit == 0
+		seen |= bit
+		return first
+	}
+	for more := true; more; more = s.Take(',') {
+		s.Space()
+		key, escaped, ok := s.String()
+		if !ok || escaped {
+			return nil
+		}
+		s.Space()
+		if !s.Take(':') {
+			return nil
+		}
+		s.Space()
+		switch string(key) {
+		case `"content"`:
+			if !once(hasContent) || !textContent(&s, r) {
+				return nil
+			}
+		case `"isError"`:
+			v, ok := s.Value()
+			if !ok || !once(hasIsError) || v[0] != 't' && v[0] != 'f' {
+				return nil
+			}
+			r.IsError = v[0] == 't'
+		case `"structuredContent"`:
+			v, ok := s.Value()
+			if !ok || !once(hasStructured) || json.Unmarshal(v, &r.StructuredContent) != nil {
+				return nil
+			}
+		case `"_meta"`:
+			v, ok := s.Value()
+			if !ok || !once(hasMeta) || json.Unmarshal(v, &r.Meta) != nil {
+				return nil
+			}
+		case `"resultType"`:
+			v, ok := s.Value()
+			if !ok || !once(hasResultType) || string(v) != `"complete"` {
+				return nil
+			}
+		case `"inputRequests"`, `"requestState"`:
+			return nil
+		default:
+			if _, ok := s.Value(); !ok {
+				return nil
+			}
+		}
+		s.Space()
+	}
+	if !s.Take('}') || !s.AtEnd() || seen&hasContent == 0 {
+		return nil
+	}
+	if seen&hasResultType != 0 {
+		typed := complete
+		typed.Meta, typed.Content, typed.StructuredContent, typed.IsError = r.Meta, r.Content, r.StructuredContent, r.IsError
+		*r = typed
+	}
+	return r
+}
+
+// textContent reads a list of plain text blocks.
+func textContent(s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
+	if !s.Take('[') {
+		return false
+	}
+	r.Content = make([]mcp.Content, 0, 1)
+	s.Space()
+	if s.Take(']') {
+		return true
+	}
+	for {
+		s.Space()
+		block, ok := textBlock(s)
+		if !ok {
+			return false
+		}
+		r.Content = append(r.Content, block)
+		s.Space()
+		if s.Take(']') {
+			return true
+		}
+		if !s.Take(',') {
+			return false
+		}
+	}
+}
+
+// textBlock reads {"type":"text","text":"…"}, in either order.
+func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
+	if !s.Take('{') {
+		return nil, false
+	}
+	var text, kind []byte
+	var escapes bool
+	for more := true; more; more = s.Take(',') {
+		s.Space()
+		key, escaped, ok := s.String()
+		if !ok || escaped {
+			return nil, false
+		}
+		s.Space()
+		if !s.Take(':') {
+			return nil, false
+		}
+		s.Space()
+		value, escaped, ok := s.String()
+		if !ok {
+			return nil, false
+		}
+		switch {
+		case string(key) == `"type"` && kind == nil:
+			kind = value
+		case string(key) == `"text"` && text == nil:
+			text, escapes = value, escaped
+		default:
+			return nil, false
+		}
+		s.Space()
+	}
+	if !s.Take('}') || string(kind) != `"text"` || text == nil {
+		return nil, false
+	}
+	return &mcp.TextContent{Text: jsonscan.Unquote(text, escapes)}, true
+}
+
+// unreadable is the error of a result that is not what it should be.
+func unreadable(err error) *Error {
+	return &Error{Kind: messages.KindProtocol, Outcome: Answered, Hint: "CallRaw returns it as it is",
+		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
+}

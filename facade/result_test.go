@@ -1,0 +1,56 @@
+package facade
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+)
+
+var toolResults = map[string]bool{ // whether the short way reads it
+	`{"content":[{"type":"text","text":"hello"}]}`:                                       true,
+	`{"content":[{"text":"a\n\"b\" \u00e9 \ud83d\ude00","type":"text"}],"isError":true}`: true,
+	`{"content":[]}`: true,
+	` { "content" : [ {"type":"text","text":""} , {"type":"text","text":"b"} ] , "x":1 } `: true,
+	`{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":[1,2.5,null]}}`:      true,
+	`{"structuredContent":null,"content":[],"isError":false,"_meta":{"k":"v"}}`:            true,
+	`{"content":[],"resultType":"complete"}`:                                               true,
+	`{"content":[],"resultType":"input_required","inputRequests":{}}`:                      false,
+	`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`:                  false,
+	`{"content":[{"type":"text","text":"x","annotations":{"priority":1}}]}`:                false,
+	`{"content":[{"type":"text","text":"x"}],"content":[]}`:                                false,
+	`{"content":[{"type":"text","text":"x","text":"y"}]}`:                                  false,
+	`{"content":null}`: false,
+	`{}`:               false,
+	`{"Content":[]}`:   false,
+}
+
+func TestBothWaysOfReadingAResultAgree(t *testing.T) {
+	for raw, short := range toolResults {
+		require.Equal(t, short, textResult([]byte(raw)) != nil, raw)
+		sameResult(t, []byte(raw))
+	}
+}
+
+func FuzzToolResult(f *testing.F) {
+	for raw := range toolResults {
+		f.Add([]byte(raw))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if json.Valid(raw) { // the session has seen to that
+			sameResult(t, raw)
+		}
+	})
+}
+
+func sameResult(t *testing.T, raw []byte) {
+	t.Helper()
+	short := textResult(raw)
+	if short == nil {
+		return
+	}
+	long := new(mcp.CallToolResult)
+	require.NoError(t, long.UnmarshalJSON(raw), "%q", raw)
+	require.Equal(t, long, short, "%q", raw)
+}

@@ -34,6 +34,7 @@ type link struct {
 func newLink(p process, limit int, grace time.Duration) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
+	l.in.onLarge = p.Widen
 	l.loops.Go(func() {
 		err := l.readLoop()
 		close(l.readDone)

@@ -49,6 +49,7 @@ func startRoutine(m *messages.InMemory, lines int) *routine {
 
 func (r *routine) Stdin() io.WriteCloser   { return r.stdin }
 func (r *routine) Stdout() io.ReadCloser   { return r.stdout }
+func (r *routine) Widen()                  {}
 func (r *routine) PID() int                { return 0 }
 func (r *routine) Exited() <-chan struct{} { return r.exited }
 

@@ -14,6 +14,8 @@ type process interface {
 	Stdin() io.WriteCloser
 	// Stdout is read by one goroutine and may be closed by another.
 	Stdout() io.ReadCloser
+	// Widen makes room for large messages on stdout, where that can be had.
+	Widen()
 	// PID is the process id, 0 for a goroutine.
 	PID() int
 	// Exited is closed when the process has ended. Its group is dead by then.

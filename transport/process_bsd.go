@@ -3,6 +3,7 @@
 package transport
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -25,3 +26,6 @@ func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
 func (g *processGroup) waitExit() { _ = g.cmd.Wait() }
 
 func (g *processGroup) done() {}
+
+// widenPipe does nothing here: the size of a pipe is the system's.
+func widenPipe(*os.File) {}

@@ -116,3 +116,14 @@ func (p *parentThread) run(jobs <-chan func()) {
 		job()
 	}
 }
+
+// widePipe is the size of a pipe for large messages. Ordinary users share 64
+// MiB of pipe memory, so it is not asked for before it is needed; a refusal
+// costs nothing but speed.
+const widePipe = 1 << 20
+
+func widenPipe(f *os.File) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, widePipe) })
+	}
+}

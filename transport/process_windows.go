@@ -59,3 +59,6 @@ func exitCause(state *os.ProcessState) *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
 		Message: fmt.Sprintf("server process ended with exit status %d", code)}
 }
+
+// widenPipe does nothing here: the size of a pipe is the system's.
+func widenPipe(*os.File) {}

@@ -111,6 +111,7 @@ func (c *child) reap() {
 
 func (c *child) Stdin() io.WriteCloser   { return c.stdin }
 func (c *child) Stdout() io.ReadCloser   { return c.stdout }
+func (c *child) Widen()                  { widenPipe(c.stdout) }
 func (c *child) PID() int                { return c.cmd.Process.Pid }
 func (c *child) Exited() <-chan struct{} { return c.exited }
 

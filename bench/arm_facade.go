@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// facadeArm calls through mcpvisor with default timeouts and limits: typed
+// results, or raw ones.
+type facadeArm struct {
+	t    target
+	c    *facade.Client
+	raw  bool
+	tool string
+}
+
+func newFacadeArm(ctx context.Context, t target) (arm, error) { return newFacade(ctx, t, false) }
+func newRawArm(ctx context.Context, t target) (arm, error)    { return newFacade(ctx, t, true) }
+
+func spec(name string, t target) facade.ServerSpec {
+	s := facade.ServerSpec{Name: name, Retry: facade.NoRetry}
+	if t.url != "" {
+		s.HTTP = &facade.HTTP{URL: t.url}
+		return s
+	}
+	env := map[string]string{}
+	for _, kv := range t.env {
+		k, v, _ := strings.Cut(kv, "=")
+		env[k] = v
+	}
+	s.Stdio = &facade.Stdio{Command: t.command, Args: t.args, Env: env}
+	return s
+}
+
+func newFacade(ctx context.Context, t target, raw bool) (arm, error) {
+	c, err := facade.New()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Register(ctx, spec("s", t)); err != nil {
+		_ = c.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return &facadeArm{t: t, c: c, raw: raw, tool: "s/" + t.echoTool}, nil
+}
+
+func (a *facadeArm) name() string {
+	if a.raw {
+		return "mcpvisor raw"
+	}
+	return "mcpvisor"
+}
+
+func (a *facadeArm) call(ctx context.Context, tool string, args map[string]any) (string, error) {
+	res, err := a.c.Call(ctx, tool, args)
+	if err != nil {
+		return "", err
+	}
+	return textOf(res)
+}
+
+// rawText cuts the text out of a result that is known to hold one, without
+// escapes.
+func rawText(raw json.RawMessage) (string, error) {
+	const mark = `"text":"`
+	i := bytes.Index(raw, []byte(mark))
+	if i < 0 {
+		return "", fmt.Errorf("no text in %.80q", raw)
+	}
+	text := raw[i+len(mark):]
+	text = text[:bytes.IndexByte(text, '"')]
+	return unsafe.String(unsafe.SliceData(text), len(text)), nil // nobody changes it: looking must not cost a copy
+}
+
+func (a *facadeArm) echo(ctx context.Context, text string) (string, error) {
+	if !a.raw {
+		return a.call(ctx, a.tool, map[string]any{a.t.echoArg: text})
+	}
+	args := make([]byte, 0, len(text)+len(a.t.echoArg)+8)
+	args = append(append(append(append(append(args, `{"`...), a.t.echoArg...), `":"`...), text...), `"}`...)
+	raw, err := a.c.CallRaw(ctx, a.tool, args)
+	if err != nil {
+		return "", err
+	}
+	return rawText(raw)
+}
+
+func (a *facadeArm) blob(ctx context.Context, size int) (string, error) {
+	if !a.raw {
+		return a.call(ctx, "s/blob", map[string]any{"size": size})
+	}
+	raw, err := a.c.CallRaw(ctx, "s/blob", []byte(`{"size":`+strconv.Itoa(size)+`}`))
+	if err != nil {
+		return "", err
+	}
+	return rawText(raw)
+}
+
+func (a *facadeArm) close() { _ = a.c.Close(context.Background()) }

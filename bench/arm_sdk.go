@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// sdkArm calls through a bare go-sdk session, as its documentation shows it.
+type sdkArm struct {
+	t       target
+	session *mcp.ClientSession
+}
+
+func newSDKArm(ctx context.Context, t target) (arm, error) {
+	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	var transport mcp.Transport
+	if t.url != "" {
+		transport = &mcp.StreamableClientTransport{Endpoint: t.url}
+	} else {
+		cmd := exec.Command(t.command, t.args...)
+		cmd.Env = append(os.Environ(), t.env...)
+		transport = &mcp.CommandTransport{Command: cmd}
+	}
+	session, err := client.Connect(ctx, transport, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &sdkArm{t: t, session: session}, nil
+}
+
+func (a *sdkArm) name() string { return "go-sdk" }
+
+func (a *sdkArm) call(ctx context.Context, tool string, args map[string]any) (string, error) {
+	res, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
+	if err != nil {
+		return "", err
+	}
+	return textOf(res)
+}
+
+func textOf(res *mcp.CallToolResult) (string, error) {
+	if len(res.Content) != 1 {
+		return "", errors.New("no single content")
+	}
+	text, ok := res.Content[0].(*mcp.TextContent)
+	if !ok {
+		return "", errors.New("no text")
+	}
+	return text.Text, nil
+}
+
+func (a *sdkArm) echo(ctx context.Context, text string) (string, error) {
+	return a.call(ctx, a.t.echoTool, map[string]any{a.t.echoArg: text})
+}
+
+func (a *sdkArm) blob(ctx context.Context, size int) (string, error) {
+	return a.call(ctx, "blob", map[string]any{"size": size})
+}
+
+func (a *sdkArm) close() { _ = a.session.Close() }

@@ -1,0 +1,91 @@
+// Command bench compares mcpvisor with its peers, side by side on the same
+// machine in the same minutes. Ratios are medians of paired rounds.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+var (
+	rounds   = flag.Int("rounds", 7, "rounds per comparison")
+	duration = flag.Duration("d", 400*time.Millisecond, "length of one measurement")
+	only     = flag.String("only", "", "sections to run, comma-separated (empty: all)")
+	callers  = flag.String("callers", "1,8,64,512", "numbers of callers")
+)
+
+func main() {
+	switch os.Getenv("BENCH_SERVER") {
+	case "fast":
+		_ = serveFast(os.Stdin, os.Stdout, false)
+		return
+	case "modern":
+		_ = serveFast(os.Stdin, os.Stdout, true)
+		return
+	case "sdk":
+		_ = sdkServer().Run(context.Background(), &mcp.StdioTransport{})
+		return
+	}
+	flag.Parse()
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// section is one table of the report.
+type section struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+func run(ctx context.Context) error {
+	for _, s := range sections() {
+		if !wanted(s.name) {
+			continue
+		}
+		if err := s.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func wanted(name string) bool {
+	if *only == "" {
+		return true
+	}
+	for _, o := range strings.Split(*only, ",") {
+		if strings.HasPrefix(name, o) {
+			return true
+		}
+	}
+	return false
+}
+
+func numbers(list string) ([]int, error) {
+	var out []int
+	for _, f := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(f))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is no list of positive numbers", list)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func stdioTarget(kind string) target {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return target{kind: kind, command: self, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text"}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+)
+
+// serveFast is the fastest MCP server that is still one: it reads a line,
+// finds the id, and answers. It takes no part in the comparison but being
+// always the same.
+func serveFast(in io.Reader, out io.Writer, modern bool) error {
+	r := bufio.NewReaderSize(in, 64<<10)
+	w := bufio.NewWriterSize(out, 64<<10)
+	blobs := map[int][]byte{}
+	for {
+		line, err := readLine(r)
+		if err != nil {
+			return err
+		}
+		if err := answerFast(w, line, modern, blobs); err != nil {
+			return err
+		}
+		if r.Buffered() == 0 {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		long := bytes.Clone(line)
+		for err == bufio.ErrBufferFull {
+			line, err = r.ReadSlice('\n')
+			long = append(long, line...)
+		}
+		return long, err
+	}
+	return line, err
+}
+
+var (
+	textMark = []byte(`"text":"`)
+	sizeMark = []byte(`"size":`)
+	callMark = []byte(`"tools/call"`)
+	idMark   = []byte(`"id":`)
+)
+
+func answerFast(w io.Writer, line []byte, modern bool, blobs map[int][]byte) error {
+	if bytes.Contains(line, callMark) {
+		if i := bytes.Index(line, textMark); i >= 0 {
+			text := line[i+len(textMark):]
+			text = text[:bytes.IndexByte(text, '"')]
+			_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`+"\n", idOf(line), text)
+			return err
+		}
+		if i := bytes.Index(line, sizeMark); i >= 0 {
+			digits := line[i+len(sizeMark):]
+			end := 0
+			for digits[end] >= '0' && digits[end] <= '9' {
+				end++
+			}
+			n, err := strconv.Atoi(string(digits[:end]))
+			if err != nil {
+				return err
+			}
+			if blobs[n] == nil {
+				blobs[n] = []byte(blob(n))
+			}
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, idOf(line))
+			_, _ = w.Write(blobs[n])
+			_, err = io.WriteString(w, "\"}]}}\n")
+			return err
+		}
+	}
+	return answerSlow(w, line, modern)
+}
+
+func idOf(line []byte) []byte {
+	i := bytes.Index(line, idMark)
+	if i < 0 {
+		return nil
+	}
+	id := bytes.TrimLeft(line[i+len(idMark):], " ")
+	return id[:bytes.IndexAny(id, ",}")]
+}
+
+// answerSlow handles what happens once in a session.
+func answerSlow(w io.Writer, line []byte, modern bool) error {
+	var q struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if err := json.Unmarshal(line, &q); err != nil {
+		return err
+	}
+	if len(q.ID) == 0 {
+		return nil
+	}
+	body := `"error":{"code":-32601,"message":"method not found"}`
+	switch {
+	case q.Method == "initialize":
+		body = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"fast","version":"1"}}`
+	case q.Method == "server/discover" && modern:
+		body = `"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"fast","version":"1"},"ttlMs":0,"cacheScope":"private"}`
+	case q.Method == "ping":
+		body = `"result":{}`
+	case q.Method == "tools/list":
+		tools := `{"name":"echo","inputSchema":{"type":"object"}},{"name":"blob","inputSchema":{"type":"object"}}`
+		if n, _ := strconv.Atoi(os.Getenv("BENCH_TOOLS")); n > 0 {
+			var b bytes.Buffer
+			for i := range n {
+				fmt.Fprintf(&b, `,{"name":"tool_%06d","description":"one of many tools","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i)
+			}
+			tools += b.String()
+		}
+		body = `"result":{"tools":[` + tools + `]}`
+	}
+	_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", q.ID, body)
+	return err
+}
+
+// blob is n bytes of text as tools return it: words, and no escapes.
+func blob(n int) string {
+	const words = "the quick brown fox jumps over the lazy dog and runs away; "
+	return string(bytes.Repeat([]byte(words), n/len(words)+1)[:n])
+}

@@ -1,0 +1,31 @@
+package config_test
+
+import (
+	"fmt"
+
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+func ExampleParse() {
+	text := `{
+  "mcpServers": {
+    "fs": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "${DIR:-/tmp}"]},
+    "web": {"comand": "fetch-server"},
+  }
+}`
+	file, err := config.Parse([]byte(text), ".mcp.json")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, spec := range file.Specs() {
+		fmt.Println(spec.Name, spec.Stdio.Args[2])
+	}
+	for _, p := range file.Problems {
+		fmt.Println(p)
+	}
+	// Output:
+	// fs /tmp
+	// .mcp.json:4:12: server "web": it has neither "command" nor "url"; name the program to run or the endpoint
+	// .mcp.json:4:13: warning: server "web": unknown key "comand" is not used; did you mean "command"?
+}

@@ -1,0 +1,104 @@
+package config
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func testReader() *reader {
+	return &reader{workspace: "/w", lookup: func(name string) (string, bool) {
+		v, ok := map[string]string{"A": "alpha", "EMPTY": "", "NESTED": "${A}"}[name]
+		return v, ok
+	}}
+}
+
+func TestExpand(t *testing.T) {
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		"":                       "",
+		"plain":                  "plain",
+		"$A":                     "$A",
+		"${A}":                   "alpha",
+		"x${A}y${A}z":            "xalphayalphaz",
+		"${env:A}":               "alpha",
+		"${EMPTY}":               "",
+		"${EMPTY:-d}":            "d",
+		"${NONE:-}":              "",
+		"${NONE:-a b}":           "a b",
+		"$${A}":                  "${A}",
+		"$$${A}":                 "$${A}",
+		"${NESTED}":              "${A}", // once is enough
+		"${workspaceFolder}/bin": "/w/bin",
+		"${userHome}":            home,
+	} {
+		got, err := testReader().expand(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{
+		"${NONE}":    "environment variable NONE is not set",
+		"${":         "has no }",
+		"${}":        "is no variable",
+		"${1A}":      "is no variable",
+		"${A B}":     "is no variable",
+		"${input:x}": "has to be asked for",
+	} {
+		_, err := testReader().expand(text)
+		require.ErrorContains(t, err, want, text)
+	}
+	path, err := testReader().expandPath("~/bin")
+	require.NoError(t, err)
+	require.Equal(t, home+"/bin", path)
+	path, err = testReader().expandPath("${A}/~")
+	require.NoError(t, err)
+	require.Equal(t, "alpha/~", path)
+}
+
+func FuzzExpand(f *testing.F) {
+	for _, text := range []string{"${A}", "$${A}", "${NONE:-x}", "${input:x}", "$$${", "}${A"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := testReader().expand(text)
+		if err != nil {
+			require.NotContains(t, err.Error(), "alpha")
+			return
+		}
+		if !strings.Contains(text, "${") {
+			require.Equal(t, text, got)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"claude_desktop", "mcp", "vscode", "settings", "broken"} {
+		data, err := os.ReadFile("testdata/" + name + ".json")
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	const secret = "canary-7f3a"
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if strings.Contains(string(data), secret) {
+			return
+		}
+		file, err := Parse(data, "x.json", WithLookup(func(string) (string, bool) { return secret, true }))
+		if err != nil {
+			require.NotContains(t, err.Error(), secret)
+			return
+		}
+		for _, s := range file.Servers {
+			if !s.Disabled {
+				require.NoError(t, s.Spec.Validate())
+			}
+		}
+		for _, p := range file.Problems {
+			require.NotContains(t, p.String(), secret)
+			require.Positive(t, p.Line)
+			require.Positive(t, p.Column)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func env(pairs map[string]string) Option {
+	return WithLookup(func(name string) (string, bool) { v, ok := pairs[name]; return v, ok })
+}
+
+func TestClaudeDesktop(t *testing.T) {
+	f, err := Load("testdata/claude_desktop.json") // a byte order mark and carriage returns
+	require.NoError(t, err)
+	require.Empty(t, f.Problems)
+	require.Len(t, f.Servers, 1)
+	s := f.Servers[0]
+	require.Equal(t, 3, s.Line)
+	require.Equal(t, "filesystem", s.Spec.Name)
+	require.Equal(t, &messages.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
+		Env: map[string]string{"PORT": "8080", "DEBUG": "true"}}, s.Spec.Stdio)
+	require.Equal(t, DefaultRetry, s.Spec.Retry)
+	require.True(t, s.Spec.StartSupervised)
+}
+
+func TestProjectFile(t *testing.T) {
+	f, err := Load("testdata/mcp.json", env(map[string]string{"TOKEN": "s3cret"}))
+	require.NoError(t, err)
+	require.Empty(t, f.Problems)
+	require.Len(t, f.Servers, 3)
+	require.Equal(t, "Bearer s3cret", f.Servers[0].Spec.HTTP.Headers["Authorization"])
+
+	local := f.Servers[1].Spec
+	workspace, err := filepath.Abs("testdata")
+	require.NoError(t, err)
+	require.Equal(t, workspace+"/bin/server", local.Stdio.Command)
+	require.Equal(t, []string{"--level", "info", "$HOME", "${LITERAL}"}, local.Stdio.Args)
+	require.Equal(t, "localhost", local.Stdio.Env["HOST"])
+	require.True(t, local.Stdio.InheritEnv)
+	require.Equal(t, supervisor.Policy{MaxAttempts: 3, Base: 100 * time.Millisecond, Max: time.Second, Jitter: 0.2,
+		StableAfter: 5 * time.Second, ParkEvery: time.Minute,
+		Intensity: supervisor.Intensity{Restarts: 5, Window: 30 * time.Second}}, local.Retry)
+	require.Equal(t, messages.Timeouts{Start: 10 * time.Second, Call: 2 * time.Minute, HardMax: 5 * time.Minute}, local.Timeouts)
+	require.Equal(t, 8, local.Limits.InFlight)
+	require.Equal(t, messages.Probe{Every: 5 * time.Second, Failures: 2}, local.Probe)
+	require.Equal(t, messages.EraLegacy, local.Era)
+
+	require.True(t, f.Servers[2].Disabled)
+	require.Len(t, f.Specs(), 2)
+}
+
+func TestVSCode(t *testing.T) {
+	asked := ""
+	f, err := Load("testdata/vscode.json", WithInput(func(id string) (string, error) { asked = id; return "k", nil }))
+	require.NoError(t, err)
+	require.Empty(t, f.Problems)
+	require.Equal(t, "key", asked)
+	require.Equal(t, "k", f.Servers[0].Spec.Stdio.Env["API_KEY"])
+
+	f, err = Load("testdata/vscode.json")
+	require.NoError(t, err)
+	require.Empty(t, f.Servers)
+	require.Contains(t, f.Problems[0].String(), `vscode.json:10:27: server "search": ${input:key} has to be asked for`)
+
+	f, err = Load("testdata/settings.json")
+	require.NoError(t, err)
+	require.Equal(t, "a", f.Servers[0].Spec.Name)
+}
+
+func TestABrokenEntryCostsOnlyItself(t *testing.T) {
+	f, err := Load("testdata/broken.json", env(nil))
+	require.NoError(t, err)
+	var good []string
+	for _, s := range f.Servers {
+		good = append(good, s.Spec.Name)
+	}
+	require.Equal(t, []string{"good", "typo", "foreign"}, good)
+	require.Equal(t, "good", f.Servers[0].Spec.Stdio.Command)
+	require.Equal(t, 2*time.Minute, f.Servers[2].Spec.Timeouts.Call)
+
+	var got []string
+	for _, p := range f.Problems {
+		got = append(got, p.String())
+	}
+	const at = "testdata/broken.json:"
+	for i, want := range []string{
+		at + `4:5: server "un set": server name`,
+		at + `5:43: server "missing": environment variable NOT_SET is not set`,
+		at + `6:22: server "old": the old HTTP+SSE transport is not supported`,
+		at + `7:13: server "both": it has both "command" and "url"`,
+		at + `8:16: server "neither": it has neither "command" nor "url"`,
+		at + `9:15: warning: server "typo": unknown key "comand" is not used; did you mean "command"?`,
+		at + `10:27: server "wrong": a string is expected here`,
+		at + `11:59: server "retry": a whole number from 0 up is expected here`,
+		at + `12:54: server "clock": a duration is expected here`,
+		at + `13:5: server "good": the name is taken by the entry in line 3`,
+		at + `14:13: server "list": the entry is not an object`,
+		at + `15:45: warning: server "foreign": "timeout" is read as 2m0s`,
+		at + `16:12: server "url": http transport: URL must begin with`,
+		at + `17:40: server "shut": a ${ has no }`,
+	} {
+		require.Greater(t, len(got), i)
+		require.Contains(t, got[i], want)
+	}
+	require.Len(t, got, 14)
+}
+
+func TestAFileOfNoUseIsAnError(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\n  \"mcpServers\": {\n    oops\n": "x.json:3:5: this is not JSON",
+		`[]`:                                 "x.json:1:1: the file is not a JSON object",
+		`{"mcpservers": {}}`:                 `x.json:1: there is neither "mcpServers" nor "servers"`,
+		`{"mcpServers": []}`:                 `x.json:1:16: "mcpServers" is not an object`,
+	} {
+		_, err := Parse([]byte(text), "x.json")
+		require.ErrorContains(t, err, want)
+	}
+	_, err := Load("testdata/none.json")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "create it")
+}
+
+func TestEnvFile(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".env"), []byte("# secrets\nexport A=1\nB=\"two words\"\nnonsense\nC=3\n"), 0o600))
+	text := `{"servers": {"s": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"C": "over"}},
+	  "t": {"command": "x", "envFile": "none"}}}`
+	f, err := Parse([]byte(text), filepath.Join(dir, "mcp.json"))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": "over"}, f.Servers[0].Spec.Stdio.Env)
+	require.Len(t, f.Problems, 2)
+	require.Equal(t, Warning, f.Problems[0].Severity)
+	require.Contains(t, f.Problems[0].Message, "line 4")
+	require.Contains(t, f.Problems[1].Message, `envFile "none" cannot be read`)
+}
+
+func TestRetryForms(t *testing.T) {
+	for text, want := range map[string]supervisor.Policy{
+		`false`:  supervisor.NoRetry,
+		`"none"`: supervisor.NoRetry,
+		`true`:   DefaultRetry,
+		`{"max_attempts": "unlimited", "base": "1s"}`: supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.MaxDelay(DefaultRetry.Max)),
+		`{"max_attempts": 2}`:                         supervisor.Retry(2, DefaultRetry.Base, supervisor.MaxDelay(DefaultRetry.Max)),
+	} {
+		f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "retry": `+text+`}}}`), "x.json")
+		require.NoError(t, err)
+		require.Empty(t, f.Problems, text)
+		require.Equal(t, want, f.Servers[0].Spec.Retry, text)
+	}
+}
+
+func TestAnInputThatIsRefusedIsAProblem(t *testing.T) {
+	f, err := Load("testdata/vscode.json", WithInput(func(string) (string, error) { return "", errors.New("no terminal") }))
+	require.NoError(t, err)
+	require.Contains(t, f.Problems[0].Message, "no terminal")
+}

@@ -1,0 +1,38 @@
+package facade
+
+import (
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func unknownServer(s *actors.Snapshot, name string) *Error {
+	e := &Error{Server: name, Kind: messages.KindUnknownServer, Outcome: NotSent}
+	if near := nearest.Names(name, s.Names()); len(near) > 0 {
+		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
+	} else {
+		e.Hint = "register it first"
+	}
+	return e
+}
+
+func unknownTool(s *actors.Snapshot, tool string) *Error {
+	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent}
+	e.Server, _, _ = messages.SplitName(tool)
+	var names []string
+	for _, t := range s.Tools() {
+		names = append(names, t.Name)
+		if t.OriginalName == tool { // the server was left out
+			e.Hint = "did you mean " + t.Name + "?"
+			return e
+		}
+	}
+	if near := nearest.Names(tool, names); len(near) > 0 {
+		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
+	} else {
+		e.Hint = "name tools as server/tool; Tools lists them"
+	}
+	return e
+}

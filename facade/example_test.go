@@ -1,0 +1,176 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// newExampleClient has one well-behaved server, "demo".
+func newExampleClient() *facade.Client {
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	if err := c.Register(context.Background(), facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func Example() {
+	ctx := context.Background()
+	c, err := facade.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = c.Close(ctx) }()
+
+	server := mcp.NewServer(&mcp.Implementation{Name: "greeter", Version: "1"}, nil)
+	type args struct {
+		Name string `json:"name"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "greet"}, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Hello " + a.Name}}}, nil, nil
+	})
+	if err := c.Register(ctx, facade.ServerSpec{Name: "hi", InMemory: facade.ServeInMemory(server)}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := c.Call(ctx, "hi/greet", map[string]any{"name": "Ada"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
+	// Output: Hello Ada
+}
+
+// A subprocess that is restarted after 500 ms, 1 s and 2 s.
+func ExampleClient_Register() {
+	ctx := context.Background()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	err = c.Register(ctx, facade.ServerSpec{
+		Name:  "fs",
+		Stdio: &facade.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
+		Retry: facade.Retry(3, 500*time.Millisecond),
+	})
+	fmt.Println(errors.Is(err, facade.ErrStart), c.Servers())
+	// Output: true []
+}
+
+// A remote server, with a header that is sent to no other origin.
+func ExampleHTTP() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	server := mcptest.NewHTTP(mcptest.Script{})
+	defer server.Close()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	err = c.Register(ctx, facade.ServerSpec{
+		Name: "remote",
+		HTTP: &facade.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
+		// Come up although the server is down, and try for ever.
+		StartSupervised: true,
+		Retry:           facade.Retry(facade.Unlimited, time.Second, supervisor.MaxDelay(time.Minute), supervisor.Jitter(0.2)),
+	})
+	fmt.Println(err, c.WaitReady(ctx, "remote"))
+	// Output: <nil> <nil>
+}
+
+func ExampleClient_Apply() {
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	err := c.Apply(context.Background(), []facade.ServerSpec{
+		{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})},
+		{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})},
+		{Name: "c/d", InMemory: mcptest.InMemory(mcptest.Script{})},
+	})
+	fmt.Println(errors.Is(err, facade.ErrInvalid), c.Servers())
+	// Output: true [a b demo]
+}
+
+func ExampleClient_Call() {
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	res, err := c.Call(context.Background(), "demo/add", map[string]any{"a": 2, "b": 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
+
+	_, err = c.Call(context.Background(), "demo/ad", nil, facade.WithTimeout(time.Second))
+	fmt.Println(err)
+	// Output:
+	// {"sum":5}
+	// call demo/ad: unknown tool; nothing was sent; did you mean demo/add?
+}
+
+func ExampleClient_CallRaw() {
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	raw, err := c.CallRaw(context.Background(), "demo/echo", json.RawMessage(`{"text":"as it is"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var result struct{ Content []struct{ Text string } }
+	fmt.Println(json.Unmarshal(raw, &result), result.Content[0].Text)
+	// Output: <nil> as it is
+}
+
+// Errors say what happened, whether the server saw the request, and when it is
+// worth asking again.
+func ExampleError() {
+	ctx := context.Background()
+	c := newExampleClient()
+	defer func() { _ = c.Close(ctx) }()
+	_, err := c.Call(ctx, "demo/crash", nil) // evicts it: the policy is NoRetry
+	var e *facade.Error
+	fmt.Println(errors.Is(err, facade.ErrCrashed), errors.As(err, &e), e.Outcome)
+	// Output: true true unknown
+}
+
+func ExampleClient_CallForModel() {
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	res := c.CallForModel(context.Background(), "demo/ecko", map[string]any{"text": "x"})
+	fmt.Println(res.IsError, res.Content[0].(*mcp.TextContent).Text)
+	// Output: true There is no tool demo/ecko. Did you mean demo/echo?
+}
+
+// A call that waits for its server to be back.
+func ExampleWaitReady() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	err = c.Register(ctx, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Retry: facade.Retry(3, 10*time.Millisecond)})
+	if err != nil {
+		panic(err)
+	}
+	_, crashed := c.Call(ctx, "s/crash", nil)
+	_, err = c.Call(ctx, "s/echo", map[string]any{"text": "x"}, facade.WaitReady())
+	fmt.Println(errors.Is(crashed, facade.ErrCrashed), err)
+	// Output: true <nil>
+}

@@ -1,0 +1,47 @@
+package facade
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func TestEveryErrorBecomesAResultForAModel(t *testing.T) {
+	mendable := map[messages.ErrorKind]bool{messages.KindUnknownServer: true, messages.KindUnknownTool: true, messages.KindInvalid: true}
+	for _, kind := range messages.ErrorKinds() {
+		for _, outcome := range []messages.Outcome{NotSent, Unknown, Answered} {
+			e := &Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "did you mean fs/read?",
+				Stderr: []string{"canary-stderr"}, RetryAfter: time.Second}
+			res := faultResult("fs/raed", e)
+			require.True(t, res.IsError)
+			text := res.Content[0].(*mcp.TextContent).Text
+			f := res.StructuredContent.(Fault)
+			require.Equal(t, string(kind), f.Code)
+			require.Equal(t, text, f.Message)
+			require.Equal(t, e.Retryable(), f.Retryable)
+			require.NotContains(t, text, "canary", kind)
+			require.Contains(t, text, "fs/raed", kind)
+			require.Equal(t, !mendable[kind], strings.HasPrefix(text, "Internal Error: "), "%s: %s", kind, text)
+			if outcome == Unknown && kind == messages.KindCrashed {
+				require.Contains(t, text, "check before you repeat")
+			}
+		}
+	}
+	require.Contains(t, faultResult("fs/raed", &Error{Kind: messages.KindUnknownTool, Hint: "did you mean fs/read?"}).Content[0].(*mcp.TextContent).Text,
+		"There is no tool fs/raed. Did you mean fs/read?")
+}
+
+func TestAModelIsToldOfItsOwnMistakes(t *testing.T) {
+	text := func(code int64) string {
+		return modelText("fs/read", &Error{Kind: messages.KindRPC, Outcome: Answered, Cause: &jsonrpc.Error{Code: code, Message: "path is missing"}})
+	}
+	require.Equal(t, "fs/read refused the call: path is missing", text(-32602))
+	require.True(t, strings.HasPrefix(text(-32603), "Internal Error: "))
+}

@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -26,6 +27,7 @@ type entry struct {
 	stopping   bool
 	register   chan<- error
 	unregister []chan<- error
+	restart    []chan<- error
 }
 
 // Receive implements actor.Actor.
@@ -139,8 +141,8 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 	case e.supervisor == nil:
 		msg.Reply <- nil // its first start is only beginning
 	default:
+		e.restart = append(e.restart, msg.Reply)
 		c.Send(e.supervisor, &messages.Revive{})
-		msg.Reply <- nil
 	}
 }
 
@@ -169,6 +171,10 @@ func (m *manager) report(r *report) {
 	m.rt.hub.emit(r.events...)
 	if r.view.State == supervisor.Ready {
 		e.answer(nil)
+	}
+	if r.revived && len(e.restart) > 0 {
+		e.restart[0] <- nil
+		e.restart = e.restart[1:]
 	}
 }
 
@@ -229,15 +235,18 @@ func (e *entry) gone(name string, cause *supervisor.Cause) {
 	for _, reply := range e.unregister {
 		reply <- nil
 	}
-	e.unregister = nil
+	for _, reply := range e.restart {
+		reply <- &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is gone")}
+	}
+	e.unregister, e.restart = nil, nil
 }
 
 func (e *entry) fail(err error) {
 	e.answer(err)
-	for _, reply := range e.unregister {
+	for _, reply := range slices.Concat(e.unregister, e.restart) {
 		reply <- err
 	}
-	e.unregister = nil
+	e.unregister, e.restart = nil, nil
 }
 
 // actorName is a name that no other incarnation of anything ever has.

@@ -19,6 +19,8 @@ type report struct {
 	gen    uint64
 	view   *View
 	events []messages.Event
+	// revived: a Revive has been carried out, and the view shows it.
+	revived bool
 }
 
 // supervising is the actor over one registration. The judgement is
@@ -66,11 +68,12 @@ func (s *supervising) Receive(c actor.Context) {
 		s.step(c, supervisor.Event{Kind: supervisor.EvTimer, Token: m.Token})
 	case *messages.Revive:
 		s.step(c, supervisor.Event{Kind: supervisor.EvRestart})
+		s.report(nil, true)
 	case *messages.Stop:
 		s.step(c, supervisor.Event{Kind: supervisor.EvStop,
 			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
 	case *messages.ReportAgain:
-		s.report(nil)
+		s.report(nil, false)
 	case *actor.Stopping:
 		s.stopTimer()
 		if s.inc != nil {
@@ -94,7 +97,7 @@ func (s *supervising) step(c actor.Context, ev supervisor.Event) {
 	for _, e := range effects {
 		s.carryOut(c, before, ev, e, note)
 	}
-	s.report(events)
+	s.report(events, false)
 	if s.lc.State() == supervisor.Stopped {
 		c.Stop(c.Self())
 	}
@@ -218,8 +221,8 @@ func (s *supervising) stamp(e messages.Event) messages.Event {
 	return e
 }
 
-func (s *supervising) report(events []messages.Event) {
-	s.rt.tell(&report{name: s.name, gen: s.gen, events: events, view: &View{
+func (s *supervising) report(events []messages.Event, revived bool) {
+	s.rt.tell(&report{name: s.name, gen: s.gen, events: events, revived: revived, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: s.lc.State(), Since: s.lc.Since(), Epoch: s.lc.Epoch(),
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,

@@ -65,7 +65,7 @@ func (c *Client) Unregister(ctx context.Context, name string) error {
 
 // Restart gives a server a fresh start with a fresh budget, whatever state it
 // is in. It returns when that is under way; calls with WaitReady, or Watch,
-// tell when it is done. Errors: ErrUnknownServer, ErrClosed, ErrCanceled.
+// tell when it is done. A status or a WaitReady after it shows the new start. Errors: ErrUnknownServer, ErrClosed, ErrCanceled.
 func (c *Client) Restart(ctx context.Context, name string) error {
 	return withOp(c.rt.Restart(ctx, name), "restart "+name)
 }

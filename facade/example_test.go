@@ -116,11 +116,11 @@ func ExampleClient_Call() {
 	}
 	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
 
-	_, err = c.Call(context.Background(), "demo/ad", nil, facade.WithTimeout(time.Second))
+	_, err = c.Call(context.Background(), "demo/eccho", nil, facade.WithTimeout(time.Second))
 	fmt.Println(err)
 	// Output:
 	// {"sum":5}
-	// call demo/ad: unknown tool; nothing was sent; did you mean demo/add?
+	// call demo/eccho: unknown tool; nothing was sent; did you mean demo/echo?
 }
 
 func ExampleClient_CallRaw() {

@@ -25,7 +25,7 @@ func Names(name string, names []string) []string {
 	slices.SortStableFunc(found, func(a, b scored) int { return a.d - b.d })
 	var out []string
 	for _, f := range found[:min(len(found), maxNames)] {
-		if f.d <= found[0].d+1 { // what is much farther than the nearest is not meant
+		if f.d <= 2*found[0].d { // what is much farther than the nearest is not meant
 			out = append(out, f.name)
 		}
 	}

@@ -101,7 +101,9 @@ func (e *entry) members(object *hujson.Object, readers map[string]func(*entry, *
 		case seen[key]:
 			e.fail(&m.Name, "%q stands there twice; remove one of them", key)
 		case read != nil:
-			read(e, &m.Value)
+			if _, null := literal(&m.Value, 'n'); !null { // null is as good as nothing
+				read(e, &m.Value)
+			}
 		case foreign && foreignKeys[key]:
 		default:
 			e.unknown(&m.Name, key, readers)

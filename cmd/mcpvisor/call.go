@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// maxArguments is the longest arguments that are read from standard input.
+const maxArguments = 64 << 20
+
+type callCmd struct {
+	Name      string `arg:"" help:"Qualified name, as in fs/list_directory, or alias."`
+	Arguments string `arg:"" optional:"" help:"JSON object, or - to read it from standard input." default:"{}"`
+}
+
+// Run implements kong's command.
+func (cmd *callCmd) Run(sh *shell) error {
+	args := []byte(cmd.Arguments)
+	if cmd.Arguments == "-" {
+		var err error
+		if args, err = io.ReadAll(io.LimitReader(sh.in, maxArguments)); err != nil {
+			return fmt.Errorf("the arguments cannot be read: %w", err)
+		}
+	}
+	if !json.Valid(args) {
+		return usage("the arguments are not valid JSON; write for instance '{\"path\": \"/tmp\"}'")
+	}
+	var c *facade.Client
+	var stop func()
+	var err error
+	if server, _, ok := strings.Cut(cmd.Name, "/"); ok {
+		c, stop, err = sh.startOne(server)
+	} else {
+		c, stop, err = sh.start() // an alias: any server may have it
+	}
+	if err != nil {
+		return err
+	}
+	defer stop()
+	raw, err := c.CallRaw(sh.ctx, cmd.Name, args)
+	if err != nil {
+		return err
+	}
+	var result mcp.CallToolResult
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return fmt.Errorf("the result of %s cannot be read: %w", cmd.Name, err)
+	}
+	if sh.json {
+		err = printRaw(sh.out, raw)
+	} else {
+		err = sh.contents(result.Content)
+		if err == nil && len(result.Content) == 0 && result.StructuredContent != nil {
+			err = printJSON(sh.out, result.StructuredContent)
+		}
+	}
+	if err == nil && result.IsError {
+		err = &exit{exitFailed, cmd.Name + " reports an error"}
+	}
+	return err
+}
+
+// contents prints content for people: text as it is, the rest described.
+func (sh *shell) contents(list []mcp.Content) error {
+	for _, one := range list {
+		var text string
+		switch c := one.(type) {
+		case *mcp.TextContent:
+			text = c.Text
+		case *mcp.ImageContent:
+			text = fmt.Sprintf("[image %s, %d bytes; --json shows it]", c.MIMEType, len(c.Data))
+		case *mcp.AudioContent:
+			text = fmt.Sprintf("[audio %s, %d bytes; --json shows it]", c.MIMEType, len(c.Data))
+		case *mcp.ResourceLink:
+			text = fmt.Sprintf("[resource %s %s]", c.URI, c.Name)
+		case *mcp.EmbeddedResource:
+			text = resourceText(c.Resource)
+		default:
+			text = fmt.Sprintf("[%T; --json shows it]", one)
+		}
+		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(plain(text), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func resourceText(r *mcp.ResourceContents) string {
+	switch {
+	case r == nil:
+		return "[empty resource]"
+	case r.Blob != nil:
+		return fmt.Sprintf("[%s %s, %d bytes; --json shows it]", r.URI, r.MIMEType, len(r.Blob))
+	}
+	return r.Text
+}
+
+type readCmd struct {
+	Server string `arg:"" help:"Server that has the resource."`
+	URI    string `arg:"" help:"URI of the resource." name:"uri"`
+}
+
+// Run implements kong's command.
+func (cmd *readCmd) Run(sh *shell) error {
+	c, stop, err := sh.startOne(cmd.Server)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	res, err := c.Read(sh.ctx, cmd.Server, cmd.URI)
+	if err != nil {
+		return err
+	}
+	if sh.json {
+		return printJSON(sh.out, res)
+	}
+	for _, r := range res.Contents {
+		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(plain(resourceText(r)), "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type promptCmd struct {
+	Server    string   `arg:"" help:"Server that has the prompt."`
+	Name      string   `arg:"" help:"Name of the prompt."`
+	Arguments []string `arg:"" optional:"" help:"Arguments, as key=value." placeholder:"key=value"`
+}
+
+// Run implements kong's command.
+func (cmd *promptCmd) Run(sh *shell) error {
+	args := map[string]string{}
+	for _, pair := range cmd.Arguments {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return usage("%q is not key=value", pair)
+		}
+		args[key] = value
+	}
+	c, stop, err := sh.startOne(cmd.Server)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	res, err := c.Prompt(sh.ctx, cmd.Server, cmd.Name, args)
+	if err != nil {
+		return err
+	}
+	if sh.json {
+		return printJSON(sh.out, res)
+	}
+	for _, m := range res.Messages {
+		fmt.Fprintf(sh.out, "%s: ", plain(string(m.Role)))
+		if err := sh.contents([]mcp.Content{m.Content}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	testscript.Main(m, map[string]func(){"mcpvisor": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: writeConfigs,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits}})
+}
+
+// exits runs a command that has to end with the code given first.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code command [argument...]")
+	}
+	code := 0
+	err := ts.Exec(args[1], args[2:]...)
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) {
+		code = failed.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("%s ended with exit code %d, want %s", args[1], code, args[0])
+	}
+}
+
+// writeConfigs makes the configuration files of the scripts.
+func writeConfigs(env *testscript.Env) error {
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // a binary built with -race would sleep at every exit
+	good := func(name string, faults ...mcptest.Fault) map[string]any {
+		return entry(mcptest.Script{Name: name, Faults: faults})
+	}
+	broken := good("broken", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "missing API_KEY \x1b[31mred"},
+		mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
+	five := map[string]any{"one": good("one"), "two": good("two"), "three": good("three"),
+		"four": good("four"), "five": broken}
+	for name, file := range map[string]any{
+		".mcp.json":     map[string]any{"mcpServers": map[string]any{"one": good("one"), "two": good("two")}},
+		"five.json":     map[string]any{"mcpServers": five},
+		"none.json":     map[string]any{"mcpServers": map[string]any{"five": broken}},
+		"missing.json":  map[string]any{"servers": map[string]any{"gone": map[string]any{"command": "no-such-command-here"}}},
+		"disabled.json": map[string]any{"servers": map[string]any{"off": map[string]any{"command": "x", "disabled": true}}},
+		"problem.json":  map[string]any{"servers": map[string]any{"one": good("one"), "x": map[string]any{"comand": "y"}}},
+	} {
+		data, err := json.MarshalIndent(file, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(env.WorkDir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func entry(s mcptest.Script) map[string]any {
+	p := mcptest.Stdio(s)
+	return map[string]any{"command": p.Command, "args": p.Args, "env": p.Env, "retry": map[string]any{"max_attempts": 2, "base": "10ms"}}
+}

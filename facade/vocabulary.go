@@ -1,0 +1,55 @@
+package facade
+
+import (
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// State is how a server stands; Cause is why its last session ended.
+type (
+	// State is a state of the lifecycle; see docs/lifecycle.md.
+	State = supervisor.State
+	// Cause explains the end of a session.
+	Cause = supervisor.Cause
+	// EventKind says what an [Event] reports.
+	EventKind = messages.EventKind
+	// SessionInfo describes an open session.
+	SessionInfo = messages.SessionInfo
+	// Incarnation is one ended life of a server.
+	Incarnation = messages.Incarnation
+)
+
+// The states of a server.
+const (
+	// Connecting: an incarnation is being started and negotiated with.
+	Connecting = supervisor.Connecting
+	// Discovering: its lists are being read.
+	Discovering = supervisor.Discovering
+	// Ready: it takes calls.
+	Ready = supervisor.Ready
+	// Closing: its session has ended and is being reaped.
+	Closing = supervisor.Closing
+	// Backoff: it waits for its next try.
+	Backoff = supervisor.Backoff
+	// Parked: its budget is spent; it is tried again slowly.
+	Parked = supervisor.Parked
+	// Evicted: it was given up; Restart brings it back.
+	Evicted = supervisor.Evicted
+	// Stopping: it is being unregistered.
+	Stopping = supervisor.Stopping
+)
+
+// The kinds of events; see messages.EventKind for what each carries.
+const (
+	EventRegistered   = messages.EventRegistered
+	EventConnecting   = messages.EventConnecting
+	EventReady        = messages.EventReady
+	EventDown         = messages.EventDown
+	EventStartFailed  = messages.EventStartFailed
+	EventRetry        = messages.EventRetry
+	EventStable       = messages.EventStable
+	EventParked       = messages.EventParked
+	EventEvicted      = messages.EventEvicted
+	EventUnregistered = messages.EventUnregistered
+	EventMissed       = messages.EventMissed
+)

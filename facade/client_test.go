@@ -29,8 +29,12 @@ func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
 func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	c := newClient(t)
 	events := c.Watch(t.Context())
+	// In its first life count does its work and never gets to answer: a call to
+	// it is provably in flight.
+	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "a",
-		Stdio: mcptest.Stdio(mcptest.Script{}), Retry: facade.Retry(3, 20*time.Millisecond)}))
+		Stdio: mcptest.Stdio(script), Retry: facade.Retry(3, 20*time.Millisecond)}))
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	before := c.Tools()
 	st, ok := c.Inspect("a")
@@ -38,12 +42,10 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), "a/hang", nil)
+		_, err := c.Call(context.Background(), "a/count", map[string]any{"key": "k"})
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { s, _ := c.Inspect("a"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
-	_, err := c.Call(t.Context(), "a/echo", map[string]any{"text": "x"})
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
 
 	p, err := os.FindProcess(st.Session.PID)
 	require.NoError(t, err)

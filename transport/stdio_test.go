@@ -62,18 +62,18 @@ func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
 }
 
 func TestStdioKillFailsCallsInFlight(t *testing.T) {
-	s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{})})
+	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.Delay, Delay: time.Hour}}}
+	s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(script)})
 	require.NoError(t, err)
 	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last words"}`))
 	require.NoError(t, err)
 	failed := make(chan error, 1)
 	go func() {
-		_, err := s.Request(t.Context(), callTool("hang", `{}`))
+		_, err := s.Request(t.Context(), callTool("count", `{"key":"k"}`))
 		failed <- err
 	}()
-	// The answer to a later call proves that the hanging one was written.
-	_, err = s.Request(t.Context(), callTool("echo", `{"text":"x"}`))
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
 	err = <-failed
 	var e *messages.Error

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(m)
+}
+
+func TestTheStoryPasses(t *testing.T) {
+	var out bytes.Buffer
+	code := tell(t.Context(), newPainter(&out), settings{seed: 42, storm: 1500 * time.Millisecond})
+	text := out.String()
+	require.Zero(t, code, text)
+	at := -1
+	for _, want := range []string{
+		"3 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a fault)",
+		"while it works on a call", "files/read ✗ unavailable · retry in", `calc/add → {"sum":2}`,
+		"BREAK", "1/3 in 500ms", "NOTES_DIR is not set", "2/3 in 1s", "NOTES_DIR is not set", "3/3 in 2s", "incarnation 5",
+		"its policy is: no retry", "given up", "legacy/convert ✗ evicted", "STORM", "kills: ", "✗ legacy   evicted", "0 are left", "PASS",
+	} {
+		next := strings.Index(text[at+1:], want)
+		require.GreaterOrEqual(t, next, 0, "%q is missing after position %d in\n%s", want, at, text)
+		at += 1 + next
+	}
+	require.NotContains(t, text, "\x1b", "colours go to terminals only")
+}
+
+func TestAnInterruptedStoryFails(t *testing.T) {
+	ctx, cancel := contextCanceled(t)
+	defer cancel()
+	var out bytes.Buffer
+	require.Equal(t, 1, tell(ctx, newPainter(&out), settings{seed: 7}))
+	require.Contains(t, out.String(), "FAIL  the story was told to its end")
+	require.Contains(t, out.String(), "--seed 7")
+}
+
+func TestTheBooksOfTheStormAreChecked(t *testing.T) {
+	ok := outcome{server: "s", key: "k", answer: "k"}
+	failed := func(o facade.Error) outcome { return outcome{server: "s", key: "k", err: &o} }
+	unknown := failed(facade.Error{Outcome: facade.Unknown})
+	refused := failed(facade.Error{Outcome: facade.NotSent})
+	done := func(n int) map[string]map[string]int { return map[string]map[string]int{"s": {"k": n}} }
+	for name, tc := range map[string]struct {
+		o    outcome
+		n    int
+		good bool
+	}{
+		"ok, once":              {ok, 1, true},
+		"ok, never":             {ok, 0, false},
+		"ok, twice":             {ok, 2, false},
+		"ok, another's answer":  {outcome{server: "s", key: "k", answer: "x"}, 1, false},
+		"unknown, never":        {unknown, 0, true},
+		"unknown, once":         {unknown, 1, true},
+		"unknown, twice":        {unknown, 2, false},
+		"refused, never":        {refused, 0, true},
+		"refused, and executed": {refused, 1, false},
+		"foreign error":         {outcome{server: "s", key: "k", err: errors.New("x")}, 0, false},
+	} {
+		require.Equal(t, tc.good, balance([]outcome{tc.o}, done(tc.n)) == nil, name)
+	}
+	require.Error(t, balance(nil, done(1)), "executed, and never asked for")
+	require.Error(t, hung([]outcome{{took: tooLong + 1}}))
+	require.NoError(t, hung([]outcome{{took: time.Second}}))
+}
+
+func TestDelaysAreChecked(t *testing.T) {
+	var events []facade.Event
+	now := time.Unix(0, 0)
+	try := func(attempt int, delay, waited time.Duration) {
+		events = append(events, facade.Event{Server: "files", Kind: facade.EventRetry, Attempt: attempt, Delay: delay, Time: now})
+		now = now.Add(waited)
+		events = append(events, facade.Event{Server: "files", Kind: facade.EventConnecting, Time: now})
+	}
+	try(1, 500*time.Millisecond, 501*time.Millisecond)
+	try(1, 500*time.Millisecond, 500*time.Millisecond)
+	try(2, time.Second, time.Second)
+	require.ErrorContains(t, delays(events), "files waited")
+	try(3, 2*time.Second, 2*time.Second)
+	require.NoError(t, delays(events))
+	try(2, 500*time.Millisecond, time.Second)
+	require.ErrorContains(t, delays(events), "before try 2")
+	events = events[:len(events)-2]
+	try(1, 500*time.Millisecond, 499*time.Millisecond)
+	require.ErrorContains(t, delays(events), "was tried again after")
+}
+
+func TestTheRegistryIsChecked(t *testing.T) {
+	ready := facade.ServerStatus{Name: "a", State: facade.Ready}
+	ready.Catalog.Tools = 1
+	gone := facade.ServerStatus{Name: "b", State: facade.Evicted}
+	tool := func(server string) facade.Tool { return facade.Tool{Server: server} }
+	require.NoError(t, registry([]facade.ServerStatus{ready, gone}, []facade.Tool{tool("a")}))
+	require.Error(t, registry([]facade.ServerStatus{ready, gone}, nil))
+	require.Error(t, registry([]facade.ServerStatus{ready, gone}, []facade.Tool{tool("a"), tool("b")}))
+	require.Error(t, registry([]facade.ServerStatus{ready}, []facade.Tool{tool("a"), tool("c")}))
+}
+
+func TestPainter(t *testing.T) {
+	masked := func(color bool, width int) string {
+		var out bytes.Buffer
+		p := newPainter(&out)
+		p.color, p.width = color, width
+		p.fact(green, "ready", "files", "4 tools · %s", "protocol 2026-07-28")
+		p.line(red, "✗ %s", "legacy")
+		return regexp.MustCompile(`\d+\.\ds`).ReplaceAllString(out.String(), "0.0s")
+	}
+	require.Equal(t, "  0.0s  ready  files   4 tools · protocol 2026-07-28\n✗ legacy\n", masked(false, 0))
+	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files   4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n", masked(true, 0))
+	for _, width := range []int{1, 5, 24, 30, 40} {
+		for _, line := range strings.Split(masked(false, width), "\n") {
+			require.LessOrEqual(t, len([]rune(line)), max(width, 24), "width %d", width)
+		}
+	}
+}
+
+func contextCanceled(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx, cancel
+}

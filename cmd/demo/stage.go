@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// stage is the servers and what they leave on disk.
+type stage struct {
+	dir    string
+	client *facade.Client
+}
+
+// stableAfter is how long a server must run to get its retries back.
+const stableAfter = time.Second
+
+// The retry policy of calc and files: 500 ms, 1 s, 2 s.
+const (
+	retries   = 3
+	baseDelay = 500 * time.Millisecond
+)
+
+func newStage() (*stage, error) {
+	dir, err := os.MkdirTemp("", "mcpvisor-demo-")
+	if err != nil {
+		return nil, err
+	}
+	c, err := facade.New()
+	if err != nil {
+		return nil, err
+	}
+	return &stage{dir: dir, client: c}, nil
+}
+
+// state is where a server keeps its accounts.
+func (s *stage) state(name string) string { return filepath.Join(s.dir, name) }
+
+// specs are the three servers.
+func (s *stage) specs() ([]facade.ServerSpec, error) {
+	retry := facade.Retry(retries, baseDelay, supervisor.StableAfter(stableAfter))
+	scripts := map[string]mcptest.Script{
+		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
+			{Name: "div", Text: "division by zero", IsError: true}}},
+		"files": {Tools: []mcptest.ToolDef{{Name: "read", Text: "let it crash"}, {Name: "count"}, {Name: "slow", As: "count"}, {Name: "search"}},
+			// In its first life slow does its work and never gets to answer. Its third and fourth start fail; the others do not.
+			Faults: []mcptest.Fault{
+				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.StderrLine, Text: "NOTES_DIR is not set"},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.Exit, Code: 1},
+			}},
+		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
+	}
+	var specs []facade.ServerSpec
+	for _, name := range []string{"calc", "files", "legacy"} {
+		script := scripts[name]
+		script.Name, script.StateDir = name, s.state(name)
+		if err := os.Mkdir(script.StateDir, 0o700); err != nil {
+			return nil, err
+		}
+		policy := retry
+		if name == "legacy" {
+			policy = facade.NoRetry
+		}
+		specs = append(specs, facade.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Retry: policy})
+	}
+	return specs, nil
+}
+
+// pid is the process of a server that is ready, 0 otherwise.
+func (s *stage) pid(name string) int {
+	if st, ok := s.client.Inspect(name); ok && st.State == facade.Ready && st.Session != nil {
+		return st.Session.PID
+	}
+	return 0
+}
+
+// kill ends the process of a server as kill -9 does.
+func (s *stage) kill(name string) (pid int, err error) {
+	if pid = s.pid(name); pid == 0 {
+		return 0, fmt.Errorf("%s has no process to kill", name)
+	}
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return pid, err
+	}
+	return pid, process.Kill()
+}
+
+// survivors are the processes of all servers, ever, that are still there.
+func (s *stage) survivors() (alive []int, all int) {
+	for _, name := range []string{"calc", "files", "legacy"} {
+		for _, pid := range mcptest.Pids(s.state(name)) {
+			all++
+			if mcptest.Alive(pid) {
+				alive = append(alive, pid)
+			}
+		}
+	}
+	return alive, all
+}
+
+// close stops everything.
+func (s *stage) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return s.client.Close(ctx)
+}

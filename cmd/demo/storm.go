@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// callers is how many goroutines call at once in the storm, and callEvery how
+// long each waits between its calls.
+const (
+	callers   = 8
+	callEvery = 20 * time.Millisecond
+	killEvery = time.Second
+	// tooLong is when a call counts as hung: far above anything that a busy
+	// machine explains.
+	tooLong = 10 * time.Second
+)
+
+// outcome is how one call of the storm ended.
+type outcome struct {
+	server string
+	key    string
+	answer string // the key that the result speaks of
+	err    error
+	took   time.Duration
+}
+
+// weather is a storm of calls while servers are killed.
+func (t *story) weather(ctx context.Context) error {
+	t.p.fact(bold, "STORM", "", "%v of calls by %d callers to calc and files · one of the two is killed every second", t.storm, callers)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	random := rand.New(rand.NewPCG(uint64(t.seed), 1))
+	seeds := make([]uint64, callers)
+	for i := range seeds {
+		seeds[i] = random.Uint64()
+	}
+	end := time.Now().Add(t.storm)
+	results := make([][]outcome, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() { results[i] = t.caller(ctx, i, rand.New(rand.NewPCG(seeds[i], 2)), end) })
+	}
+	kills, err := t.killer(ctx, random, end)
+	wg.Wait()
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(results...)
+	t.summary(all, kills)
+	t.v.check("every call answered exactly once, none executed twice", t.accounts(append(all, t.made...)))
+	t.v.check("no call hung", hung(all))
+	// The last one that was killed comes back too.
+	for _, name := range []string{"calc", "files"} {
+		if err := t.stage.client.WaitReady(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *story) caller(ctx context.Context, id int, random *rand.Rand, end time.Time) (out []outcome) {
+	for n := 0; time.Now().Before(end); n++ {
+		server := []string{"calc", "files"}[random.IntN(2)]
+		o := outcome{server: server, key: fmt.Sprintf("caller %d call %d", id, n)}
+		start := time.Now()
+		res, err := t.stage.client.Call(ctx, server+"/count", map[string]any{"key": o.key})
+		o.took, o.err = time.Since(start), err
+		if err == nil {
+			o.answer = keyOf(res)
+		}
+		out = append(out, o)
+		if wait(ctx, time.Duration(random.Int64N(int64(2*callEvery)))) != nil {
+			break
+		}
+	}
+	return out
+}
+
+// keyOf is the key that a result of count speaks of.
+func keyOf(res *mcp.CallToolResult) string {
+	var v struct{ Key string }
+	if json.Unmarshal([]byte(text(res)), &v) != nil {
+		return ""
+	}
+	return v.Key
+}
+
+// killer kills the two in turn, each at most once while it is up.
+func (t *story) killer(ctx context.Context, random *rand.Rand, end time.Time) (kills int, err error) {
+	for next := random.IntN(2); ; next++ {
+		if time.Until(end) < killEvery {
+			return kills, nil
+		}
+		if err := wait(ctx, killEvery); err != nil {
+			return kills, err
+		}
+		name := []string{"calc", "files"}[next%2]
+		if err := t.stage.client.WaitReady(ctx, name); err != nil {
+			return kills, err
+		}
+		pid, err := t.stage.kill(name)
+		if err != nil {
+			return kills, err
+		}
+		kills++
+		t.p.fact(bold, "KILL", name, "kill -9 %d", pid)
+	}
+}
+
+func (t *story) summary(all []outcome, kills int) {
+	var ok, unknown, refused int
+	var times []time.Duration
+	for _, o := range all {
+		var e *facade.Error
+		switch {
+		case o.err == nil:
+			ok++
+			times = append(times, o.took)
+		case errors.As(o.err, &e) && e.Outcome == facade.NotSent:
+			refused++
+		default:
+			unknown++
+		}
+	}
+	slices.Sort(times)
+	p95 := time.Duration(0)
+	if len(times) > 0 {
+		p95 = times[len(times)*95/100]
+	}
+	t.p.fact(bold, "storm", "", "%d calls, %d kills: %d ok · %d outcome unknown · %d refused at once · p95 %s", len(all), kills, ok, unknown, refused, ms(p95))
+	t.v.expect("the storm had something to show", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
+}
+
+// accounts compares what callers were told with what the servers have done.
+func (t *story) accounts(all []outcome) error {
+	return balance(all, map[string]map[string]int{
+		"calc":  mcptest.Executions(t.stage.state("calc")),
+		"files": mcptest.Executions(t.stage.state("files")),
+	})
+}
+
+// balance is the books of the storm: a call that succeeded was executed once
+// and answered with its own result, one that was refused not at all, and one
+// of unknown outcome at most once.
+func balance(all []outcome, executed map[string]map[string]int) error {
+	calls := 0
+	for _, o := range all {
+		n := executed[o.server][o.key]
+		calls += n
+		var e *facade.Error
+		switch {
+		case o.err == nil && (n != 1 || o.answer != o.key):
+			return fmt.Errorf("%q on %s succeeded, was executed %d times and answered with %q", o.key, o.server, n, o.answer)
+		case o.err == nil:
+		case !errors.As(o.err, &e):
+			return fmt.Errorf("%q on %s ended with a foreign error: %w", o.key, o.server, o.err)
+		case e.Outcome == facade.NotSent && n != 0:
+			return fmt.Errorf("%q on %s was said not to be sent, and was executed %d times", o.key, o.server, n)
+		case n > 1:
+			return fmt.Errorf("%q on %s was executed %d times", o.key, o.server, n)
+		}
+	}
+	total := 0
+	for _, keys := range executed {
+		for _, n := range keys {
+			total += n
+		}
+	}
+	if total != calls {
+		return fmt.Errorf("the servers executed %d calls, of which %d were made", total, calls)
+	}
+	return nil
+}
+
+func hung(all []outcome) error {
+	for _, o := range all {
+		if o.took > tooLong {
+			return fmt.Errorf("%q on %s took %v", o.key, o.server, o.took)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// glyph and colour of a state.
+func look(s facade.State) (glyph, color string) {
+	switch s {
+	case facade.Ready:
+		return "●", green
+	case facade.Evicted:
+		return "✗", red
+	case facade.Parked:
+		return "◌", yellow
+	}
+	return "○", yellow
+}
+
+// table prints how the servers stand.
+func (p *painter) table(all []facade.ServerStatus) {
+	p.line(plainText, "")
+	p.line(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")
+	for _, s := range all {
+		protocol, pid := "–", "–"
+		if s.Session != nil {
+			protocol, pid = s.Session.ProtocolVersion, fmt.Sprint(s.Session.PID)
+		}
+		glyph, color := look(s.State)
+		p.line(color, "%s %-8s %-9s %-8d  %-5d  %-10s  %-7s  %s", glyph, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid, s.Policy)
+	}
+}
+
+func ms(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.2fs", d.Seconds())
+}

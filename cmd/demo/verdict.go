@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// verdict is what was checked and what was found broken.
+type verdict struct {
+	checked int
+	broken  []string
+}
+
+func (v *verdict) check(claim string, err error) {
+	v.checked++
+	if err != nil {
+		v.broken = append(v.broken, fmt.Sprintf("%s: %v", claim, err))
+	}
+}
+
+func (v *verdict) expect(claim string, holds bool, format string, args ...any) {
+	var err error
+	if !holds {
+		err = fmt.Errorf(format, args...)
+	}
+	v.check(claim, err)
+}
+
+// print says how it ended and returns the exit code.
+func (v *verdict) print(p *painter, seed int64) int {
+	p.line(plainText, "")
+	if len(v.broken) == 0 {
+		p.line(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", v.checked)
+		p.line(dim, "next  go run ./cmd/mcpvisor --config .mcp.json status      your own servers")
+		return 0
+	}
+	for _, b := range v.broken {
+		p.line(red, "FAIL  %s", b)
+	}
+	p.line(dim, "again go run ./cmd/demo --seed %d", seed)
+	return 1
+}
+
+// finish checks what holds at the end, stops everything, and checks what holds
+// after that.
+func (t *story) finish(goroutines int) {
+	status, tools := t.stage.client.Status(), t.stage.client.Tools()
+	t.p.table(status)
+	t.v.check("the registry shows the live sessions and nothing else", registry(status, tools))
+	t.v.check("the delays are exactly 500ms, 1s, 2s", delays(t.events.all()))
+	t.v.expect("the watcher missed nothing", t.events.count("", facade.EventMissed) == 0, "it missed some")
+	start := time.Now()
+	err := t.stage.close()
+	t.v.check("closing is bounded", err)
+	alive, all := t.stage.survivors()
+	t.v.expect("no process is left", len(alive) == 0 && all > 0, "%v of %d are alive", alive, all)
+	if err == nil {
+		<-t.events.done
+		t.v.check("no goroutine is left", settled(goroutines))
+	}
+	t.p.line(dim, "closed in %s · %d processes were started, %d are left", ms(time.Since(start)), all, len(alive))
+}
+
+// registry compares the listing with the states.
+func registry(status []facade.ServerStatus, tools []facade.Tool) error {
+	listed := map[string]int{}
+	for _, tool := range tools {
+		listed[tool.Server]++
+	}
+	for _, s := range status {
+		want := 0
+		if s.State == facade.Ready {
+			want = s.Catalog.Tools
+		}
+		if listed[s.Name] != want {
+			return fmt.Errorf("%s is %s, and %d of its tools are listed, not %d", s.Name, s.State, listed[s.Name], want)
+		}
+		delete(listed, s.Name)
+	}
+	if len(listed) > 0 {
+		return fmt.Errorf("tools of unknown servers are listed: %v", listed)
+	}
+	return nil
+}
+
+// delays checks every announced delay: the first after a stable session is
+// 500 ms, each further one the double, and none is cut short.
+func delays(events []facade.Event) error {
+	seen := map[string][]time.Duration{}
+	waiting := map[string]facade.Event{}
+	for _, ev := range events {
+		switch ev.Kind {
+		case facade.EventRetry:
+			if want := baseDelay << (ev.Attempt - 1); ev.Delay != want {
+				return fmt.Errorf("%s waited %v before try %d, not %v", ev.Server, ev.Delay, ev.Attempt, want)
+			}
+			seen[ev.Server] = append(seen[ev.Server], ev.Delay)
+			waiting[ev.Server] = ev
+		case facade.EventConnecting:
+			if w, ok := waiting[ev.Server]; ok && ev.Time.Sub(w.Time) < w.Delay {
+				return fmt.Errorf("%s was tried again after %v instead of %v", ev.Server, ev.Time.Sub(w.Time), w.Delay)
+			}
+			delete(waiting, ev.Server)
+		}
+	}
+	want := []time.Duration{500 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second}
+	if got := seen["files"]; len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+		return fmt.Errorf("files waited %v, not %v", got, want)
+	}
+	return nil
+}
+
+// settled waits until there are no more goroutines than at the start.
+func settled(start int) error {
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > start; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("there are %d, and were %d at the start", runtime.NumGoroutine(), start)
+		}
+	}
+	return nil
+}

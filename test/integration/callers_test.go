@@ -1,0 +1,83 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// callers is how many goroutines call the servers that are being harmed.
+const callers = 6
+
+// menu is what they call; the more often it stands there, the more often.
+var menu = []string{"echo", "echo", "echo", "pid", "pid", "pid", "count", "count", "sleep", "read", "prompt"}
+
+// callHarmed calls whatever there is, whether it is there or not, and gives up
+// in all the ways that there are.
+func (s *storm) callHarmed(ctx context.Context, r *rand.Rand) {
+	for ctx.Err() == nil {
+		target := s.targets[r.IntN(len(s.targets))]
+		if target.calm {
+			continue
+		}
+		rec := s.callOnce(r, target, menu[r.IntN(len(menu))])
+		switch {
+		case rec.err != nil && rec.ended.Sub(rec.began) < 5*time.Millisecond:
+			pause(ctx, 5*time.Millisecond) // it is down: the answer came at once
+		default:
+			pause(ctx, time.Millisecond)
+		}
+	}
+}
+
+func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
+	clock := time.Duration(100+r.IntN(400)) * time.Millisecond
+	switch r.IntN(4) {
+	case 0: // a caller who loses interest
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		after := time.Duration(r.IntN(15)) * time.Millisecond
+		stop := time.AfterFunc(after, cancel)
+		defer stop.Stop()
+		return s.ledger.call(ctx, s.c, target.name(), tool, after)
+	case 1: // one who waits for the server to be back
+		ctx, cancel := context.WithTimeout(context.Background(), clock)
+		defer cancel()
+		return s.ledger.call(ctx, s.c, target.name(), tool, clock, facade.WaitReady())
+	default:
+		return s.ledger.call(context.Background(), s.c, target.name(), tool, clock, facade.WithTimeout(clock))
+	}
+}
+
+// callCalm calls the servers that nobody harms; none of that may fail.
+func (s *storm) callCalm(ctx context.Context, r *rand.Rand) {
+	for ctx.Err() == nil {
+		for _, target := range s.targets {
+			if target.calm {
+				s.ledger.call(context.Background(), s.c, target.name(), menu[r.IntN(len(menu))], patience)
+			}
+		}
+		pause(ctx, time.Millisecond)
+	}
+}
+
+// audit looks at the listing all the while: each server shows its whole
+// catalog or nothing, and one that nobody harms always shows it.
+func (s *storm) audit(ctx context.Context, _ *rand.Rand) {
+	for ctx.Err() == nil {
+		listed := map[string]int{}
+		for _, tool := range s.c.Tools() {
+			listed[tool.Server]++
+		}
+		for _, target := range s.targets {
+			if n := listed[target.name()]; n != target.tools && (n != 0 || target.calm) {
+				s.note("the listing showed %d of the %d tools of %s", n, target.tools, target.name())
+			}
+		}
+		pause(ctx, time.Millisecond)
+	}
+}

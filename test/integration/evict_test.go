@@ -1,0 +1,71 @@
+//go:build linux
+
+package integration
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A server that becomes ready each time and dies of each call would restart
+// for ever, if readiness alone gave the budget back.
+func TestDyingOnEveryCallIsEvicted(t *testing.T) {
+	const budget = 3
+	w := newWorld(t)
+	c, events := w.client()
+	dir := t.TempDir()
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "fragile", Retry: facade.Retry(budget, 10*time.Millisecond),
+		Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{
+			{At: mcptest.StageCall, Do: mcptest.StderrLine, Text: "out of cheese"},
+			{At: mcptest.StageCall, Do: mcptest.Exit, Code: 7}}})}))
+
+	ctx := w.within()
+	crashes := 0
+	var err error
+	for {
+		_, err = c.Call(ctx, "fragile/echo", nil, facade.WaitReady())
+		var e *facade.Error
+		if !errors.As(err, &e) || !errors.Is(err, facade.ErrCrashed) {
+			break
+		}
+		crashes++
+		require.EqualValues(t, crashes, e.Epoch)
+		require.Equal(t, facade.Unknown, e.Outcome)
+		require.Contains(t, e.Stderr, "out of cheese")
+	}
+	require.ErrorIs(t, err, facade.ErrEvicted)
+	require.Equal(t, 1+budget, crashes, "one for each incarnation")
+	require.Equal(t, crashes, mcptest.Starts(dir))
+	require.Empty(t, c.Tools())
+	require.Empty(t, processes(w.mark), "an evicted server holds no process")
+
+	var delays []time.Duration
+	for _, e := range events.of("fragile") {
+		if e.Kind == facade.EventRetry {
+			require.Equal(t, len(delays)+1, e.Attempt)
+			require.Equal(t, budget, e.MaxAttempts)
+			delays = append(delays, e.Delay)
+		}
+	}
+	require.Equal(t, []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}, delays)
+	evicted, err := events.wait(w.within(), is("fragile", facade.EventEvicted, 0))
+	require.NoError(t, err)
+	require.Equal(t, 7, *evicted.Cause.ExitCode)
+	st, ok := c.Inspect("fragile")
+	require.True(t, ok)
+	require.Equal(t, facade.Evicted, st.State)
+	require.Len(t, st.History, crashes)
+	for _, life := range st.History {
+		require.True(t, life.Served)
+	}
+
+	require.NoError(t, c.Restart(w.within(), "fragile"))
+	require.NoError(t, c.WaitReady(w.within(), "fragile"), "only Restart brings it back")
+	require.True(t, offers(c, "fragile"))
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// history is every event of one client, from its first to its last.
+type history struct {
+	ended chan struct{} // closed when the client has closed
+
+	mu     sync.Mutex
+	events []facade.Event
+	grown  chan struct{} // closed when an event was added
+}
+
+// follow must be called before the first registration, or events are missed.
+func follow(c *facade.Client) *history {
+	h := &history{ended: make(chan struct{}), grown: make(chan struct{})}
+	events := c.Watch(context.Background())
+	go func() {
+		defer close(h.ended)
+		for e := range events {
+			h.mu.Lock()
+			h.events = append(h.events, e)
+			close(h.grown)
+			h.grown = make(chan struct{})
+			h.mu.Unlock()
+		}
+	}()
+	return h
+}
+
+// all returns the events so far.
+func (h *history) all() []facade.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
+}
+
+// of returns the events of one server so far.
+func (h *history) of(server string) []facade.Event {
+	return slices.DeleteFunc(h.all(), func(e facade.Event) bool { return e.Server != server })
+}
+
+// wait returns the first event that matches, past or to come.
+func (h *history) wait(ctx context.Context, match func(facade.Event) bool) (facade.Event, error) {
+	for seen := 0; ; {
+		h.mu.Lock()
+		fresh, grown := h.events[seen:], h.grown
+		seen = len(h.events)
+		h.mu.Unlock()
+		for _, e := range fresh {
+			if match(e) {
+				return e, nil
+			}
+		}
+		select {
+		case <-grown:
+		case <-h.ended:
+			return facade.Event{}, facade.ErrClosed
+		case <-ctx.Done():
+			return facade.Event{}, ctx.Err()
+		}
+	}
+}
+
+// is matches the kind of a server's event at an epoch; epoch 0 matches any.
+func is(server string, kind facade.EventKind, epoch uint64) func(facade.Event) bool {
+	return func(e facade.Event) bool {
+		return e.Server == server && e.Kind == kind && (epoch == 0 || e.Epoch == epoch)
+	}
+}
+
+// kinds is what happened, without when.
+func kinds(events []facade.Event) []facade.EventKind {
+	out := make([]facade.EventKind, 0, len(events))
+	for _, e := range events {
+		out = append(out, e.Kind)
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+//go:build linux
+
+package integration
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// hostRole, in the environment, makes this binary a host of servers; its value
+// is the mark of what it starts.
+const hostRole = "MCPVISOR_INTEGRATION_HOST"
+
+// hosted is what the host starts: none of them would end by itself.
+func hosted(mark string) []facade.ServerSpec {
+	w := &world{mark: mark}
+	script := func(faults ...mcptest.Fault) *facade.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
+	wrapped := script()
+	wrapped.Command, wrapped.Args = "/bin/sh", []string{"-c", `"$0"; exit $?`, wrapped.Command}
+	return []facade.ServerSpec{
+		{Name: "polite", Stdio: script()},
+		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown})},
+		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.HangAll})},
+		{Name: "wrapped", Stdio: wrapped},
+	}
+}
+
+// playHost starts its servers, says so, and waits to be killed.
+func playHost() int {
+	c, err := facade.New()
+	if err == nil {
+		err = c.Apply(context.Background(), hosted(os.Getenv(hostRole)))
+	}
+	if err != nil {
+		fmt.Println("the host could not start:", err)
+		return 1
+	}
+	go func() { _, _ = c.Call(context.Background(), "deaf/echo", nil) }()
+	for {
+		if st, _ := c.Inspect("deaf"); st.Calls.InFlight == 1 {
+			break
+		}
+		pause(context.Background(), tick)
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+func TestKillOfTheHost(t *testing.T) {
+	w := newWorld(t)
+	host := exec.Command(os.Args[0])
+	host.Env = append(os.Environ(), hostRole+"="+w.mark, markVar+"="+w.mark)
+	stdout, err := host.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, host.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || line != "ready\n" {
+		_ = host.Process.Kill()
+	}
+	require.NoError(t, err)
+	require.Equal(t, "ready\n", line)
+	// The host, its four servers, and the shell in front of one.
+	require.Len(t, processes(w.mark), 6)
+
+	require.NoError(t, host.Process.Kill())
+	require.Error(t, host.Wait())
+	until(w.within(), t, "the servers have died with their host", func() bool { return len(processes(w.mark)) == 0 })
+}

@@ -1,0 +1,182 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// The promises about a kill. Both are held to the letter, plus how late this
+// very process was served meanwhile.
+const (
+	noticed  = 100 * time.Millisecond
+	recovers = time.Second
+)
+
+// surface is the four lists, as one value.
+func surface(c *facade.Client) []any {
+	return []any{c.Tools(), c.Resources(), c.ResourceTemplates(), c.Prompts()}
+}
+
+// offers reports whether the listing shows a tool of the server.
+func offers(c *facade.Client, server string) bool {
+	for _, tool := range c.Tools() {
+		if tool.Server == server {
+			return true
+		}
+	}
+	return false
+}
+
+// until asks again each tick and returns when it came true.
+func until(ctx context.Context, t *testing.T, what string, came func() bool) time.Time {
+	t.Helper()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for !came() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			require.Fail(t, "never came true: "+what)
+		}
+	}
+	return time.Now()
+}
+
+// neighbour calls a server all the while and counts what fails.
+type neighbour struct {
+	done  sync.WaitGroup
+	stop  context.CancelFunc
+	calls atomic.Int64
+	mu    sync.Mutex
+	bad   []string
+}
+
+func disturbable(c *facade.Client, server string) *neighbour {
+	ctx, stop := context.WithCancel(context.Background())
+	n := &neighbour{stop: stop}
+	n.done.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			text := fmt.Sprintf("%s %d", server, i)
+			res, err := c.Call(context.Background(), server+"/echo", map[string]any{"text": text})
+			n.calls.Add(1)
+			if err != nil || textOf(res) != text {
+				n.mu.Lock()
+				n.bad = append(n.bad, fmt.Sprintf("%s: %q, %v", text, textOf(res), err))
+				n.mu.Unlock()
+			}
+			pause(ctx, tick)
+		}
+	})
+	return n
+}
+
+// requireUndisturbed ends the calls.
+func (n *neighbour) requireUndisturbed(t *testing.T) {
+	t.Helper()
+	n.stop()
+	n.done.Wait()
+	require.Positive(t, n.calls.Load())
+	require.Empty(t, n.bad, "a server that nobody harmed failed a call")
+}
+
+func TestKillOfAnIdleServer(t *testing.T) {
+	w := newWorld(t)
+	c, events := w.client()
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "victim", Retry: facade.Retry(3, 100*time.Millisecond),
+		Stdio: w.stdio(mcptest.Script{ExtraTools: 50, PageSize: 20})}))
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
+	before := surface(c)
+	other := disturbable(c, "other")
+	late := measureHiccups()
+
+	killed := time.Now()
+	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
+	gone := until(w.within(), t, "the tools are gone", func() bool { return !offers(c, "victim") }).Sub(killed)
+	_, err := c.Call(w.within(), "victim/echo", nil)
+	require.ErrorIs(t, err, facade.ErrUnavailable)
+	ready := until(w.within(), t, "the tools are back", func() bool { return offers(c, "victim") }).Sub(killed)
+	require.Equal(t, before, surface(c), "all four lists are complete, and the same as before")
+	allowance := 4 * late.end()
+	t.Logf("withdrawn after %v, ready after %v; allowance %v", gone, ready, allowance)
+	require.Less(t, gone, noticed+allowance)
+	require.Less(t, ready, recovers+allowance)
+	other.requireUndisturbed(t)
+
+	again, err := events.wait(w.within(), is("victim", facade.EventReady, 2))
+	require.NoError(t, err)
+	require.Equal(t, w.pid(c, "victim"), again.PID)
+	require.Equal(t, []facade.EventKind{facade.EventRegistered, facade.EventConnecting, facade.EventReady,
+		facade.EventDown, facade.EventRetry, facade.EventConnecting, facade.EventReady}, kinds(events.of("victim")))
+	retry, err := events.wait(w.within(), is("victim", facade.EventRetry, 0))
+	require.NoError(t, err)
+	require.Equal(t, 100*time.Millisecond, retry.Delay)
+	require.Equal(t, "killed", retry.Cause.Signal)
+}
+
+func TestKillWithCallsInFlight(t *testing.T) {
+	const calls = 20
+	w := newWorld(t)
+	c, events := w.client()
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "victim",
+		Stdio: w.stdio(mcptest.Script{}), Retry: facade.Retry(3, 100*time.Millisecond)}))
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
+	other := disturbable(c, "other")
+	_, err := c.Call(w.within(), "victim/stderr", map[string]any{"text": "last words"})
+	require.NoError(t, err)
+
+	type end struct {
+		err error
+		at  time.Time
+	}
+	ends := make(chan end, calls)
+	for range calls {
+		go func() {
+			_, err := c.Call(context.Background(), "victim/hang", nil)
+			ends <- end{err, time.Now()}
+		}()
+	}
+	until(w.within(), t, "all calls are under way", func() bool {
+		st, _ := c.Inspect("victim")
+		return st.Calls.InFlight == calls
+	})
+	// A call that is answered after them shows that the server has read them.
+	_, err = c.Call(w.within(), "victim/echo", nil)
+	require.NoError(t, err)
+
+	late := measureHiccups()
+	killed := time.Now()
+	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
+	var slowest time.Duration
+	for range calls {
+		e := <-ends
+		slowest = max(slowest, e.at.Sub(killed))
+		var failure *facade.Error
+		require.ErrorAs(t, e.err, &failure)
+		require.ErrorIs(t, e.err, facade.ErrCrashed)
+		require.Equal(t, facade.Unknown, failure.Outcome)
+		require.Equal(t, "victim", failure.Server)
+		require.EqualValues(t, 1, failure.Epoch)
+		require.Contains(t, failure.Stderr, "last words")
+	}
+	allowance := 4 * late.end()
+	t.Logf("the last of %d calls failed after %v; allowance %v", calls, slowest, allowance)
+	require.Less(t, slowest, noticed+allowance)
+	down, err := events.wait(w.within(), is("victim", facade.EventDown, 1))
+	require.NoError(t, err)
+	require.Equal(t, calls, down.Failed)
+	_, err = c.Call(w.within(), "victim/echo", nil, facade.WaitReady())
+	require.NoError(t, err)
+	other.requireUndisturbed(t)
+}

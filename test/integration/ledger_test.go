@@ -1,0 +1,105 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// record is one call, from its beginning to its end.
+type record struct {
+	server, tool string
+	// key is unique to the call: what count records, and what echo answers.
+	key          string
+	began, ended time.Time
+	// bound is how long the call may take by what it asked for.
+	bound time.Duration
+	text  string
+	who   identity // of pid
+	err   error
+}
+
+// failure is the error as one of ours, or nil.
+func (r *record) failure() *facade.Error {
+	var e *facade.Error
+	errors.As(r.err, &e)
+	return e
+}
+
+func (r *record) String() string {
+	return fmt.Sprintf("%s/%s %s (%v): %q, %v", r.server, r.tool, r.key, r.ended.Sub(r.began), r.text, r.err)
+}
+
+// ledger records calls. Safe for concurrent use.
+type ledger struct {
+	mu      sync.Mutex
+	keys    int
+	open    map[string]*record
+	records []*record
+}
+
+func newLedger() *ledger { return &ledger{open: map[string]*record{}} }
+
+// begin opens a record.
+func (l *ledger) begin(server, tool string, bound time.Duration) *record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keys++
+	r := &record{server: server, tool: tool, key: fmt.Sprintf("key-%d", l.keys), bound: bound}
+	l.open[r.key] = r
+	r.began = time.Now()
+	return r
+}
+
+// end closes it with what the call returned.
+func (l *ledger) end(r *record, text string, err error) {
+	r.ended = time.Now()
+	r.text, r.err = text, err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, r.key)
+	l.records = append(l.records, r)
+}
+
+// call makes one call and records it. Its arguments are what its tool wants.
+func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string, bound time.Duration, opts ...facade.CallOption) *record {
+	r := l.begin(server, tool, bound)
+	var res *mcp.CallToolResult
+	var err error
+	text := ""
+	switch tool {
+	case "read":
+		var doc *mcp.ReadResourceResult
+		if doc, err = c.Read(ctx, server, "mcptest://echo/"+r.key, opts...); err == nil && len(doc.Contents) == 1 {
+			text = doc.Contents[0].Text
+		}
+	case "prompt":
+		var p *mcp.GetPromptResult
+		if p, err = c.Prompt(ctx, server, "greet", map[string]string{"name": r.key}, opts...); err == nil && len(p.Messages) == 1 {
+			text = p.Messages[0].Content.(*mcp.TextContent).Text
+		}
+	default:
+		res, err = c.Call(ctx, server+"/"+tool, map[string]any{"text": r.key, "key": r.key, "ms": 20}, opts...)
+		text = textOf(res)
+	}
+	if tool == "pid" && err == nil {
+		r.who, err = identityOf(res)
+	}
+	l.end(r, text, err)
+	return r
+}
+
+// all returns what has ended, and how many calls have not.
+func (l *ledger) all() (records []*record, open int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]*record(nil), l.records...), len(l.open)
+}

@@ -1,0 +1,96 @@
+//go:build linux
+
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// life is one incarnation, as its events tell it.
+type life struct {
+	server     string
+	gen, epoch uint64
+	pid        int
+	// ready and down are zero if it never became ready, or has not gone down.
+	ready, down time.Time
+}
+
+// farewell is how long a session that is asked to end may still answer. A
+// session that dies is dead before its event tells the time.
+const farewell = time.Second
+
+// served reports whether it was in service at some moment of the interval.
+func (l *life) served(from, to time.Time) bool {
+	return !l.ready.IsZero() && !l.ready.After(to) && (l.down.IsZero() || !l.down.Before(from))
+}
+
+// successors is which events may follow which, on one registration. "" is its
+// beginning.
+var successors = map[facade.EventKind][]facade.EventKind{
+	"":                      {facade.EventRegistered},
+	facade.EventRegistered:  {facade.EventConnecting},
+	facade.EventConnecting:  {facade.EventReady, facade.EventStartFailed, facade.EventConnecting, facade.EventUnregistered},
+	facade.EventReady:       {facade.EventStable, facade.EventDown},
+	facade.EventStable:      {facade.EventDown},
+	facade.EventDown:        {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
+	facade.EventStartFailed: {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
+	facade.EventRetry:       {facade.EventConnecting, facade.EventUnregistered},
+	facade.EventParked:      {facade.EventConnecting, facade.EventUnregistered},
+	facade.EventEvicted:     {facade.EventConnecting, facade.EventUnregistered},
+}
+
+// lives reads the incarnations out of the events, and everything in the events
+// that cannot be: a gap, an order that no lifecycle has, an epoch that is not
+// the next, anything after the end of a registration.
+func lives(events []facade.Event) (all []*life, wrong []string) {
+	type registration struct {
+		server string
+		gen    uint64
+	}
+	last := map[registration]facade.EventKind{}
+	current := map[registration]*life{}
+	for i, e := range events {
+		bad := func(format string, args ...any) {
+			wrong = append(wrong, fmt.Sprintf("event %d (%s, gen %d, epoch %d): ", e.Seq, e, e.Gen, e.Epoch)+fmt.Sprintf(format, args...))
+		}
+		if e.Kind == facade.EventMissed {
+			bad("events are missing")
+			continue
+		}
+		if i > 0 && e.Seq != events[i-1].Seq+1 {
+			bad("comes after %d", events[i-1].Seq)
+		}
+		r := registration{e.Server, e.Gen}
+		if !slices.Contains(successors[last[r]], e.Kind) {
+			bad("cannot follow %q", last[r])
+		}
+		last[r] = e.Kind
+		now := current[r]
+		switch e.Kind {
+		case facade.EventRegistered:
+			continue
+		case facade.EventConnecting:
+			if now != nil && e.Epoch != now.epoch+1 || now == nil && e.Epoch != 1 {
+				bad("is not the next epoch")
+			}
+			now = &life{server: e.Server, gen: e.Gen, epoch: e.Epoch}
+			current[r], all = now, append(all, now)
+		case facade.EventReady:
+			now.ready, now.pid = e.Time, e.PID
+		case facade.EventDown:
+			now.down = e.Time
+			if e.Cause != nil && e.Cause.Kind == supervisor.CauseRequested {
+				now.down = now.down.Add(farewell)
+			}
+		}
+		if now != nil && e.Epoch != now.epoch {
+			bad("speaks of another epoch than %d", now.epoch)
+		}
+	}
+	return all, wrong
+}

@@ -1,0 +1,35 @@
+//go:build linux
+
+package integration
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+var (
+	chaosDuration = flag.Duration("chaos.duration", 5*time.Second, "how long each storm lasts")
+	chaosSeed     = flag.Uint64("chaos.seed", 0, "the seed of the one storm to run; 0 runs several with new seeds")
+)
+
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	if os.Getenv(hostRole) != "" {
+		os.Exit(playHost())
+	}
+	flag.Parse()
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds every wait for something that must come: far longer than it
+// takes, so that only what never comes runs into it.
+const patience = 30 * time.Second
+
+// tick is the pace of asking again where there is nothing to wait on.
+const tick = time.Millisecond

@@ -1,0 +1,156 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// sabotage harms one server after the other, without mercy but with pauses.
+func (s *storm) sabotage(ctx context.Context, r *rand.Rand) {
+	var later sync.WaitGroup
+	defer later.Wait()
+	for ctx.Err() == nil {
+		pause(ctx, time.Duration(r.IntN(40))*time.Millisecond)
+		target := s.targets[r.IntN(len(s.targets))]
+		if target.calm {
+			continue
+		}
+		switch target.spec.TransportKind() {
+		case "stdio":
+			s.harmProcess(ctx, r, target, &later)
+		case "http":
+			s.harmWeb(ctx, r, target)
+		default:
+			s.harm(r, target)
+		}
+	}
+}
+
+// harm does what can be done to every server: crash it from within, or ask
+// for a fresh start.
+func (s *storm) harm(r *rand.Rand, target *target) {
+	if r.IntN(3) == 0 {
+		s.did("restart")
+		if err := s.c.Restart(s.within(), target.name()); err != nil && !target.churned {
+			s.note("restart of %s: %v", target.name(), err)
+		}
+		return
+	}
+	s.did("crash")
+	s.ledger.call(context.Background(), s.c, target.name(), "crash", time.Second, facade.WithTimeout(time.Second))
+}
+
+func (s *storm) harmProcess(ctx context.Context, r *rand.Rand, target *target, later *sync.WaitGroup) {
+	st, ok := s.c.Inspect(target.name())
+	if !ok || st.Session == nil {
+		return
+	}
+	pid := st.Session.PID
+	switch r.IntN(4) {
+	case 0:
+		s.harm(r, target)
+	case 1:
+		s.did("stop")
+		if !send(pid, s.mark, syscall.SIGSTOP) {
+			return
+		}
+		after, next := time.Duration(20+r.IntN(500))*time.Millisecond, syscall.SIGCONT
+		if r.IntN(4) == 0 {
+			next = syscall.SIGKILL
+		}
+		later.Go(func() {
+			pause(ctx, after)
+			send(pid, s.mark, next)
+		})
+	default:
+		s.did("kill")
+		send(pid, s.mark, syscall.SIGKILL)
+	}
+}
+
+func (s *storm) harmWeb(ctx context.Context, r *rand.Rand, target *target) {
+	switch r.IntN(4) {
+	case 0:
+		s.harm(r, target)
+		target.web.Restart() // a crash over HTTP lasts until then
+	case 1:
+		s.did("refuse")
+		target.web.Refuse([]int{500, 502, 503, 429, 404}[r.IntN(5)])
+	case 2:
+		s.did("web restart")
+		target.web.Restart()
+	default:
+		s.did("web stop")
+		target.web.Stop()
+		pause(ctx, time.Duration(r.IntN(60))*time.Millisecond)
+		target.web.Restart()
+	}
+}
+
+// churn registers and unregisters one server, in all the ways that there are,
+// and looks whether anything of it is left each time.
+func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
+	for ctx.Err() == nil {
+		if _, registered := s.c.Inspect(target.name()); !registered {
+			s.comeBack(r, target)
+		}
+		pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
+		s.did("unregister")
+		if err := s.c.Unregister(s.within(), target.name()); err != nil && !isOne(err, facade.ErrUnknownServer) {
+			s.note("unregister %s: %v", target.name(), err)
+		}
+		s.lookBehind(target)
+	}
+}
+
+// comeBack registers the server: patiently, impatiently, or in the background.
+func (s *storm) comeBack(r *rand.Rand, target *target) {
+	s.did("register")
+	spec, register := target.spec, s.within()
+	switch r.IntN(3) {
+	case 0:
+		spec.StartSupervised = true
+	case 1:
+		var cancel context.CancelFunc
+		register, cancel = context.WithTimeout(register, time.Duration(r.IntN(150))*time.Millisecond)
+		defer cancel()
+	}
+	err := s.c.Register(register, spec)
+	if err == nil {
+		return
+	}
+	if !isOne(err, facade.ErrCanceled, facade.ErrStart, facade.ErrClosed) {
+		s.note("register %s: %v", target.name(), err)
+	}
+	// A registration that is taken back may still be on its way out.
+	for gone := s.within(); gone.Err() == nil; pause(gone, tick) {
+		if _, registered := s.c.Inspect(target.name()); !registered {
+			return
+		}
+	}
+	s.note("%s failed to register, and never left: %v", target.name(), err)
+}
+
+// lookBehind is called when the server is unregistered: nothing of it may be
+// there.
+func (s *storm) lookBehind(target *target) {
+	if _, registered := s.c.Inspect(target.name()); registered {
+		s.note("%s is registered after Unregister", target.name())
+	}
+	if offers(s.c, target.name()) {
+		s.note("tools of %s are listed after Unregister", target.name())
+	}
+	for _, pid := range mcptest.Pids(target.dir) {
+		if target.spec.Stdio != nil && mcptest.Alive(pid) && marked(pid, s.mark) {
+			s.note("process %d of %s is alive after Unregister", pid, target.name())
+		}
+	}
+}

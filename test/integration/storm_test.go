@@ -1,0 +1,222 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// storms is how many storms run where no seed is given.
+const storms = 3
+
+func TestStorm(t *testing.T) {
+	seeds := []uint64{*chaosSeed}
+	if *chaosSeed == 0 {
+		seeds = nil
+		for range storms {
+			seeds = append(seeds, rand.Uint64N(1<<32)+1)
+		}
+	}
+	duration := *chaosDuration
+	if testing.Short() {
+		seeds, duration = seeds[:1], min(duration, time.Second)
+	}
+	for i, seed := range seeds {
+		t.Run(fmt.Sprintf("%d", i+1), func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the seed was %d; again with: go test -race ./test/integration -run 'TestStorm$' -chaos.seed=%d -chaos.duration=%v",
+						seed, seed, duration)
+				}
+			})
+			newStorm(t, seed).rage(duration)
+		})
+	}
+}
+
+// storm is one client among targets that are being harmed. The seed decides
+// what is done; when it strikes is left to the machine.
+type storm struct {
+	*world
+	c       *facade.Client
+	events  *history
+	ledger  *ledger
+	targets []*target
+	seed    uint64
+
+	mu    sync.Mutex
+	wrong []string // what was seen to be wrong meanwhile
+	acts  map[string]int
+}
+
+func newStorm(t *testing.T, seed uint64) *storm {
+	w := newWorld(t)
+	s := &storm{world: w, seed: seed, ledger: newLedger(), acts: map[string]int{}}
+	s.targets = targets(w)
+	s.c, s.events = w.client()
+	return s
+}
+
+// random is the source of one of those who act.
+func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
+
+// note records something wrong; the test goroutine fails on it.
+func (s *storm) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+}
+
+// did counts what was done, for the log.
+func (s *storm) did(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acts[what]++
+}
+
+// rage is the whole storm: fair weather, faults, fair weather again, the end,
+// and the judgement.
+func (s *storm) rage(duration time.Duration) {
+	t := s.t
+	for _, target := range s.targets {
+		require.NoError(t, s.c.Register(s.within(), target.spec), target.name())
+	}
+	s.awaitCalm()
+
+	ctx, cancel := context.WithTimeout(context.Background(), duration)
+	defer cancel()
+	var all sync.WaitGroup
+	who := uint64(0)
+	run := func(f func(context.Context, *rand.Rand)) {
+		who++
+		r := s.random(who)
+		all.Go(func() { f(ctx, r) })
+	}
+	for range callers {
+		run(s.callHarmed)
+	}
+	run(s.callCalm)
+	run(s.sabotage)
+	run(s.audit)
+	for _, target := range s.targets {
+		if target.churned {
+			run(func(ctx context.Context, r *rand.Rand) { s.churn(ctx, r, target) })
+		}
+	}
+	all.Wait()
+
+	s.mend()
+	s.awaitCalm()
+	s.close(s.c)
+	<-s.events.ended
+	s.requireNoProcess()
+	records, open := s.ledger.all()
+	ev := evidence{events: s.events.all(), records: records, open: open,
+		executions: map[string]int{}, processes: map[string]bool{}, routines: map[string]bool{}, calm: map[string]bool{}}
+	for _, target := range s.targets {
+		target.testify(&ev)
+	}
+	t.Logf("%d calls, %d events, %v; errors: %v", len(records), len(ev.events), s.acts, tally(records))
+	wrong := append(s.wrong, violations(ev)...)
+	if len(wrong) > 20 {
+		wrong = append(wrong[:20], fmt.Sprintf("and %d more", len(wrong)-20))
+	}
+	for _, text := range wrong {
+		t.Error(text)
+	}
+}
+
+// tally counts the errors by kind.
+func tally(records []*record) map[string]int {
+	counts := map[string]int{}
+	for _, r := range records {
+		if e := r.failure(); e != nil {
+			counts[string(e.Kind)+" "+string(e.Outcome)]++
+		}
+	}
+	return counts
+}
+
+// mend undoes the faults that last.
+func (s *storm) mend() {
+	for _, pid := range processes(s.mark) {
+		send(pid, s.mark, syscall.SIGCONT)
+	}
+	for _, target := range s.targets {
+		if target.web != nil {
+			target.web.Restart()
+		}
+		if _, registered := s.c.Inspect(target.name()); !registered {
+			require.NoError(s.t, s.c.Register(s.within(), target.spec), target.name())
+		}
+	}
+}
+
+// awaitCalm waits until the registry shows every server with its whole
+// catalog, and the processes are just those that it shows.
+func (s *storm) awaitCalm() {
+	var why string
+	calm := func() bool {
+		why = s.unrest()
+		return why == ""
+	}
+	ctx := s.within()
+	for !calm() {
+		if ctx.Err() != nil {
+			require.Fail(s.t, "the registry never came to equal the live sessions", why)
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// unrest says what the registry shows that is not so; empty if nothing.
+func (s *storm) unrest() string {
+	for _, target := range s.targets {
+		if err := s.c.WaitReady(s.within(), target.name()); err != nil {
+			return err.Error()
+		}
+	}
+	listed := map[string]int{}
+	for _, tool := range s.c.Tools() {
+		listed[tool.Server]++
+	}
+	var shown []int
+	for _, st := range s.c.Status() {
+		i := slices.IndexFunc(s.targets, func(t *target) bool { return t.name() == st.Name })
+		switch {
+		case i < 0:
+			return st.Name + " is registered, and nobody registered it"
+		case st.State != facade.Ready:
+			return fmt.Sprintf("%s is %s", st.Name, st.State)
+		case listed[st.Name] != s.targets[i].tools:
+			return fmt.Sprintf("%s shows %d of %d tools", st.Name, listed[st.Name], s.targets[i].tools)
+		case st.Session.PID != 0:
+			shown = append(shown, st.Session.PID)
+		}
+	}
+	slices.Sort(shown)
+	alive, families := processes(s.mark), 0
+	for _, target := range s.targets {
+		families += target.grandchildren
+	}
+	if len(alive) != len(shown)+families {
+		return fmt.Sprintf("processes %v are alive, %v are shown, and have %d children", alive, shown, families)
+	}
+	for _, pid := range shown {
+		if !slices.Contains(alive, pid) {
+			return fmt.Sprintf("process %d is shown, and is dead", pid)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,83 @@
+//go:build linux
+
+package integration
+
+import (
+	"maps"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// target is one server in a storm.
+type target struct {
+	spec facade.ServerSpec
+	dir  string // of its accounts
+	web  *mcptest.HTTPServer
+	// tools is how many tools its whole catalog has.
+	tools int
+	// calm: nobody harms it. churned: it comes and goes.
+	calm, churned bool
+	grandchildren int
+}
+
+func (t *target) name() string { return t.spec.Name }
+
+// testify adds what the target knows to the evidence.
+func (t *target) testify(ev *evidence) {
+	maps.Copy(ev.executions, mcptest.Executions(t.dir))
+	ev.processes[t.name()] = t.spec.Stdio != nil
+	ev.routines[t.name()] = t.spec.InMemory != nil
+	ev.calm[t.name()] = t.calm
+}
+
+// persistent is the policy of what must be there again when the storm is over.
+var persistent = facade.Retry(facade.Unlimited, 5*time.Millisecond,
+	supervisor.MaxDelay(80*time.Millisecond), supervisor.StableAfter(100*time.Millisecond), supervisor.Jitter(0.5))
+
+// webTools is how many of the default tools there are over HTTP, where some
+// are left out.
+const webTools = 13
+
+// targets makes one server of each kind.
+func targets(w *world) []*target {
+	all := len(mcptest.DefaultTools())
+	make := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
+		t := &target{dir: w.t.TempDir(), tools: all}
+		t.spec = facade.ServerSpec{Name: name, Retry: persistent,
+			Timeouts: facade.Timeouts{Shutdown: 200 * time.Millisecond}}
+		script.StateDir = t.dir
+		kind(t, script)
+		return t
+	}
+	process := func(t *target, s mcptest.Script) { t.spec.Stdio = w.stdio(s) }
+	routine := func(t *target, s mcptest.Script) { t.spec.InMemory = mcptest.InMemory(s) }
+	web := func(opts ...mcptest.HTTPOption) func(*target, mcptest.Script) {
+		return func(t *target, s mcptest.Script) {
+			t.web = mcptest.NewHTTP(s, opts...)
+			w.t.Cleanup(t.web.Close)
+			t.spec.HTTP, t.tools = &facade.HTTP{URL: t.web.URL}, webTools
+		}
+	}
+	calm := func(t *target) *target { t.calm = true; return t }
+	churned := func(t *target) *target { t.churned = true; return t }
+
+	family := make("family", mcptest.Script{Faults: []mcptest.Fault{
+		{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown}, {At: mcptest.StageStart, Do: mcptest.ForkGrandchild}}}, process)
+	family.grandchildren = 1
+	// This one notices by its probes when the server is stopped.
+	probed := make("probed", mcptest.Script{}, process)
+	probed.spec.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
+
+	return []*target{
+		make("plain", mcptest.Script{}, process), probed, family,
+		make("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
+		make("memory", mcptest.Script{}, routine),
+		make("web", mcptest.Script{}, web()),
+		make("modern", mcptest.Script{}, web(mcptest.Stateless(), mcptest.JSONResponses())),
+		churned(make("coming", mcptest.Script{}, process)), churned(make("going", mcptest.Script{}, routine)),
+		calm(make("calm", mcptest.Script{}, process)), calm(make("quiet", mcptest.Script{}, routine)),
+	}
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// world is the ground of one test: everything that it starts carries its mark,
+// and at the end nothing of it may be left.
+type world struct {
+	t    *testing.T
+	mark string
+}
+
+// newWorld notes what there is before, and looks again when the test and
+// everything that it set up afterwards are done.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, mark: rand.Text()}
+	before, routines := descriptors(), goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		w.requireNoProcess()
+		var left []string
+		require.Eventually(t, func() bool {
+			left = nil
+			for d := range descriptors() {
+				if !before[d] {
+					left = append(left, d)
+				}
+			}
+			return len(left) == 0
+		}, patience, tick, "descriptors are left: %v", &left)
+		goleak.VerifyNone(t, routines)
+	})
+	return w
+}
+
+// requireNoProcess is strict about children, of which nothing may be left when
+// a stop returns. What they started themselves is ours to kill but not to
+// reap, so it may take a moment to die.
+func (w *world) requireNoProcess() {
+	w.t.Helper()
+	require.Empty(w.t, children(), "children are left")
+	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, patience, tick, "processes are left")
+}
+
+// stdio is a script as a process with the mark.
+func (w *world) stdio(s mcptest.Script) *facade.Stdio {
+	spec := mcptest.Stdio(s)
+	env := maps.Clone(spec.Env)
+	env[markVar] = w.mark
+	spec.Env = env
+	return spec
+}
+
+// client makes a client that is closed at the end, and the history of what it
+// reports.
+func (w *world) client(opts ...facade.Option) (*facade.Client, *history) {
+	w.t.Helper()
+	c, err := facade.New(opts...)
+	require.NoError(w.t, err)
+	h := follow(c)
+	w.t.Cleanup(func() {
+		w.close(c)
+		<-h.ended
+	})
+	return c, h
+}
+
+// close closes a client, which must be possible within the time that any test
+// allows for it.
+func (w *world) close(c *facade.Client) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(w.t, c.Close(ctx))
+}
+
+// within is a context for what must not take long.
+func (w *world) within() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// pid is the process of a server that is ready.
+func (w *world) pid(c *facade.Client, server string) int {
+	w.t.Helper()
+	st, ok := c.Inspect(server)
+	require.True(w.t, ok, "%s is registered", server)
+	require.NotNil(w.t, st.Session, "%s has a session; it is %s", server, st.State)
+	return st.Session.PID
+}
+
+// hiccups measures how late this process is served, by how late a timer of one
+// tick is. It is the allowance of the few assertions about time.
+type hiccups struct {
+	stop  chan struct{}
+	worst chan time.Duration
+}
+
+func measureHiccups() *hiccups {
+	h := &hiccups{stop: make(chan struct{}), worst: make(chan time.Duration)}
+	go func() {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		var worst time.Duration
+		for last := time.Now(); ; {
+			select {
+			case <-ticker.C:
+				now := time.Now()
+				worst = max(worst, now.Sub(last)-tick)
+				last = now
+			case <-h.stop:
+				h.worst <- max(worst, time.Since(last)-tick) // the one that is going on
+				return
+			}
+		}
+	}()
+	return h
+}
+
+// end returns the worst that was seen.
+func (h *hiccups) end() time.Duration {
+	close(h.stop)
+	return <-h.worst
+}

@@ -1,0 +1,99 @@
+//go:build real
+
+package real
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// freePort finds a loopback port that nobody uses at the moment.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// serve starts a server that listens on a port. The returned function kills it.
+func serve(t *testing.T, port int, args ...string) func() {
+	t.Helper()
+	cmd := exec.Command("node", args...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
+	require.NoError(t, cmd.Start())
+	killed := false
+	kill := func() {
+		if !killed {
+			killed = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(kill)
+	require.Eventually(t, func() bool {
+		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}, 30*time.Second, 20*time.Millisecond)
+	return kill
+}
+
+func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args  []string
+		check func(*testing.T, *facade.Client)
+	}{
+		"everything": {[]string{scope + "server-everything/dist/index.js", "streamableHttp"}, servers[0].check},
+		"fastmcp":    {[]string{"fastmcp-server.mjs"}, servers[len(servers)-1].check},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			kill := serve(t, port, tc.args...)
+			c := newClient(t)
+			events := c.Watch(t.Context())
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
+				HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+				Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+			tools := c.Tools()
+			tc.check(t, c)
+
+			kill()
+			until(t, events, facade.EventDown)
+			require.Empty(t, c.Tools())
+			serve(t, port, tc.args...)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			require.NoError(t, c.WaitReady(ctx, name))
+			require.Equal(t, tools, c.Tools())
+			tc.check(t, c)
+		})
+	}
+}
+
+func until(t *testing.T, events <-chan facade.Event, kind facade.EventKind) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		select {
+		case ev, ok := <-events:
+			require.True(t, ok)
+			if ev.Kind == kind {
+				return
+			}
+		case <-limit:
+			require.FailNow(t, "no event "+string(kind))
+		}
+	}
+}

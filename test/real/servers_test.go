@@ -1,0 +1,93 @@
+//go:build real
+
+package real
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// server is one real server and what it answers without a network.
+type server struct {
+	name  string
+	stdio func(t *testing.T) *facade.Stdio
+	tools int // at least
+	check func(t *testing.T, c *facade.Client)
+}
+
+func node(script string, args ...string) func(*testing.T) *facade.Stdio {
+	return func(t *testing.T) *facade.Stdio {
+		return &facade.Stdio{Command: "node", Args: append([]string{module(t, script)}, args...)}
+	}
+}
+
+func module(t *testing.T, script string) string {
+	t.Helper()
+	path, err := filepath.Abs(script)
+	require.NoError(t, err)
+	return path
+}
+
+// call makes a call that has to succeed, and returns its first text.
+func call(t *testing.T, c *facade.Client, tool string, args map[string]any) string {
+	t.Helper()
+	res, err := c.Call(t.Context(), tool, args)
+	require.NoError(t, err)
+	require.NotEmpty(t, res.Content)
+	text, ok := res.Content[0].(*mcp.TextContent)
+	require.True(t, ok)
+	require.False(t, res.IsError, text.Text)
+	return text.Text
+}
+
+const scope = "node_modules/@modelcontextprotocol/"
+
+var servers = []server{
+	{"everything", node(scope + "server-everything/dist/index.js"), 10, func(t *testing.T, c *facade.Client) {
+		require.Contains(t, call(t, c, "everything/echo", map[string]any{"message": "hello"}), "hello")
+		require.Contains(t, call(t, c, "everything/get-sum", map[string]any{"a": 2, "b": 40}), "42")
+		doc, err := c.Read(t.Context(), "everything", c.Resources()[0].URI)
+		require.NoError(t, err)
+		require.NotEmpty(t, doc.Contents)
+		msg, err := c.Prompt(t.Context(), "everything", "simple-prompt", nil)
+		require.NoError(t, err)
+		require.NotEmpty(t, msg.Messages)
+		require.NotEmpty(t, c.ResourceTemplates())
+	}},
+	{"filesystem", func(t *testing.T) *facade.Stdio {
+		return node(scope+"server-filesystem/dist/index.js", module(t, "testdata"))(t)
+	}, 10, func(t *testing.T, c *facade.Client) {
+		require.Contains(t, call(t, c, "filesystem/list_directory", map[string]any{"path": module(t, "testdata")}), "[FILE] hello.txt")
+		require.Contains(t, call(t, c, "filesystem/read_text_file", map[string]any{"path": module(t, "testdata/hello.txt")}), "let it crash")
+	}},
+	{"memory", func(t *testing.T) *facade.Stdio {
+		s := node(scope + "server-memory/dist/index.js")(t)
+		s.Env = map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "memory.json")}
+		return s
+	}, 5, func(t *testing.T, c *facade.Client) {
+		call(t, c, "memory/create_entities", map[string]any{"entities": []any{
+			map[string]any{"name": "Ada", "entityType": "person", "observations": []string{"writes programs"}}}})
+		require.Contains(t, call(t, c, "memory/read_graph", nil), "writes programs")
+	}},
+	{"github", node(scope + "server-github/dist/index.js"), 20, nil}, // without a token it can only list
+	{"brave-search", func(t *testing.T) *facade.Stdio {
+		s := node(scope + "server-brave-search/dist/index.js")(t)
+		s.Env = map[string]string{"BRAVE_API_KEY": "dummy"}
+		return s
+	}, 2, nil},
+	{"sqlite", func(t *testing.T) *facade.Stdio {
+		return node("node_modules/.bin/mcp-server-sqlite-npx", filepath.Join(t.TempDir(), "test.db"))(t)
+	}, 5, func(t *testing.T, c *facade.Client) {
+		call(t, c, "sqlite/create_table", map[string]any{"query": "CREATE TABLE IF NOT EXISTS t (a INTEGER)"})
+		call(t, c, "sqlite/write_query", map[string]any{"query": "INSERT INTO t VALUES (42)"})
+		require.Contains(t, call(t, c, "sqlite/read_query", map[string]any{"query": "SELECT a FROM t"}), "42")
+	}},
+	{"fastmcp", node("fastmcp-server.mjs"), 1, func(t *testing.T, c *facade.Client) {
+		require.Equal(t, "42", call(t, c, "fastmcp/add", map[string]any{"a": 2, "b": 40}))
+	}},
+}

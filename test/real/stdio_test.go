@@ -1,0 +1,84 @@
+//go:build real
+
+package real
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newClient(t *testing.T) *facade.Client {
+	t.Helper()
+	c, err := facade.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { closeClient(t, c) })
+	return c
+}
+
+func closeClient(t *testing.T, c *facade.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	require.NoError(t, c.Close(ctx))
+}
+
+// gone asserts that no process of a server's group is left. Zombies do not
+// count: who reaps orphans is the system's affair.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return syscall.Kill(-pid, 0) != nil }, 10*time.Second, 10*time.Millisecond,
+		"the process group of %d is still there", pid)
+}
+
+func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) {
+			c := newClient(t)
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: s.name, Stdio: s.stdio(t),
+				Retry: facade.Retry(3, 100*time.Millisecond)}))
+			tools := c.Tools()
+			require.GreaterOrEqual(t, len(tools), s.tools)
+			if s.check != nil {
+				s.check(t, c)
+			}
+			resources, templates, prompts := c.Resources(), c.ResourceTemplates(), c.Prompts()
+
+			st, ok := c.Inspect(s.name)
+			require.True(t, ok)
+			first := st.Session.PID
+			watch, stop := context.WithCancel(t.Context())
+			defer stop()
+			events := c.Watch(watch)
+			require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+			for ev := range events {
+				if ev.Kind == facade.EventDown {
+					require.Empty(t, c.Tools())
+				}
+				if ev.Kind == facade.EventReady {
+					break
+				}
+			}
+			gone(t, first)
+			require.Equal(t, tools, c.Tools())
+			require.Equal(t, resources, c.Resources())
+			require.Equal(t, templates, c.ResourceTemplates())
+			require.Equal(t, prompts, c.Prompts())
+			if s.check != nil {
+				s.check(t, c)
+			}
+			st, _ = c.Inspect(s.name)
+			require.NotEqual(t, first, st.Session.PID)
+			closeClient(t, c)
+			gone(t, st.Session.PID)
+		})
+	}
+}

@@ -1,9 +1,7 @@
-# The ways in which this repository is built and tested. CI runs .ci/run, which
-# calls these. GO and SEED may be set from outside.
+# The ways in which this repository is built and tested. What CI checks is
+# written down once, in .ci/run, and called from here.
 
 GO ?= go
-GOLANGCI_VERSION := v2.15.0
-GOLANGCI := bin/golangci-lint-$(GOLANGCI_VERSION)
 FUZZTIME ?= 20s
 CHAOSTIME ?= 60s
 SEED ?= 0
@@ -18,40 +16,31 @@ test: ## every test; needs nothing but Go
 	$(GO) test ./...
 
 race: ## every test under the race detector
-	$(GO) test -race -timeout 10m ./...
+	@.ci/run race
 
 soak: ## the supervised core 20 times over under the race detector
-	$(GO) test -race -count=20 -timeout 10m ./supervisor ./actors ./facade
+	@.ci/run soak
 
-vet: ## vet for Linux, Windows and macOS
-	GOOS=linux $(GO) vet ./...
-	GOOS=windows $(GO) vet ./...
-	GOOS=darwin $(GO) vet ./...
+vet: ## go vet for Linux, Windows and macOS
+	@.ci/run vet
 
 fmt: ## fail if a file is not formatted
-	@test -z "$$(gofmt -l .)" || { echo "gofmt: these files are not formatted; run gofmt -w on them:"; gofmt -l .; exit 1; }
+	@.ci/run fmt
 
-lint: $(GOLANGCI) ## golangci-lint, at a pinned version kept in bin/
-	$(GOLANGCI) run
-
-# Installed through the module proxy, so that a machine with Go is enough. A
-# new version gets a new name, and so is built.
-$(GOLANGCI):
-	mkdir -p bin
-	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
-	mv bin/golangci-lint $@
+lint: ## golangci-lint, at a pinned version built into bin/
+	@.ci/run lint
 
 demo: ## the story of crashing servers, with a checked verdict
 	$(GO) run ./cmd/demo
 
-real: ## real servers and the conformance suite from npm; needs node
-	@if [ -x test/real/run ]; then test/real/run; else echo "real: test/real/run is not here; nothing to do"; fi
+real: ## real servers and the conformance suite; needs node and npm
+	@.ci/run real
 
-chaos: ## long storms of kill -9 (CHAOSTIME, SEED)
-	$(GO) test -race -count=1 -timeout 30m ./test/integration -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED)
+chaos: ## long storms of kill -9: CHAOSTIME=60s SEED=0 (0: new seeds)
+	$(GO) test -race -count=1 -timeout 30m ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED)
 
-fuzz: ## each fuzz target for FUZZTIME
-	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
+fuzz: ## every fuzz target, each for FUZZTIME=20s
+	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=bench .); do \
 		for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' $$file); do \
 			echo "$$(dirname $$file) $$name"; \
 			$(GO) test $$(dirname $$file) -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME); \
@@ -59,4 +48,4 @@ fuzz: ## each fuzz target for FUZZTIME
 	done
 
 ci: ## everything that must hold before a change lands
-	.ci/run
+	@.ci/run

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -12,12 +13,13 @@ import (
 )
 
 // manager is the sole writer of the registries. All it does is to change maps
-// and to publish what they hold; it waits for nobody.
+// and to publish what they hold; it waits for nobody. When one crashes, the
+// next one finds everything but the letter that did it on the [desk].
 type manager struct {
 	rt      *Runtime
 	servers *actor.PID
-	entries map[string]*entry
-	closing bool
+	*desk
+	reading any // the letter in hand
 }
 
 // entry is one registration as the manager knows it.
@@ -25,6 +27,7 @@ type entry struct {
 	gen        uint64
 	supervisor *actor.PID
 	stopping   bool
+	crashed    bool // and therefore stopping; nobody asked
 	register   chan<- error
 	unregister []chan<- error
 	restart    []chan<- error
@@ -32,9 +35,27 @@ type entry struct {
 
 // Receive implements actor.Actor.
 func (m *manager) Receive(c actor.Context) {
-	switch msg := c.Message().(type) {
+	switch c.Message().(type) {
 	case *actor.Started:
-		m.adopt(c)
+		if m.rt.managers.Add(1) > 1 {
+			m.adopt(c)
+		}
+		m.work(c)
+	case *knock:
+		m.work(c)
+	case *actor.Stopping:
+		m.abandon()
+	}
+}
+
+func (m *manager) work(c actor.Context) {
+	for m.reading = m.take(); m.reading != nil; m.reading = m.take() {
+		m.read(c, m.reading)
+	}
+}
+
+func (m *manager) read(c actor.Context, letter any) {
+	switch msg := letter.(type) {
 	case *messages.Register:
 		m.register(c, msg)
 	case *messages.Unregister:
@@ -43,10 +64,7 @@ func (m *manager) Receive(c actor.Context) {
 		m.restart(c, msg)
 	case *messages.CloseAll:
 		m.closing = true
-		for name, e := range m.entries {
-			m.stop(c, name, e)
-		}
-		m.finish()
+		m.stopAll(c)
 	case *started:
 		if e := m.entries[msg.name]; e != nil && e.gen == msg.gen {
 			e.supervisor = msg.pid
@@ -58,28 +76,71 @@ func (m *manager) Receive(c actor.Context) {
 		m.report(msg)
 	case *lost:
 		m.lost(msg)
-	case *actor.Stopping:
-		for _, e := range m.entries {
-			e.fail(&messages.Error{Kind: messages.KindClosed, Hint: "try again",
-				Cause: errors.New("the manager stopped before it could answer")})
+	case *roll:
+		for name, e := range m.entries {
+			if e.gen <= msg.upTo && !msg.present[e.gen] {
+				m.lost(&lost{name: name, gen: e.gen, released: true})
+			}
 		}
 	}
 }
 
-// adopt takes over what a predecessor left: the servers live on beside it.
+// adopt mends what a predecessor may have left half done: the servers live on
+// beside it. They report anew, and what none of them answers for is gone.
 func (m *manager) adopt(c actor.Context) {
-	snapshot := m.rt.Snapshot()
-	m.closing = snapshot.closed
-	for name, v := range snapshot.servers {
-		m.entries[name] = &entry{gen: v.Gen}
+	for name, v := range m.rt.Snapshot().servers {
+		if e := m.entries[name]; e == nil || e.gen != v.Gen {
+			m.entries[name] = &entry{gen: v.Gen}
+		}
 	}
-	c.Send(m.servers, &messages.ReportAgain{})
+	for _, e := range m.entries {
+		if e.stopping && e.supervisor != nil {
+			c.Send(e.supervisor, &messages.Stop{})
+		}
+	}
+	c.Send(m.servers, &rollCall{upTo: m.rt.nextGen.Load()})
+	if m.closing {
+		m.stopAll(c)
+	}
+}
+
+// abandon answers those whom no successor will: the sender of the letter in
+// hand, and those who wait for a letter that may have been just that one.
+func (m *manager) abandon() {
+	err := &messages.Error{Kind: messages.KindClosed, Hint: "try again",
+		Cause: errors.New("the manager stopped before it could answer")}
+	switch msg := m.reading.(type) {
+	case *messages.Register:
+		if e := m.entries[msg.Spec.Name]; e == nil || e.register != msg.Reply {
+			answer(msg.Reply, err)
+		}
+	case *messages.Unregister:
+		if e := m.entries[msg.Name]; e == nil || !slices.Contains(e.unregister, msg.Reply) {
+			answer(msg.Reply, err)
+		}
+	case *messages.Restart:
+		answer(msg.Reply, err)
+	}
+	for _, e := range m.entries {
+		for _, reply := range e.restart {
+			answer(reply, err)
+		}
+		e.restart = nil
+	}
+}
+
+// answer never waits, whoever has left meanwhile.
+func answer(reply chan<- error, err error) {
+	select {
+	case reply <- err:
+	default:
+	}
 }
 
 func (m *manager) register(c actor.Context, msg *messages.Register) {
 	name := msg.Spec.Name
 	if m.closing {
-		msg.Reply <- &messages.Error{Server: name, Kind: messages.KindClosed, Cause: errors.New("the client is closed; make a new one")}
+		answer(msg.Reply, &messages.Error{Server: name, Kind: messages.KindClosed, Cause: errors.New("the client is closed; make a new one")})
 		return
 	}
 	if e := m.entries[name]; e != nil {
@@ -87,31 +148,38 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 		if e.stopping {
 			hint = "it is still being unregistered; wait for Unregister to return"
 		}
-		msg.Reply <- &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindExists, Hint: hint}
+		answer(msg.Reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindExists, Hint: hint})
 		return
 	}
 	gen := m.rt.nextGen.Add(1)
 	m.entries[name] = &entry{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
-	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.Connecting, tally: &tally{}}
+	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.Connecting, Since: time.Now(), tally: &tally{}}
 	m.publish(m.rt.Snapshot().with(name, view))
 	if msg.Accepted != nil {
 		msg.Accepted <- gen
 	}
 	c.Send(m.servers, &messages.Start{Spec: spec, Gen: gen})
 	if spec.StartSupervised {
-		m.entries[name].answer(nil)
+		m.entries[name].registered(nil)
 	}
 }
 
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 	e := m.entries[msg.Name]
 	if e == nil || msg.Gen != 0 && msg.Gen != e.gen {
-		msg.Reply <- &messages.Error{Server: msg.Name, Kind: messages.KindUnknownServer}
+		answer(msg.Reply, &messages.Error{Server: msg.Name, Kind: messages.KindUnknownServer})
 		return
 	}
 	e.unregister = append(e.unregister, msg.Reply)
 	m.stop(c, msg.Name, e)
+}
+
+func (m *manager) stopAll(c actor.Context) {
+	for name, e := range m.entries {
+		m.stop(c, name, e)
+	}
+	m.finish()
 }
 
 // stop ends a registration. Its tools leave the listing here and now, not
@@ -121,13 +189,18 @@ func (m *manager) stop(c actor.Context, name string, e *entry) {
 		return
 	}
 	e.stopping = true
-	if v := m.rt.Snapshot().Server(name); v != nil && v.Gen == e.gen && v.Catalog != nil {
+	m.withdraw(name, e.gen)
+	if e.supervisor != nil {
+		c.Send(e.supervisor, &messages.Stop{})
+	}
+}
+
+// withdraw takes what a server offers out of sight, in one swap.
+func (m *manager) withdraw(name string, gen uint64) {
+	if v := m.rt.Snapshot().Server(name); v != nil && v.Gen == gen && v.Catalog != nil {
 		gone := *v
 		gone.Catalog, gone.State = nil, supervisor.Stopping
 		m.publish(m.rt.Snapshot().with(name, &gone))
-	}
-	if e.supervisor != nil {
-		c.Send(e.supervisor, &messages.Stop{})
 	}
 }
 
@@ -135,11 +208,11 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 	e := m.entries[msg.Name]
 	switch {
 	case e == nil:
-		msg.Reply <- &messages.Error{Server: msg.Name, Kind: messages.KindUnknownServer}
+		answer(msg.Reply, &messages.Error{Server: msg.Name, Kind: messages.KindUnknownServer})
 	case e.stopping:
-		msg.Reply <- &messages.Error{Server: msg.Name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is being unregistered")}
+		answer(msg.Reply, &messages.Error{Server: msg.Name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is being unregistered")})
 	case e.supervisor == nil:
-		msg.Reply <- nil // its first start is only beginning
+		answer(msg.Reply, nil) // its first start is only beginning
 	default:
 		e.restart = append(e.restart, msg.Reply)
 		c.Send(e.supervisor, &messages.Revive{})
@@ -155,11 +228,7 @@ func (m *manager) report(r *report) {
 		return
 	}
 	if r.view.State == supervisor.Stopped {
-		delete(m.entries, r.name)
-		m.publish(m.rt.Snapshot().with(r.name, nil))
-		m.rt.hub.emit(r.events...)
-		e.gone(r.name, r.view.Cause)
-		m.finish()
+		m.remove(r.name, e, r.view.Cause, r.events...)
 		return
 	}
 	if e.stopping && r.view.Catalog != nil {
@@ -170,24 +239,36 @@ func (m *manager) report(r *report) {
 	m.publish(m.rt.Snapshot().with(r.name, r.view))
 	m.rt.hub.emit(r.events...)
 	if r.view.State == supervisor.Ready {
-		e.answer(nil)
+		e.registered(nil)
 	}
 	if r.revived && len(e.restart) > 0 {
-		e.restart[0] <- nil
+		answer(e.restart[0], nil)
 		e.restart = e.restart[1:]
 	}
 }
 
 // lost handles a supervising actor that ended without a last report: it
-// panicked.
+// panicked. The name stays taken until its session is released.
 func (m *manager) lost(l *lost) {
 	e := m.entries[l.name]
 	if e == nil || e.gen != l.gen {
 		return
 	}
-	delete(m.entries, l.name)
-	m.publish(m.rt.Snapshot().with(l.name, nil))
-	e.gone(l.name, &supervisor.Cause{Kind: supervisor.CausePanic, Message: "internal error in the supervision of this server; see the log"})
+	e.crashed, e.stopping = !e.stopping || e.crashed, true
+	m.withdraw(l.name, l.gen)
+	if !l.released {
+		return
+	}
+	cause := &supervisor.Cause{Kind: supervisor.CausePanic, Message: "internal error in the supervision of this server; see the log"}
+	m.remove(l.name, e, cause, messages.Event{Kind: messages.EventUnregistered, Time: time.Now(), Server: l.name, Gen: l.gen, Cause: cause})
+}
+
+// remove ends an entry: out of the registries first, then tell everybody.
+func (m *manager) remove(name string, e *entry, cause *supervisor.Cause, events ...messages.Event) {
+	m.publish(m.rt.Snapshot().with(name, nil))
+	m.rt.hub.emit(events...)
+	e.gone(name, cause)
+	delete(m.entries, name)
 	m.finish()
 }
 
@@ -208,10 +289,10 @@ func (m *manager) finish() {
 	m.rt.drainedOnce.Do(func() { close(m.rt.drained) })
 }
 
-// answer settles a Register that still waits.
-func (e *entry) answer(err error) {
+// registered settles a Register that still waits.
+func (e *entry) registered(err error) {
 	if e.register != nil {
-		e.register <- err
+		answer(e.register, err)
 		e.register = nil
 	}
 }
@@ -220,7 +301,7 @@ func (e *entry) answer(err error) {
 func (e *entry) gone(name string, cause *supervisor.Cause) {
 	if e.register != nil {
 		err := &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindStart}
-		if e.stopping {
+		if e.stopping && !e.crashed {
 			err.Kind, cause = messages.KindClosed, nil
 			err.Cause = errors.New("the server was unregistered before it was ready")
 		}
@@ -230,21 +311,13 @@ func (e *entry) gone(name string, cause *supervisor.Cause) {
 				err.Kind = messages.KindAuthRequired
 			}
 		}
-		e.answer(err)
+		e.registered(err)
 	}
 	for _, reply := range e.unregister {
-		reply <- nil
+		answer(reply, nil)
 	}
 	for _, reply := range e.restart {
-		reply <- &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is gone")}
-	}
-	e.unregister, e.restart = nil, nil
-}
-
-func (e *entry) fail(err error) {
-	e.answer(err)
-	for _, reply := range slices.Concat(e.unregister, e.restart) {
-		reply <- err
+		answer(reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is gone")})
 	}
 	e.unregister, e.restart = nil, nil
 }

@@ -23,7 +23,6 @@ type port struct {
 	parent *actor.PID
 
 	probes   *time.Timer
-	probing  bool
 	failures int
 }
 
@@ -120,7 +119,9 @@ func (p *port) probe() {
 			err = nil // it talks, even if not to us
 		}
 		p.rt.system.Root.Send(self, &messages.Probed{Err: err, Took: time.Since(started)})
-	}, nil)
+	}, func(v any) {
+		p.rt.system.Root.Send(self, &messages.Probed{Err: fmt.Errorf("internal error in a probe: %v", v)})
+	})
 }
 
 func (p *port) probed(m *messages.Probed) {

@@ -1,10 +1,14 @@
 package actors
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // started tells the manager who supervises a registration.
@@ -15,11 +19,19 @@ type started struct {
 	pid  *actor.PID
 }
 
-// lost tells the manager that a supervising actor has ended.
+// lost tells the manager that a supervising actor has ended, and once more
+// when the session that it had is released.
 type lost struct {
 	messages.Letter
-	name string
-	gen  uint64
+	name     string
+	gen      uint64
+	released bool
+}
+
+// buried tells the parent that nothing is left of a child.
+type buried struct {
+	messages.Letter
+	id string
 }
 
 // servers is the dumb parent of all supervising actors. It stands beside the
@@ -33,6 +45,7 @@ type child struct {
 	name string
 	gen  uint64
 	pid  *actor.PID
+	sup  *supervising // not to be looked into while its actor lives
 }
 
 // Receive implements actor.Actor.
@@ -40,35 +53,68 @@ func (s *servers) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Start:
 		s.start(c, m)
-	case *messages.ReportAgain:
+	case *rollCall:
+		present := make(map[uint64]bool, len(s.children))
 		for _, ch := range s.children {
+			present[ch.gen] = true
 			s.rt.tell(&started{name: ch.name, gen: ch.gen, pid: ch.pid})
-			c.Send(ch.pid, m)
+			c.Send(ch.pid, &messages.ReportAgain{})
 		}
+		s.rt.tell(&roll{upTo: m.upTo, present: present})
 	case *actor.Terminated:
 		if ch, ok := s.children[m.Who.Id]; ok {
-			delete(s.children, m.Who.Id)
-			s.rt.tell(&lost{name: ch.name, gen: ch.gen})
+			s.bury(c.Self(), m.Who.Id, ch)
 		}
+	case *buried:
+		delete(s.children, m.id)
 	}
+}
+
+// bury waits until the last session of a child is released. After an orderly
+// end it is already; after a panic nobody else waits for it, and the name must
+// not be dialled anew before.
+func (s *servers) bury(self *actor.PID, id string, ch child) {
+	l := lost{name: ch.name, gen: ch.gen}
+	s.rt.tell(&l)
+	s.rt.goSafe("servers", func() {
+		if ch.sup.inc != nil {
+			<-ch.sup.inc.session.Released()
+		}
+		released := l
+		released.released = true
+		s.rt.tell(&released)
+		s.rt.system.Root.Send(self, &buried{id: id})
+	}, nil)
 }
 
 func (s *servers) start(c actor.Context, m *messages.Start) {
 	spec := m.Spec
-	dialer, err := s.rt.opts.NewDialer(spec)
+	dialer, err := s.dialer(spec)
 	if err != nil {
-		s.rt.tell(&report{name: spec.Name, gen: m.Gen, view: &View{Name: spec.Name, Gen: m.Gen, Spec: &spec,
-			State: supervisor.Stopped, tally: &tally{},
-			Cause: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}}})
+		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
+		s.rt.tell(&report{name: spec.Name, gen: m.Gen,
+			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.Stopped, Cause: cause, tally: &tally{}},
+			events: []messages.Event{{Kind: messages.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
 	sup := &supervising{rt: s.rt, name: spec.Name, gen: m.Gen, spec: &spec, dialer: dialer, tally: &tally{},
 		lc: supervisor.NewLifecycle(spec.Retry, spec.StartSupervised, s.rt.opts.Random)}
 	pid, err := c.SpawnNamed(s.rt.props("supervisor", func() actor.Actor { return sup }), actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
-		s.rt.tell(&lost{name: spec.Name, gen: m.Gen})
+		s.rt.tell(&lost{name: spec.Name, gen: m.Gen, released: true})
 		return
 	}
-	s.children[pid.Id] = child{spec.Name, m.Gen, pid}
+	s.children[pid.Id] = child{spec.Name, m.Gen, pid, sup}
 	s.rt.tell(&started{name: spec.Name, gen: m.Gen, pid: pid})
+}
+
+// dialer makes a dialer; one that panics must not take all servers with it.
+func (s *servers) dialer(spec messages.ServerSpec) (d transport.Dialer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			reportCrash(s.rt.opts.Logger, "servers", "dialer", p)
+			err = fmt.Errorf("internal error while preparing the server: %v; see the log", p)
+		}
+	}()
+	return s.rt.opts.NewDialer(spec)
 }

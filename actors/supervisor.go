@@ -43,10 +43,14 @@ type supervising struct {
 	downSince time.Time
 	history   []messages.Incarnation
 	timer     *time.Timer
+	ended     bool
 }
 
 // Receive implements actor.Actor.
 func (s *supervising) Receive(c actor.Context) {
+	if s.ended {
+		return // letters still come while the port stops; none may dial anew
+	}
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.self = c.Self()
@@ -75,6 +79,7 @@ func (s *supervising) Receive(c actor.Context) {
 	case *messages.ReportAgain:
 		s.report(nil, false)
 	case *actor.Stopping:
+		s.ended = true
 		s.stopTimer()
 		if s.inc != nil {
 			s.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})

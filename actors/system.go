@@ -36,6 +36,8 @@ type Runtime struct {
 	hub      *hub
 	nextGen  atomic.Uint64
 	stale    atomic.Uint64
+	managers atomic.Uint64 // how many there were
+	desk     desk
 
 	drained     chan struct{} // every server is gone, after CloseAll
 	drainedOnce sync.Once
@@ -47,6 +49,7 @@ type Runtime struct {
 func New(opts Options) *Runtime {
 	rt := &Runtime{opts: opts, hub: newHub(), drained: make(chan struct{}), closed: make(chan struct{})}
 	rt.snapshot.Store(newSnapshot(nil, false))
+	rt.desk.entries = map[string]*entry{}
 	logger := slog.New(zerolog.NewSlogHandler(opts.Logger.Level(zerolog.WarnLevel)))
 	rt.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
@@ -59,7 +62,7 @@ func New(opts Options) *Runtime {
 	return rt
 }
 
-// root keeps a manager alive beside the servers, and forwards letters to the
+// root keeps a manager alive beside the servers, and forwards knocks to the
 // one that is current.
 type root struct {
 	rt      *Runtime
@@ -84,7 +87,7 @@ func (r *root) Receive(c actor.Context) {
 		}
 	case *actor.Stopping:
 		r.stopping = true
-	case *messages.Register, *messages.Unregister, *messages.Restart, *messages.CloseAll, *report, *started, *lost:
+	case *knock:
 		c.Send(r.manager, m)
 	}
 }
@@ -92,15 +95,24 @@ func (r *root) Receive(c actor.Context) {
 func (r *root) spawnManager(c actor.Context) {
 	r.managed++
 	pid, err := c.SpawnNamed(r.rt.props("manager", func() actor.Actor {
-		return &manager{rt: r.rt, servers: r.servers, entries: map[string]*entry{}}
+		return &manager{rt: r.rt, servers: r.servers, desk: &r.rt.desk}
 	}), fmt.Sprintf("%s-manager.%d", c.Self().Id, r.managed))
 	if err == nil {
 		r.manager = pid
 	}
 }
 
-// tell sends a letter to the manager.
-func (rt *Runtime) tell(m any) { rt.system.Root.Send(rt.root, m) }
+// tell sends a letter to the manager. After the end of the last server nobody
+// reads it; who waits for an answer waits for that end too.
+func (rt *Runtime) tell(letter any) {
+	select {
+	case <-rt.drained:
+		return
+	default:
+	}
+	rt.desk.put(letter)
+	rt.system.Root.Send(rt.root, &knock{})
+}
 
 // Snapshot is the registries as they are now.
 func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
@@ -123,14 +135,7 @@ func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error
 		return err
 	case <-rt.drained:
 	case <-ctx.Done():
-		go func() { // the name may not be taken yet: follow the letter to its answer
-			select {
-			case gen := <-accepted:
-				rt.tell(&messages.Unregister{Name: spec.Name, Gen: gen, Reply: make(chan error, 1)})
-			case <-reply:
-			case <-rt.drained:
-			}
-		}()
+		go rt.takeBack(spec.Name, accepted, reply)
 		return &messages.Error{Server: spec.Name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
 	}
 	select {
@@ -139,6 +144,25 @@ func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error
 	default:
 		return errClosed(spec.Name)
 	}
+}
+
+// takeBack follows a Register whose caller has left to its answer: the name
+// may not be taken yet. Accepted comes before the answer, so an answer alone
+// settles nothing.
+func (rt *Runtime) takeBack(name string, accepted <-chan uint64, reply <-chan error) {
+	var gen uint64
+	select {
+	case gen = <-accepted:
+	case <-reply: //nolint:errcheck // nobody is left to read it
+		select {
+		case gen = <-accepted:
+		default:
+			return // refused
+		}
+	case <-rt.drained:
+		return
+	}
+	rt.tell(&messages.Unregister{Name: name, Gen: gen, Reply: make(chan error, 1)})
 }
 
 // Unregister removes a server and waits until everything it held is reaped.

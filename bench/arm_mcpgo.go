@@ -28,7 +28,7 @@ func newMCPGoArm(ctx context.Context, t target) (arm, error) {
 		return nil, err
 	}
 	var init mcp.InitializeRequest
-	init.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
+	init.Params.ProtocolVersion = "2025-11-25"
 	init.Params.ClientInfo = mcp.Implementation{Name: "bench", Version: "1"}
 	if _, err := c.Initialize(ctx, init); err != nil {
 		_ = c.Close()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -22,15 +23,7 @@ var (
 )
 
 func main() {
-	switch os.Getenv("BENCH_SERVER") {
-	case "fast":
-		_ = serveFast(os.Stdin, os.Stdout, false)
-		return
-	case "modern":
-		_ = serveFast(os.Stdin, os.Stdout, true)
-		return
-	case "sdk":
-		_ = sdkServer().Run(context.Background(), &mcp.StdioTransport{})
+	if serve(context.Background()) {
 		return
 	}
 	flag.Parse()
@@ -38,6 +31,26 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// serve plays the server that the environment asks for. It reports false if
+// it asks for none.
+func serve(ctx context.Context) bool {
+	switch os.Getenv("BENCH_SERVER") {
+	case "fast":
+		_ = serveFast(os.Stdin, os.Stdout, false)
+	case "modern":
+		_ = serveFast(os.Stdin, os.Stdout, true)
+	case "sdk":
+		_ = sdkServer().Run(ctx, &mcp.StdioTransport{})
+	case "http":
+		_ = serveHTTP(http.HandlerFunc(fastHTTP))
+	case "sdkhttp":
+		_ = serveHTTP(sdkHTTP())
+	default:
+		return false
+	}
+	return true
 }
 
 // section is one table of the report.

@@ -22,6 +22,8 @@ func sections() []section {
 		{"sdkserver", func(ctx context.Context) error {
 			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeArm))
 		}},
+		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
+		{"sdkhttp", func(ctx context.Context) error { return overHTTP(ctx, "go-sdk server", "sdkhttp") }},
 		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeArm)) }},
 	}
 }
@@ -108,4 +110,13 @@ func sizes(ctx context.Context, t target, makers []makeArm) error {
 		}
 	}
 	return w.Flush()
+}
+
+func overHTTP(ctx context.Context, title, kind string) error {
+	t, stop, err := httpTarget(kind)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []makeArm{newSDKArm, newMCPGoArm, newFacadeArm, newRawArm})
 }

@@ -3,8 +3,9 @@
 //
 // Understood are the mcpServers object of Claude Desktop, Claude Code's
 // .mcp.json and Cursor, and the servers object of VS Code (also below "mcp" in
-// its settings). Comments and trailing commas are allowed. Beside the keys of
-// those hosts stand our own, so that one file serves both:
+// its settings). Comments and trailing commas are allowed. Other keys at the
+// top of a file belong to its host and are left alone. Beside the keys of those
+// hosts stand our own, so that one file serves both:
 //
 //	{
 //	  "mcpServers": {
@@ -17,7 +18,46 @@
 //	  }
 //	}
 //
+// # Keys of an entry
+//
+// A program: command, args, env, envFile, cwd, inherit_env. An endpoint: url
+// (or serverUrl, httpUrl), headers. Either: type (or transport), disabled,
+// enabled, and
+//
+//	retry     false, a number of attempts, or {max_attempts (a number or
+//	          "unlimited"), base, max, jitter, stable_after, park,
+//	          intensity {restarts, window}}; see [supervisor.Policy]. Without
+//	          the key it is [DefaultRetry]; a policy that is spelled out parks
+//	          only if it says so.
+//	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [messages.Timeouts]
+//	limits    {line, items, pages, in_flight, stderr_lines}; see [messages.Limits]
+//	probe     false, or {every, timeout, failures}; see [messages.Probe]
+//	era       "auto", "legacy" or "modern"; see [messages.Era]
+//
+// Durations are strings such as "1.5s" or numbers of seconds. A relative cwd or
+// envFile begins at the workspace; ~/ at the start of command, cwd and envFile
+// is the home directory. The key timeout of other hosts bounds a call; because
+// they disagree about its unit, a number from 1000 up is taken for
+// milliseconds, a smaller one for seconds, and a warning says which.
+//
+// # Variables
+//
+// In command, args, cwd, envFile, url and the values of env and headers:
+//
+//	${VAR}              the environment variable; a problem if it is not set
+//	${VAR:-default}     the default if it is not set, or empty
+//	${env:VAR}          the same as ${VAR}
+//	${workspaceFolder}  the directory of the file, or see [WithWorkspace]
+//	${userHome}         the user's home directory
+//	${input:id}         what [WithInput] answers
+//	$${                 a literal ${
+//
+// A bare $VAR is left alone, and what a variable holds is not expanded again.
+//
+// # What is wrong with a file
+//
 // A file that cannot be read is an error. An entry that cannot be used is a
 // [Problem] with file and line, and the other entries are returned. A key that
-// nobody knows is a problem too, but only a warning.
+// nobody knows is a problem too, but only a warning. Errors and problems hold
+// the names of variables, never their values.
 package config

@@ -62,7 +62,7 @@ var readers = map[string]func(*entry, *hujson.Value){
 // entry reads one server and adds it to the file, or says why not.
 func (r *reader) entry(server string, m *hujson.ObjectMember) {
 	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: server, Retry: DefaultRetry, StartSupervised: true}}
-	e.line, _ = r.position(&m.Name)
+	e.line = r.line(&m.Name)
 	before := len(r.file.Problems)
 	if err := messages.CheckServerName(server); err != nil {
 		e.fail(&m.Name, "%v (for instance %q)", err, messages.SuggestServerName(server))

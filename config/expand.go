@@ -1,23 +1,15 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// expand replaces the variables in a text:
-//
-//	${VAR}              the environment variable; an error if it is not set
-//	${VAR:-default}     the default if it is not set, or empty
-//	${env:VAR}          the same as ${VAR}
-//	${workspaceFolder}  the directory of the file
-//	${userHome}         the user's home directory
-//	${input:id}         what the host answers
-//	$${                 a literal ${
-//
-// A bare $VAR is left alone. Errors name variables, never values.
+// expand replaces the variables in a text, as the package comment lists them.
+// Errors name variables, never values.
 func (r *reader) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -34,7 +26,7 @@ func (r *reader) expand(text string) (string, error) {
 		out.WriteString(text[:i])
 		end := strings.IndexByte(text[i:], '}')
 		if end < 0 {
-			return "", fmt.Errorf("a ${ has no }; close it, or write $${ for the two characters")
+			return "", errors.New("a ${ has no }; close it, or write $${ for the two characters")
 		}
 		value, err := r.variable(text[i+2 : i+end])
 		if err != nil {
@@ -50,25 +42,24 @@ func (r *reader) variable(expr string) (string, error) {
 	switch expr {
 	case "workspaceFolder":
 		return r.workspace, nil
+	case "workspaceFolderBasename":
+		return filepath.Base(r.workspace), nil
 	case "userHome":
 		return home()
 	case "pathSeparator", "/":
 		return string(filepath.Separator), nil
 	}
 	if id, ok := strings.CutPrefix(expr, "input:"); ok {
-		if r.input == nil {
-			return "", fmt.Errorf("${input:%s} has to be asked for, and nobody is there to answer; use ${VAR} and set the variable", id)
-		}
-		value, err := r.input(id)
-		if err != nil {
-			return "", fmt.Errorf("${input:%s} was not answered: %w", id, err)
-		}
-		return value, nil
+		return r.ask(id)
 	}
 	expr = strings.TrimPrefix(expr, "env:")
 	name, def, hasDefault := strings.Cut(expr, ":-")
-	if !isVariable(name) {
-		return "", fmt.Errorf("${%s} is no variable; use ${NAME} or ${NAME:-default}, and $${ for the two characters", name)
+	if n := variableLen(name); n == 0 || n < len(name) {
+		// What follows the name may be meant as a default, and be a secret.
+		return "", fmt.Errorf("${%s…} is not understood; use ${NAME} or ${NAME:-default}, and $${ for the two characters", name[:n])
+	}
+	if strings.Contains(def, "${") { // the } that was found belongs to the inner one
+		return "", fmt.Errorf("the default of ${%s:-…} holds another ${, and defaults do not nest; set %s, or write a plain default", name, name)
 	}
 	value, set := r.lookup(name)
 	switch {
@@ -80,27 +71,56 @@ func (r *reader) variable(expr string) (string, error) {
 	return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", name, name)
 }
 
-func isVariable(name string) bool {
-	for i, c := range name {
+// variableLen is how many bytes at the start of a text can name a variable.
+func variableLen(text string) int {
+	for i := range len(text) {
+		c := text[i]
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
+			return i
 		}
 	}
-	return name != ""
+	return len(text)
 }
 
-// expandPath is expand for a path: ~ at its start is the home directory.
+// answer is what the host said to an input.
+type answer struct {
+	value string
+	err   error
+}
+
+// ask asks the host for an input, once for each id: nobody types a key twice.
+func (r *reader) ask(id string) (string, error) {
+	if r.input == nil {
+		return "", fmt.Errorf("${input:%s} has to be asked for, and nobody is there to answer; use ${VAR} and set the variable", id)
+	}
+	a, asked := r.answers[id]
+	if !asked {
+		a.value, a.err = r.input(id)
+		if r.answers == nil {
+			r.answers = map[string]answer{}
+		}
+		r.answers[id] = a
+	}
+	if a.err != nil {
+		return "", fmt.Errorf("${input:%s} was not answered; answer it, or use ${VAR} and set the variable: %w", id, a.err)
+	}
+	return a.value, nil
+}
+
+// expandPath is expand for a path: ~ at its start is the home directory. What
+// a variable holds is taken as it is.
 func (r *reader) expandPath(text string) (string, error) {
 	path, err := r.expand(text)
-	if err != nil || path != "~" && !strings.HasPrefix(text, "~/") {
+	tilde := text == "~" || strings.HasPrefix(text, "~/") || strings.HasPrefix(text, "~"+string(filepath.Separator))
+	if err != nil || !tilde {
 		return path, err
 	}
 	dir, err := home()
 	if err != nil {
 		return "", err
 	}
-	return dir + strings.TrimPrefix(path, "~"), nil
+	return dir + path[1:], nil
 }
 
 func home() (string, error) {

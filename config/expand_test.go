@@ -42,9 +42,9 @@ func TestExpand(t *testing.T) {
 	for text, want := range map[string]string{
 		"${NONE}":    "environment variable NONE is not set",
 		"${":         "has no }",
-		"${}":        "is no variable",
-		"${1A}":      "is no variable",
-		"${A B}":     "is no variable",
+		"${}":        "is not understood",
+		"${1A}":      "is not understood",
+		"${A B}":     "is not understood",
 		"${input:x}": "has to be asked for",
 	} {
 		_, err := testReader().expand(text)

@@ -117,7 +117,7 @@ func TestAFileOfNoUseIsAnError(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\n  \"mcpServers\": {\n    oops\n": "x.json:3:5: this is not JSON",
 		`[]`:                                 "x.json:1:1: the file is not a JSON object",
-		`{"mcpservers": {}}`:                 `x.json:1: there is neither "mcpServers" nor "servers"`,
+		`{"mcpservers": {}}`:                 `x.json:1:2: there is neither "mcpServers" nor "servers"`,
 		`{"mcpServers": []}`:                 `x.json:1:16: "mcpServers" is not an object`,
 	} {
 		_, err := Parse([]byte(text), "x.json")

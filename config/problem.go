@@ -52,7 +52,7 @@ func (p Problem) String() string {
 }
 
 func (r *reader) problem(v *hujson.Value, server string, sev Severity, format string, args ...any) {
-	line, column := r.position(v)
+	line, column := r.position(v.StartOffset)
 	r.file.Problems = append(r.file.Problems, Problem{File: r.file.Path, Line: line, Column: column,
 		Server: server, Severity: sev, Message: fmt.Sprintf(format, args...)})
 }

@@ -155,7 +155,7 @@ func (e *entry) envFile(v *hujson.Value) {
 		}
 		key, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		if !ok || !isVariable(key) {
+		if !ok || key == "" || variableLen(key) < len(key) {
 			e.warn(v, "envFile %q, line %d is not NAME=value, and is not used", shown, n)
 			continue
 		}

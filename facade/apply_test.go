@@ -1,15 +1,20 @@
 package facade_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
@@ -36,12 +41,68 @@ func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
 	require.NoError(t, c.Apply(t.Context(), nil))
 }
 
-func TestCallForModelNeverFails(t *testing.T) {
+func TestApplyTakesTheFirstOfTwoSpecsWithOneName(t *testing.T) {
+	for range 20 { // it must not depend on who is faster
+		c := newClient(t)
+		spec := func(server string) facade.ServerSpec {
+			return facade.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
+		}
+		err := c.Apply(t.Context(), []facade.ServerSpec{spec("first"), spec("second")})
+		require.ErrorIs(t, err, facade.ErrExists)
+		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
+		s, ok := c.Inspect("twin")
+		require.True(t, ok)
+		require.Equal(t, "first", s.Session.ServerName)
+	}
+}
+
+// Every start waits for release, which comes when as many wait as may: had
+// Apply no bound, more would be waiting by then.
+func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
+	bound := int64(16 * runtime.GOMAXPROCS(0))
+	var starting, most atomic.Int64
+	release := make(chan struct{})
+	serve := mcptest.InMemory(mcptest.Script{}).Serve
+	held := &facade.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		n := starting.Add(1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		starting.Add(-1)
+		return serve(ctx, stdin, stdout, stderr)
+	}}
+	specs := make([]facade.ServerSpec, 3*bound)
+	for i := range specs {
+		specs[i] = facade.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: messages.EraLegacy}
+	}
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	res := c.CallForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
-	require.False(t, res.IsError)
-	res = c.CallForModel(t.Context(), "m/ecoh", nil)
-	require.True(t, res.IsError)
-	require.Contains(t, res.Content[0].(*mcp.TextContent).Text, "Did you mean m/echo?")
+	applied := make(chan error, 1)
+	go func() { applied <- c.Apply(context.Background(), specs) }()
+	require.Eventually(t, func() bool { return starting.Load() >= bound }, 30*time.Second, time.Millisecond)
+	for range 100 { // let whoever else may start do so
+		runtime.Gosched()
+	}
+	close(release)
+	require.NoError(t, <-applied)
+	require.Equal(t, bound, most.Load())
+	require.Len(t, c.Servers(), len(specs))
+}
+
+func TestApplyEndsWithItsContext(t *testing.T) {
+	c := newClient(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	specs := make([]facade.ServerSpec, 100)
+	for i := range specs {
+		specs[i] = facade.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
+			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.HangAll}}})}
+	}
+	applied := make(chan error, 1)
+	go func() { applied <- c.Apply(ctx, specs) }()
+	require.Eventually(t, func() bool { return len(c.Servers()) > 0 }, 30*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-applied, facade.ErrCanceled)
+	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, 30*time.Second, time.Millisecond)
 }

@@ -38,6 +38,11 @@ func (c *Client) CallForModel(ctx context.Context, tool string, args any, opts .
 	if err == nil {
 		return res
 	}
+	var e *Error
+	if errors.As(err, &e) && e.Kind == messages.KindUnknownServer {
+		// To a model servers are nothing but a part of tools' names.
+		e.Hint = unknownTool(c.rt.Snapshot(), tool).Hint
+	}
 	return faultResult(tool, err)
 }
 
@@ -58,7 +63,10 @@ func faultResult(tool string, err error) *mcp.CallToolResult {
 func modelText(tool string, e *Error) string {
 	switch e.Kind {
 	case messages.KindUnknownTool, messages.KindUnknownServer:
-		return sentence("There is no tool "+tool+".", e.Hint)
+		if near, ok := strings.CutPrefix(e.Hint, nearHint); ok {
+			return "There is no tool " + tool + ". Did you mean " + near
+		}
+		return "There is no tool " + tool + ". Use one of the tools that you were given."
 	case messages.KindInvalid:
 		return "The arguments for " + tool + " cannot be used: " + reason(e)
 	case messages.KindRPC:
@@ -95,6 +103,10 @@ func modelText(tool string, e *Error) string {
 	return text
 }
 
+// nearHint begins the only hint about a name that a model can use; the others
+// are for programmers.
+const nearHint = "did you mean "
+
 // The JSON-RPC codes that speak of the caller's mistake.
 const (
 	codeMethodNotFound = -32601
@@ -106,11 +118,4 @@ func reason(e *Error) string {
 		return string(e.Kind)
 	}
 	return e.Cause.Error()
-}
-
-func sentence(text, more string) string {
-	if more == "" {
-		return text
-	}
-	return text + " " + strings.ToUpper(more[:1]) + more[1:]
 }

@@ -58,7 +58,7 @@ const (
 	// and SIGTERM. In memory it still ends with its context.
 	IgnoreShutdown Action = "ignore_shutdown"
 	// Junk writes Count lines to stdout that are no JSON-RPC: Text, or in turn
-	// a banner, a byte order mark, colours, a blank line, 42, a JSON log line…
+	// a banner, a byte order mark, colours, a blank line, 42, a JSON log line and so on.
 	Junk Action = "junk"
 	// HalfLine ends the line in the middle of the answer. The request has no
 	// other answer; the server goes on.

@@ -3,7 +3,9 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,9 +14,11 @@ import (
 )
 
 // Discover lists what a session's server offers: the lists that it declares as
-// capabilities, all pages of each. A list that fails, or an entry that cannot
-// be read, costs itself and a warning; only the death of the session, the end
-// of ctx, or the failure of every list that was asked for is an error.
+// capabilities, all pages of each. A list that the server answers badly, or an
+// entry that cannot be read, costs itself and a warning. The death of the
+// session, the end of ctx, the failure of every list that was asked for, and a
+// list that something on the way kept from the server are errors: trying again
+// mends those, and a catalog without them would pass for the whole.
 func Discover(ctx context.Context, s Session, server string, limits messages.Limits) (*messages.Catalog, error) {
 	d := &discovery{ctx: ctx, session: s, limits: limits}
 	caps := s.Info().Capabilities
@@ -70,6 +74,9 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("listing what the server offers: %w", context.Cause(ctx))
 	}
+	if d.outage != nil {
+		return nil, fmt.Errorf("listing what the server offers: %w", d.outage)
+	}
 	if d.asked > 0 && d.failed == d.asked {
 		return nil, fmt.Errorf("every list failed: %w", d.lastErr)
 	}
@@ -83,6 +90,7 @@ type discovery struct {
 	asked    int
 	failed   int
 	lastErr  error
+	outage   error // of the way to the server, not of its answer
 	warnings []string
 }
 
@@ -154,7 +162,21 @@ func (d *discovery) listFailed(method string, page int, err error) {
 		d.failed++
 	}
 	d.lastErr = fmt.Errorf("%s: %w", method, err)
+	if isOutage(err) {
+		d.outage = d.lastErr
+	}
 	d.warn("%s: page %d failed: %v", method, page, err)
+}
+
+// isOutage reports whether a request failed on the way: it has no answer, it
+// was put off, or a gateway answered instead of the server.
+func isOutage(err error) bool {
+	var f *fault
+	if errors.As(err, &f) && f.status >= http.StatusInternalServerError {
+		return true
+	}
+	var e *messages.Error
+	return errors.As(err, &e) && (e.Outcome != messages.Answered || e.Kind == messages.KindUnavailable)
 }
 
 // decodeTool reads a tool; its schemas stay the bytes that the server sent.

@@ -77,7 +77,14 @@ func (e *endpoint) unreachable(problem, hint string, err error) *fault {
 // dialError finds the error of making a connection, after which it is certain
 // that the request was not written: an earlier attempt of net/http on a pooled
 // connection is only repeated if nothing of a POST had been written there.
+//
+// A request that is cut off because its session died carries the cause of that
+// death, which may be a dial too, but another's.
 func dialError(err error) *net.OpError {
+	var ended *supervisor.Cause
+	if errors.As(err, &ended) {
+		return nil
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return op

@@ -87,7 +87,7 @@ func (l *link) watch() {
 	l.proc.Terminate(l.grace)
 	l.proc.Release()
 	l.loops.Wait()
-	l.control.Close()
+	_ = l.control.Close()
 	l.mu.Lock()
 	client := l.client
 	l.mu.Unlock()

@@ -45,6 +45,9 @@ type pipedSession struct {
 	mu   sync.Mutex
 	link *link
 	info messages.SessionInfo
+	// spawning: a process is being started that link does not show yet. Who
+	// gives the session up meanwhile leaves its release to whoever spawns.
+	spawning bool
 }
 
 // channel is what a request needs of a session that is open.
@@ -98,19 +101,20 @@ func (s *pipedSession) open(ctx context.Context) error {
 
 // try spawns a process and negotiates with it.
 func (s *pipedSession) try(ctx context.Context, era messages.Era) (*mcp.InitializeResult, error) {
-	p, cause := s.dialer.spawn()
-	if cause != nil {
-		return nil, cause
+	if aborted := s.beginSpawn(); aborted != nil {
+		return nil, aborted
 	}
 	spec := s.dialer.spec
-	l := newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown)
-	s.mu.Lock()
-	s.link = l
-	aborted := s.Cause()
-	s.mu.Unlock()
-	if aborted != nil {
-		l.die(aborted)
+	var l *link
+	p, cause := s.dialer.spawn()
+	if cause == nil {
+		l = newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown)
+	}
+	if aborted := s.endSpawn(l); aborted != nil {
 		return nil, aborted
+	}
+	if cause != nil {
+		return nil, cause
 	}
 	version, patience := "", spec.Timeouts.Negotiate
 	switch era {
@@ -131,6 +135,31 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era) (*mcp.Initiali
 		}
 	}()
 	return l.connect(ctx, s.dialer.opts.ClientInfo, version, patience)
+}
+
+// beginSpawn announces a process, unless the session is given up already.
+func (s *pipedSession) beginSpawn() (aborted *supervisor.Cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	aborted = s.Cause()
+	s.spawning = aborted == nil
+	return aborted
+}
+
+// endSpawn records what was started, if anything was. If the session was given
+// up meanwhile, it is released when that is gone.
+func (s *pipedSession) endSpawn(l *link) (aborted *supervisor.Cause) {
+	s.mu.Lock()
+	s.spawning = false
+	if l != nil {
+		s.link = l
+	}
+	l, aborted = s.link, s.Cause()
+	s.mu.Unlock()
+	if aborted != nil {
+		s.releaseAfter(l, aborted)
+	}
+	return aborted
 }
 
 // explain finds the best cause for a failed start: the end of the process, if
@@ -223,11 +252,16 @@ func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage,
 func (s *pipedSession) Abort(cause *supervisor.Cause) {
 	s.mu.Lock()
 	first := s.die(cause)
-	l := s.link
+	l, spawning := s.link, s.spawning
 	s.mu.Unlock()
-	if !first {
-		return
+	if first && !spawning {
+		s.releaseAfter(l, cause)
 	}
+}
+
+// releaseAfter ends a link, if there is one, and releases the session when
+// nothing of it is left.
+func (s *pipedSession) releaseAfter(l *link, cause *supervisor.Cause) {
 	if l == nil {
 		s.release()
 		return

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"text/tabwriter"
-	"time"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 )
@@ -124,12 +123,4 @@ func (sh *shell) list(of func(*facade.Client) (value any, header string, rows []
 		return err
 	}
 	return sh.complain(c)
-}
-
-// round makes a duration short enough to read.
-func round(d time.Duration) time.Duration {
-	if d > time.Second {
-		return d.Round(10 * time.Millisecond)
-	}
-	return d.Round(time.Millisecond)
 }

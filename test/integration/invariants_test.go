@@ -24,6 +24,8 @@ type evidence struct {
 	// routines says which servers live and die with their incarnation but have
 	// no process: in memory. Over HTTP a server may outlive a session.
 	routines map[string]bool
+	// web is the servers behind HTTP: what stands in between can spoil an answer.
+	web map[string]bool
 	// calm is the servers that nobody harmed.
 	calm map[string]bool
 }
@@ -58,7 +60,7 @@ func violations(ev evidence) []string {
 		if r.err == nil {
 			wrongText(r, bad)
 		} else {
-			wrongError(r, all, bad)
+			wrongError(ev, r, all, bad)
 		}
 		if r.tool == "count" {
 			wrongCount(r, ev.executions[r.key], bad)
@@ -101,13 +103,13 @@ func wrongCount(r *record, ran int, bad complain) {
 
 // wrongError finds errors that no fault explains, and a crash of an
 // incarnation that was not there.
-func wrongError(r *record, all []*life, bad complain) {
+func wrongError(ev evidence, r *record, all []*life, bad complain) {
 	e := r.failure()
 	if e == nil {
 		bad(r, "is no *facade.Error")
 		return
 	}
-	if !slices.Contains(allowed, e.Kind) {
+	if !slices.Contains(allowed, e.Kind) && !(ev.web[r.server] && e.Kind == messages.KindProtocol) {
 		bad(r, "is of kind %q", e.Kind)
 	}
 	if e.Outcome == messages.OutcomeNone {

@@ -80,18 +80,37 @@ func (s *storm) harmWeb(ctx context.Context, r *rand.Rand, target *target) {
 	switch r.IntN(4) {
 	case 0:
 		s.harm(r, target)
-		target.web.Restart() // a crash over HTTP lasts until then
+		s.revive(target.web) // a crash over HTTP lasts until then
 	case 1:
 		s.did("refuse")
-		target.web.Refuse([]int{500, 502, 503, 429, 404}[r.IntN(5)])
+		target.web.Refuse([]int{500, 502, 503, 429}[r.IntN(4)])
 	case 2:
 		s.did("web restart")
-		target.web.Restart()
+		s.revive(target.web)
 	default:
 		s.did("web stop")
 		target.web.Stop()
 		pause(ctx, time.Duration(r.IntN(60))*time.Millisecond)
-		target.web.Restart()
+		s.revive(target.web)
+	}
+}
+
+// revive serves again. While nothing listens at the port, the system may lend
+// it to a connection to somewhere else; then it is a matter of trying again.
+func (s *storm) revive(web *mcptest.HTTPServer) {
+	try := func() (taken any) {
+		defer func() { taken = recover() }()
+		web.Restart()
+		return nil
+	}
+	for soon := s.within(); ; pause(soon, tick) {
+		taken := try()
+		if taken == nil {
+			return
+		}
+		if soon.Err() != nil {
+			panic(taken)
+		}
 	}
 }
 

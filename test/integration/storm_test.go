@@ -123,7 +123,8 @@ func (s *storm) rage(duration time.Duration) {
 	s.requireNoProcess()
 	records, open := s.ledger.all()
 	ev := evidence{events: s.events.all(), records: records, open: open,
-		executions: map[string]int{}, processes: map[string]bool{}, routines: map[string]bool{}, calm: map[string]bool{}}
+		executions: map[string]int{}, processes: map[string]bool{}, routines: map[string]bool{},
+		web: map[string]bool{}, calm: map[string]bool{}}
 	for _, target := range s.targets {
 		target.testify(&ev)
 	}
@@ -155,7 +156,7 @@ func (s *storm) mend() {
 	}
 	for _, target := range s.targets {
 		if target.web != nil {
-			target.web.Restart()
+			s.revive(target.web)
 		}
 		if _, registered := s.c.Inspect(target.name()); !registered {
 			require.NoError(s.t, s.c.Register(s.within(), target.spec), target.name())

@@ -30,6 +30,7 @@ func (t *target) testify(ev *evidence) {
 	maps.Copy(ev.executions, mcptest.Executions(t.dir))
 	ev.processes[t.name()] = t.spec.Stdio != nil
 	ev.routines[t.name()] = t.spec.InMemory != nil
+	ev.web[t.name()] = t.web != nil
 	ev.calm[t.name()] = t.calm
 }
 

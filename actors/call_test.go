@@ -1,0 +1,192 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+var callRequest = transport.Request{Method: "tools/call", Target: "ls"}
+
+// The release of the dead session takes 10 s; the calls on it wait for none of
+// that, and the neighbour notices nothing.
+func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: 10 * time.Second}, script{tools: []string{"ls"}})
+		h.plays("next", script{tools: []string{"ls"}, callAfter: time.Minute})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(1, time.Second)})
+		h.register(messages.ServerSpec{Name: "next", Timeouts: messages.Timeouts{Call: time.Hour}})
+		events := h.events()
+		var calls, other sync.WaitGroup
+		errs := make([]error, 100)
+		for i := range errs {
+			calls.Go(func() { _, errs[i] = h.call(context.Background(), "fs", 0) })
+		}
+		var neighbour error
+		other.Go(func() { _, neighbour = h.call(context.Background(), "next", 0) })
+		synctest.Wait()
+		require.Equal(t, int64(100), h.rt.Snapshot().Server("fs").Status().Calls.InFlight)
+		require.Zero(t, spends(func() {
+			h.session("fs").Abort(errScripted)
+			calls.Wait()
+		}))
+		for _, err := range errs {
+			e := asError(t, err)
+			require.Equal(t, messages.KindCrashed, e.Kind)
+			require.Equal(t, messages.Unknown, e.Outcome)
+			require.Equal(t, "fs", e.Server)
+			require.Equal(t, uint64(1), e.Epoch)
+			require.ErrorIs(t, err, errScripted)
+		}
+		require.Equal(t, messages.EventDown, events()[0].Kind)
+		require.Equal(t, 100, events()[0].Failed)
+		counts := h.rt.Snapshot().Server("fs").Status().Calls
+		require.Equal(t, messages.CallCounts{Total: 100, Failed: 100}, counts)
+		other.Wait()
+		require.NoError(t, neighbour)
+		epoch, err := h.call(context.Background(), "fs", 0)
+		require.NoError(t, err)
+		require.Equal(t, 2, epoch)
+	})
+}
+
+func TestCallClocks(t *testing.T) {
+	cases := map[string]struct {
+		timeouts messages.Timeouts
+		asked    time.Duration
+		takes    time.Duration
+	}{
+		"the default":                   {messages.Timeouts{}, 0, messages.DefaultCallTimeout},
+		"the server's":                  {messages.Timeouts{Call: 5 * time.Second}, 0, 5 * time.Second},
+		"the call's own":                {messages.Timeouts{Call: 5 * time.Second}, 7 * time.Second, 7 * time.Second},
+		"no more than the hard maximum": {messages.Timeouts{HardMax: 6 * time.Second}, time.Hour, 6 * time.Second},
+		"the hard maximum alone":        {messages.Timeouts{Call: -1, HardMax: 8 * time.Second}, 0, 8 * time.Second},
+		"without a hard maximum":        {messages.Timeouts{HardMax: -1}, 9 * time.Hour, 9 * time.Hour},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
+				h.register(messages.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: messages.Probe{Every: -1}})
+				var err error
+				require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
+				e := asError(t, err)
+				require.Equal(t, messages.KindTimeout, e.Kind)
+				require.Equal(t, messages.Unknown, e.Outcome)
+				require.Equal(t, supervisor.Ready, h.state("fs"), "a slow call is no reason to end a server")
+			})
+		})
+	}
+	require.Zero(t, callClock(messages.Timeouts{Call: -1, HardMax: -1}, 0))
+}
+
+func TestACallersContextEndsItsCallOnly(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs"})
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		var first, second error
+		var wg sync.WaitGroup
+		wg.Go(func() { _, second = h.call(context.Background(), "fs", 0) })
+		require.Equal(t, 3*time.Second, spends(func() { _, first = h.call(ctx, "fs", 0) }))
+		require.ErrorIs(t, first, messages.ErrCanceled)
+		wg.Wait()
+		require.NoError(t, second)
+	})
+}
+
+func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 2}})
+		var wg sync.WaitGroup
+		errs := make([]error, 2)
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = h.call(context.Background(), "fs", 0) })
+		}
+		synctest.Wait()
+		require.Zero(t, spends(func() {
+			for range 100 {
+				_, err := h.call(context.Background(), "fs", 0)
+				e := asError(t, err)
+				require.Equal(t, messages.KindOverloaded, e.Kind)
+				require.Equal(t, messages.NotSent, e.Outcome)
+				require.True(t, e.Retryable())
+			}
+		}))
+		wg.Wait()
+		require.Equal(t, []error{nil, nil}, errs)
+		_, err := h.call(context.Background(), "fs", 0)
+		require.NoError(t, err, "a refused call holds no place")
+		require.Equal(t, messages.CallCounts{Total: 3}, h.rt.Snapshot().Server("fs").Status().Calls)
+	})
+}
+
+func TestCallsWhileTheServerIsDown(t *testing.T) {
+	kinds := map[supervisor.State]messages.ErrorKind{supervisor.Evicted: messages.KindEvicted}
+	for _, c := range states() {
+		if c.state == supervisor.Ready {
+			continue
+		}
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				_, err := h.call(context.Background(), "fs", 0)
+				e := asError(t, err)
+				require.Equal(t, messages.NotSent, e.Outcome)
+				if kind, ok := kinds[c.state]; ok {
+					require.Equal(t, kind, e.Kind)
+					return
+				}
+				require.Equal(t, messages.KindUnavailable, e.Kind)
+				require.Positive(t, e.RetryAfter)
+			})
+		})
+	}
+}
+
+// A view may be older than the death that it does not show.
+func TestACallOnAnOldViewHasLostNothing(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(1, time.Second)})
+		v := h.rt.Snapshot().Server("fs")
+		h.session("fs").Abort(errScripted)
+		_, err := h.rt.Request(context.Background(), v, callRequest, 0)
+		e := asError(t, err)
+		require.Equal(t, messages.KindUnavailable, e.Kind)
+		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Positive(t, e.RetryAfter)
+		require.True(t, e.Retryable())
+		got, err := h.rt.AwaitReady(context.Background(), "fs")
+		require.NoError(t, err)
+		require.Equal(t, uint64(2), got.Epoch, "the dead session is not handed out")
+	})
+}
+
+func TestAwaitReadyHasItsExits(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openHangs: true})
+		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(5*time.Second, func() { cancel(why) })
+		var err error
+		require.Equal(t, 5*time.Second, spends(func() { _, err = h.rt.AwaitReady(ctx, "fs") }))
+		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorIs(t, err, why)
+		time.AfterFunc(5*time.Second, func() { _ = h.rt.Unregister(context.Background(), "fs") })
+		require.Equal(t, 5*time.Second, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
+		require.Contains(t, []messages.ErrorKind{messages.KindClosed, messages.KindUnknownServer}, asError(t, err).Kind)
+	})
+}

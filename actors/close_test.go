@@ -1,0 +1,119 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestCloseInEachState(t *testing.T) {
+	for _, c := range states() {
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				require.Equal(t, c.state, h.state("fs"))
+				require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Close(context.Background())) }))
+				require.Empty(t, h.rt.Snapshot().Names())
+			})
+		})
+	}
+}
+
+// Servers are stopped in parallel: all together take as long as the slowest.
+func TestCloseIsParallelAndMayBeCalledOften(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		for i := range 10 {
+			name := fmt.Sprintf("s%d", i)
+			h.plays(name, script{tools: []string{"ls"}, releaseAfter: time.Duration(i) * time.Second})
+			h.register(messages.ServerSpec{Name: name})
+		}
+		impatient, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		errs := make([]error, 5)
+		for i := range errs {
+			wg.Go(func() { errs[i] = h.rt.Close(context.Background()) })
+		}
+		wg.Go(func() {
+			if err := h.rt.Close(impatient); err == nil {
+				t.Error("Close is over before the slowest server is")
+			}
+		})
+		synctest.Wait()
+		require.Empty(t, h.rt.Snapshot().Tools())
+		require.Equal(t, 9*time.Second, spends(wg.Wait))
+		for _, err := range errs {
+			require.NoError(t, err)
+		}
+		require.NoError(t, h.rt.Close(context.Background()))
+	})
+}
+
+func TestAfterCloseEverythingAnswers(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		events := h.rt.Watch(context.Background())
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		v := h.rt.Snapshot().Server("fs")
+		require.NoError(t, h.rt.Close(context.Background()))
+		synctest.Wait()
+		letters := len(h.rt.desk.letters)
+		require.Zero(t, spends(func() {
+			require.ErrorIs(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}), messages.ErrClosed)
+			require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrClosed)
+			require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it is gone, as asked")
+			_, err := h.rt.AwaitReady(context.Background(), "fs")
+			require.ErrorIs(t, err, messages.ErrClosed)
+			_, err = h.rt.Request(context.Background(), v, callRequest, 0)
+			require.ErrorIs(t, err, messages.ErrUnavailable, "a view from before: nothing was sent")
+			var list []messages.Event
+			for e := range events {
+				list = append(list, e)
+			}
+			require.Equal(t, messages.EventUnregistered, list[len(list)-1].Kind)
+			_, open := <-h.rt.Watch(context.Background())
+			require.False(t, open)
+		}))
+		require.Len(t, h.rt.desk.letters, letters, "letters that nobody will read do not pile up")
+	})
+}
+
+// A Register, Unregister or Restart under way when Close comes is answered.
+func TestCloseAnswersWhoWaits(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("slow", script{openHangs: true, releaseAfter: 2 * time.Second})
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs"})
+		var wg sync.WaitGroup
+		var register, unregister, await, late error
+		wg.Go(func() { register = h.rt.Register(context.Background(), messages.ServerSpec{Name: "slow"}) })
+		wg.Go(func() { unregister = h.rt.Unregister(context.Background(), "fs") })
+		synctest.Wait()
+		wg.Go(func() { _, await = h.rt.AwaitReady(context.Background(), "slow") })
+		wg.Go(func() { _ = h.rt.Close(context.Background()) })
+		synctest.Wait()
+		wg.Go(func() { late = h.rt.Register(context.Background(), messages.ServerSpec{Name: "late"}) })
+		require.Equal(t, 10*time.Second, spends(wg.Wait))
+		require.ErrorIs(t, register, messages.ErrClosed)
+		require.NoError(t, unregister)
+		require.ErrorIs(t, await, messages.ErrClosed)
+		require.ErrorIs(t, late, messages.ErrClosed)
+	})
+}
+
+func TestCloseOfAnEmptyRuntime(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		_, err := h.rt.AwaitReady(context.Background(), "fs")
+		require.ErrorIs(t, err, messages.ErrUnknownServer)
+		require.NoError(t, h.rt.Close(context.Background()))
+		require.Equal(t, supervisor.State("absent"), h.state("fs"))
+	})
+}

@@ -1,0 +1,257 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestAPortThatPanicsCostsOneSession(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}, script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		failed := make(chan error, 1)
+		go func() {
+			_, err := h.call(context.Background(), "fs", 0)
+			failed <- err
+		}()
+		h.crashPort("fs")
+		require.Zero(t, spends(func() { require.ErrorIs(t, <-failed, messages.ErrCrashed) }))
+		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Equal(t, supervisor.CausePanic, h.rt.Snapshot().Server("fs").Cause.Kind)
+		require.Contains(t, h.log.String(), "actor crashed")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, 2, h.session("fs").epoch)
+	})
+}
+
+func TestAPortThatPanicsWhileItStarts(t *testing.T) {
+	for _, c := range states()[:2] {
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				h.crashPort("fs")
+				time.Sleep(time.Hour + time.Second)
+				require.Equal(t, supervisor.Ready, h.state("fs"))
+				require.Len(t, h.sessions("fs"), 2)
+			})
+		})
+	}
+}
+
+// When the supervising actor itself fails, its registration is given up. The
+// name stays taken, and Unregister waits, until the session is released.
+func TestASupervisorThatPanicsCostsOneRegistration(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		// No delay between tries: an actor that is ending has the most chances to
+		// dial once more.
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 9 * time.Second})
+		h.plays("next", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, 0)})
+		h.register(messages.ServerSpec{Name: "next"})
+		events := h.events()
+		h.crashSupervisor("fs")
+		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.True(t, ended(h.session("fs").dead))
+		require.Equal(t, "next/ls", h.rt.Snapshot().Tools()[0].Name)
+		require.ErrorIs(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}), messages.ErrExists)
+		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrClosed)
+		require.Equal(t, 9*time.Second, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+		require.Equal(t, []string{"next"}, h.rt.Snapshot().Names())
+		require.Len(t, h.sessions("fs"), 1)
+		require.Equal(t, []messages.EventKind{messages.EventUnregistered}, kinds(events()))
+		require.Equal(t, supervisor.CausePanic, events()[0].Cause.Kind)
+
+		h.register(messages.ServerSpec{Name: "fs"})
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+	})
+}
+
+func TestASupervisorThatPanicsInEachState(t *testing.T) {
+	for _, c := range states() {
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				h.crashSupervisor("fs")
+				synctest.Wait()
+				time.Sleep(c.release)
+				require.Equal(t, supervisor.State("absent"), h.state("fs"))
+				time.Sleep(10 * time.Hour)
+				require.Len(t, h.sessions("fs"), 1, "no timer of its own dials anew")
+			})
+		})
+	}
+}
+
+func TestASupervisorThatPanicsAnswersARegisterThatWaits(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openHangs: true, releaseAfter: time.Second})
+		registered := make(chan error, 1)
+		go func() { registered <- h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }()
+		h.crashSupervisor("fs")
+		require.Equal(t, time.Second, spends(func() { require.Equal(t, messages.KindStart, asError(t, <-registered).Kind) }))
+		require.Empty(t, h.rt.Snapshot().Names())
+	})
+}
+
+// A letter that comes while the port is still stopping must not make a
+// supervising actor that has crashed dial again.
+func TestAnEndedSupervisorReadsNoLetters(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		for i := range 30 {
+			name := fmt.Sprintf("s%d", i)
+			h.plays(name, script{tools: []string{"ls"}})
+			h.register(messages.ServerSpec{Name: name, Retry: supervisor.Retry(1000, 0)})
+			pid := h.supervisorOf(name)
+			h.send(pid, (*messages.Failed)(nil))
+			h.send(pid, &messages.Revive{})
+			h.send(pid, &messages.Revive{})
+			require.Equal(t, supervisor.State("absent"), h.state(name))
+			require.Len(t, h.sessions(name), 1)
+		}
+	})
+}
+
+// Sessions outlive the manager, and so do those who wait for an answer.
+func TestAManagerThatPanicsCostsNothing(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		for i := range 5 {
+			name := fmt.Sprintf("s%d", i)
+			h.plays(name, script{tools: []string{"ls"}, callAfter: 5 * time.Second, releaseAfter: time.Second})
+			h.register(messages.ServerSpec{Name: name, Retry: supervisor.Retry(3, time.Second)})
+		}
+		h.plays("slow", script{tools: []string{"ls"}, openAfter: time.Minute})
+		before := h.rt.Snapshot().Tools()
+		var wg sync.WaitGroup
+		var call, register, unregister error
+		wg.Go(func() { _, call = h.call(context.Background(), "s0", 0) })
+		wg.Go(func() { register = h.rt.Register(context.Background(), messages.ServerSpec{Name: "slow"}) })
+		wg.Go(func() { unregister = h.rt.Unregister(context.Background(), "s4") })
+		synctest.Wait()
+		for range 3 {
+			h.crashManager()
+			synctest.Wait()
+		}
+		require.Equal(t, uint64(4), h.rt.managers.Load())
+		require.Equal(t, before[:4], h.rt.Snapshot().Tools(), "of all but the one that is leaving")
+		h.session("s1").Abort(errScripted)
+		h.crashManager()
+		require.Equal(t, time.Minute, spends(wg.Wait))
+		require.NoError(t, call)
+		require.NoError(t, register)
+		require.NoError(t, unregister)
+		require.Equal(t, []string{"s0", "s1", "s2", "s3", "slow"}, h.rt.Snapshot().Names())
+		require.Len(t, h.sessions("s0"), 1)
+		require.Equal(t, uint64(2), h.rt.Snapshot().Server("s1").Epoch, "a death behind the crash is not missed")
+		require.Len(t, h.rt.Snapshot().Tools(), 5)
+	})
+}
+
+// What was sent before the crash and not read is read by the next manager.
+func TestLettersBehindACrashAreNotLost(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		for range 50 {
+			h.crashManager()
+			require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}))
+			h.crashManager()
+			require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+			h.crashManager()
+			require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
+		}
+		h.crashManager()
+		require.NoError(t, h.rt.Close(context.Background()))
+	})
+}
+
+func TestAManagerThatPanicsDuringClose(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openHangs: true, releaseAfter: 10 * time.Second})
+		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
+		closed := make(chan error, 1)
+		go func() { closed <- h.rt.Close(context.Background()) }()
+		synctest.Wait()
+		h.crashManager()
+		require.Equal(t, 10*time.Second, spends(func() { require.NoError(t, <-closed) }))
+	})
+}
+
+// A manager that crashed half way may leave its books and the registries apart.
+func TestANewManagerMendsTheBooks(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		delete(h.rt.desk.entries, "fs")
+		ghost := *h.rt.Snapshot().Server("fs")
+		ghost.Name, ghost.Gen = "ghost", h.rt.nextGen.Add(1)
+		h.rt.snapshot.Store(h.rt.Snapshot().with("ghost", &ghost))
+		reply := make(chan error, 1)
+		h.rt.desk.entries["unborn"] = &entry{gen: h.rt.nextGen.Add(1), register: reply}
+		h.crashManager()
+		require.Equal(t, messages.KindStart, asError(t, <-reply).Kind)
+		synctest.Wait()
+		require.Equal(t, []string{"fs"}, h.rt.Snapshot().Names())
+		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+		v, err := h.rt.AwaitReady(context.Background(), "fs")
+		require.NoError(t, err)
+		require.Equal(t, uint64(2), v.Epoch)
+		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
+	})
+}
+
+// The letter that crashed its reader is not read again; its sender is told,
+// unless a later report will tell.
+func TestTheLetterInHandIsAnswered(t *testing.T) {
+	m := &manager{desk: &desk{entries: map[string]*entry{}}}
+	ask := func(letter func(reply chan<- error) any) chan error {
+		reply := make(chan error, 1)
+		m.reading = letter(reply)
+		m.abandon()
+		return reply
+	}
+	register := func(reply chan<- error) any {
+		return &messages.Register{Spec: messages.ServerSpec{Name: "fs"}, Reply: reply}
+	}
+	unregister := func(reply chan<- error) any { return &messages.Unregister{Name: "fs", Reply: reply} }
+	require.ErrorIs(t, <-ask(register), messages.ErrClosed)
+	require.ErrorIs(t, <-ask(unregister), messages.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &messages.Restart{Name: "fs", Reply: reply} }), messages.ErrClosed)
+
+	waits := make(chan error, 1)
+	m.entries["fs"] = &entry{restart: []chan<- error{waits}}
+	require.Empty(t, ask(func(reply chan<- error) any {
+		m.entries["fs"].register = reply
+		return register(reply)
+	}))
+	require.Empty(t, ask(func(reply chan<- error) any {
+		m.entries["fs"].unregister = []chan<- error{reply}
+		return unregister(reply)
+	}))
+	require.ErrorIs(t, <-waits, messages.ErrClosed)
+}
+
+// A crash report names the letter and shows the stack, never what it carries.
+func TestCrashReportsTellNoSecrets(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openPanics: true})
+		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs",
+			HTTP: &messages.HTTP{URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer hunter2"}}})
+		require.ErrorContains(t, err, "scripted panic in Open")
+		h.crashManager()
+		require.NoError(t, h.rt.Close(context.Background()))
+		h.rt.system.Root.Send(h.rt.root, &messages.Register{Spec: messages.ServerSpec{Name: "hunter2"}})
+		synctest.Wait()
+		require.Contains(t, h.log.String(), "session_test.go")
+		require.NotContains(t, h.log.String(), "hunter2")
+	})
+}

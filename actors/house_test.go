@@ -1,0 +1,225 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// house is a runtime over scripted servers, inside a bubble of virtual time.
+type house struct {
+	t       testing.TB
+	rt      *Runtime
+	log     *safeBuffer
+	scripts sync.Map // server name → func(registration, epoch int) script
+
+	mu      sync.Mutex
+	dialers map[string][]*scriptedDialer
+	count   int
+}
+
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// inHouse runs f in virtual time, then closes the runtime and checks that it
+// leaves nothing: no session unreleased, and (the bubble sees to it) no
+// goroutine.
+func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		defer func() {
+			if t.Failed() { // leave nothing to hide the failure behind
+				_ = h.rt.Close(context.Background())
+				time.Sleep(2 * time.Second)
+			}
+		}()
+		f(t, h)
+		h.close()
+	})
+}
+
+func newHouse(t testing.TB) *house {
+	h := &house{t: t, log: &safeBuffer{}, dialers: map[string][]*scriptedDialer{}}
+	h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log)})
+	return h
+}
+
+func (h *house) newDialer(spec messages.ServerSpec) (transport.Dialer, error) {
+	found, ok := h.scripts.Load(spec.Name)
+	if !ok {
+		return nil, fmt.Errorf("no script for %s", spec.Name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.count++
+	id := h.count
+	d := &scriptedDialer{t: h.t, id: id, script: func(epoch int) script {
+		return found.(func(int, int) script)(id, epoch)
+	}}
+	h.dialers[spec.Name] = append(h.dialers[spec.Name], d)
+	return d, nil
+}
+
+func (h *house) close() {
+	started := time.Now()
+	require.NoError(h.t, h.rt.Close(context.Background()))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, dialers := range h.dialers {
+		for _, d := range dialers {
+			for _, s := range d.all() {
+				require.Truef(h.t, ended(s.released), "%s: session %d of registration %d outlives Close", name, s.epoch, d.id)
+			}
+		}
+	}
+	require.LessOrEqual(h.t, time.Since(started), time.Minute, "Close takes as long as the slowest release, not longer")
+	time.Sleep(2 * time.Second) // what the actor library throttles in the background ends by then
+}
+
+// plays sets the same script for every session of a server.
+func (h *house) plays(name string, s script) {
+	h.scripts.Store(name, func(int, int) script { return s })
+}
+
+// playsInTurn sets a script for each session in turn; the last one repeats.
+func (h *house) playsInTurn(name string, scripts ...script) {
+	h.scripts.Store(name, func(_, epoch int) script { return scripts[min(epoch, len(scripts))-1] })
+}
+
+func (h *house) sessions(name string) []*scriptedSession {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []*scriptedSession
+	for _, d := range h.dialers[name] {
+		all = append(all, d.all()...)
+	}
+	return all
+}
+
+func (h *house) session(name string) *scriptedSession {
+	all := h.sessions(name)
+	return all[len(all)-1]
+}
+
+// register adds a server that must become ready.
+func (h *house) register(spec messages.ServerSpec) {
+	h.t.Helper()
+	require.NoError(h.t, h.rt.Register(context.Background(), spec))
+	synctest.Wait()
+}
+
+func (h *house) call(ctx context.Context, name string, timeout time.Duration) (epoch int, err error) {
+	v := h.rt.Snapshot().Server(name)
+	if v == nil {
+		return 0, fmt.Errorf("%s is not registered", name)
+	}
+	raw, err := h.rt.Request(ctx, v, transport.Request{Method: "tools/call"}, timeout)
+	if err != nil {
+		return 0, err
+	}
+	var answer struct{ Epoch int }
+	err = json.Unmarshal(raw, &answer)
+	return answer.Epoch, err
+}
+
+func (h *house) state(name string) supervisor.State {
+	synctest.Wait()
+	if v := h.rt.Snapshot().Server(name); v != nil {
+		return v.State
+	}
+	return "absent"
+}
+
+// supervisorOf and portOf find actors; the house must be at rest.
+func (h *house) supervisorOf(name string) *actor.PID {
+	synctest.Wait()
+	return h.rt.desk.entries[name].supervisor
+}
+
+func (h *house) portOf(name string) *actor.PID {
+	parent := h.supervisorOf(name)
+	v := h.rt.Snapshot().Server(name)
+	return actor.NewPID(parent.Address, fmt.Sprintf("%s/port-%s.%d.%d", parent.Id, name, v.Gen, v.Epoch))
+}
+
+// Letters that make their reader panic: a nil one where none is expected.
+func (h *house) crashManager()               { h.rt.tell((*report)(nil)) }
+func (h *house) crashSupervisor(name string) { h.send(h.supervisorOf(name), (*messages.Failed)(nil)) }
+func (h *house) crashPort(name string)       { h.send(h.portOf(name), (*messages.Reap)(nil)) }
+func (h *house) send(pid *actor.PID, m any)  { h.rt.system.Root.Send(pid, m) }
+
+// events records what is published from now on.
+func (h *house) events() func() []messages.Event {
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	var got []messages.Event
+	events := h.rt.Watch(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range events {
+			mu.Lock()
+			got = append(got, e)
+			mu.Unlock()
+		}
+	}()
+	h.t.Cleanup(func() { cancel(); <-done })
+	return func() []messages.Event {
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]messages.Event(nil), got...)
+	}
+}
+
+func kinds(events []messages.Event) []messages.EventKind {
+	list := make([]messages.EventKind, 0, len(events))
+	for _, e := range events {
+		list = append(list, e.Kind)
+	}
+	return list
+}
+
+// asError is the *messages.Error that every failure here must be.
+func asError(t testing.TB, err error) *messages.Error {
+	t.Helper()
+	var e *messages.Error
+	require.Truef(t, errors.As(err, &e), "want a *messages.Error, got %T: %v", err, err)
+	return e
+}
+
+// spends measures virtual time.
+func spends(f func()) time.Duration {
+	started := time.Now()
+	f()
+	return time.Since(started)
+}

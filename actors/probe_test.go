@@ -1,0 +1,101 @@
+package actors
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func probing(every time.Duration) messages.ServerSpec {
+	return messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second),
+		Probe: messages.Probe{Every: every, Timeout: 10 * time.Second, Failures: 3}}
+}
+
+func TestADeafServerIsReplaced(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(probing(30 * time.Second))
+		deaf, since := h.session("fs"), time.Now()
+		deaf.hang()
+		time.Sleep(60*time.Second - 1)
+		require.Equal(t, supervisor.Ready, h.state("fs"), "two failures are not three")
+		time.Sleep(1)
+		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		var at []time.Duration
+		for _, p := range deaf.probed() {
+			at = append(at, p.Sub(since))
+		}
+		require.Equal(t, []time.Duration{30 * time.Second, 40 * time.Second, 50 * time.Second}, at)
+		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
+		time.Sleep(time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Len(t, deaf.probed(), 3, "the dead are not asked")
+	})
+}
+
+func TestAnAnsweringServerIsKept(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(probing(30 * time.Second))
+		time.Sleep(time.Hour)
+		require.Len(t, h.sessions("fs"), 1)
+		require.InDelta(t, 120, len(h.session("fs").probed()), 1, "one for each silence")
+	})
+}
+
+func TestTrafficCountsAsLife(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, chatter: 20 * time.Second})
+		h.register(probing(30 * time.Second))
+		time.Sleep(time.Hour)
+		require.Empty(t, h.session("fs").probed())
+	})
+}
+
+// It does not answer us, but it talks: busy, not dead.
+func TestTrafficDuringAProbeCountsAsLife(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, chatter: 33 * time.Second})
+		h.register(probing(30 * time.Second))
+		h.session("fs").hang()
+		time.Sleep(time.Hour)
+		require.NotEmpty(t, h.session("fs").probed())
+		require.Len(t, h.sessions("fs"), 1)
+	})
+}
+
+func TestNoProbesBeforeReadyOrWhenSwitchedOff(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, openAfter: 25 * time.Second, listAfter: 25 * time.Second})
+		started := time.Now()
+		h.register(probing(time.Second))
+		require.Equal(t, 50*time.Second, time.Since(started))
+		require.Empty(t, h.session("fs").probed())
+		time.Sleep(time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Len(t, h.session("fs").probed(), 1)
+	})
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(probing(-1))
+		h.session("fs").hang()
+		time.Sleep(10 * time.Hour)
+		require.Empty(t, h.session("fs").probed())
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+	})
+}
+
+func TestAProbeThatPanicsIsAFailedProbe(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}, probePanics: true}, script{tools: []string{"ls"}})
+		h.register(probing(30 * time.Second))
+		time.Sleep(31 * time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 2)
+		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
+	})
+}

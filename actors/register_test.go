@@ -1,0 +1,189 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+func TestAFailedFirstStartLeavesNothing(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
+		h.plays("fs", script{openErr: why, releaseAfter: 3 * time.Second})
+		events := h.events()
+		var err error
+		require.Equal(t, 3*time.Second, spends(func() {
+			err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(5, time.Second)})
+		}), "the answer comes when nothing is left")
+		e := asError(t, err)
+		require.Equal(t, messages.KindStart, e.Kind)
+		require.Equal(t, why.Stderr, e.Stderr)
+		require.ErrorIs(t, err, why)
+		require.Empty(t, h.rt.Snapshot().Names())
+		time.Sleep(time.Hour)
+		require.Len(t, h.sessions("fs"), 1)
+		require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting,
+			messages.EventStartFailed, messages.EventUnregistered}, kinds(events()))
+
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+	})
+}
+
+func TestFirstStartsThatFailInOtherWays(t *testing.T) {
+	cases := map[string]struct {
+		script script
+		kind   messages.ErrorKind
+		takes  time.Duration
+	}{
+		"open hangs":     {script{openHangs: true}, messages.KindStart, 60 * time.Second},
+		"open panics":    {script{openPanics: true}, messages.KindStart, 0},
+		"lists hang":     {script{listAfter: time.Hour, tools: []string{"ls"}}, messages.KindStart, 30 * time.Second},
+		"lists fail":     {script{listErr: true}, messages.KindStart, 0},
+		"dies listing":   {script{listAfter: time.Minute, crashAfter: time.Second}, messages.KindStart, time.Second},
+		"no credentials": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true}}, messages.KindAuthRequired, 0},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				h.plays("fs", c.script)
+				var err error
+				require.Equal(t, c.takes, spends(func() { err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }))
+				require.Equal(t, c.kind, asError(t, err).Kind)
+				require.Empty(t, h.rt.Snapshot().Names())
+			})
+		})
+	}
+}
+
+func TestADialerThatFailsOrPanicsCostsOneRegistration(t *testing.T) {
+	for name, broken := range map[string]func() (transport.Dialer, error){
+		"fails":              func() (transport.Dialer, error) { return nil, errors.New("cannot") },
+		"panics":             func() (transport.Dialer, error) { panic("scripted panic in NewDialer") },
+		"panics in sessions": func() (transport.Dialer, error) { return nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				h.plays("good", script{tools: []string{"ls"}})
+				h.register(messages.ServerSpec{Name: "good"})
+				make := h.rt.opts.NewDialer
+				h.rt.opts.NewDialer = func(spec messages.ServerSpec) (transport.Dialer, error) {
+					if spec.Name == "bad" {
+						return broken()
+					}
+					return make(spec)
+				}
+				err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "bad", StartSupervised: name == "fails"})
+				if name == "fails" {
+					require.NoError(t, err, "accepted, and then")
+				} else {
+					require.Equal(t, messages.KindStart, asError(t, err).Kind)
+				}
+				synctest.Wait()
+				require.Equal(t, []string{"good"}, h.rt.Snapshot().Names())
+				_, err = h.call(context.Background(), "good", 0)
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+func TestRegisterWhoseContextEnds(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
+		ctx, cancel := context.WithTimeout(context.Background(), 7*time.Second)
+		defer cancel()
+		var err error
+		require.Equal(t, 7*time.Second, spends(func() { err = h.rt.Register(ctx, messages.ServerSpec{Name: "fs"}) }))
+		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, supervisor.State("absent"), h.state("fs"))
+	})
+}
+
+// The answer and the end of the context may come together; an error must take
+// the registration back all the same.
+func TestRegisterWithAnEndedContextLeavesNothing(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		for range 50 {
+			err := h.rt.Register(ctx, messages.ServerSpec{Name: "fs", StartSupervised: true})
+			synctest.Wait()
+			if err == nil {
+				require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
+			}
+			require.Empty(t, h.rt.Snapshot().Names())
+		}
+	})
+}
+
+func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		for range 50 {
+			h.register(messages.ServerSpec{Name: "fs"})
+			accepted, reply := make(chan uint64, 1), make(chan error, 1)
+			accepted <- h.rt.Snapshot().Server("fs").Gen
+			reply <- nil
+			h.rt.takeBack("fs", accepted, reply)
+			require.Equal(t, supervisor.State("absent"), h.state("fs"))
+		}
+		refused := make(chan error, 1)
+		refused <- errors.New("refused")
+		h.register(messages.ServerSpec{Name: "fs"})
+		h.rt.takeBack("fs", make(chan uint64, 1), refused)
+		require.Equal(t, supervisor.Ready, h.state("fs"), "somebody else's registration is not touched")
+	})
+}
+
+func TestStartSupervisedComesUpLater(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
+		require.Zero(t, spends(func() {
+			require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true,
+				Retry: supervisor.Retry(3, time.Second)}))
+		}))
+		started := time.Now()
+		v, err := h.rt.AwaitReady(context.Background(), "fs")
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, time.Since(started))
+		require.Equal(t, uint64(3), v.Epoch)
+		require.Equal(t, "fs/ls", h.rt.Snapshot().Tools()[0].Name)
+	})
+}
+
+func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openErr: errScripted})
+		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+	})
+}
+
+func TestANameIsTakenOnce(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+		h.register(messages.ServerSpec{Name: "fs"})
+		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
+		require.ErrorIs(t, err, messages.ErrExists)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
+		synctest.Wait()
+		err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
+		require.ErrorIs(t, err, messages.ErrExists)
+		require.Contains(t, err.Error(), "still being unregistered")
+	})
+}

@@ -1,0 +1,134 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// stateCase leads a server called fs into one state.
+type stateCase struct {
+	state   supervisor.State
+	reach   func(h *house)
+	dialled int           // sessions so far
+	release time.Duration // what the end takes from here
+}
+
+func states() []stateCase {
+	const second, hour = time.Second, time.Hour
+	supervised := func(h *house, p supervisor.Policy) {
+		if err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true, Retry: p,
+			Timeouts: messages.Timeouts{Start: 10 * hour, List: 10 * hour}}); err != nil {
+			h.t.Errorf("register: %v", err)
+		}
+		synctest.Wait()
+	}
+	long := supervisor.Retry(3, hour, supervisor.MaxDelay(hour))
+	ready := script{tools: []string{"ls"}, releaseAfter: second}
+	return []stateCase{
+		{supervisor.Connecting, func(h *house) {
+			h.playsInTurn("fs", script{openHangs: true, releaseAfter: second}, ready)
+			supervised(h, long)
+		}, 1, second},
+		{supervisor.Discovering, func(h *house) {
+			h.playsInTurn("fs", script{listAfter: 9 * hour, releaseAfter: second}, ready)
+			supervised(h, long)
+		}, 1, second},
+		{supervisor.Ready, func(h *house) {
+			h.plays("fs", ready)
+			supervised(h, long)
+		}, 1, second},
+		{supervisor.Closing, func(h *house) {
+			h.plays("fs", ready)
+			supervised(h, long)
+			h.session("fs").Abort(errScripted)
+		}, 1, second},
+		{supervisor.Backoff, func(h *house) {
+			h.plays("fs", ready)
+			supervised(h, long)
+			h.session("fs").Abort(errScripted)
+			time.Sleep(2 * second)
+		}, 1, 0},
+		{supervisor.Parked, func(h *house) {
+			h.plays("fs", ready)
+			supervised(h, supervisor.Policy{ParkEvery: hour})
+			h.session("fs").Abort(errScripted)
+			time.Sleep(2 * second)
+		}, 1, 0},
+		{supervisor.Evicted, func(h *house) {
+			h.plays("fs", ready)
+			supervised(h, supervisor.NoRetry)
+			h.session("fs").Abort(errScripted)
+			time.Sleep(2 * second)
+		}, 1, 0},
+	}
+}
+
+func TestRestartInEachState(t *testing.T) {
+	for _, c := range states() {
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				require.Equal(t, c.state, h.state("fs"))
+				require.Zero(t, spends(func() { require.NoError(t, h.rt.Restart(context.Background(), "fs")) }))
+				require.Contains(t, []supervisor.State{supervisor.Closing, supervisor.Connecting, supervisor.Discovering, supervisor.Ready}, h.rt.Snapshot().Server("fs").State)
+				if c.release > 0 {
+					require.Equal(t, supervisor.Closing, h.rt.Snapshot().Server("fs").State, "the effect shows at once")
+				}
+				started := time.Now()
+				v, err := h.rt.AwaitReady(context.Background(), "fs")
+				require.NoError(t, err)
+				require.Equal(t, c.release, time.Since(started), "no backoff: a person asked")
+				require.Equal(t, uint64(2), v.Epoch)
+				require.Zero(t, v.Attempt)
+				require.Len(t, h.sessions("fs"), 2)
+			})
+		})
+	}
+}
+
+func TestRestartOfWhatIsNotThere(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrUnknownServer)
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+		h.register(messages.ServerSpec{Name: "fs"})
+		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
+		synctest.Wait()
+		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrClosed)
+	})
+}
+
+// Whoever asks and then waits must not be answered with the old session.
+func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		for epoch := uint64(2); epoch < 20; epoch++ {
+			require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+			v, err := h.rt.AwaitReady(context.Background(), "fs")
+			require.NoError(t, err)
+			require.Equal(t, epoch, v.Epoch)
+		}
+	})
+}
+
+func TestRestartGivesAFreshBudget(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(2, time.Second)})
+		h.session("fs").Abort(errScripted)
+		time.Sleep(time.Hour)
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 3)
+		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+		time.Sleep(time.Hour)
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 6, "one asked for, and two tries")
+	})
+}

@@ -1,0 +1,140 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestRetryDelaysAreExact(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
+		events := h.events()
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, 500*time.Millisecond)})
+		crashed := time.Now()
+		h.session("fs").Abort(errScripted)
+		time.Sleep(time.Hour)
+		var after []time.Duration
+		for _, s := range h.sessions("fs")[1:] {
+			after = append(after, s.born.Sub(crashed))
+			crashed = s.born
+		}
+		require.Equal(t, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}, after)
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		list := events()
+		last := list[len(list)-1]
+		require.Equal(t, messages.EventEvicted, last.Kind)
+		require.Equal(t, crashed, last.Time, "evicted as soon as the last try has failed")
+		require.Equal(t, []messages.EventKind{
+			messages.EventRegistered, messages.EventConnecting, messages.EventReady, messages.EventDown,
+			messages.EventRetry, messages.EventConnecting, messages.EventStartFailed,
+			messages.EventRetry, messages.EventConnecting, messages.EventStartFailed,
+			messages.EventRetry, messages.EventConnecting, messages.EventStartFailed, messages.EventEvicted,
+		}, kinds(list))
+		v := h.rt.Snapshot().Server("fs")
+		require.Len(t, v.History, 4)
+		require.True(t, v.History[0].Served)
+		require.False(t, v.History[3].Served)
+		require.Equal(t, uint64(4), v.Epoch)
+	})
+}
+
+func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		h.session("fs").Abort(errScripted)
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Empty(t, h.rt.Snapshot().Tools())
+		time.Sleep(time.Hour)
+		require.Len(t, h.sessions("fs"), 1)
+		_, err := h.call(context.Background(), "fs", 0)
+		e := asError(t, err)
+		require.Equal(t, messages.KindEvicted, e.Kind)
+		require.Equal(t, messages.NotSent, e.Outcome)
+		require.ErrorIs(t, e, errScripted)
+		_, err = h.rt.AwaitReady(context.Background(), "fs")
+		require.ErrorIs(t, err, messages.ErrEvicted)
+	})
+}
+
+// A server that becomes ready and dies each time must not restart for ever:
+// readiness alone gives no budget back.
+func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		time.Sleep(time.Hour)
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 4)
+	})
+}
+
+func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 11 * time.Second})
+		events := h.events()
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		time.Sleep(10*12*time.Second + time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 11, "one every 12 s: 11 s of life and 1 s of backoff")
+		for _, e := range events() {
+			require.LessOrEqual(t, e.Attempt, 1)
+		}
+	})
+}
+
+func TestANewSessionIsDialledOnlyAfterRelease(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		crashed := time.Now()
+		h.session("fs").Abort(errScripted)
+		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Empty(t, h.rt.Snapshot().Tools(), "withdrawn at once, though the release takes long")
+		time.Sleep(11*time.Second - 1)
+		require.Len(t, h.sessions("fs"), 1)
+		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		time.Sleep(1)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, 11*time.Second, h.session("fs").born.Sub(crashed))
+	})
+}
+
+func TestAPermanentCauseIsNotRetried(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		refused := &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "credentials refused"}
+		h.playsInTurn("web", script{tools: []string{"get"}}, script{openErr: refused})
+		h.register(messages.ServerSpec{Name: "web", Retry: supervisor.Retry(9, time.Second)})
+		h.session("web").Abort(errScripted)
+		time.Sleep(time.Hour)
+		require.Len(t, h.sessions("web"), 2)
+		_, err := h.call(context.Background(), "web", 0)
+		require.ErrorIs(t, err, messages.ErrAuthRequired)
+	})
+}
+
+func TestParkedServersAreTriedSlowly(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted}, script{openErr: errScripted},
+			script{openErr: errScripted}, script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(1, time.Second, supervisor.Park(time.Hour))})
+		crashed := time.Now()
+		h.session("fs").Abort(errScripted)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, supervisor.Parked, h.state("fs"))
+		_, err := h.call(context.Background(), "fs", 0)
+		require.Equal(t, time.Hour-time.Second, asError(t, err).RetryAfter)
+		v, err := h.rt.AwaitReady(context.Background(), "fs")
+		require.NoError(t, err)
+		require.Equal(t, uint64(5), v.Epoch)
+		require.Equal(t, 3*time.Hour+time.Second, time.Since(crashed))
+		synctest.Wait()
+	})
+}

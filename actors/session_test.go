@@ -1,0 +1,286 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// script says how one session behaves. The zero value opens at once, offers no
+// tool, answers every call at once, and releases at once.
+type script struct {
+	openAfter    time.Duration
+	openErr      *supervisor.Cause // Open fails with it
+	openPanics   bool
+	openHangs    bool // until the context ends or somebody aborts
+	listAfter    time.Duration
+	listErr      bool
+	tools        []string
+	crashAfter   time.Duration // after it opened; 0: never
+	callAfter    time.Duration
+	callHangs    bool
+	probePanics  bool
+	chatter      time.Duration // says something by itself this often
+	releaseAfter time.Duration
+}
+
+var errScripted = &supervisor.Cause{Kind: supervisor.CauseExit, Message: "the server exited (scripted)"}
+
+// scriptedDialer hands out sessions by script and watches over the one rule
+// that no session can see by itself: the next begins after the last has ended.
+type scriptedDialer struct {
+	t      testing.TB
+	id     int // of the registration, as the house counts them
+	script func(epoch int) script
+
+	mu       sync.Mutex
+	sessions []*scriptedSession
+}
+
+// NewSession implements transport.Dialer.
+func (d *scriptedDialer) NewSession() transport.Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.sessions {
+		if !ended(s.released) {
+			d.t.Errorf("registration %d: session %d is dialled before session %d is released", d.id, len(d.sessions)+1, s.epoch)
+		}
+	}
+	epoch := len(d.sessions) + 1
+	s := &scriptedSession{dialer: d, epoch: epoch, script: d.script(epoch), born: time.Now(),
+		dead: make(chan struct{}), released: make(chan struct{})}
+	d.sessions = append(d.sessions, s)
+	return s
+}
+
+func (d *scriptedDialer) all() []*scriptedSession {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]*scriptedSession(nil), d.sessions...)
+}
+
+type scriptedSession struct {
+	dialer *scriptedDialer
+	epoch  int
+	script script
+	born   time.Time
+
+	dead, released chan struct{}
+
+	mu        sync.Mutex
+	cause     *supervisor.Cause
+	lastHeard time.Time
+	deaf      bool
+	probes    []time.Time
+	opened    bool
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Open implements transport.Session.
+func (s *scriptedSession) Open(ctx context.Context) error {
+	if s.script.openPanics {
+		panic("scripted panic in Open")
+	}
+	var err error
+	if s.script.openHangs {
+		err = s.wait(ctx, 0, true)
+	} else {
+		err = s.wait(ctx, s.script.openAfter, false)
+	}
+	switch {
+	case errors.Is(err, errDied):
+		return s.Cause()
+	case err != nil:
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseTimeout, Message: "not open in time", Err: err})
+		return s.Cause()
+	case s.script.openErr != nil:
+		s.Abort(s.script.openErr)
+		return s.Cause()
+	}
+	s.mu.Lock()
+	s.opened = true
+	s.mu.Unlock()
+	s.hear()
+	if s.script.crashAfter > 0 {
+		go func() {
+			if s.wait(context.Background(), s.script.crashAfter, false) == nil {
+				s.Abort(errScripted)
+			}
+		}()
+	}
+	if s.script.chatter > 0 {
+		go func() {
+			for s.wait(context.Background(), s.script.chatter, false) == nil {
+				s.hear()
+			}
+		}()
+	}
+	return nil
+}
+
+var errDied = errors.New("session died")
+
+// wait is a delay with the three exits of everything that waits here.
+func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever bool) error {
+	var due <-chan time.Time
+	if !forever {
+		if d == 0 && !ended(s.dead) && ctx.Err() == nil {
+			return nil
+		}
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-s.dead:
+		return errDied
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-due:
+		return nil
+	}
+}
+
+// Request implements transport.Session.
+func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if ended(s.dead) {
+		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.NotSent, Cause: s.Cause()}
+	}
+	var err error
+	deadline := messages.KindCanceled // whose clock it was that ran out
+	if until, ok := ctx.Deadline(); r.Timeout > 0 && (!ok || time.Until(until) > r.Timeout) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+		deadline = messages.KindTimeout
+	}
+	result := json.RawMessage(`{}`)
+	s.mu.Lock()
+	deaf := s.deaf
+	if r.Method == "ping" {
+		s.probes = append(s.probes, time.Now())
+	}
+	s.mu.Unlock()
+	switch {
+	case r.Method == "ping" && s.script.probePanics:
+		panic("scripted panic in a probe")
+	case deaf:
+		err = s.wait(ctx, 0, true)
+	case r.Method == "tools/list":
+		err = s.wait(ctx, s.script.listAfter, false)
+		if s.script.listErr && err == nil {
+			return nil, &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: errors.New("scripted")}
+		}
+		result = s.listing()
+	case r.Method == "tools/call":
+		err = s.wait(ctx, s.script.callAfter, s.script.callHangs)
+		result = json.RawMessage(fmt.Sprintf(`{"registration":%d,"epoch":%d}`, s.dialer.id, s.epoch))
+	}
+	switch {
+	case errors.Is(err, errDied):
+		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.Unknown, Cause: s.Cause()}
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &messages.Error{Kind: deadline, Outcome: messages.Unknown, Cause: err}
+	case err != nil:
+		return nil, &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: err}
+	}
+	s.hear()
+	return result, nil
+}
+
+func (s *scriptedSession) listing() json.RawMessage {
+	type tool struct {
+		Name        string         `json:"name"`
+		InputSchema map[string]any `json:"inputSchema"`
+	}
+	list := struct {
+		Tools []tool `json:"tools"`
+	}{Tools: []tool{}}
+	for _, name := range s.script.tools {
+		list.Tools = append(list.Tools, tool{name, map[string]any{"type": "object"}})
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// Abort implements transport.Session.
+func (s *scriptedSession) Abort(cause *supervisor.Cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil {
+		return
+	}
+	s.cause = cause
+	close(s.dead)
+	if s.script.releaseAfter == 0 {
+		close(s.released)
+		return
+	}
+	time.AfterFunc(s.script.releaseAfter, func() { close(s.released) })
+}
+
+func (s *scriptedSession) hear() {
+	s.mu.Lock()
+	s.lastHeard = time.Now()
+	s.mu.Unlock()
+}
+
+// hang makes the server answer nothing from now on.
+func (s *scriptedSession) hang() {
+	s.mu.Lock()
+	s.deaf = true
+	s.mu.Unlock()
+}
+
+func (s *scriptedSession) probed() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]time.Time(nil), s.probes...)
+}
+
+// Dead implements transport.Session.
+func (s *scriptedSession) Dead() <-chan struct{} { return s.dead }
+
+// Released implements transport.Session.
+func (s *scriptedSession) Released() <-chan struct{} { return s.released }
+
+// Cause implements transport.Session.
+func (s *scriptedSession) Cause() *supervisor.Cause {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+
+// LastHeard implements transport.Session.
+func (s *scriptedSession) LastHeard() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastHeard
+}
+
+// Info implements transport.Session.
+func (s *scriptedSession) Info() messages.SessionInfo {
+	return messages.SessionInfo{Era: messages.EraLegacy, ProtocolVersion: "2025-11-25", PID: 1000 + s.epoch,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
+}

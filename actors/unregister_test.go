@@ -1,0 +1,135 @@
+package actors
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestUnregisterDuringALongBackoffReturnsAtOnce(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		long := supervisor.Retry(3, time.Hour, supervisor.MaxDelay(time.Hour))
+		h.register(messages.ServerSpec{Name: "fs", Retry: long})
+		h.session("fs").Abort(errScripted)
+		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		require.Zero(t, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+		require.Empty(t, h.rt.Snapshot().Names())
+
+		h.register(messages.ServerSpec{Name: "fs", Retry: long})
+		time.Sleep(2 * time.Hour)
+		require.Len(t, h.sessions("fs"), 2, "the timer of the old registration dials nothing")
+		require.Equal(t, uint64(1), h.rt.Snapshot().Server("fs").Epoch)
+	})
+}
+
+// Letters of an old registration that come late change nothing in the new one.
+func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		old, before := h.supervisorOf("fs"), h.rt.Snapshot().Server("fs")
+		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
+		h.register(messages.ServerSpec{Name: "fs"})
+		fresh, v := h.supervisorOf("fs"), h.rt.Snapshot().Server("fs")
+		require.NotEqual(t, old.Id, fresh.Id)
+		require.Greater(t, v.Gen, before.Gen)
+
+		stale := h.rt.Stale()
+		for _, m := range []any{&messages.Died{Epoch: 1, Cause: errScripted}, &messages.Released{Epoch: 1},
+			&messages.TimerDue{Token: 1}, &messages.Failed{Epoch: 1, Cause: errScripted}} {
+			h.send(old, m)
+		}
+		dead := *before
+		dead.State, dead.Catalog = supervisor.Stopped, nil
+		h.rt.tell(&report{name: "fs", gen: before.Gen, view: &dead})
+		h.rt.tell(&lost{name: "fs", gen: before.Gen, released: true})
+		h.rt.tell(&started{name: "fs", gen: before.Gen, pid: old})
+		reply := make(chan error, 1)
+		h.rt.tell(&messages.Unregister{Name: "fs", Gen: before.Gen, Reply: reply})
+		require.ErrorIs(t, <-reply, messages.ErrUnknownServer)
+		synctest.Wait()
+		require.Same(t, v, h.rt.Snapshot().Server("fs"))
+		require.Equal(t, fresh.Id, h.supervisorOf("fs").Id)
+		require.Equal(t, stale+1, h.rt.Stale())
+	})
+}
+
+// The same within one registration: an old epoch and an old timer say nothing.
+func TestLettersOfAnOldEpochAreStale(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		h.session("fs").Abort(errScripted)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		v := h.rt.Snapshot().Server("fs")
+		pid := h.supervisorOf("fs")
+		for _, m := range []any{&messages.Died{Epoch: 1, Cause: errScripted}, &messages.Released{Epoch: 1},
+			&messages.Failed{Epoch: 1, Cause: errScripted}, &messages.Opened{Epoch: 1},
+			&messages.Discovered{Epoch: 1, Catalog: messages.NewCatalog(nil, nil, nil, nil, nil)}, &messages.TimerDue{Token: 1}} {
+			h.send(pid, m)
+		}
+		synctest.Wait()
+		require.Same(t, v, h.rt.Snapshot().Server("fs"), "nothing was even reported")
+		h.send(pid, &messages.ReportAgain{})
+		synctest.Wait()
+		require.Equal(t, v.Catalog, h.rt.Snapshot().Server("fs").Catalog)
+	})
+}
+
+func TestUnregisterInEachState(t *testing.T) {
+	for _, c := range states() {
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				require.Equal(t, c.state, h.state("fs"))
+				require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+				require.Empty(t, h.rt.Snapshot().Names())
+				require.Len(t, h.sessions("fs"), c.dialled)
+				time.Sleep(3 * time.Hour)
+				require.Len(t, h.sessions("fs"), c.dialled, "and nothing comes after")
+				require.ErrorIs(t, h.rt.Unregister(context.Background(), "fs"), messages.ErrUnknownServer)
+			})
+		})
+	}
+}
+
+// Several may ask; all are answered, when everything is reaped.
+func TestUnregisterTogether(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs"})
+		impatient, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		errs := make([]error, 3)
+		for i := range errs {
+			wg.Go(func() { errs[i] = h.rt.Unregister(context.Background(), "fs") })
+		}
+		require.ErrorIs(t, h.rt.Unregister(impatient, "fs"), messages.ErrCanceled)
+		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, 9*time.Second, spends(wg.Wait))
+		for _, err := range errs {
+			require.NoError(t, err)
+		}
+	})
+}
+
+func TestUnregisterAnswersARegisterThatWaits(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openHangs: true})
+		registered := make(chan error, 1)
+		go func() { registered <- h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }()
+		synctest.Wait()
+		require.Zero(t, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
+		require.ErrorIs(t, <-registered, messages.ErrClosed)
+	})
+}

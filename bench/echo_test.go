@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// TestMain makes the test binary a server where it is started as one.
+func TestMain(m *testing.M) {
+	if serve(context.Background()) {
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func benchmarkEcho(b *testing.B, t target, open makeArm) {
+	a, err := open(b.Context(), t)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer a.close()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		text := strconv.Itoa(i)
+		got, err := a.echo(b.Context(), text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := check(a, t, text, got); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkStdioCall(b *testing.B)    { benchmarkEcho(b, stdioTarget("fast"), newFacadeArm) }
+func BenchmarkStdioCallRaw(b *testing.B) { benchmarkEcho(b, stdioTarget("fast"), newRawArm) }
+
+func BenchmarkHTTPCallRaw(b *testing.B) {
+	t, stop, err := httpTarget("http")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stop()
+	benchmarkEcho(b, t, newRawArm)
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
+)
+
+// reader is a file being read.
+type reader struct {
+	file      *File
+	data      []byte // without byte order mark
+	lookup    func(string) (string, bool)
+	input     func(string) (string, error)
+	workspace string            // absolute
+	answers   map[string]answer // by the id of the input
+}
+
+// list is one list of servers in the file.
+type list struct {
+	key    string // as a person would point at it: "mcp.servers"
+	format Format
+	member *hujson.ObjectMember
+}
+
+// read finds the servers in the top-level object.
+func (r *reader) read(root *hujson.Value, top *hujson.Object) error {
+	lists := findLists(top)
+	if len(lists) == 0 {
+		return r.noLists(root, top)
+	}
+	r.file.Format = lists[0].format
+	seen := map[string]int{}
+	for i, l := range lists {
+		servers, ok := l.member.Value.Value.(*hujson.Object)
+		if !ok {
+			return fmt.Errorf("%s: %q is not an object; write {\"name\": {\"command\": …}}", r.at(l.member.Value.StartOffset), l.key)
+		}
+		if i > 0 {
+			r.problem(&l.member.Name, "", Warning, "servers are listed a second time, below %q, after %q in line %d; keep one list",
+				l.key, lists[0].key, r.line(&lists[0].member.Name))
+		}
+		for j := range servers.Members {
+			m := &servers.Members[j]
+			server := name(m)
+			if line, twice := seen[server]; twice {
+				r.problem(&m.Name, server, Error, "the name is taken by the entry in line %d; rename one of them", line)
+				continue
+			}
+			seen[server] = r.line(&m.Name)
+			r.entry(server, m)
+		}
+	}
+	slices.SortStableFunc(r.file.Problems, func(a, b Problem) int {
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+	})
+	return nil
+}
+
+// findLists returns all lists, one that stands twice included: to a decoder the
+// last one would win, and nobody would know.
+func findLists(top *hujson.Object) (lists []list) {
+	look := func(object *hujson.Object, prefix string) {
+		for i := range object.Members {
+			m := &object.Members[i]
+			if key := name(m); key == string(FormatMCPServers) || key == string(FormatServers) {
+				lists = append(lists, list{prefix + key, Format(key), m})
+			}
+		}
+	}
+	look(top, "")
+	for i := range top.Members { // VS Code's settings
+		if inner, ok := top.Members[i].Value.Value.(*hujson.Object); ok && name(&top.Members[i]) == "mcp" {
+			look(inner, "mcp.")
+		}
+	}
+	return lists
+}
+
+func (r *reader) noLists(root *hujson.Value, top *hujson.Object) error {
+	at, hint := root.StartOffset, "put the servers below one of them"
+	for i := range top.Members {
+		m := &top.Members[i]
+		if near := nearest.Names(name(m), []string{string(FormatMCPServers), string(FormatServers)}); len(near) > 0 {
+			at, hint = m.Name.StartOffset, fmt.Sprintf("rename %q to %q", name(m), near[0])
+			break
+		}
+	}
+	return fmt.Errorf("%s: there is neither \"mcpServers\" nor \"servers\" in the file; %s", r.at(at), hint)
+}
+
+// name is the name of a member.
+func name(m *hujson.ObjectMember) string {
+	if lit, ok := m.Name.Value.(hujson.Literal); ok {
+		return lit.String()
+	}
+	return ""
+}
+
+// position turns an offset into line and column, both from 1.
+func (r *reader) position(offset int) (line, column int) {
+	before := r.data[:min(max(offset, 0), len(r.data))]
+	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+func (r *reader) line(v *hujson.Value) int {
+	line, _ := r.position(v.StartOffset)
+	return line
+}
+
+func (r *reader) at(offset int) string {
+	line, column := r.position(offset)
+	return fmt.Sprintf("%s:%d:%d", r.file.Path, line, column)
+}

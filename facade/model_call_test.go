@@ -1,0 +1,160 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// told is what a model reads of a result.
+type told struct {
+	IsError bool `json:"isError"`
+	Content []struct{ Type, Text string }
+	Fault   facade.Fault `json:"structuredContent"`
+}
+
+func readAsModel(t *testing.T, res *mcp.CallToolResult) told {
+	t.Helper()
+	data, err := json.Marshal(res)
+	require.NoError(t, err)
+	var got told
+	require.NoError(t, json.Unmarshal(data, &got), "%s", data)
+	require.True(t, got.IsError, "%s", data)
+	require.Len(t, got.Content, 1)
+	require.Equal(t, got.Fault.Message, got.Content[0].Text)
+	return got
+}
+
+func TestAGoodResultReachesTheModelAsItIs(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	res := c.CallForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
+	require.False(t, res.IsError)
+	require.Equal(t, "hi", res.Content[0].(*mcp.TextContent).Text)
+
+	// A tool's own error is the tool's to word.
+	res = c.CallForModel(t.Context(), "m/fail", map[string]any{"text": "no such path"})
+	require.True(t, res.IsError)
+	require.Equal(t, "no such path", res.Content[0].(*mcp.TextContent).Text)
+	require.Nil(t, res.StructuredContent)
+}
+
+// One server for each way in which a call can fail, and what the model is told.
+func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
+	c := newClient(t)
+	with := func(faults ...mcptest.Fault) facade.ServerSpec {
+		return facade.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{Faults: faults})}
+	}
+	call := func(do mcptest.Action, more ...func(*mcptest.Fault)) facade.ServerSpec {
+		f := mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: do}
+		for _, m := range more {
+			m(&f)
+		}
+		return with(f)
+	}
+	refuse := func(code int, text string) func(*mcptest.Fault) {
+		return func(f *mcptest.Fault) { f.Code, f.Text = code, text }
+	}
+	register := func(name string, spec facade.ServerSpec) {
+		spec.Name = name
+		require.NoError(t, c.Register(t.Context(), spec), name)
+	}
+	register("good", with())
+	register("hung", call(mcptest.Hang))
+	register("busy", func() facade.ServerSpec { s := call(mcptest.Hang); s.Limits.InFlight = 1; return s }())
+	register("dying", with())
+	register("down", func() facade.ServerSpec { s := with(); s.Retry = facade.Retry(3, time.Hour); return s }())
+	register("given-up", with())
+	register("garbled", call(mcptest.Malformed))
+	register("strict", call(mcptest.Error, refuse(-32602, "text must be shorter")))
+	register("ill", call(mcptest.Error, refuse(-32603, "disk full")))
+
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer refusing.Close()
+	register("locked", facade.ServerSpec{HTTP: &facade.HTTP{URL: refusing.URL}, StartSupervised: true})
+	require.ErrorIs(t, c.WaitReady(t.Context(), "locked"), facade.ErrAuthRequired)
+	for _, name := range []string{"down", "given-up"} {
+		_, err := c.Call(t.Context(), name+"/crash", nil)
+		require.ErrorIs(t, err, facade.ErrCrashed)
+	}
+	require.Eventually(t, func() bool {
+		down, _ := c.Inspect("down")
+		gone, _ := c.Inspect("given-up")
+		return down.State == facade.Backoff && gone.State == facade.Evicted
+	}, 10*time.Second, time.Millisecond)
+
+	busy, free := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { _, err := c.Call(busy, "busy/echo", nil); first <- err }()
+	defer func() { free(); <-first }()
+	require.Eventually(t, func() bool { s, _ := c.Inspect("busy"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
+
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for tool, tc := range map[string]struct {
+		ctx       context.Context
+		args      any
+		opts      []facade.CallOption
+		code      string
+		text      string
+		retryable bool
+	}{
+		"goood/echo": {code: "unknown_server", text: "There is no tool goood/echo. Did you mean good/echo?"},
+		"web/search": {code: "unknown_server", text: "There is no tool web/search. Use one of the tools that you were given."},
+		"good/ecko":  {code: "unknown_tool", text: "There is no tool good/ecko. Did you mean good/echo?"},
+		"good/echo": {args: []int{1}, code: "invalid",
+			text: "The arguments for good/echo cannot be used: the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object"},
+		"strict/echo": {code: "rpc", text: "strict/echo refused the call: text must be shorter"},
+		"ill/echo":    {code: "rpc", text: "Internal Error: ill/echo failed: disk full"},
+		"hung/echo": {opts: []facade.CallOption{facade.WithTimeout(20 * time.Millisecond)}, code: "timeout",
+			text: "Internal Error: hung/echo did not answer in time. Whether it had an effect is not known; check before you repeat it."},
+		"hung/add": {ctx: ended, code: "canceled", text: "Internal Error: the call of hung/add was canceled.", retryable: true},
+		"dying/crash": {code: "crashed",
+			text: "Internal Error: the server of dying/crash crashed during the call. Whether it had an effect is not known; check before you repeat it."},
+		"down/echo": {code: "unavailable", retryable: true,
+			text: "Internal Error: the server of down/echo is not available at the moment; nothing was done."},
+		"given-up/echo": {code: "evicted", text: "Internal Error: the server of given-up/echo has failed too often and was given up."},
+		"locked/echo":   {code: "auth_required", text: "Internal Error: the server of locked/echo wants authorization, which a person has to give."},
+		"busy/echo": {code: "overloaded", retryable: true,
+			text: "Internal Error: too many calls to the server of busy/echo are under way; nothing was done."},
+		"garbled/echo": {code: "protocol", text: "Internal Error: garbled/echo failed: "},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			ctx := tc.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			got := readAsModel(t, c.CallForModel(ctx, tool, tc.args, tc.opts...))
+			require.Equal(t, tc.code, got.Fault.Code)
+			require.Equal(t, tc.retryable, got.Fault.Retryable)
+			if tc.code == "protocol" { // ends with the decoder's own words
+				require.Contains(t, got.Fault.Message, tc.text)
+				return
+			}
+			require.Equal(t, tc.text, got.Fault.Message)
+		})
+	}
+
+}
+
+func TestACallThatIsCutOffByCloseIsToldToTheModel(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{
+		Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.Hang}}})}))
+	result := make(chan *mcp.CallToolResult, 1)
+	go func() { result <- c.CallForModel(context.Background(), "m/echo", nil) }()
+	require.Eventually(t, func() bool { s, _ := c.Inspect("m"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, c.Close(t.Context()))
+	got := readAsModel(t, <-result)
+	require.Equal(t, facade.Fault{Code: "closed", Message: "Internal Error: the server of m/echo was shut down. " +
+		"Whether it had an effect is not known; check before you repeat it."}, got.Fault)
+}

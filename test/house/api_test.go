@@ -1,0 +1,105 @@
+package house
+
+import (
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestFrontDoorShowsNoActor walks over everything that a user of facade can
+// name or reach from there without leaving this module.
+func TestFrontDoorShowsNoActor(t *testing.T) {
+	packages, err := list(exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Export", "./facade"))
+	require.NoError(t, err)
+	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		p := packages[path]
+		if p == nil || p.Export == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(p.Export)
+	})
+	facade, err := imports.Import(module + "facade")
+	require.NoError(t, err)
+
+	w := walk{seen: map[types.Type]bool{}}
+	scope := facade.Scope()
+	for _, name := range scope.Names() {
+		if o := scope.Lookup(name); o.Exported() {
+			w.visit(o.Type(), "facade."+name)
+		}
+	}
+	require.Greater(t, len(w.seen), 100, "the front door is walked through")
+	require.Empty(t, w.found)
+}
+
+// walk visits types through what is exported of them.
+type walk struct {
+	seen  map[types.Type]bool
+	found []string
+}
+
+func (w *walk) visit(t types.Type, way string) {
+	if w.seen[t] {
+		return
+	}
+	w.seen[t] = true
+	switch t := t.(type) {
+	case *types.Alias:
+		w.visit(types.Unalias(t), way)
+	case *types.Named:
+		w.named(t, way)
+	case *types.Struct:
+		for f := range t.Fields() {
+			if f.Exported() || f.Embedded() {
+				w.visit(f.Type(), way+"."+f.Name())
+			}
+		}
+	case *types.Interface:
+		for m := range t.Methods() {
+			w.visit(m.Type(), way+"."+m.Name())
+		}
+	case *types.Signature:
+		w.visit(t.Params(), way)
+		w.visit(t.Results(), way)
+	case *types.Tuple:
+		for v := range t.Variables() {
+			w.visit(v.Type(), way+"("+v.Name()+")")
+		}
+	case *types.Map:
+		w.visit(t.Key(), way)
+		w.visit(t.Elem(), way)
+	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels
+		w.visit(t.Elem(), way)
+	}
+}
+
+func (w *walk) named(t *types.Named, way string) {
+	for arg := range t.TypeArgs().Types() {
+		w.visit(arg, way)
+	}
+	p := t.Obj().Pkg()
+	if p == nil {
+		return
+	}
+	switch path := p.Path() + "/"; {
+	case strings.HasPrefix(path, proto), path == module+"actors/", path == module+"transport/":
+		w.found = append(w.found, way+" shows "+t.String())
+		return
+	case !strings.HasPrefix(path, module):
+		return
+	}
+	for m := range t.Methods() {
+		if m.Exported() {
+			w.visit(m.Type(), way+"."+m.Name())
+		}
+	}
+	w.visit(t.Underlying(), way)
+}

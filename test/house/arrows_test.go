@@ -1,0 +1,130 @@
+package house
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	sdk      = "github.com/modelcontextprotocol/go-sdk/"
+	proto    = "github.com/asynkron/protoactor-go/"
+	zerolog  = "github.com/rs/zerolog"
+	xsys     = "golang.org/x/sys/"
+	vocables = "messages supervisor"
+)
+
+// arrow says what a folder may import beside the standard library.
+type arrow struct {
+	// folders of this module, separated by spaces. "internal" means all below it.
+	folders string
+	// foreign are prefixes of import paths.
+	foreign []string
+}
+
+// arrows is the plan of the house: they all point one way. A folder that is
+// not named here takes the arrow of the folder above it.
+var arrows = map[string]arrow{
+	"supervisor": {},
+	"internal":   {folders: "internal"},
+	"messages":   {"supervisor", []string{sdk}},
+	"transport":  {vocables + " internal", []string{sdk, zerolog, xsys}},
+	"actors":     {vocables + " transport", []string{proto, zerolog}},
+	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},
+	"config":     {vocables + " internal", []string{"github.com/tailscale/hujson"}},
+	"mcptest":    {"messages", []string{sdk, xsys}},
+	"cmd":        {vocables + " facade config mcptest", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"test":       {vocables + " facade config mcptest", []string{sdk, zerolog}},
+}
+
+// arrowOf finds the arrow of a folder.
+func arrowOf(folder string) (arrow, bool) {
+	for {
+		if a, ok := arrows[folder]; ok {
+			return a, true
+		}
+		i := strings.LastIndex(folder, "/")
+		if i < 0 {
+			return arrow{}, false
+		}
+		folder = folder[:i]
+	}
+}
+
+func (a arrow) allows(path string, standard bool) bool {
+	if standard {
+		return true
+	}
+	if folder, ours := strings.CutPrefix(path, module); ours {
+		top, _, _ := strings.Cut(folder, "/")
+		return slices.Contains(strings.Fields(a.folders), top)
+	}
+	return slices.ContainsFunc(a.foreign, func(prefix string) bool { return strings.HasPrefix(path+"/", prefix) })
+}
+
+func TestArrowsPointOneWay(t *testing.T) {
+	for _, platform := range platforms {
+		packages := graph(t, platform)
+		checked := 0
+		for _, path := range slices.Sorted(maps.Keys(packages)) {
+			p := packages[path]
+			folder, ours := p.folder()
+			if !ours {
+				continue
+			}
+			checked++
+			a, planned := arrowOf(folder)
+			require.True(t, planned, "%s has no arrow; say in arrows_test.go what it may import", folder)
+			for _, imported := range p.Imports {
+				require.True(t, a.allows(imported, packages[imported].Standard),
+					"%s (%s) imports %s, which is against the plan in docs/architecture.md", folder, platform, imported)
+			}
+		}
+		require.Greater(t, checked, 8, "the packages of the module are listed")
+	}
+}
+
+// TestJudgementKnowsNothing is about what a package gets through others, too.
+func TestJudgementKnowsNothing(t *testing.T) {
+	for _, platform := range platforms {
+		packages := graph(t, platform)
+		for _, dep := range packages[module+"supervisor"].Deps {
+			require.True(t, packages[dep].Standard, "supervisor depends on %s; it is to need the standard library only", dep)
+		}
+	}
+}
+
+func TestActorLibraryStaysInActors(t *testing.T) {
+	isActor := func(path string) bool { return strings.HasPrefix(path+"/", proto) }
+	for _, platform := range platforms {
+		packages := graph(t, platform)
+		require.True(t, slices.ContainsFunc(packages[module+"actors"].Imports, isActor), "the check knows the actor library")
+		for _, p := range packages {
+			folder, ours := p.folder()
+			if !ours || folder == "actors" {
+				continue
+			}
+			for _, imports := range [][]string{p.Imports, p.TestImports, p.XTestImports} {
+				require.False(t, slices.ContainsFunc(imports, isActor), "%s imports the actor library; only actors may", folder)
+			}
+		}
+		for _, free := range []string{"messages", "transport", "config", "mcptest"} {
+			require.False(t, slices.ContainsFunc(packages[module+free].Deps, isActor), "%s depends on the actor library", free)
+		}
+	}
+}
+
+// TestTestsRequire keeps to the one of testify's two vocabularies that ends a
+// test at its first failure.
+func TestTestsRequire(t *testing.T) {
+	for _, p := range graph(t, "linux") {
+		if folder, ours := p.folder(); ours {
+			for _, imports := range [][]string{p.TestImports, p.XTestImports} {
+				require.NotContains(t, imports, "github.com/stretchr/testify/assert", "%s: use require", folder)
+			}
+		}
+	}
+}

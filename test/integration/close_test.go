@@ -1,0 +1,75 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestCloseTwiceAndAtOnce(t *testing.T) {
+	w := newWorld(t)
+	c, events := w.client()
+	stubborn := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown}}}
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
+	inFlight := make(chan error, 1)
+	go func() {
+		_, err := c.Call(context.Background(), "stubborn/hang", nil)
+		inFlight <- err
+	}()
+	until(w.within(), t, "the call is under way", func() bool {
+		st, _ := c.Inspect("stubborn")
+		return st.Calls.InFlight == 1
+	})
+
+	impatient, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, c.Close(impatient), facade.ErrCanceled, "it goes on in the background")
+	require.ErrorIs(t, <-inFlight, facade.ErrClosed)
+	closed := make(chan error, 4)
+	for range cap(closed) {
+		go func() { closed <- c.Close(context.Background()) }()
+	}
+	for range cap(closed) {
+		require.NoError(t, <-closed)
+	}
+	require.NoError(t, c.Close(context.Background()))
+	w.requireNoProcess()
+	<-events.ended
+
+	require.Empty(t, c.Servers())
+	require.Empty(t, c.Tools())
+	_, err := c.Call(w.within(), "stubborn/echo", nil)
+	require.ErrorIs(t, err, facade.ErrUnknownServer)
+	require.ErrorIs(t, c.Register(w.within(), facade.ServerSpec{Name: "late", InMemory: mcptest.InMemory(mcptest.Script{})}), facade.ErrClosed)
+}
+
+func TestUnregisterTwiceAtOnce(t *testing.T) {
+	w := newWorld(t)
+	c, events := w.client()
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "s", Stdio: w.stdio(mcptest.Script{}), Retry: facade.Retry(3, time.Millisecond)}))
+	ends := make(chan error, 4)
+	for range cap(ends) {
+		go func() { ends <- c.Unregister(context.Background(), "s") }()
+	}
+	done := 0
+	for range cap(ends) {
+		if err := <-ends; err == nil {
+			done++
+		} else {
+			require.ErrorIs(t, err, facade.ErrUnknownServer)
+		}
+	}
+	require.Positive(t, done)
+	w.requireNoProcess()
+	w.close(c)
+	<-events.ended
+	require.Equal(t, []facade.EventKind{facade.EventRegistered, facade.EventConnecting, facade.EventReady,
+		facade.EventDown, facade.EventUnregistered}, kinds(events.all()))
+}

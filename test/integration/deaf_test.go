@@ -1,0 +1,85 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// brief is the politeness of servers that have no use for it.
+var brief = facade.Timeouts{Shutdown: 200 * time.Millisecond}
+
+// deafen makes a server stop reading its stdin.
+func deafen(t *testing.T, w *world, c *facade.Client, server string) {
+	t.Helper()
+	_, err := c.Call(w.within(), server+"/echo", nil, facade.WithTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, facade.ErrTimeout)
+}
+
+func TestDeafServerHoldsUpNobody(t *testing.T) {
+	w := newWorld(t)
+	c, _ := w.client()
+	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.HangAll}}}
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: brief}))
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	other := disturbable(c, "other")
+	deafen(t, w, c, "deaf")
+
+	// More than any pipe holds: the write itself cannot end.
+	large := map[string]any{"text": strings.Repeat("x", 2<<20)}
+	_, err := c.Call(w.within(), "deaf/echo", large, facade.WithTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, facade.ErrTimeout)
+	var e *facade.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, facade.Unknown, e.Outcome, "a part of it has left")
+
+	// Behind it nothing more can leave.
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	_, err = c.Call(ctx, "deaf/echo", nil)
+	require.ErrorIs(t, err, facade.ErrCanceled)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, facade.NotSent, e.Outcome)
+
+	inFlight := make(chan error, 1)
+	go func() {
+		_, err := c.Call(context.Background(), "deaf/echo", nil)
+		inFlight <- err
+	}()
+	until(w.within(), t, "the call is under way", func() bool {
+		st, _ := c.Inspect("deaf")
+		return st.Calls.InFlight == 1
+	})
+	require.NoError(t, c.Unregister(w.within(), "deaf"))
+	require.ErrorIs(t, <-inFlight, facade.ErrClosed)
+	w.requireNoProcess()
+	other.requireUndisturbed(t)
+}
+
+func TestStoppedServerIsFoundByProbes(t *testing.T) {
+	w := newWorld(t)
+	c, events := w.client()
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
+		Retry: facade.Retry(3, 10*time.Millisecond),
+		Probe: facade.Probe{Every: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
+	require.True(t, send(w.pid(c, "frozen"), w.mark, syscall.SIGSTOP))
+	_, err := c.Call(w.within(), "frozen/echo", nil)
+	require.ErrorIs(t, err, facade.ErrCrashed)
+	down, err := events.wait(w.within(), is("frozen", facade.EventDown, 1))
+	require.NoError(t, err)
+	require.EqualValues(t, "probe", down.Cause.Kind)
+	res, err := c.Call(w.within(), "frozen/echo", map[string]any{"text": "thawed"}, facade.WaitReady())
+	require.NoError(t, err)
+	require.Equal(t, "thawed", textOf(res))
+	require.Equal(t, []int{w.pid(c, "frozen")}, processes(w.mark), "the frozen one is gone")
+}

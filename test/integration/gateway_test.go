@@ -1,0 +1,67 @@
+//go:build linux
+
+package integration
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// gateway answers 502 to the first requests for one method.
+type gateway struct {
+	http.Transport
+	method string
+	left   atomic.Int32
+}
+
+func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+		_ = r.Body.Close()
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if bytes.Contains(body, []byte(`"`+g.method+`"`)) && g.left.Add(-1) >= 0 {
+		return &http.Response{StatusCode: http.StatusBadGateway, Status: "502 Bad Gateway", Proto: "HTTP/1.1", ProtoMajor: 1,
+			ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
+	return g.Transport.RoundTrip(r)
+}
+
+// A list that a gateway kept from us is not an empty list: a server that is
+// shown as ready shows all that it has.
+func TestListRefusedByAGateway(t *testing.T) {
+	for _, method := range []string{"tools/list", "prompts/list"} {
+		t.Run(method, func(t *testing.T) {
+			w := newWorld(t)
+			web := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless(), mcptest.JSONResponses())
+			t.Cleanup(web.Close)
+			c, events := w.client()
+			way := &gateway{method: method}
+			way.left.Store(2)
+			t.Cleanup(way.CloseIdleConnections)
+			require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "web", StartSupervised: true,
+				Retry: facade.Retry(5, 5*time.Millisecond), HTTP: &facade.HTTP{URL: web.URL, Client: &http.Client{Transport: way}}}))
+			require.NoError(t, c.WaitReady(w.within(), "web"))
+			require.Len(t, c.Tools(), webTools)
+			require.Len(t, c.Prompts(), len(mcptest.DefaultPrompts()))
+			failed, err := events.wait(w.within(), is("web", facade.EventStartFailed, 0))
+			require.NoError(t, err)
+			require.Contains(t, failed.Cause.Error(), method)
+			require.Contains(t, failed.Cause.Error(), "502")
+		})
+	}
+}

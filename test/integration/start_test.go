@@ -1,0 +1,88 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// hungStarts is the ways in which a start can fail to come to an end.
+func hungStarts() map[string]mcptest.Script {
+	fault := func(f mcptest.Fault) mcptest.Script { return mcptest.Script{Faults: []mcptest.Fault{f}} }
+	return map[string]mcptest.Script{
+		"silent":            {StartDelay: time.Hour},
+		"deaf":              fault(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.HangAll}),
+		"hangs at discover": fault(mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.HangAll}),
+		"hangs at a list":   fault(mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.Hang}),
+	}
+}
+
+// starting waits until the process of a hung start is there.
+func starting(w *world) {
+	until(w.within(), w.t, "a process is starting", func() bool { return len(processes(w.mark)) > 0 })
+}
+
+func TestHungStart(t *testing.T) {
+	endings := map[string]struct {
+		end  func(c *facade.Client, cancel context.CancelFunc) error
+		want error
+	}{
+		"canceled":     {func(_ *facade.Client, cancel context.CancelFunc) error { cancel(); return nil }, facade.ErrCanceled},
+		"unregistered": {func(c *facade.Client, _ context.CancelFunc) error { return c.Unregister(context.Background(), "hung") }, facade.ErrClosed},
+		"closed":       {func(c *facade.Client, _ context.CancelFunc) error { return c.Close(context.Background()) }, facade.ErrClosed},
+	}
+	for start, script := range hungStarts() {
+		for ending, how := range endings {
+			t.Run(start+", "+ending, func(t *testing.T) {
+				w := newWorld(t)
+				c, events := w.client()
+				ctx, cancel := context.WithCancel(w.within())
+				defer cancel()
+				registered := make(chan error, 1)
+				go func() {
+					registered <- c.Register(ctx, facade.ServerSpec{Name: "hung", Stdio: w.stdio(script), Timeouts: brief})
+				}()
+				starting(w)
+				require.Empty(t, c.Tools())
+				require.NoError(t, how.end(c, cancel))
+				require.ErrorIs(t, <-registered, how.want)
+				// A registration that is taken back ends in the background.
+				_, err := events.wait(w.within(), is("hung", facade.EventUnregistered, 0))
+				require.NoError(t, err)
+				w.requireNoProcess()
+				require.Empty(t, c.Servers())
+			})
+		}
+	}
+}
+
+// A caller who leaves at the very moment at which the server becomes ready is
+// told that nothing is registered, and so it must be.
+func TestCancelAtTheMomentOfReadiness(t *testing.T) {
+	w := newWorld(t)
+	c, _ := w.client()
+	spec := facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}
+	began := time.Now()
+	require.NoError(t, c.Register(w.within(), spec))
+	usual := time.Since(began)
+	require.NoError(t, c.Unregister(w.within(), "m"))
+	for range 200 {
+		ctx, cancel := context.WithTimeout(context.Background(), usual/2+rand.N(usual))
+		err := c.Register(ctx, spec)
+		cancel()
+		if err == nil {
+			require.NoError(t, c.Unregister(w.within(), "m"))
+			continue
+		}
+		require.ErrorIs(t, err, facade.ErrCanceled)
+		until(w.within(), t, "the registration is taken back", func() bool { return len(c.Servers()) == 0 })
+	}
+}

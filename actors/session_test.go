@@ -83,6 +83,7 @@ type scriptedSession struct {
 	deaf      bool
 	probes    []time.Time
 	opened    bool
+	ran       map[string]int // how often a call with this target arrived
 }
 
 func ended(c <-chan struct{}) bool {
@@ -177,6 +178,12 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	deaf := s.deaf
 	if r.Method == "ping" {
 		s.probes = append(s.probes, time.Now())
+	}
+	if r.Method == "tools/call" && r.Target != "" {
+		if s.ran == nil {
+			s.ran = map[string]int{}
+		}
+		s.ran[r.Target]++
 	}
 	s.mu.Unlock()
 	switch {

@@ -77,9 +77,9 @@ type root struct {
 func (r *root) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		r.servers = c.Spawn(r.rt.props("servers", func() actor.Actor {
+		r.servers, _ = c.SpawnNamed(r.rt.props("servers", func() actor.Actor {
 			return &servers{rt: r.rt, children: map[string]child{}}
-		}))
+		}), "servers")
 		r.spawnManager(c)
 	case *actor.Terminated:
 		if !r.stopping && r.manager != nil && m.Who.Id == r.manager.Id {

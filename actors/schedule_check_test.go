@@ -1,0 +1,135 @@
+package actors
+
+import (
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// pid is the address of an actor by its name; it may have ended long ago.
+func pid(rt *Runtime, id string) *actor.PID { return actor.NewPID(rt.root.Address, id) }
+
+// checkSnapshot looks at the registries while everybody waits: what is listed
+// can be called.
+func (p *player) checkSnapshot() {
+	s := p.rt.Snapshot()
+	listed := map[string]int{}
+	last := ""
+	for _, t := range s.Tools() {
+		if t.Name <= last {
+			p.complain("tools are not in order: %s after %s", t.Name, last)
+		}
+		last = t.Name
+		listed[t.Server]++
+	}
+	for _, name := range s.Names() {
+		v := s.Server(name)
+		ready := v.State == supervisor.Ready
+		if ready != (v.Catalog != nil) {
+			p.complain("%s is %s, and its catalog is there: %v", name, v.State, v.Catalog != nil)
+		}
+		if ready && v.current.session.Cause() != nil {
+			p.complain("%s is listed as ready, and its session is dead", name)
+		}
+		if !ready && listed[name] > 0 {
+			p.complain("%s is %s and has %d tools in the listing", name, v.State, listed[name])
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		p.complain("%s is gone and has tools in the listing", name)
+	}
+}
+
+// checkLives reads the events as the story of each registration: epochs count
+// up, it is up before it is down, it ends once, and its successor comes later.
+func (p *player) checkLives(events []messages.Event) {
+	type story struct {
+		gen, epoch uint64
+		up, over   bool
+	}
+	stories := map[string]*story{}
+	seq := uint64(0)
+	for _, e := range events {
+		if e.Seq != seq+1 && seq > 0 {
+			p.complain("event %d follows event %d", e.Seq, seq)
+		}
+		seq = e.Seq
+		s := stories[e.Server]
+		if s == nil || s.gen != e.Gen {
+			if s != nil && (!s.over || e.Gen < s.gen) {
+				p.complain("%v: generation %d begins before %d is over", e, e.Gen, s.gen)
+			}
+			s = &story{gen: e.Gen}
+			stories[e.Server] = s
+		}
+		if s.over {
+			p.complain("%v: after it was unregistered", e)
+		}
+		switch e.Kind {
+		case messages.EventConnecting:
+			if e.Epoch != s.epoch+1 || s.up {
+				p.complain("%v: epoch %d after %d, which is up: %v", e, e.Epoch, s.epoch, s.up)
+			}
+			s.epoch = e.Epoch
+		case messages.EventReady:
+			if s.up || e.Epoch != s.epoch {
+				p.complain("%v: ready twice, or in the wrong epoch", e)
+			}
+			s.up = true
+		case messages.EventDown:
+			if !s.up {
+				p.complain("%v: down without having been up", e)
+			}
+			s.up = false
+		case messages.EventUnregistered:
+			s.over = true
+		}
+	}
+	for name, s := range stories {
+		if !s.over {
+			p.complain("%s: generation %d has no end in the events", name, s.gen)
+		}
+	}
+}
+
+// checkCalls compares what callers were told with what arrived at the servers.
+func (p *player) checkCalls() {
+	arrived := map[string]int{}
+	for _, name := range playground {
+		for _, s := range p.sessions(name) {
+			s.mu.Lock()
+			for id, n := range s.ran {
+				arrived[id] += n
+			}
+			s.mu.Unlock()
+			p.mu.Lock()
+			p.done.sessions++
+			p.mu.Unlock()
+		}
+	}
+	p.mu.Lock()
+	ends := p.calls
+	p.mu.Unlock()
+	for id, err := range ends {
+		var e *messages.Error
+		switch n := arrived[id]; {
+		case n > 1:
+			p.complain("call %s arrived %d times", id, n)
+		case err == nil && n == 0:
+			p.complain("call %s was answered and never arrived", id)
+		case errors.As(err, &e) && e.Outcome == messages.NotSent && n > 0:
+			p.complain("call %s arrived, and its error says that it was not sent: %v", id, err)
+		case errors.As(err, &e) && e.Outcome == messages.OutcomeNone:
+			p.complain("call %s does not say whether it was sent: %v", id, err)
+		}
+	}
+	for id := range arrived {
+		if _, ok := ends[id]; !ok {
+			p.complain("call %s arrived and never returned", id)
+		}
+	}
+}

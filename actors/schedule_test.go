@@ -1,0 +1,262 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+var (
+	scheduleSeed  = flag.Uint64("schedules.seed", 0, "play only the schedule of this seed; 0: new ones")
+	scheduleCount = flag.Int("schedules.count", 2000, "how many random schedules to play")
+)
+
+// TestRandomSchedules lets callers register, call, restart, unregister and
+// close at random while servers crash, hang, start badly and release late, and
+// now and then an actor panics. Time is virtual, the order of what happens at
+// one instant is the Go scheduler's.
+func TestRandomSchedules(t *testing.T) {
+	seed, count := *scheduleSeed, *scheduleCount
+	if seed != 0 {
+		count = 1
+	} else if testing.Short() {
+		count /= 30
+	}
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("%d schedules from seed %d", count, seed)
+	var sum schedule
+	for i := range count {
+		seed := seed + uint64(i)
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			inHouse(t, func(_ *testing.T, h *house) { sum.add(play(h, seed)) })
+		})
+		if !ok {
+			t.Fatalf("repeat it with: go test -race ./actors -run TestRandomSchedules -schedules.seed %d", seed)
+		}
+	}
+	t.Logf("%d operations, %d calls answered, %d failed; %d sessions, %d events", sum.ops, sum.answered, sum.failed, sum.sessions, sum.events)
+	if count > 100 {
+		require.Positive(t, sum.answered, "schedules that answer nothing test nothing")
+		require.Positive(t, sum.failed)
+	}
+}
+
+// schedule is what one run did.
+type schedule struct{ ops, answered, failed, sessions, events int }
+
+func (s *schedule) add(o schedule) {
+	s.ops, s.answered, s.failed = s.ops+o.ops, s.answered+o.answered, s.failed+o.failed
+	s.sessions, s.events = s.sessions+o.sessions, s.events+o.events
+}
+
+// player plays one schedule.
+type player struct {
+	*house
+	mu    sync.Mutex
+	done  schedule
+	wrong []string
+	calls map[string]error // by the call's own name: how it ended
+}
+
+var playground = []string{"a", "b", "c"}
+
+func play(h *house, seed uint64) schedule {
+	p := &player{house: h, calls: map[string]error{}}
+	dice := rand.New(rand.NewPCG(seed, 1))
+	for _, name := range playground {
+		p.scripts.Store(name, func(registration, epoch int) script {
+			// Its own dice: which goroutine asks first must change nothing.
+			return randomScript(rand.New(rand.NewPCG(seed, uint64(registration)<<32|uint64(epoch)<<8|uint64(name[0]))))
+		})
+	}
+	events := p.events()
+	var wg sync.WaitGroup
+	for i := range 2 + dice.IntN(4) {
+		own := rand.New(rand.NewPCG(seed, 100+uint64(i)))
+		wg.Go(func() {
+			for n := range 5 + own.IntN(15) {
+				time.Sleep(time.Duration(own.IntN(4)) * 700 * time.Millisecond)
+				p.operate(own, fmt.Sprintf("%d.%d", i, n))
+			}
+		})
+	}
+	if dice.IntN(4) == 0 { // close under way: everybody must still get an answer
+		wg.Go(func() {
+			time.Sleep(time.Duration(dice.IntN(20)) * time.Second)
+			p.report(p.rt.Close(context.Background()))
+		})
+	}
+	over := make(chan struct{})
+	go func() { wg.Wait(); close(over) }()
+	for began := time.Now(); !ended(over); time.Sleep(time.Second) {
+		synctest.Wait()
+		p.checkSnapshot()
+		if time.Since(began) > 24*time.Hour {
+			p.complain("the schedule does not end: an operation hangs")
+			break
+		}
+	}
+	p.report(p.rt.Close(context.Background()))
+	synctest.Wait()
+	p.checkLives(events())
+	p.checkCalls()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done.events = len(events())
+	require.Empty(h.t, p.wrong)
+	return p.done
+}
+
+// randomScript is mostly well: a server that never starts tests little.
+func randomScript(dice *rand.Rand) (s script) {
+	s.tools = []string{"ls", "cat"}[:1+dice.IntN(2)]
+	s.openAfter = time.Duration(dice.IntN(3)) * 100 * time.Millisecond
+	s.listAfter = time.Duration(dice.IntN(3)) * 100 * time.Millisecond
+	s.callAfter = time.Duration(dice.IntN(4)) * 300 * time.Millisecond
+	s.releaseAfter = time.Duration(dice.IntN(3)) * 500 * time.Millisecond
+	switch dice.IntN(14) {
+	case 0:
+		s.openErr = errScripted
+	case 1:
+		s.openHangs = true
+	case 2:
+		s.openPanics = true
+	case 3:
+		s.listErr = true
+	case 4:
+		s.openErr = &supervisor.Cause{Kind: supervisor.CauseSpawn, Permanent: true, Message: "no such command (scripted)"}
+	case 5:
+		s.callHangs = true
+	case 6:
+		s.probePanics = true
+	case 7, 8, 9:
+		s.crashAfter = time.Duration(1+dice.IntN(15)) * 400 * time.Millisecond
+	}
+	return s
+}
+
+// operate does one thing that a user, a server or an accident may do.
+func (p *player) operate(dice *rand.Rand, id string) {
+	name := playground[dice.IntN(len(playground))]
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if dice.IntN(4) == 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Duration(dice.IntN(10))*300*time.Millisecond)
+		defer stop()
+	}
+	p.mu.Lock()
+	p.done.ops++
+	p.mu.Unlock()
+	switch n := dice.IntN(40); {
+	case n < 10:
+		p.report(p.rt.Register(ctx, randomSpec(dice, name)))
+	case n < 14:
+		p.report(p.rt.Unregister(ctx, name))
+	case n < 17:
+		p.report(p.rt.Restart(ctx, name))
+	case n < 19:
+		_, err := p.rt.AwaitReady(ctx, name)
+		p.report(err)
+	case n < 22:
+		p.onLatest(name, func(s *scriptedSession) { s.Abort(errScripted) })
+	case n < 24:
+		p.onLatest(name, (*scriptedSession).hang)
+	case n == 24:
+		p.crashManager()
+	case n == 25:
+		p.crashInside(name, dice.IntN(2) == 0)
+	default:
+		p.call(ctx, name, id, time.Duration(1+dice.IntN(4))*500*time.Millisecond)
+	}
+}
+
+func randomSpec(dice *rand.Rand, name string) messages.ServerSpec {
+	policies := []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, 500*time.Millisecond), supervisor.Retry(2, 0),
+		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.MaxDelay(4*time.Second)),
+		supervisor.Retry(1, time.Second, supervisor.Park(5*time.Second)),
+		supervisor.Retry(5, 100*time.Millisecond, supervisor.Jitter(0.5), supervisor.StableAfter(3*time.Second))}
+	return messages.ServerSpec{Name: name, Retry: policies[dice.IntN(len(policies))], StartSupervised: dice.IntN(2) == 0,
+		Timeouts: messages.Timeouts{Start: 5 * time.Second, Call: 10 * time.Second},
+		Probe:    messages.Probe{Every: 2 * time.Second, Timeout: time.Second}}
+}
+
+func (p *player) onLatest(name string, f func(*scriptedSession)) {
+	if all := p.sessions(name); len(all) > 0 {
+		f(all[len(all)-1])
+	}
+}
+
+// crashInside makes a supervising actor or a port panic. The PIDs are looked up
+// in the public view: the books of the manager are not to be read from here.
+func (p *player) crashInside(name string, port bool) {
+	v := p.rt.Snapshot().Server(name)
+	if v == nil {
+		return
+	}
+	id := fmt.Sprintf("%s/supervisor-%s.%d", p.rt.root.Id+"/servers", name, v.Gen)
+	if port {
+		p.send(pid(p.rt, fmt.Sprintf("%s/port-%s.%d.%d", id, name, v.Gen, v.Epoch)), (*messages.Reap)(nil))
+		return
+	}
+	p.send(pid(p.rt, id), (*messages.Failed)(nil))
+}
+
+// call calls on the view that it sees, and remembers how that ended.
+func (p *player) call(ctx context.Context, name, id string, timeout time.Duration) {
+	v := p.rt.Snapshot().Server(name)
+	if v == nil {
+		return
+	}
+	began := time.Now()
+	raw, err := p.rt.Request(ctx, v, transport.Request{Method: "tools/call", Target: id}, timeout)
+	if took := time.Since(began); took > timeout {
+		p.complain("call %s took %v and was bounded by %v", id, took, timeout)
+	}
+	p.report(err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls[id] = err
+	if err != nil {
+		p.done.failed++
+		return
+	}
+	p.done.answered++
+	var answer struct{ Epoch uint64 }
+	if err := json.Unmarshal(raw, &answer); err != nil || answer.Epoch != v.Epoch {
+		p.wrong = append(p.wrong, fmt.Sprintf("call %s went to epoch %d and was answered by %d", id, v.Epoch, answer.Epoch))
+	}
+}
+
+// report checks that an error is of the one type, and says what it must.
+func (p *player) report(err error) {
+	var e *messages.Error
+	switch {
+	case err == nil:
+	case !errors.As(err, &e):
+		p.complain("%T is no *messages.Error: %v", err, err)
+	case e.Kind == "" || e.Error() == "":
+		p.complain("an error without a kind: %#v", e)
+	}
+}
+
+func (p *player) complain(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
+}

@@ -82,7 +82,8 @@ func TestDelaysAreChecked(t *testing.T) {
 	var events []facade.Event
 	now := time.Unix(0, 0)
 	try := func(attempt int, delay, waited time.Duration) {
-		events = append(events, facade.Event{Server: "files", Kind: facade.EventRetry, Attempt: attempt, Delay: delay, Time: now})
+		due := now.Add(delay)
+		events = append(events, facade.Event{Server: "files", Kind: facade.EventRetry, Attempt: attempt, Delay: delay, Time: now, RetryAt: &due})
 		now = now.Add(waited)
 		events = append(events, facade.Event{Server: "files", Kind: facade.EventConnecting, Time: now})
 	}

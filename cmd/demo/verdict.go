@@ -101,7 +101,8 @@ func delays(events []facade.Event) error {
 			seen[ev.Server] = append(seen[ev.Server], ev.Delay)
 			waiting[ev.Server] = ev
 		case facade.EventConnecting:
-			if w, ok := waiting[ev.Server]; ok && ev.Time.Sub(w.Time) < w.Delay {
+			// RetryAt is where the clock was set; the event's own time is later.
+			if w, ok := waiting[ev.Server]; ok && (w.RetryAt == nil || ev.Time.Before(*w.RetryAt)) {
 				return fmt.Errorf("%s was tried again after %v instead of %v", ev.Server, ev.Time.Sub(w.Time), w.Delay)
 			}
 			delete(waiting, ev.Server)

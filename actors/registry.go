@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"iter"
+	"maps"
 	"sort"
 	"sync"
 	"time"
@@ -31,19 +33,17 @@ type View struct {
 }
 
 // Snapshot is the registries at one moment: immutable, shared by all readers,
-// replaced as a whole by the manager.
+// replaced as a whole by the manager. A change of one server copies one pointer
+// for each other server, and nothing of their catalogs.
 type Snapshot struct {
 	servers map[string]*View
 	names   []string
 	closed  bool
 	next    chan struct{} // closed when this snapshot is replaced
 
-	once      sync.Once
-	tools     []messages.Tool
-	resources []messages.Resource
-	templates []messages.ResourceTemplate
-	prompts   []messages.Prompt
-	aliases   map[string]messages.Tool
+	// aliases remembers those with a hash that were looked up: alias →
+	// messages.Tool.
+	aliases sync.Map
 }
 
 func newSnapshot(servers map[string]*View, closed bool) *Snapshot {
@@ -60,8 +60,10 @@ func newSnapshot(servers map[string]*View, closed bool) *Snapshot {
 // if v is nil. Views are shared, not copied.
 func (s *Snapshot) with(name string, v *View) *Snapshot {
 	servers := make(map[string]*View, len(s.servers)+1)
-	for n, old := range s.servers {
-		servers[n] = old
+	maps.Copy(servers, s.servers)
+	if _, known := servers[name]; known && v != nil {
+		servers[name] = v
+		return &Snapshot{servers: servers, names: s.names, closed: s.closed, next: make(chan struct{})}
 	}
 	if v == nil {
 		delete(servers, name)
@@ -77,51 +79,75 @@ func (s *Snapshot) Names() []string { return s.names }
 // Server returns the view of one server, or nil.
 func (s *Snapshot) Server(name string) *View { return s.servers[name] }
 
-// flatten joins the catalogs, once per snapshot and only if somebody asks.
-func (s *Snapshot) flatten() {
-	s.once.Do(func() {
-		s.aliases = map[string]messages.Tool{}
-		twice := map[string]bool{}
+// Catalogs goes through what the ready servers offer, in the order of their
+// names. It copies nothing.
+func (s *Snapshot) Catalogs() iter.Seq[*messages.Catalog] {
+	return func(yield func(*messages.Catalog) bool) {
 		for _, name := range s.names {
-			c := s.servers[name].Catalog
-			if c == nil {
-				continue
-			}
-			s.tools = append(s.tools, c.Tools...)
-			s.resources = append(s.resources, c.Resources...)
-			s.templates = append(s.templates, c.Templates...)
-			s.prompts = append(s.prompts, c.Prompts...)
-			for _, t := range c.Tools {
-				if _, taken := s.aliases[t.Alias]; taken {
-					twice[t.Alias] = true
-				}
-				s.aliases[t.Alias] = t
+			if c := s.servers[name].Catalog; c != nil && !yield(c) {
+				return
 			}
 		}
-		for alias := range twice { // ambiguous: fail closed
-			delete(s.aliases, alias)
-		}
-	})
+	}
 }
 
 // Tools lists the tools of all ready servers by server, then by name. The
-// slice is shared: copy it before handing it out.
-func (s *Snapshot) Tools() []messages.Tool { s.flatten(); return s.tools }
+// slice is the caller's.
+func (s *Snapshot) Tools() []messages.Tool {
+	return gather(s, func(c *messages.Catalog) []messages.Tool { return c.Tools })
+}
 
-// Resources lists the resources of all ready servers; shared.
-func (s *Snapshot) Resources() []messages.Resource { s.flatten(); return s.resources }
+// Resources lists the resources of all ready servers.
+func (s *Snapshot) Resources() []messages.Resource {
+	return gather(s, func(c *messages.Catalog) []messages.Resource { return c.Resources })
+}
 
-// Templates lists the resource templates of all ready servers; shared.
-func (s *Snapshot) Templates() []messages.ResourceTemplate { s.flatten(); return s.templates }
+// Templates lists the resource templates of all ready servers.
+func (s *Snapshot) Templates() []messages.ResourceTemplate {
+	return gather(s, func(c *messages.Catalog) []messages.ResourceTemplate { return c.Templates })
+}
 
-// Prompts lists the prompts of all ready servers; shared.
-func (s *Snapshot) Prompts() []messages.Prompt { s.flatten(); return s.prompts }
+// Prompts lists the prompts of all ready servers.
+func (s *Snapshot) Prompts() []messages.Prompt {
+	return gather(s, func(c *messages.Catalog) []messages.Prompt { return c.Prompts })
+}
 
-// Alias resolves a tool's alias.
+func gather[T any](s *Snapshot, of func(*messages.Catalog) []T) []T {
+	n := 0
+	for c := range s.Catalogs() {
+		n += len(of(c))
+	}
+	list := make([]T, 0, n)
+	for c := range s.Catalogs() {
+		list = append(list, of(c)...)
+	}
+	return list
+}
+
+// Alias resolves a tool's alias. One that two tools share resolves to neither.
 func (s *Snapshot) Alias(alias string) (messages.Tool, bool) {
-	s.flatten()
-	t, ok := s.aliases[alias]
-	return t, ok
+	if server, name, plain := messages.SplitAlias(alias); plain {
+		if v := s.servers[server]; v != nil {
+			return v.Catalog.Tool(name)
+		}
+		return messages.Tool{}, false
+	}
+	if t, ok := s.aliases.Load(alias); ok {
+		return t.(messages.Tool), true
+	}
+	var found messages.Tool
+	owners := 0
+	for c := range s.Catalogs() {
+		if t, ok := c.ToolByAlias(alias); ok {
+			found = t
+			owners++
+		}
+	}
+	if owners != 1 {
+		return messages.Tool{}, false
+	}
+	s.aliases.Store(alias, found)
+	return found, true
 }
 
 // Changed is closed when this snapshot has been replaced.

@@ -24,6 +24,7 @@ func sections() []section {
 		}},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"sdkhttp", func(ctx context.Context) error { return overHTTP(ctx, "go-sdk server", "sdkhttp") }},
+		{"discovery", discovery},
 		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeArm)) }},
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
 )
 
 // serveFast is the fastest MCP server that is still one: it reads a line,
@@ -97,6 +99,9 @@ func answerSlow(w io.Writer, line []byte, modern bool) error {
 	var q struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
+		Params struct {
+			Cursor string `json:"cursor"`
+		} `json:"params"`
 	}
 	if err := json.Unmarshal(line, &q); err != nil {
 		return err
@@ -113,19 +118,39 @@ func answerSlow(w io.Writer, line []byte, modern bool) error {
 	case q.Method == "ping":
 		body = `"result":{}`
 	case q.Method == "tools/list":
-		tools := `{"name":"echo","inputSchema":{"type":"object"}},{"name":"blob","inputSchema":{"type":"object"}}`
-		if n, _ := strconv.Atoi(os.Getenv("BENCH_TOOLS")); n > 0 {
-			var b bytes.Buffer
-			for i := range n {
-				fmt.Fprintf(&b, `,{"name":"tool_%06d","description":"one of many tools","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}}}`, i)
-			}
-			tools += b.String()
-		}
-		body = `"result":{"tools":[` + tools + `]}`
+		body = `"result":` + toolPages()[q.Params.Cursor]
 	}
 	_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", q.ID, body)
 	return err
 }
+
+// toolPages is the list of tools by cursor: echo, blob, and as many others as
+// the environment asks for.
+var toolPages = sync.OnceValue(func() map[string]string {
+	many, _ := strconv.Atoi(os.Getenv("BENCH_TOOLS"))
+	page, _ := strconv.Atoi(os.Getenv("BENCH_PAGE"))
+	tools := []string{`{"name":"echo","inputSchema":{"type":"object"}}`, `{"name":"blob","inputSchema":{"type":"object"}}`}
+	for i := range many {
+		tools = append(tools, fmt.Sprintf(`{"name":"tool_%06d","description":"One of many tools; this one reads a file and tells what is in it.",`+
+			`"inputSchema":{"type":"object","properties":{"path":{"type":"string","description":"where the file is"},`+
+			`"lines":{"type":"integer","minimum":1}},"required":["path"]}}`, i))
+	}
+	if page == 0 {
+		page = len(tools)
+	}
+	pages := map[string]string{}
+	for from := 0; from < len(tools); from += page {
+		cursor, next, to := "", "", from+page
+		if from > 0 {
+			cursor = strconv.Itoa(from)
+		}
+		if to < len(tools) {
+			next = fmt.Sprintf(`,"nextCursor":"%d"`, to)
+		}
+		pages[cursor] = `{"tools":[` + strings.Join(tools[from:min(to, len(tools))], ",") + `]` + next + `}`
+	}
+	return pages
+})
 
 // blob is n bytes of text as tools return it: words, and no escapes.
 func blob(n int) string {

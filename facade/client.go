@@ -2,7 +2,6 @@ package facade
 
 import (
 	"context"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
@@ -83,42 +82,6 @@ func (c *Client) WaitReady(ctx context.Context, name string) error {
 func (c *Client) Close(ctx context.Context) error {
 	return withOp(c.rt.Close(ctx), "close")
 }
-
-// Servers lists the registered servers in order, whatever their state.
-func (c *Client) Servers() []string { return slices.Clone(c.rt.Snapshot().Names()) }
-
-// Status describes every registered server, in order.
-func (c *Client) Status() []ServerStatus {
-	s := c.rt.Snapshot()
-	out := make([]ServerStatus, 0, len(s.Names()))
-	for _, name := range s.Names() {
-		out = append(out, s.Server(name).Status())
-	}
-	return out
-}
-
-// Inspect describes one server.
-func (c *Client) Inspect(name string) (ServerStatus, bool) {
-	v := c.rt.Snapshot().Server(name)
-	if v == nil {
-		return ServerStatus{}, false
-	}
-	return v.Status(), true
-}
-
-// Tools lists the tools of all ready servers, by server and name.
-func (c *Client) Tools() []Tool { return slices.Clone(c.rt.Snapshot().Tools()) }
-
-// Resources lists the resources of all ready servers, by server and URI.
-func (c *Client) Resources() []Resource { return slices.Clone(c.rt.Snapshot().Resources()) }
-
-// ResourceTemplates lists the resource templates of all ready servers.
-func (c *Client) ResourceTemplates() []ResourceTemplate {
-	return slices.Clone(c.rt.Snapshot().Templates())
-}
-
-// Prompts lists the prompts of all ready servers, by server and name.
-func (c *Client) Prompts() []Prompt { return slices.Clone(c.rt.Snapshot().Prompts()) }
 
 // Watch subscribes to supervision events, from now on, until ctx ends or the
 // client is closed; then the channel is closed. A watcher that does not keep

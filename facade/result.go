@@ -82,12 +82,12 @@ func textResult(raw []byte) *mcp.CallToolResult {
 			r.IsError = v[0] == 't'
 		case `"structuredContent"`:
 			v, ok := s.Value()
-			if !ok || !once(hasStructured) || json.Unmarshal(v, &r.StructuredContent) != nil {
+			if !ok || !once(hasStructured) || !decodeAny(v, &r.StructuredContent) {
 				return nil
 			}
 		case `"_meta"`:
 			v, ok := s.Value()
-			if !ok || !once(hasMeta) || json.Unmarshal(v, &r.Meta) != nil {
+			if !ok || !once(hasMeta) || !decodeMeta(v, &r.Meta) {
 				return nil
 			}
 		case `"resultType"`:
@@ -184,4 +184,20 @@ func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 func unreadable(err error) *Error {
 	return &Error{Kind: messages.KindProtocol, Outcome: Answered, Hint: "CallRaw returns it as it is",
 		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
+}
+
+func decodeAny(text []byte, into *any) bool {
+	v, err := jsonscan.Decode(text)
+	*into = v
+	return err == nil
+}
+
+func decodeMeta(text []byte, into *mcp.Meta) bool {
+	v, err := jsonscan.Decode(text)
+	if v == nil {
+		return err == nil
+	}
+	m, ok := v.(map[string]any)
+	*into = m
+	return ok
 }

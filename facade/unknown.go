@@ -22,11 +22,16 @@ func unknownTool(s *actors.Snapshot, tool string) *Error {
 	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent}
 	e.Server, _, _ = messages.SplitName(tool)
 	var names []string
-	for _, t := range s.Tools() {
-		names = append(names, t.Name)
-		if t.OriginalName == tool { // the server was left out
+	for c := range s.Catalogs() {
+		if t, found := c.Tool(tool); found { // the server was left out
 			e.Hint = "did you mean " + t.Name + "?"
 			return e
+		}
+		if s.Server(e.Server) != nil && (len(c.Tools) == 0 || c.Tools[0].Server != e.Server) {
+			continue // the server is known, so it is the tool that is misspelt
+		}
+		for i := range c.Tools {
+			names = append(names, c.Tools[i].Name)
 		}
 	}
 	if near := nearest.Names(tool, names); len(near) > 0 {

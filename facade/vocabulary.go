@@ -19,6 +19,16 @@ type (
 	Incarnation = messages.Incarnation
 )
 
+// Era is a generation of the protocol.
+type Era = messages.Era
+
+// The eras that ServerSpec.Era may fix; the zero value negotiates.
+const (
+	EraAuto   = messages.EraAuto
+	EraLegacy = messages.EraLegacy
+	EraModern = messages.EraModern
+)
+
 // The states of a server.
 const (
 	// Connecting: an incarnation is being started and negotiated with.

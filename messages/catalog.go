@@ -1,7 +1,9 @@
 package messages
 
 import (
-	"sort"
+	"cmp"
+	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -62,36 +64,55 @@ type Catalog struct {
 	// could not be read, a cap that was reached.
 	Warnings []string
 
-	byName  map[string]int
-	byAlias map[string]int
+	byName map[string]int32
+	// byHash finds the tools whose alias ends with a hash.
+	byHash map[string]int32
 }
 
 // NewCatalog sorts the lists by name or URI, drops duplicates with a warning
 // (the first one listed wins), and indexes the tools.
 func NewCatalog(tools []Tool, resources []Resource, templates []ResourceTemplate, prompts []Prompt, warnings []string) *Catalog {
 	c := &Catalog{Warnings: warnings}
-	c.Tools = sorted(tools, func(t Tool) string { return t.OriginalName }, "tool", &c.Warnings)
-	c.Resources = sorted(resources, func(r Resource) string { return r.URI }, "resource", &c.Warnings)
-	c.Templates = sorted(templates, func(r ResourceTemplate) string { return r.URITemplate }, "resource template", &c.Warnings)
-	c.Prompts = sorted(prompts, func(p Prompt) string { return p.OriginalName }, "prompt", &c.Warnings)
-	c.byName = make(map[string]int, len(c.Tools))
-	c.byAlias = make(map[string]int, len(c.Tools))
-	for i, t := range c.Tools {
-		c.byName[t.OriginalName] = i
-		c.byAlias[t.Alias] = i
+	c.Tools = sorted(tools, func(t *Tool) string { return t.OriginalName }, "tool", &c.Warnings)
+	c.Resources = sorted(resources, func(r *Resource) string { return r.URI }, "resource", &c.Warnings)
+	c.Templates = sorted(templates, func(r *ResourceTemplate) string { return r.URITemplate }, "resource template", &c.Warnings)
+	c.Prompts = sorted(prompts, func(p *Prompt) string { return p.OriginalName }, "prompt", &c.Warnings)
+	c.byName = make(map[string]int32, len(c.Tools))
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		c.byName[t.OriginalName] = int32(i)
+		if _, _, plain := SplitAlias(t.Alias); !plain {
+			if c.byHash == nil {
+				c.byHash = map[string]int32{}
+			}
+			c.byHash[t.Alias] = int32(i)
+		}
 	}
 	return c
 }
 
-func sorted[T any](items []T, key func(T) string, noun string, warnings *[]string) []T {
-	sort.SliceStable(items, func(i, j int) bool { return key(items[i]) < key(items[j]) })
-	kept := items[:0]
-	for _, item := range items {
-		if len(kept) > 0 && key(kept[len(kept)-1]) == key(item) {
-			*warnings = append(*warnings, noun+" \""+key(item)+"\" is listed twice; the first one is kept")
+// sorted orders the items by key, and of equal ones as they came.
+func sorted[T any](items []T, key func(*T) string, noun string, warnings *[]string) []T {
+	compare := func(i, j int32) int { return strings.Compare(key(&items[i]), key(&items[j])) }
+	ascending := true
+	for i := 1; i < len(items) && ascending; i++ {
+		ascending = compare(int32(i-1), int32(i)) < 0
+	}
+	if ascending {
+		return items
+	}
+	order := make([]int32, len(items))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(i, j int32) int { return cmp.Or(compare(i, j), cmp.Compare(i, j)) })
+	kept := make([]T, 0, len(items))
+	for _, i := range order {
+		if n := len(kept); n > 0 && key(&kept[n-1]) == key(&items[i]) {
+			*warnings = append(*warnings, noun+" \""+key(&items[i])+"\" is listed twice; the first one is kept")
 			continue
 		}
-		kept = append(kept, item)
+		kept = append(kept, items[i])
 	}
 	return kept
 }
@@ -113,9 +134,12 @@ func (c *Catalog) ToolByAlias(alias string) (Tool, bool) {
 	if c == nil {
 		return Tool{}, false
 	}
-	i, ok := c.byAlias[alias]
-	if !ok {
-		return Tool{}, false
+	if server, name, plain := SplitAlias(alias); plain {
+		t, ok := c.Tool(name)
+		return t, ok && t.Server == server
 	}
-	return c.Tools[i], true
+	if i, ok := c.byHash[alias]; ok {
+		return c.Tools[i], true
+	}
+	return Tool{}, false
 }

@@ -13,10 +13,13 @@ const Separator = "/"
 
 const (
 	maxServerName = 64
-	maxAlias      = 64
 	aliasPrefix   = "mcp__"
+	aliasJoint    = "__"
 	aliasHashLen  = 8
 )
+
+// MaxAlias is the longest alias in bytes.
+const MaxAlias = 64
 
 // CheckServerName reports why a name cannot name a server. A server name is 1
 // to 64 characters of [A-Za-z0-9_.-] and begins with a letter or a digit.
@@ -74,22 +77,22 @@ func SplitName(qualified string) (server, name string, ok bool) {
 
 // Alias is the name of a tool for model providers, which take at most 64
 // characters of [a-zA-Z0-9_-]: mcp__server__tool. Where characters had to be
-// replaced or cut, or where the underscores would be ambiguous, a hash of the
+// replaced or cut, or where the name would be ambiguous, a hash of the
 // qualified name is appended, so that two tools never share an alias; of a
-// long name the end is kept, for it says what the tool does. An alias is
-// resolved by looking it up, never by parsing.
+// long name the end is kept, for it says what the tool does.
 func Alias(server, name string) string {
-	s, sameServer := providerSafe(server)
-	n, sameName := providerSafe(name)
-	alias := aliasPrefix + s + "__" + n
-	exact := sameServer && sameName && len(alias) <= maxAlias &&
-		!strings.Contains(s, "__") && !strings.HasSuffix(s, "_") && !strings.HasPrefix(n, "_")
-	if exact {
-		return alias
+	return string(AppendAlias(make([]byte, 0, MaxAlias), server, name))
+}
+
+// AppendAlias appends what [Alias] returns.
+func AppendAlias(b []byte, server, name string) []byte {
+	if plainAlias(server, name) {
+		return append(append(append(append(b, aliasPrefix...), server...), aliasJoint...), name...)
 	}
+	s, n := providerSafe(server), providerSafe(name)
 	sum := sha256.Sum256([]byte(Qualify(server, name)))
 	hash := "_" + hex.EncodeToString(sum[:])[:aliasHashLen]
-	room := maxAlias - len(aliasPrefix) - len("__") - len(hash)
+	room := MaxAlias - len(aliasPrefix) - len(aliasJoint) - len(hash)
 	if len(s)+len(n) > room {
 		keep := min(len(s), max(room-len(n), room/3))
 		s = s[:keep]
@@ -97,19 +100,54 @@ func Alias(server, name string) string {
 			n = n[len(n)-(room-keep):]
 		}
 	}
-	return aliasPrefix + s + "__" + n + hash
+	b = append(append(append(append(b, aliasPrefix...), s...), aliasJoint...), n...)
+	return append(b, hash...)
 }
 
-// providerSafe replaces what providers refuse and says whether it had to.
-func providerSafe(s string) (safe string, same bool) {
-	same = true
-	safe = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+// SplitAlias takes an alias apart into the server's name and the server's own
+// name of the tool. ok is false for an alias that ends with a hash: such a one
+// can only be looked up. Whether the tool exists is another question.
+func SplitAlias(alias string) (server, name string, ok bool) {
+	rest, ours := strings.CutPrefix(alias, aliasPrefix)
+	server, name, joined := strings.Cut(rest, aliasJoint)
+	return server, name, ours && joined && server != "" && name != "" && plainAlias(server, name)
+}
+
+// plainAlias reports whether the alias of a tool holds its names as they are,
+// so that they can be told apart again: at the first joint.
+func plainAlias(server, name string) bool {
+	return len(aliasPrefix)+len(server)+len(aliasJoint)+len(name) <= MaxAlias &&
+		isProviderSafe(server) && isProviderSafe(name) &&
+		!strings.Contains(server, aliasJoint) && !strings.HasSuffix(server, "_") && !strings.HasPrefix(name, "_") &&
+		!endsLikeHash(name)
+}
+
+// endsLikeHash reports whether a name ends as hashed aliases do, so that it
+// could be taken for one.
+func endsLikeHash(name string) bool {
+	at := len(name) - aliasHashLen
+	return at > 0 && name[at-1] == '_' && strings.Trim(name[at:], "0123456789abcdef") == ""
+}
+
+func isProviderSafe(s string) bool {
+	for i := range len(s) {
+		if !providerTakes(rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+func providerTakes(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}
+
+// providerSafe replaces what providers refuse.
+func providerSafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if providerTakes(r) {
 			return r
 		}
-		same = false
 		return '_'
 	}, s)
-	return safe, same
 }

@@ -293,7 +293,10 @@ func (c *Stdio) validate() (errs []error) {
 			break
 		}
 	}
-	for name := range c.Env {
+	for name, value := range c.Env {
+		if strings.ContainsRune(value, 0) {
+			errs = append(errs, fmt.Errorf("stdio transport: the value of environment variable %q holds a NUL byte; remove it", name))
+		}
 		if name == "" || strings.ContainsAny(name, "=\x00") {
 			errs = append(errs, fmt.Errorf("stdio transport: environment variable name %q is not usable; it must not be empty or hold '='", name))
 		}
@@ -310,9 +313,18 @@ func (c *HTTP) validate() (errs []error) {
 		errs = append(errs, errors.New("http transport: URL must begin with http:// or https:// and name a host"))
 	}
 	for name, value := range c.Headers {
-		if name == "" || strings.ContainsAny(name, " :\r\n\x00") || strings.ContainsAny(value, "\r\n\x00") {
-			errs = append(errs, fmt.Errorf("http transport: header %q is not usable; names hold no spaces or colons, values no line breaks", name))
+		if name == "" || strings.ContainsFunc(name, noToken) || strings.ContainsFunc(value, isControl) {
+			errs = append(errs, fmt.Errorf("http transport: header %q is not usable; names hold letters, digits and '-', no spaces or colons, values no line breaks or other control characters", name))
 		}
 	}
 	return errs
 }
+
+// noToken reports what no header name may hold (RFC 9110, 5.6.2).
+func noToken(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+// isControl reports what no header value may hold (RFC 9110, 5.5).
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

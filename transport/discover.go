@@ -25,19 +25,12 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
 	}
-	var tools []messages.Tool
+	var tools toolList
 	var resources []messages.Resource
 	var templates []messages.ResourceTemplate
 	var prompts []messages.Prompt
 	if caps.Tools != nil {
-		d.list("tools/list", "tools", func(item json.RawMessage) error {
-			def, err := decodeTool(item)
-			if err == nil {
-				tools = append(tools, messages.Tool{Name: messages.Qualify(server, def.Name), Server: server,
-					OriginalName: def.Name, Alias: messages.Alias(server, def.Name), Definition: def})
-			}
-			return err
-		})
+		d.list("tools/list", "tools", tools.add)
 	}
 	if caps.Resources != nil {
 		d.list("resources/list", "resources", func(item json.RawMessage) error {
@@ -80,7 +73,7 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	if d.asked > 0 && d.failed == d.asked {
 		return nil, fmt.Errorf("every list failed: %w", d.lastErr)
 	}
-	return messages.NewCatalog(tools, resources, templates, prompts, d.warnings), nil
+	return messages.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings), nil
 }
 
 type discovery struct {
@@ -98,50 +91,48 @@ func (d *discovery) warn(format string, args ...any) {
 	d.warnings = append(d.warnings, fmt.Sprintf(format, args...))
 }
 
-// list follows one list through its pages. "An empty nextCursor is a valid
-// cursor" (2026-07-28, pagination), so only its absence is the end.
+// list follows one list through its pages.
 func (d *discovery) list(method, member string, add func(json.RawMessage) error) {
 	d.asked++
 	seen := map[string]bool{}
 	items := 0
 	var cursor *string
-	for page := 1; ; page++ {
+	for number := 1; ; number++ {
 		var params json.RawMessage
 		if cursor != nil {
 			params, _ = json.Marshal(map[string]string{"cursor": *cursor})
 		}
 		raw, err := d.session.Request(d.ctx, Request{Method: method, Params: params})
-		var body map[string]json.RawMessage
+		var p page
 		if err == nil {
-			err = json.Unmarshal(raw, &body)
-		}
-		var entries []json.RawMessage
-		if err == nil && len(body[member]) > 0 {
-			err = json.Unmarshal(body[member], &entries)
+			p, err = readPage(raw, member)
 		}
 		if err != nil {
-			d.listFailed(method, page, err)
+			d.listFailed(method, number, err)
 			return
 		}
-		for _, entry := range entries {
-			if items >= d.limits.Items {
-				d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.Items)
-				return
+		full := false
+		eachItem(p.items, func(item []byte) bool {
+			if full = items >= d.limits.Items; full {
+				return false
 			}
 			items++
-			if err := add(entry); err != nil {
+			if err := add(item); err != nil {
 				d.warn("%s: entry %d is left out: %v", method, items, err)
 			}
-		}
-		cursor = nil
-		if next, ok := body["nextCursor"]; !ok || json.Unmarshal(next, &cursor) != nil || cursor == nil {
-			return
-		}
+			return true
+		})
+		cursor = p.cursor
 		switch {
-		case seen[*cursor]:
-			d.warn("%s: the server repeats its cursor; stopped after %d pages", method, page)
+		case full:
+			d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.Items)
 			return
-		case page >= d.limits.Pages:
+		case cursor == nil:
+			return
+		case seen[*cursor]:
+			d.warn("%s: the server repeats its cursor; stopped after %d pages", method, number)
+			return
+		case number >= d.limits.Pages:
 			d.warn("%s: more than %d pages; the rest is left out (raise Limits.Pages to take more)", method, d.limits.Pages)
 			return
 		}
@@ -177,29 +168,6 @@ func isOutage(err error) bool {
 	}
 	var e *messages.Error
 	return errors.As(err, &e) && (e.Outcome != messages.Answered || e.Kind == messages.KindUnavailable)
-}
-
-// decodeTool reads a tool; its schemas stay the bytes that the server sent.
-func decodeTool(item json.RawMessage) (*mcp.Tool, error) {
-	def := new(mcp.Tool)
-	if err := decodeItem(item, def, &def.Name, "name"); err != nil {
-		return nil, err
-	}
-	var schemas struct {
-		Input  json.RawMessage `json:"inputSchema"`
-		Output json.RawMessage `json:"outputSchema"`
-	}
-	if err := json.Unmarshal(item, &schemas); err != nil {
-		return nil, err
-	}
-	def.InputSchema, def.OutputSchema = nil, nil
-	if len(schemas.Input) > 0 {
-		def.InputSchema = schemas.Input
-	}
-	if len(schemas.Output) > 0 {
-		def.OutputSchema = schemas.Output
-	}
-	return def, nil
 }
 
 func decodeItem(item json.RawMessage, into any, key *string, member string) error {

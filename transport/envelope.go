@@ -113,8 +113,8 @@ func (e *envelope) set(key []byte, escaped bool, value []byte) {
 	case `"result"`:
 		e.result = value
 	case `"error"`:
-		if string(value) != "null" { // some servers send both, one of them null
-			e.errorm = value
+		if e.errorm = value; string(value) == "null" { // some servers send both, one of them null
+			e.errorm = nil
 		}
 	}
 }
@@ -176,29 +176,28 @@ func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 }
 
 // edgeID guesses the id of an answer of which only the two ends are known, by
-// looking for an "id" member at the outermost level of either. It is used to
-// fail the one call whose answer was too long.
+// looking for an "id" member at the outermost level: in front of the result,
+// or behind it. It is used to fail the one call whose answer was too long.
 func edgeID(head, tail []byte) (int64, bool) {
-	for _, part := range [][]byte{head, tail} {
-		for from := len(part); from > 0; {
-			i := bytes.LastIndex(part[:from], []byte(`"id"`))
-			if i < 0 {
-				break
-			}
-			from = i
-			s := jsonscan.Scanner{B: part, I: i + len(`"id"`)}
-			s.Space()
-			if !s.Take(':') {
-				continue
-			}
-			s.Space()
-			if v, ok := s.Value(); ok {
-				e := envelope{id: v}
-				if id, ok := e.numericID(); ok && id >= laneBase {
-					return id, true
-				}
-			}
+	var front envelope
+	front.scan(head, true) // as far as it is known
+	if front.method != nil {
+		return 0, false
+	}
+	if id, ok := front.numericID(); ok && id >= laneBase {
+		return id, true
+	}
+	for end := len(tail); ; {
+		if end = bytes.LastIndex(tail[:end], []byte(`"id"`)); end < 0 {
+			return 0, false
+		}
+		// A member of the message is followed by members to its very end.
+		var rest envelope
+		if !rest.scan(append([]byte{'{'}, tail[end:]...), true) {
+			continue
+		}
+		if id, ok := rest.numericID(); ok && id >= laneBase {
+			return id, true
 		}
 	}
-	return 0, false
 }

@@ -63,9 +63,12 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			line, tail, err = l.skip()
 			return line, tail, true, err
 		case l.err != nil:
-			line = l.buf[l.start:l.end]
+			line = trimBreak(l.buf[l.start:l.end])
 			l.start, l.searched = l.end, 0
-			return trimBreak(line), nil, false, l.err
+			if over = len(line) > l.limit; over {
+				line, tail = clip(line, nil)
+			}
+			return line, tail, over, l.err
 		}
 		l.fill()
 	}
@@ -128,7 +131,7 @@ func (l *lineReader) skip() (head, tail []byte, err error) {
 		}
 		_, tail = clip(tail, l.buf[:l.end])
 	}
-	l.start = l.end
+	l.start, l.searched = l.end, 0
 	return head, trimBreak(tail), l.err
 }
 

@@ -11,7 +11,7 @@ import (
 var texts = []string{
 	``, ` `, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `01`, `-`, `1.`, `1.5`, `.5`, `1e5`, `1e+5`, `1E-5`, `1e`, `1e+`,
 	`""`, `"a"`, `"\n"`, `"\x"`, `"\u12"`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx\ude00"`, "\"\x01\"", "\"\xff\"", `"abcdefgh\"ijklmnop"`,
-	`"abcdefghi`, `"a\`, `{}`, `[]`, `{ }`, `[ ]`, `{"a":1}`, `{"a":1,}`, `{"a"}`, `{a:1}`, `[1,2]`, `[1,]`, `[,1]`, `{]`, `[}`, `[1}`, `{"a":[1}`,
+	`"abcdefghi`, `"a\`, `{}`, `[]`, `{ }`, `[ ]`, `{"a":1}`, `{"a":1,}`, `{"a"}`, `{a:1}`, `[1,2]`, `[1,]`, `[,1]`, `{]`, `[}`, `[1}`, `[,]`, `{,}`, `[1 2]`, `{"a":1 "b":2}`, `1e400`, `[-1e400]`, `{"a":1,"a":[true,false,null]}`, `{"a":[1}`,
 	` {"a" : [ 1 , {"b":"c\\"} ] , "d":null } `, `{"a":1} x`, `[[[[]]]]`, `"héllo wörld, long enough for a word"`,
 	strings.Repeat("[", 200) + strings.Repeat("]", 200), strings.Repeat(`{"a":[`, 200) + "1" + strings.Repeat("]}", 200),
 	strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth), strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1),
@@ -33,6 +33,13 @@ func FuzzValid(f *testing.F) {
 func agree(t *testing.T, text []byte) {
 	t.Helper()
 	require.Equal(t, json.Valid(text), Valid(text), "%.200q", text)
+	var whole any
+	wrong := json.Unmarshal(text, &whole)
+	got, err := Decode(text)
+	require.Equal(t, wrong == nil, err == nil, "%.200q: %v", text, err)
+	if wrong == nil {
+		require.Equal(t, whole, got, "%.200q", text)
+	}
 	var want string
 	s := Scanner{B: text}
 	quoted, escaped, ok := s.String()

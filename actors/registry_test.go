@@ -1,0 +1,108 @@
+package actors
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// bigRegistry is many ready servers with many tools each.
+func bigRegistry(servers, tools int) *Snapshot {
+	views := make(map[string]*View, servers)
+	for i := range servers {
+		name := "server-" + strconv.Itoa(i)
+		views[name] = bigView(name, tools)
+	}
+	return newSnapshot(views, false)
+}
+
+func bigView(name string, tools int) *View {
+	list := make([]messages.Tool, tools)
+	for i := range list {
+		own := fmt.Sprintf("tool_%04d", i)
+		if i%10 == 0 {
+			own = fmt.Sprintf("tool.%04d", i) // an alias with a hash
+		}
+		list[i] = messages.Tool{Name: messages.Qualify(name, own), Server: name, OriginalName: own,
+			Alias: messages.Alias(name, own), Definition: &mcp.Tool{Name: own}}
+	}
+	return &View{Name: name, State: supervisor.Ready, Catalog: messages.NewCatalog(list, nil, nil, nil, nil), tally: &tally{}}
+}
+
+// One server's change must not copy what the others offer.
+func TestAChangeCopiesNoCatalog(t *testing.T) {
+	s := bigRegistry(500, 100)
+	require.Len(t, s.Tools(), 50_000)
+	changed := bigView("server-250", 101)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	next := s.with("server-250", changed)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100_000), "bytes for one change among 50,000 tools")
+	require.Len(t, next.Tools(), 50_001)
+	require.Len(t, s.Tools(), 50_000, "who still looks at the old one sees the old one")
+	require.Len(t, next.with("server-250", nil).Tools(), 49_900)
+}
+
+func TestEveryToolIsFoundByItsAlias(t *testing.T) {
+	s := bigRegistry(20, 50)
+	for range 2 { // looked up, and remembered
+		for _, tool := range s.Tools() {
+			found, ok := s.Alias(tool.Alias)
+			require.True(t, ok, tool.Alias)
+			require.Equal(t, tool.Name, found.Name)
+		}
+	}
+	for _, unknown := range []string{"", "mcp__", "mcp__server-1__", "mcp__server-1__no", "server-1__tool_0001", "tool_0001"} {
+		_, ok := s.Alias(unknown)
+		require.False(t, ok, unknown)
+	}
+}
+
+// An alias that two tools share must not reach either.
+func TestASharedAliasResolvesToNeither(t *testing.T) {
+	view := func(server string) *View {
+		return &View{Name: server, Catalog: messages.NewCatalog([]messages.Tool{
+			{Server: server, OriginalName: "x.y", Alias: "mcp__x__y_0123abcd"}}, nil, nil, nil, nil)}
+	}
+	one, two := view("one"), view("two")
+	_, ok := newSnapshot(map[string]*View{"one": one}, false).Alias("mcp__x__y_0123abcd")
+	require.True(t, ok)
+	_, ok = newSnapshot(map[string]*View{"one": one, "two": two}, false).Alias("mcp__x__y_0123abcd")
+	require.False(t, ok)
+}
+
+func BenchmarkChange(b *testing.B) {
+	s, changed := bigRegistry(500, 100), bigView("server-250", 101)
+	b.ReportAllocs()
+	for b.Loop() {
+		s = s.with("server-250", changed)
+	}
+}
+
+func BenchmarkListing(b *testing.B) {
+	s := bigRegistry(500, 100)
+	b.ReportAllocs()
+	for b.Loop() {
+		if len(s.Tools()) != 50_000 {
+			b.Fatal("not all")
+		}
+	}
+}
+
+func BenchmarkAlias(b *testing.B) {
+	s := bigRegistry(500, 100)
+	tools := s.Tools()
+	for i := 0; b.Loop(); i++ {
+		if _, ok := s.Alias(tools[i%len(tools)].Alias); !ok {
+			b.Fatal("not found")
+		}
+	}
+}

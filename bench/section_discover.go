@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// discovery compares reading the lists of a server that has many tools.
+func discovery(ctx context.Context) error {
+	t := newTable("Discovery", "tools", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
+	for _, size := range []struct{ tools, page int }{{10, 0}, {10_000, 100}, {10_000, 1_000}, {10_000, 0}} {
+		target := stdioTarget("fast")
+		target.env = append(target.env, fmt.Sprintf("BENCH_TOOLS=%d", size.tools), fmt.Sprintf("BENCH_PAGE=%d", size.page))
+		label := fmt.Sprint(size.tools)
+		if size.page > 0 {
+			label += fmt.Sprintf(", %d a page", size.page)
+		}
+		err := contest(ctx, t, label, *rounds, []string{"list"},
+			episode{"go-sdk", func(ctx context.Context) ([]reading, error) { return listSDK(ctx, target, size.tools) }},
+			episode{"mcpvisor", func(ctx context.Context) ([]reading, error) { return listOurs(ctx, target, size.tools) }})
+		if err != nil {
+			return err
+		}
+	}
+	return t.end()
+}
+
+func listSDK(ctx context.Context, t target, want int) ([]reading, error) {
+	a, err := newSDKArm(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	n := 0
+	var kept []*mcp.Tool
+	r, err := timed(func() error {
+		for tool, err := range a.(*sdkArm).session.Tools(ctx, nil) {
+			if err != nil {
+				return err
+			}
+			kept = append(kept, tool)
+		}
+		n = len(kept)
+		return nil
+	})
+	if err == nil && n != want+2 {
+		err = fmt.Errorf("%d tools instead of %d", n, want+2)
+	}
+	return []reading{r}, err
+}
+
+func listOurs(ctx context.Context, t target, want int) ([]reading, error) {
+	s := spec("s", t)
+	s.Limits.Items = want + 2
+	d, err := transport.NewDialer(s, transport.Options{ClientInfo: &mcp.Implementation{Name: "bench", Version: "1"}, Logger: zerolog.Nop()})
+	if err != nil {
+		return nil, err
+	}
+	session := d.NewSession()
+	defer func() {
+		session.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "done"})
+		<-session.Released()
+	}()
+	if err := session.Open(ctx); err != nil {
+		return nil, err
+	}
+	n := 0
+	r, err := timed(func() error {
+		catalog, err := transport.Discover(ctx, session, "s", s.WithDefaults().Limits)
+		if err == nil {
+			n = len(catalog.Tools)
+		}
+		return err
+	})
+	if err == nil && n != want+2 {
+		err = fmt.Errorf("%d tools instead of %d", n, want+2)
+	}
+	return []reading{r}, err
+}

@@ -1,0 +1,99 @@
+package jsonscan
+
+import (
+	"errors"
+	"strconv"
+)
+
+var errNoValue = errors.New("invalid JSON")
+
+// Decode builds what encoding/json would from one value: map[string]any,
+// []any, string, float64, bool or nil. It costs about half the time and memory.
+func Decode(text []byte) (any, error) {
+	d := decoder{Scanner: Scanner{B: text}}
+	d.Space()
+	v, err := d.decode(0)
+	if err == nil && !d.AtEnd() {
+		err = errNoValue
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+type decoder struct{ Scanner }
+
+func (d *decoder) decode(depth int) (any, error) {
+	if d.I >= len(d.B) {
+		return nil, errNoValue
+	}
+	switch c := d.B[d.I]; {
+	case (c == '{' || c == '[') && depth == MaxDepth:
+		return nil, errNoValue
+	case c == '{':
+		return d.object(depth)
+	case c == '[':
+		return d.array(depth)
+	case c == '"':
+		quoted, escaped, ok := d.String()
+		if !ok {
+			return nil, errNoValue
+		}
+		return Unquote(quoted, escaped), nil
+	}
+	start := d.I
+	if !d.scalar() {
+		return nil, errNoValue
+	}
+	switch text := d.B[start:d.I]; text[0] {
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	case 'n':
+		return nil, nil //nolint:nilnil // null is a value
+	default:
+		return strconv.ParseFloat(string(text), 64)
+	}
+}
+
+func (d *decoder) object(depth int) (any, error) {
+	m := map[string]any{}
+	d.I++
+	for d.Space(); !d.Take('}'); d.Space() {
+		if len(m) > 0 && !d.Take(',') {
+			return nil, errNoValue
+		}
+		d.Space()
+		quoted, escaped, ok := d.String()
+		d.Space()
+		if !ok || !d.Take(':') {
+			return nil, errNoValue
+		}
+		d.Space()
+		v, err := d.decode(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		m[Unquote(quoted, escaped)] = v
+	}
+	return m, nil
+}
+
+func (d *decoder) array(depth int) (any, error) {
+	list := []any{}
+	d.I++
+	for d.Space(); !d.Take(']'); d.Space() {
+		if len(list) > 0 && !d.Take(',') {
+			return nil, errNoValue
+		}
+		d.Space()
+		v, err := d.decode(depth + 1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}

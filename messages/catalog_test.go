@@ -1,0 +1,118 @@
+package messages
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// tool is as discovery makes it.
+func tool(server, name, description string) Tool {
+	return Tool{Name: Qualify(server, name), Server: server, OriginalName: name, Alias: Alias(server, name),
+		Definition: &mcp.Tool{Name: name, Description: description}}
+}
+
+func TestCatalogIsSorted(t *testing.T) {
+	c := NewCatalog(
+		[]Tool{tool("s", "b", ""), tool("s", "a", ""), tool("s", "B", "")},
+		[]Resource{{URI: "file:///b"}, {URI: "file:///a"}},
+		[]ResourceTemplate{{URITemplate: "x/{b}"}, {URITemplate: "x/{a}"}},
+		[]Prompt{{OriginalName: "q"}, {OriginalName: "p"}}, nil)
+	require.Equal(t, []string{"B", "a", "b"}, []string{c.Tools[0].OriginalName, c.Tools[1].OriginalName, c.Tools[2].OriginalName})
+	require.Equal(t, []Resource{{URI: "file:///a"}, {URI: "file:///b"}}, c.Resources)
+	require.Equal(t, []ResourceTemplate{{URITemplate: "x/{a}"}, {URITemplate: "x/{b}"}}, c.Templates)
+	require.Equal(t, []Prompt{{OriginalName: "p"}, {OriginalName: "q"}}, c.Prompts)
+	require.Empty(t, c.Warnings)
+}
+
+func TestCatalogKeepsTheFirstOfTwins(t *testing.T) {
+	c := NewCatalog(
+		[]Tool{tool("s", "b", "first"), tool("s", "a", ""), tool("s", "b", "second"), tool("s", "b", "third")},
+		[]Resource{{URI: "u", Server: "1"}, {URI: "u", Server: "2"}},
+		[]ResourceTemplate{{URITemplate: "t", Server: "1"}, {URITemplate: "t", Server: "2"}},
+		[]Prompt{{OriginalName: "p", Server: "1"}, {OriginalName: "p", Server: "2"}},
+		[]string{"an earlier warning"})
+	require.Len(t, c.Tools, 2)
+	require.Equal(t, "first", c.Tools[1].Definition.Description)
+	require.Equal(t, []Resource{{URI: "u", Server: "1"}}, c.Resources)
+	require.Equal(t, []ResourceTemplate{{URITemplate: "t", Server: "1"}}, c.Templates)
+	require.Equal(t, []Prompt{{OriginalName: "p", Server: "1"}}, c.Prompts)
+	require.Equal(t, []string{
+		"an earlier warning",
+		`tool "b" is listed twice; the first one is kept`,
+		`tool "b" is listed twice; the first one is kept`,
+		`resource "u" is listed twice; the first one is kept`,
+		`resource template "t" is listed twice; the first one is kept`,
+		`prompt "p" is listed twice; the first one is kept`,
+	}, c.Warnings)
+}
+
+func TestCatalogLooksUp(t *testing.T) {
+	c := NewCatalog([]Tool{tool("s", "b/c", ""), tool("s", "a", "")}, nil, nil, nil, nil)
+	got, ok := c.Tool("b/c")
+	require.True(t, ok)
+	require.Equal(t, "s/b/c", got.Name)
+	got, ok = c.ToolByAlias("mcp__s__a")
+	require.True(t, ok)
+	require.Equal(t, "s/a", got.Name)
+	for _, name := range []string{"s/a", "A", "", "mcp__s__a"} {
+		_, ok = c.Tool(name)
+		require.False(t, ok, name)
+	}
+	_, ok = c.ToolByAlias("a")
+	require.False(t, ok)
+}
+
+// TestNoCatalog: a server that is not ready has none, and may be asked.
+func TestNoCatalog(t *testing.T) {
+	for _, c := range []*Catalog{nil, {}, NewCatalog(nil, nil, nil, nil, nil)} {
+		_, ok := c.Tool("a")
+		require.False(t, ok)
+		_, ok = c.ToolByAlias("mcp__s__a")
+		require.False(t, ok)
+	}
+}
+
+// TestCatalogProperties: equal servers list equally, in whatever order they
+// do, and every kept tool is found under both of its names.
+func TestCatalogProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfDistinct(rapid.StringMatching(`[ab_./]{1,4}`), rapid.ID[string]).Draw(t, "names")
+		build := func(names []string) *Catalog {
+			var tools []Tool
+			for _, name := range names {
+				tools = append(tools, tool("s", name, ""))
+			}
+			return NewCatalog(tools, nil, nil, nil, nil)
+		}
+		c := build(names)
+		require.Equal(t, c, build(rapid.Permutation(names).Draw(t, "other order")))
+		require.Len(t, c.Tools, len(names))
+		for _, name := range names {
+			byName, ok := c.Tool(name)
+			require.True(t, ok)
+			require.Equal(t, name, byName.OriginalName)
+			byAlias, ok := c.ToolByAlias(Alias("s", name))
+			require.True(t, ok)
+			require.Equal(t, byName, byAlias)
+		}
+	})
+}
+
+// TestToolJSON: the names of the fields are what scripts read.
+func TestToolJSON(t *testing.T) {
+	one := tool("fs", "list", "lists")
+	one.Definition.InputSchema = json.RawMessage(`{"b":1, "a":2.0}`)
+	text, err := json.Marshal(one)
+	require.NoError(t, err)
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &members))
+	require.Equal(t, `"fs/list"`, string(members["name"]))
+	require.Equal(t, `"list"`, string(members["originalName"]))
+	require.Equal(t, `"mcp__fs__list"`, string(members["alias"]))
+	require.Equal(t, `"fs"`, string(members["server"]))
+	require.Contains(t, string(members["definition"]), `"inputSchema":{"b":1,"a":2.0}`, "in the server's order and spelling")
+}

@@ -1,0 +1,122 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// kinds says of each kind its sentinel, and when the same request may be
+// repeated: always, if nothing was sent, or never.
+var kinds = map[ErrorKind]struct {
+	sentinel error
+	repeat   string
+}{
+	KindUnknownServer: {ErrUnknownServer, "never"},
+	KindUnknownTool:   {ErrUnknownTool, "never"},
+	KindUnavailable:   {ErrUnavailable, "always"},
+	KindCrashed:       {ErrCrashed, "if not sent"},
+	KindEvicted:       {ErrEvicted, "never"},
+	KindTimeout:       {ErrTimeout, "if not sent"},
+	KindCanceled:      {ErrCanceled, "if not sent"},
+	KindOverloaded:    {ErrOverloaded, "always"},
+	KindClosed:        {ErrClosed, "never"},
+	KindProtocol:      {ErrProtocol, "never"},
+	KindRPC:           {ErrRPC, "never"},
+	KindAuthRequired:  {ErrAuthRequired, "never"},
+	KindInvalid:       {ErrInvalid, "never"},
+	KindExists:        {ErrExists, "never"},
+	KindStart:         {ErrStart, "if not sent"},
+}
+
+func TestErrorKindsAreAllOfThem(t *testing.T) {
+	var want []ErrorKind
+	for kind := range kinds {
+		want = append(want, kind)
+	}
+	require.ElementsMatch(t, want, ErrorKinds())
+}
+
+func TestEachKindMatchesItsSentinelAlone(t *testing.T) {
+	for kind := range kinds {
+		wrapped := fmt.Errorf("outer: %w", &Error{Kind: kind})
+		for other, that := range kinds {
+			require.Equal(t, kind == other, errors.Is(wrapped, that.sentinel), "%s against %s", kind, other)
+		}
+	}
+	require.NotErrorIs(t, &Error{}, ErrInvalid)
+	require.NotErrorIs(t, &Error{Kind: "of another release"}, ErrInvalid)
+	require.NotErrorIs(t, &Error{Kind: "of another release"}, nil)
+}
+
+func TestErrorCauseIsFound(t *testing.T) {
+	death := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Err: io.ErrUnexpectedEOF}
+	err := fmt.Errorf("outer: %w", &Error{Kind: KindCrashed, Cause: death, Server: "fs", Epoch: 7})
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, uint64(7), e.Epoch)
+	var c *supervisor.Cause
+	require.ErrorAs(t, err, &c)
+	require.Same(t, death, c)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.ErrorIs(t, &Error{Kind: KindCanceled, Cause: context.DeadlineExceeded}, context.DeadlineExceeded)
+	require.NoError(t, (&Error{Kind: KindCanceled}).Unwrap())
+}
+
+func TestErrorText(t *testing.T) {
+	full := &Error{
+		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: KindCrashed, Outcome: Unknown,
+		RetryAfter: 1500 * time.Millisecond, Hint: "look at its log",
+		Cause: errors.New("exit status 3"), Stderr: []string{"boom", "bye"},
+	}
+	require.Equal(t, "call fs/list: server crashed: exit status 3; stderr: boom | bye; outcome unknown; retry in 1.5s; look at its log",
+		full.Error())
+	for want, e := range map[string]*Error{
+		"unknown tool":                            {Kind: KindUnknownTool},
+		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: KindTimeout, Outcome: NotSent},
+		"call x/y: server answered with an error": {Op: "call x/y", Kind: KindRPC, Outcome: Answered},
+		"register fs: already registered; unregister it first": {
+			Op: "register fs", Kind: KindExists, Hint: "unregister it first"},
+		"of another release": {Kind: "of another release"},
+	} {
+		require.Equal(t, want, e.Error())
+	}
+}
+
+// TestErrorTextHasAFrame: whatever is filled in, the text begins with what was
+// attempted and ends with what can be done, on one line.
+func TestErrorTextHasAFrame(t *testing.T) {
+	for kind := range kinds {
+		for _, outcome := range []Outcome{OutcomeNone, NotSent, Unknown, Answered} {
+			e := &Error{Op: "call fs/list", Kind: kind, Outcome: outcome, Hint: "do this", RetryAfter: time.Second, Stderr: []string{"x"}}
+			require.True(t, strings.HasPrefix(e.Error(), "call fs/list: "+kinds[kind].sentinel.Error()), e.Error())
+			require.True(t, strings.HasSuffix(e.Error(), "; do this"), e.Error())
+			require.NotContains(t, e.Error(), "\n")
+		}
+	}
+}
+
+func TestRetryable(t *testing.T) {
+	for kind, is := range kinds {
+		for _, outcome := range []Outcome{OutcomeNone, NotSent, Unknown, Answered} {
+			want := is.repeat == "always" || is.repeat == "if not sent" && outcome == NotSent
+			require.Equal(t, want, (&Error{Kind: kind, Outcome: outcome}).Retryable(), "%s, %q", kind, outcome)
+		}
+	}
+}
+
+func TestErrorKindsAreTheCallersOwn(t *testing.T) {
+	mine := ErrorKinds()
+	slices.Sort(mine)
+	clear(mine)
+	require.NotContains(t, ErrorKinds(), ErrorKind(""))
+}

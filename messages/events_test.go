@@ -1,0 +1,68 @@
+package messages
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestEventString(t *testing.T) {
+	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Stderr: []string{"boom", "bye"}}
+	for want, e := range map[string]Event{
+		"fs registered":   {Kind: EventRegistered, Server: "fs"},
+		"fs connecting":   {Kind: EventConnecting, Server: "fs", Epoch: 2},
+		"fs stable":       {Kind: EventStable, Server: "fs"},
+		"fs unregistered": {Kind: EventUnregistered, Server: "fs"},
+		"fs ready: 4 tools, 5 resources, 1 prompts, protocol 2025-11-25, epoch 2": {
+			Kind: EventReady, Server: "fs", Tools: 4, Resources: 2, Templates: 3, Prompts: 1, Protocol: "2025-11-25", Epoch: 2},
+		"fs ready: 4 tools, 0 resources, 0 prompts, protocol 2026-07-28, epoch 3, pid 77, down for 1.235s": {
+			Kind: EventReady, Server: "fs", Tools: 4, Protocol: "2026-07-28", Epoch: 3, PID: 77, Down: 1234567 * time.Microsecond},
+		"fs down: exit status 3; stderr: boom | bye; 2 calls in flight failed": {
+			Kind: EventDown, Server: "fs", Cause: cause, Failed: 2},
+		"fs down: unknown cause; 0 calls in flight failed": {Kind: EventDown, Server: "fs"},
+		"fs did not start: exit status 3; stderr: boom | bye": {
+			Kind: EventStartFailed, Server: "fs", Cause: cause},
+		"fs retry 2/3 in 500ms": {Kind: EventRetry, Server: "fs", Attempt: 2, MaxAttempts: 3, Delay: 500 * time.Millisecond},
+		"fs retry 9 in 1m0s": {
+			Kind: EventRetry, Server: "fs", Attempt: 9, MaxAttempts: supervisor.Unlimited, Delay: time.Minute},
+		"fs parked, next try in 5m0s: exit status 3; stderr: boom | bye": {
+			Kind: EventParked, Server: "fs", Delay: 5 * time.Minute, Cause: cause},
+		"fs evicted: exit status 3; stderr: boom | bye":       {Kind: EventEvicted, Server: "fs", Cause: cause},
+		"17 events were dropped because this watcher is slow": {Kind: EventMissed, Missed: 17},
+		"fs of_another_release":                               {Kind: "of_another_release", Server: "fs"},
+	} {
+		require.Equal(t, want, e.String())
+	}
+}
+
+// TestEventWithoutDetails: no kind needs more than itself to be shown.
+func TestEventWithoutDetails(t *testing.T) {
+	for _, kind := range []EventKind{EventRegistered, EventConnecting, EventReady, EventDown, EventStartFailed, EventRetry,
+		EventStable, EventParked, EventEvicted, EventUnregistered, EventMissed} {
+		text := Event{Kind: kind, Server: "fs"}.String()
+		require.NotContains(t, text, "\n")
+		require.NotContains(t, text, "%!")
+		if kind != EventMissed { // it is about the watcher, not about a server
+			require.True(t, strings.HasPrefix(text, "fs "), text)
+		}
+	}
+}
+
+// TestEventJSON: fields that a kind does not speak of are not shown.
+func TestEventJSON(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	text, err := json.Marshal(Event{Seq: 4, Time: at, Kind: EventStable, Server: "fs", Gen: 1, Epoch: 2})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"seq":4,"time":"2026-01-02T03:04:05Z","kind":"stable","server":"fs","gen":1,"epoch":2}`, string(text))
+
+	text, err = json.Marshal(Event{Seq: 5, Time: at, Kind: EventRetry, Server: "fs", Attempt: 1, MaxAttempts: 3,
+		Delay: time.Second, RetryAt: &at})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"seq":5,"time":"2026-01-02T03:04:05Z","kind":"retry","server":"fs","attempt":1,"max_attempts":3,
+		"delay_ns":1000000000,"retry_at":"2026-01-02T03:04:05Z"}`, string(text))
+}

@@ -1,0 +1,160 @@
+package messages
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+const canary = "canary-7f3a"
+
+func serve(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error { return nil }
+
+func TestValidSpecs(t *testing.T) {
+	for name, s := range map[string]ServerSpec{
+		"stdio":    {Stdio: &Stdio{Command: "npx", Args: []string{"-y", ""}, Env: map[string]string{"A": "", "B_1": "x=y\nz"}}},
+		"http":     {HTTP: &HTTP{URL: "https://user:pw@host:8443/mcp?x=1", Headers: map[string]string{"Authorization": "Bearer x", "X-Y_z": "\tü"}}},
+		"memory":   {InMemory: &InMemory{Serve: serve}},
+		"unbound":  {InMemory: &InMemory{Serve: serve}, Timeouts: Timeouts{Call: -1, Start: -1, List: -1, Shutdown: -1}},
+		"era":      {InMemory: &InMemory{Serve: serve}, Era: EraModern},
+		"retry":    {InMemory: &InMemory{Serve: serve}, Retry: supervisor.Policy{MaxAttempts: 3, Base: time.Second}},
+		"defaults": ServerSpec{InMemory: &InMemory{Serve: serve}}.WithDefaults(),
+	} {
+		s.Name = "fs"
+		require.NoError(t, s.Validate(), name)
+	}
+}
+
+// TestInvalidSpecs: each message says where it is wrong, what, and how to mend
+// it.
+func TestInvalidSpecs(t *testing.T) {
+	memory, program := &InMemory{Serve: serve}, func(s Stdio) ServerSpec { return ServerSpec{Stdio: &s} }
+	web := func(h HTTP) ServerSpec { return ServerSpec{HTTP: &h} }
+	header := func(name, value string) ServerSpec {
+		return web(HTTP{URL: "http://h", Headers: map[string]string{name: value}})
+	}
+	for name, c := range map[string]struct {
+		spec             ServerSpec
+		where, what, how string
+	}{
+		"nothing":          {ServerSpec{}, "no transport", "", "set one of"},
+		"two":              {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory}, "2 transports", "", "only one"},
+		"three":            {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory, HTTP: &HTTP{URL: "http://h"}}, "3 transports", "", "only one"},
+		"no function":      {ServerSpec{InMemory: &InMemory{}}, "in-memory", "Serve is nil", "set the function"},
+		"no command":       {program(Stdio{Command: " \t"}), "stdio", "Command is empty", "name the program"},
+		"NUL in command":   {program(Stdio{Command: "a\x00"}), "stdio", "NUL", "remove"},
+		"NUL in argument":  {program(Stdio{Command: "a", Args: []string{"b", "\x00"}}), "stdio", "argument", "remove"},
+		"NUL in directory": {program(Stdio{Command: "a", Dir: "\x00"}), "stdio", "directory", "remove"},
+		"empty variable":   {program(Stdio{Command: "a", Env: map[string]string{"": canary}}), "stdio", `variable name ""`, "must not"},
+		"odd variable":     {program(Stdio{Command: "a", Env: map[string]string{"A=B": canary}}), "stdio", `"A=B"`, "must not"},
+		"NUL in variable":  {program(Stdio{Command: "a", Env: map[string]string{"A": canary + "\x00"}}), "stdio", `"A"`, "remove"},
+		"no URL":           {web(HTTP{}), "http", "URL", "must begin with"},
+		"URL of a file":    {web(HTTP{URL: "file:///etc/" + canary}), "http", "URL", "must begin with"},
+		"URL without host": {web(HTTP{URL: "https:///" + canary}), "http", "URL", "name a host"},
+		"URL in pieces":    {web(HTTP{URL: "http://u:" + canary + "@h:port"}), "http", "cannot be parsed", "write it as"},
+		"empty header":     {header("", canary), "http", `header ""`, "names hold"},
+		"spaced header":    {header("A B", canary), "http", `"A B"`, "names hold"},
+		"colon in header":  {header("A:", canary), "http", `"A:"`, "names hold"},
+		"tab in header":    {header("A\t", canary), "http", `"A\t"`, "names hold"},
+		"foreign header":   {header("Ä", canary), "http", `"Ä"`, "names hold"},
+		"break in value":   {header("A", canary+"\r\nB: c"), "http", `"A"`, "line breaks"},
+		"control in value": {header("A", canary+"\x1b"), "http", `"A"`, "control"},
+		"unknown era":      {ServerSpec{InMemory: memory, Era: "2025"}, "era", `"2025"`, "use "},
+		"no bound":         {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, HardMax: -1}}, "timeouts", "HardMax", "bound one"},
+		"retry":            {ServerSpec{InMemory: memory, Retry: supervisor.Policy{Base: -1}}, "retry policy", "Base", "cannot be negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.spec.Name = "fs"
+			err := c.spec.Validate()
+			require.Error(t, err)
+			require.True(t, strings.HasPrefix(err.Error(), c.where), err.Error())
+			require.Contains(t, err.Error(), c.what)
+			require.Contains(t, err.Error(), c.how)
+			require.NotContains(t, err.Error(), "\n", "one complaint")
+			require.NotContains(t, err.Error(), canary, "values are secrets")
+		})
+	}
+}
+
+// TestValidateSaysEverything: one round of mending is enough.
+func TestValidateSaysEverything(t *testing.T) {
+	err := ServerSpec{Name: "a b", Era: "x", Timeouts: Timeouts{Call: -1, HardMax: -1}, Retry: supervisor.Policy{Jitter: 2},
+		Stdio: &Stdio{Args: []string{"\x00"}, Env: map[string]string{"=": "", "": ""}},
+		HTTP:  &HTTP{URL: "x", Headers: map[string]string{" ": ""}}, InMemory: &InMemory{}}.Validate()
+	require.Error(t, err)
+	require.Len(t, strings.Split(err.Error(), "\n"), 12)
+}
+
+func TestWithDefaults(t *testing.T) {
+	s := ServerSpec{}.WithDefaults()
+	require.Equal(t, Timeouts{Start: time.Minute, Negotiate: 3 * time.Second, List: 30 * time.Second, Call: time.Minute,
+		HardMax: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
+	require.Equal(t, Limits{Line: 64 << 20, Items: 10_000, Pages: 1_000, InFlight: 1_024, StderrLines: 20}, s.Limits)
+	require.Equal(t, Probe{Every: 30 * time.Second, Timeout: 10 * time.Second, Failures: 3}, s.Probe)
+
+	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, HardMax: -1, Shutdown: -1}
+	require.Equal(t, off, ServerSpec{Timeouts: off}.WithDefaults().Timeouts, "negative means no bound")
+	require.Negative(t, ServerSpec{Probe: Probe{Every: -1}}.WithDefaults().Probe.Every, "negative means no probes")
+}
+
+// TestWithDefaultsProperties: what is set stays, what is zero is set, once is
+// enough, and the original is left alone.
+func TestWithDefaultsProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		clock := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
+		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 1<<40))
+		clocks := rapid.SliceOfN(clock, 8, 8).Draw(t, "clocks")
+		counts := rapid.SliceOfN(count, 6, 6).Draw(t, "counts")
+		s := ServerSpec{Name: "fs", Stdio: &Stdio{Command: "x"}, Retry: supervisor.Policy{MaxAttempts: 2}}
+		fields := func(s *ServerSpec) ([]*time.Duration, []*int) {
+			return []*time.Duration{&s.Timeouts.Start, &s.Timeouts.Negotiate, &s.Timeouts.List, &s.Timeouts.Call,
+					&s.Timeouts.HardMax, &s.Timeouts.Shutdown, &s.Probe.Every, &s.Probe.Timeout},
+				[]*int{&s.Limits.Line, &s.Limits.Items, &s.Limits.Pages, &s.Limits.InFlight, &s.Limits.StderrLines, &s.Probe.Failures}
+		}
+		durations, ints := fields(&s)
+		for i, d := range durations {
+			*d = clocks[i]
+		}
+		for i, n := range ints {
+			*n = counts[i]
+		}
+		before := s
+		full := s.WithDefaults()
+		require.Equal(t, before, s)
+		require.Equal(t, full, full.WithDefaults())
+		durations, ints = fields(&full)
+		for i, d := range durations {
+			require.NotZero(t, *d)
+			require.True(t, clocks[i] == 0 || clocks[i] == *d)
+		}
+		for i, n := range ints {
+			require.Positive(t, *n)
+			require.True(t, counts[i] == 0 || counts[i] == *n)
+		}
+		require.Equal(t, []any{s.Name, s.Stdio, s.Retry}, []any{full.Name, full.Stdio, full.Retry})
+	})
+}
+
+func TestTargetHoldsNoSecrets(t *testing.T) {
+	for _, c := range []struct {
+		spec         ServerSpec
+		kind, target string
+	}{
+		{ServerSpec{}, "", ""},
+		{ServerSpec{Stdio: &Stdio{Command: "npx", Args: []string{"--key", canary}, Env: map[string]string{"KEY": canary}}}, "stdio", "npx"},
+		{ServerSpec{HTTP: &HTTP{URL: "https://u:" + canary + "@host:8443/mcp?key=" + canary + "#" + canary,
+			Headers: map[string]string{"Authorization": canary}}}, "http", "https://host:8443/mcp"},
+		{ServerSpec{HTTP: &HTTP{URL: "http://h/%zz" + canary}}, "http", "(unreadable URL)"},
+		{ServerSpec{InMemory: &InMemory{}}, "memory", "(in this process)"},
+	} {
+		require.Equal(t, c.kind, c.spec.TransportKind())
+		require.Equal(t, c.target, c.spec.Target())
+	}
+}

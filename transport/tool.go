@@ -1,0 +1,111 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// toolChunk is how many definitions are allocated together. Servers with
+// thousands of tools are why; one that has three wastes little.
+const toolChunk = 64
+
+// toolList decodes the tools of one server, in one pass over each page and
+// with few allocations for each tool.
+type toolList struct {
+	chunk []mcp.Tool
+	defs  []*mcp.Tool
+}
+
+// add decodes one entry. Schemas stay the bytes that the server sent.
+func (l *toolList) add(item json.RawMessage) error {
+	if len(l.chunk) == 0 {
+		l.chunk = make([]mcp.Tool, min(toolChunk, max(4, len(l.defs))))
+	}
+	def := &l.chunk[0]
+	if err := readTool(item, def); err != nil {
+		*def = mcp.Tool{}
+		return err
+	}
+	l.chunk = l.chunk[1:]
+	l.defs = append(l.defs, def)
+	return nil
+}
+
+func readTool(item json.RawMessage, def *mcp.Tool) error {
+	err := eachMember(item, func(key string, value []byte) (err error) {
+		switch key {
+		case "name":
+			def.Name, err = readString(value)
+		case "title":
+			def.Title, err = readString(value)
+		case "description":
+			def.Description, err = readString(value)
+		case "inputSchema":
+			def.InputSchema = readSchema(value)
+		case "outputSchema":
+			def.OutputSchema = readSchema(value)
+		case "annotations":
+			def.Annotations = nil
+			err = json.Unmarshal(value, &def.Annotations)
+		case "icons":
+			def.Icons = nil
+			err = json.Unmarshal(value, &def.Icons)
+		case "_meta":
+			def.Meta = nil
+			err = json.Unmarshal(value, &def.Meta)
+		}
+		if err != nil {
+			return fmt.Errorf("its member %q: %w", key, err)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errNoObject):
+		return errors.New("it is no JSON object")
+	case err == nil && def.Name == "":
+		return errors.New(`it has no "name"`)
+	}
+	return err
+}
+
+func readSchema(value []byte) any {
+	if string(value) == "null" {
+		return nil
+	}
+	return json.RawMessage(value[:len(value):len(value)])
+}
+
+// tools names the decoded tools for one server. All their names share one
+// piece of memory.
+func (l *toolList) tools(server string) []messages.Tool {
+	if len(l.defs) == 0 {
+		return nil
+	}
+	size := 0
+	for _, def := range l.defs {
+		size += 2*len(server) + 2*len(def.Name) + 16
+	}
+	names := make([]byte, 0, size)
+	cut := func(from int) string {
+		return unsafe.String(unsafe.SliceData(names[from:]), len(names)-from) //nolint:gosec // written once, before
+	}
+	list := make([]messages.Tool, len(l.defs))
+	for i, def := range l.defs {
+		// Growing would only move what comes after: earlier names keep their memory.
+		names = slices.Grow(names, 2*len(server)+len(def.Name)+messages.MaxAlias)
+		from := len(names)
+		names = append(append(append(names, server...), messages.Separator...), def.Name...)
+		list[i] = messages.Tool{Name: cut(from), Server: server, OriginalName: def.Name, Definition: def}
+		from = len(names)
+		names = messages.AppendAlias(names, server, def.Name)
+		list[i].Alias = cut(from)
+	}
+	return list
+}

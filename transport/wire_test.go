@@ -1,0 +1,266 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// peer is the server at the other end of a wire, played by the test.
+type peer struct {
+	*wire
+	t   *testing.T
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// message is what the peer reads.
+type message struct {
+	ID     int64           `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// memoryPipe holds nothing: a write waits for its reader.
+func memoryPipe() (io.ReadCloser, io.WriteCloser, error) {
+	r, w := io.Pipe()
+	return r, w, nil
+}
+
+// osPipe holds some 64 KiB, as those of a process do.
+func osPipe() (io.ReadCloser, io.WriteCloser, error) {
+	r, w, err := os.Pipe()
+	return r, w, err
+}
+
+// newPeer serves a wire over a pair of pipes and ends it with the test.
+func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
+	t.Helper()
+	theirs, mine, err := pipe()
+	require.NoError(t, err)
+	reads, writes, err := pipe()
+	require.NoError(t, err)
+	p := &peer{wire: newWire(newLifeline(), reads, mine, limit), t: t, in: bufio.NewReader(theirs), out: writes}
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = p.readLoop() })
+	loops.Go(func() { _ = p.writeLoop() })
+	t.Cleanup(func() {
+		p.die(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
+		for _, end := range []io.Closer{theirs, mine, reads, writes} {
+			_ = end.Close()
+		}
+		loops.Wait()
+		_ = p.control.Close()
+	})
+	return p
+}
+
+// read returns the next message of the client.
+func (p *peer) read() (m message) {
+	p.t.Helper()
+	line, err := p.in.ReadString('\n')
+	require.NoError(p.t, err)
+	require.NoError(p.t, json.Unmarshal([]byte(line), &m), line)
+	return m
+}
+
+func (p *peer) say(format string, args ...any) {
+	p.t.Helper()
+	_, err := fmt.Fprintf(p.out, format+"\n", args...)
+	require.NoError(p.t, err)
+}
+
+// outcome is how a request ended.
+type outcome struct {
+	result string
+	err    *messages.Error
+}
+
+// ask sends a request and tells later how it ended.
+func (p *peer) ask(ctx context.Context, r Request) <-chan outcome {
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := p.request(ctx, r, nil)
+		var e *messages.Error
+		errors.As(err, &e)
+		ended <- outcome{string(result), e}
+	}()
+	return ended
+}
+
+func TestWireMatchesAnswers(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	const calls = 50
+	asked := map[string]<-chan outcome{}
+	for i := range calls {
+		asked[fmt.Sprintf(`{"n":%d}`, i)] = p.ask(t.Context(), Request{Method: "m", Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))})
+	}
+	ids := map[int64]string{}
+	for range calls {
+		m := p.read()
+		require.Equal(t, "m", m.Method)
+		require.Greater(t, m.ID, laneBase)
+		require.NotContains(t, ids, m.ID)
+		ids[m.ID] = string(m.Params)
+	}
+	for id, params := range ids { // in any order
+		p.say(`{"jsonrpc":"2.0","id":%d,"result":%s}`, id, params)
+	}
+	for params, ended := range asked {
+		require.Equal(t, outcome{result: params}, <-ended)
+	}
+	require.Zero(t, p.noiseCounts())
+	require.NotZero(t, p.heard.Load())
+}
+
+// TestWireAnswers: what a server says, and what becomes of the call.
+func TestWireAnswers(t *testing.T) {
+	p := newPeer(t, osPipe, 4<<10)
+	long := strings.Repeat("x", 8<<10)
+	for name, c := range map[string]struct {
+		says   string // ID stands for the id
+		result string
+		kind   messages.ErrorKind
+		text   string
+	}{
+		"verbatim":            {`{"jsonrpc":"2.0","id":ID,"result": {"b" : 1.0,"a":"\u00e9"} }`, `{"b" : 1.0,"a":"\u00e9"}`, "", ""},
+		"null":                {`{"id":ID,"result":null}`, `null`, "", ""},
+		"id as a string":      {`{"id":"ID","result":1}`, `1`, "", ""},
+		"id as a fraction":    {`{"id":ID.0,"result":1}`, `1`, "", ""},
+		"with carriage":       {`{"id":ID,"result":1}` + "\r", `1`, "", ""},
+		"in a batch":          {`[{"id":ID,"result":1},7]`, `1`, "", ""},
+		"behind a banner":     {"Server v1.0 running\n{half a line\n" + `{"id":ID,"result":1}`, `1`, "", ""},
+		"behind a long line":  {long + "\n" + `{"id":ID,"result":1}`, `1`, "", ""},
+		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", messages.KindRPC, "no such thing"},
+		"error and result":    {`{"id":ID,"result":null,"error":{"code":1,"message":"m"}}`, "", messages.KindRPC, "m"},
+		"result, error null":  {`{"id":ID,"result":2,"error":null}`, `2`, "", ""},
+		"error, a bare text":  {`{"id":ID,"error":"it broke"}`, "", messages.KindRPC, "it broke"},
+		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", messages.KindProtocol, "cannot be read"},
+		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", messages.KindProtocol, "not valid JSON"},
+		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", messages.KindProtocol, "longer than 4096 bytes"},
+		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", messages.KindProtocol, "raise Limits.Line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := p.ask(t.Context(), Request{Method: "m"})
+			id := p.read().ID
+			p.say("%s", strings.ReplaceAll(c.says, "ID", fmt.Sprint(id)))
+			got := <-ended
+			require.Equal(t, c.result, got.result)
+			if c.kind == "" {
+				require.Nil(t, got.err)
+				return
+			}
+			require.NotNil(t, got.err)
+			require.Equal(t, c.kind, got.err.Kind)
+			require.Equal(t, messages.Answered, got.err.Outcome)
+			require.Contains(t, got.err.Error(), c.text)
+		})
+	}
+	require.Equal(t, messages.Noise{Junk: 3, Oversize: 3}, p.noiseCounts())
+}
+
+func TestWireKeepsCodeAndData(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	ended := p.ask(t.Context(), Request{Method: "m"})
+	p.say(`{"id":%d,"error":{"code":-32042,"message":"m","data":{"a":[1]}}}`, p.read().ID)
+	var rpc *jsonrpc.Error
+	require.ErrorAs(t, (<-ended).err, &rpc)
+	require.Equal(t, int64(-32042), rpc.Code)
+	require.JSONEq(t, `{"a":[1]}`, string(rpc.Data))
+}
+
+// TestWireSkipsNoise: junk is counted and costs nobody anything.
+func TestWireSkipsNoise(t *testing.T) {
+	p := newPeer(t, osPipe, 4<<10)
+	ended := p.ask(t.Context(), Request{Method: "m"})
+	id := p.read().ID
+	for _, junk := range []string{"hello", "{", "[", `[1,"a"]`, "7", `{"a":1}`, `{"id":1}`, "\x1b[31mred\x1b[0m", "\xff\xfe"} {
+		p.say("%s", junk)
+	}
+	p.say("\n  \r\n\t") // empty lines are not even junk
+	p.say(`{"id":%d,"result":0}`, id+1000)
+	p.say(`{"id":%d,"result":1}`, id)
+	require.Equal(t, outcome{result: "1"}, <-ended)
+	p.say(`{"id":%d,"result":2}`, id) // twice
+	p.say("%s", strings.Repeat("x", 5<<10))
+	require.Eventually(t, func() bool {
+		return p.noiseCounts() == messages.Noise{Junk: 10, Oversize: 1, Unmatched: 2}
+	}, 10*time.Second, time.Millisecond)
+}
+
+// TestWireLanesAreApart: whatever is no answer to a call goes to the control
+// lane, in order.
+func TestWireLanesAreApart(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	ended := p.ask(t.Context(), Request{Method: "m"})
+	id := p.read().ID
+	p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"id":%d}}`, id)
+	p.say(`{"jsonrpc":"2.0","id":3,"result":{"sdk":true}}`)
+	p.say(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) // a request of the server's own
+	p.say(`{"id":%d,"result":1}`, id)
+	require.Equal(t, outcome{result: "1"}, <-ended)
+	for _, want := range []string{"notifications/message", "", "ping"} {
+		m, err := p.control.Read(t.Context())
+		require.NoError(t, err)
+		if r, ok := m.(*jsonrpc.Request); ok {
+			require.Equal(t, want, r.Method)
+		} else {
+			require.Empty(t, want)
+			require.JSONEq(t, `{"sdk":true}`, string(m.(*jsonrpc.Response).Result))
+		}
+	}
+}
+
+// TestWireResultsAreTheCallersOwn: a result is not overwritten by what is read
+// later, large or small.
+func TestWireResultsAreTheCallersOwn(t *testing.T) {
+	p := newPeer(t, osPipe, 8<<20)
+	var results []<-chan outcome
+	texts := []string{}
+	for i, size := range []int{10, largeLine, 1 << 20, 100, 3 * largeLine, 20} {
+		results = append(results, p.ask(t.Context(), Request{Method: "m"}))
+		texts = append(texts, `"`+strings.Repeat(string(rune('a'+i)), size)+`"`)
+		p.say(`{"id":%d,"result":%s}`, p.read().ID, texts[i])
+	}
+	for i, ended := range results {
+		require.Equal(t, texts[i], (<-ended).result)
+	}
+}
+
+func TestRequestLine(t *testing.T) {
+	meta := json.RawMessage(`{"v":"2026-07-28"}`)
+	for name, c := range map[string]struct {
+		params string
+		meta   json.RawMessage
+		want   string
+	}{
+		"bare":             {"", nil, `{"jsonrpc":"2.0","id":7,"method":"m"}`},
+		"parameters":       {` {"b": 1.0, "a":2} `, nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"b": 1.0, "a":2}}`},
+		"none":             {`{}`, nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{}}`},
+		"meta alone":       {"", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
+		"meta, none":       {` { } `, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
+		"meta, parameters": {`{ "a":1}`, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
+		"line breaks":      {"{\n\t\"a\": \"x\\ny\",\r\n\"b\":[1,\n2]\n}", nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"x\ny","b":[1,2]}}`},
+		"breaks and meta":  {"{\n\"a\":1}\n", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := appendRequest([]byte("left alone "), 7, Request{Method: "m", Params: json.RawMessage(c.params)}, c.meta)
+			require.Equal(t, "left alone "+c.want+"\n", string(line))
+			require.True(t, json.Valid(line[len("left alone "):]))
+		})
+	}
+}

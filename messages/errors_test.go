@@ -55,7 +55,7 @@ func TestEachKindMatchesItsSentinelAlone(t *testing.T) {
 	}
 	require.NotErrorIs(t, &Error{}, ErrInvalid)
 	require.NotErrorIs(t, &Error{Kind: "of another release"}, ErrInvalid)
-	require.NotErrorIs(t, &Error{Kind: "of another release"}, nil)
+	require.False(t, (&Error{Kind: "of another release"}).Is(nil))
 }
 
 func TestErrorCauseIsFound(t *testing.T) {

@@ -83,7 +83,7 @@ func requestError(ctx context.Context, died *supervisor.Cause, outcome messages.
 		return deathError(died, outcome)
 	case ctx.Err() != nil:
 		kind := messages.KindCanceled
-		cause := context.Cause(ctx)
+		cause := causeOf(ctx)
 		if errors.Is(cause, messages.ErrTimeout) {
 			kind = messages.KindTimeout
 			cause = nil

@@ -127,6 +127,9 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		case full:
 			d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.Items)
 			return
+		case p.lost:
+			d.warn("%s: the cursor on page %d is no text; the rest is left out", method, number)
+			return
 		case cursor == nil:
 			return
 		case seen[*cursor]:

@@ -99,6 +99,8 @@ type httpSession struct {
 	// misstep is the last fault on the control lane, until an exchange works.
 	misstep atomic.Pointer[fault]
 
+	bonds  bonds
+	plain  atomic.Pointer[plainHeader]
 	inbox  *inbox
 	noise  noise
 	params paramHeaders
@@ -134,25 +136,13 @@ func (s *httpSession) enterLocked() bool {
 	return true
 }
 
-// bind derives a context that ends with ctx and with the session. release
-// loosens it from ctx without ending it.
-func (s *httpSession) bind(ctx context.Context) (bound context.Context, release func() bool, cancel context.CancelFunc) {
-	bound, cancelCause := context.WithCancelCause(context.WithoutCancel(ctx))
-	loose := context.AfterFunc(ctx, func() { cancelCause(context.Cause(ctx)) })
-	free := context.AfterFunc(s.ctx, func() { cancelCause(context.Cause(s.ctx)) })
-	return bound, loose, func() {
-		loose()
-		free()
-		cancelCause(context.Canceled)
-	}
-}
-
 // Abort implements Session.
 func (s *httpSession) Abort(cause *supervisor.Cause) { s.end(cause) }
 
 func (s *httpSession) end(cause *supervisor.Cause) {
 	if s.die(cause) {
 		s.cancel(cause)
+		s.bonds.end(cause)
 		go s.shutdown()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -42,15 +43,12 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 	}
 	defer s.work.Done()
 
-	if r.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.Timeout, messages.ErrTimeout)
-		defer cancel()
-	}
+	b := s.bonds.bind(ctx, r.Timeout)
+	defer b.finish()
 	id := s.nextID.Add(1)
-	got, f := s.exchange(ctx, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+	got, f := s.exchange(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil {
-		return nil, s.callFailed(ctx, a, id, f)
+		return nil, s.callFailed(b, a, id, f)
 	}
 	if got.errorm != nil {
 		return nil, rpcError(got.errorm)
@@ -61,26 +59,42 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 	return got.result, nil
 }
 
-// callHeader is the header of a request on the call lane.
+// callHeader is the header of a request on the call lane. It may be shared: do
+// not change it.
 func (s *httpSession) callHeader(a *agreement, r Request) http.Header {
-	h := s.sessionHeader(a)
-	h["Content-Type"], h["Accept"] = headerJSON, headerBoth
-	if a.modern {
-		h.Set("Mcp-Method", r.Method)
-		switch r.Method {
-		case "tools/call", "prompts/get", "resources/read":
-			h.Set("Mcp-Name", headerValue(r.Target))
-		}
-		if r.Method == "tools/call" {
-			s.params.set(h, r)
-		}
+	id := s.sessionID.Load()
+	plain := s.plain.Load()
+	if plain == nil || plain.agreed != a || plain.sessionID != id {
+		plain = &plainHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
+		plain.header["Content-Type"], plain.header["Accept"] = headerJSON, headerBoth
+		s.plain.Store(plain)
+	}
+	if !a.modern {
+		return plain.header
+	}
+	h := make(http.Header, len(plain.header)+3)
+	maps.Copy(h, plain.header)
+	h["Mcp-Method"] = []string{r.Method}
+	switch r.Method {
+	case "tools/call", "prompts/get", "resources/read":
+		h["Mcp-Name"] = []string{headerValue(r.Target)}
+	}
+	if r.Method == "tools/call" {
+		s.params.set(h, r)
 	}
 	return h
 }
 
+// plainHeader is the header that all calls of a legacy session share.
+type plainHeader struct {
+	agreed    *agreement
+	sessionID *string
+	header    http.Header
+}
+
 // sessionHeader says which session and version a request belongs to.
 func (s *httpSession) sessionHeader(a *agreement) http.Header {
-	h := make(http.Header, 8)
+	h := s.endpoint.header(8)
 	if a != nil {
 		h["Mcp-Protocol-Version"] = []string{a.info.ProtocolVersion}
 	}
@@ -153,8 +167,10 @@ func (s *httpSession) ask(a *agreement) {
 	if a.modern {
 		r.Method = "server/discover"
 	}
+	b := s.bonds.bind(ctx, 0)
+	defer b.finish()
 	id := s.nextID.Add(1)
-	_, f := s.exchange(ctx, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+	_, f := s.exchange(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
 		s.endBy(f)
 	}

@@ -50,16 +50,15 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 		s.misstep.Store(f)
 		return nil, f
 	}
-	ctx, _, cancel := s.bind(req.Context())
-	defer cancel()
 	// Any error makes the go-sdk go on with initialize. A server whose era is
 	// known to be modern is given the time that it needs.
-	if method == "server/discover" && s.era == messages.EraAuto && s.spec.Timeouts.Negotiate > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, s.spec.Timeouts.Negotiate)
-		defer stop()
+	patience := time.Duration(0)
+	if method == "server/discover" && s.era == messages.EraAuto {
+		patience = s.spec.Timeouts.Negotiate
 	}
-	got, f := s.exchange(ctx, id, body, c.header(req))
+	b := s.bonds.bind(req.Context(), patience)
+	defer b.finish()
+	got, f := s.exchange(b, id, body, c.header(req))
 	switch {
 	case f != nil:
 		s.misstep.Store(f)
@@ -91,9 +90,9 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 // is missing.
 func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, error) {
 	s := c.s
-	ctx, _, cancel := s.bind(req.Context())
-	defer cancel()
-	resp, f := s.endpoint.do(ctx, http.MethodPost, body, c.header(req))
+	b := s.bonds.bind(req.Context(), 0)
+	defer b.finish()
+	resp, f := s.endpoint.do(b, http.MethodPost, body, c.header(req))
 	if f == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
@@ -140,7 +139,7 @@ func (c *controlLane) leave(req *http.Request) (*http.Response, error) {
 
 // header takes over what the go-sdk says about the protocol.
 func (c *controlLane) header(req *http.Request) http.Header {
-	h := make(http.Header, len(req.Header))
+	h := c.s.endpoint.header(len(req.Header))
 	for name, values := range req.Header {
 		if ownHeader(name) && name != "Content-Length" {
 			h[name] = values

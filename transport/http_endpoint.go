@@ -3,10 +3,12 @@ package transport
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -32,8 +34,10 @@ type endpoint struct {
 	url      *url.URL
 	target   string // the URL without its secrets
 	hostport string
-	headers  map[string]string
-	client   *http.Client
+	host     string
+	own      http.Header // the endpoint's own headers
+	rt       http.RoundTripper
+	jar      http.CookieJar
 	conns    *connSet
 	// foreign: the RoundTripper is the host's own and may not report when it
 	// has a connection.
@@ -47,21 +51,34 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{url: u, target: bareURL(u), hostport: hostPort(u), headers: spec.HTTP.Headers,
+	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), own: http.Header{},
 		conns: newConnSet(), secrets: secretsOf(u, spec.HTTP.Headers)}
-	e.client = &http.Client{CheckRedirect: e.checkRedirect}
-	var base http.RoundTripper = http.DefaultTransport
+	if password, _ := u.User.Password(); u.User != nil {
+		login := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
+		e.own["Authorization"] = []string{"Basic " + login}
+	}
+	for name, value := range spec.HTTP.Headers {
+		switch name = http.CanonicalHeaderKey(name); {
+		case name == "Host":
+			e.host = value
+		case ownHeader(name):
+			// Another value would break the protocol.
+		default:
+			e.own[name] = []string{value}
+		}
+	}
+	base := http.DefaultTransport
 	if theirs := spec.HTTP.Client; theirs != nil {
-		e.client.Jar = theirs.Jar
+		e.jar = theirs.Jar
 		if theirs.Transport != nil {
 			base = theirs.Transport
 		}
 	}
 	if t, ok := base.(*http.Transport); ok {
-		e.client.Transport = e.tune(t.Clone(), spec.Limits.InFlight)
+		e.rt = e.tune(t.Clone(), spec.Limits.InFlight)
 	} else {
 		// Its connections belong to the host and are left alone.
-		e.client.Transport, e.foreign = base, true
+		e.rt, e.foreign = base, true
 	}
 	return e, nil
 }
@@ -87,46 +104,92 @@ func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
 	return t
 }
 
-// checkRedirect follows a redirect only within the endpoint's origin and only
-// if the method survives it. Otherwise the redirect itself is the reply.
-func (e *endpoint) checkRedirect(req *http.Request, via []*http.Request) error {
-	if len(via) > maxRedirects || req.Method != via[0].Method || !sameOrigin(req.URL, e.url) {
-		return http.ErrUseLastResponse
-	}
-	return nil
+// header begins a header with what belongs to the endpoint itself.
+func (e *endpoint) header(size int) http.Header {
+	h := make(http.Header, len(e.own)+size)
+	maps.Copy(h, e.own)
+	return h
 }
 
-// do sends one request. header belongs to the call afterwards. The body of the
-// response must be closed.
+// do sends one request. header is only read. The body of the response must be
+// closed. net/http's Transport is used without its Client, whose work for each
+// request is of no use here: it knows nothing of our rules for redirects.
 func (e *endpoint) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
-	var connected atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
-	req := (&http.Request{Method: method, URL: e.url, Host: e.url.Host, Header: header,
+	target := e.url
+	for redirects := 0; ; redirects++ {
+		resp, f := e.send(ctx, method, target, body, header)
+		if f != nil {
+			return nil, f
+		}
+		next := e.redirect(resp, method)
+		if next == nil || redirects == maxRedirects {
+			resp.Body = &heardBody{ReadCloser: resp.Body, hear: e.hear}
+			return resp, nil
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
+		_ = resp.Body.Close()
+		target = next
+	}
+}
+
+// send makes one round trip.
+func (e *endpoint) send(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *fault) {
+	if e.jar != nil || e.foreign {
+		header = maps.Clone(header) // foreign code is known to write to it
+	}
+	req := (&http.Request{Method: method, URL: target, Host: e.host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	if body != nil {
 		req.ContentLength = int64(len(body))
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
-	for name, value := range e.headers {
-		switch name = http.CanonicalHeaderKey(name); {
-		case name == "Host":
-			req.Host = value
-		case ownHeader(name):
-			// Another value would break the protocol.
-		default:
-			header.Set(name, value)
+	if e.jar != nil {
+		for _, cookie := range e.jar.Cookies(target) {
+			req.AddCookie(cookie)
 		}
 	}
-	resp, err := e.client.Do(req)
+	resp, err := e.rt.RoundTrip(req)
+	if err == nil && resp == nil {
+		err = errors.New("the RoundTripper returned nothing")
+	}
 	if err != nil {
-		return nil, e.connectFault(err, connected.Load() || e.foreign && dialError(err) == nil)
+		b, bound := ctx.(*bond)
+		return nil, e.connectFault(err, !bound || b.connected.Load() || e.foreign && dialError(err) == nil)
 	}
 	e.hear()
-	resp.Body = &heardBody{ReadCloser: resp.Body, hear: e.hear}
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	if e.jar != nil {
+		if cookies := resp.Cookies(); len(cookies) > 0 {
+			e.jar.SetCookies(target, cookies)
+		}
+	}
 	return resp, nil
+}
+// redirect is where a reply sends the request to, if that is followed: within
+// the endpoint's origin, and only if the method survives it (RFC 9110, section
+// 15.4). Otherwise the redirect itself is the reply.
+func (e *endpoint) redirect(resp *http.Response, method string) *url.URL {
+	switch resp.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+		if method != http.MethodGet {
+			return nil
+		}
+	default:
+		return nil
+	}
+	base := e.url
+	if resp.Request != nil && resp.Request.URL != nil {
+		base = resp.Request.URL
+	}
+	next, err := base.Parse(resp.Header.Get("Location"))
+	if err != nil || resp.Header.Get("Location") == "" || !sameOrigin(next, e.url) {
+		return nil
+	}
+	return next
 }
 
 // ownHeader reports whether the protocol owns a header.
@@ -142,7 +205,7 @@ func (e *endpoint) hear() { e.heard.Store(time.Now().UnixNano()) }
 
 // close ends every connection that is left.
 func (e *endpoint) close() {
-	if t, ok := e.client.Transport.(*http.Transport); ok {
+	if t, ok := e.rt.(*http.Transport); ok {
 		t.CloseIdleConnections()
 	}
 	e.conns.closeAll()

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -19,6 +19,9 @@ const (
 	// answer, so that its connection can be used again.
 	drainWait = time.Second
 	drainMost = 64 << 10
+	// trusted is the longest body for which memory is set aside because the
+	// server says so.
+	trusted = 1 << 20
 )
 
 // reply is the answer to one request: a result or an error member, and the
@@ -31,12 +34,10 @@ type reply struct {
 
 // exchange sends one request and waits for its answer, in whichever of the
 // allowed forms it comes. What else the server says on the way is passed on.
-func (s *httpSession) exchange(ctx context.Context, id int64, body []byte, header http.Header) (reply, *fault) {
+func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Header) (reply, *fault) {
 	hadSession := header["Mcp-Session-Id"] != nil
-	ctx, loosen, cancel := s.bind(ctx)
-	resp, f := s.endpoint.do(ctx, http.MethodPost, body, header)
+	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f != nil {
-		cancel()
 		return reply{}, f
 	}
 	named := resp.Header.Get("Mcp-Session-Id")
@@ -45,9 +46,9 @@ func (s *httpSession) exchange(ctx context.Context, id int64, body []byte, heade
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
 		got, f = s.refusal(resp, id, hadSession)
 	case isEventStream(resp):
-		resp, got, f = s.fromStream(ctx, resp, id, hadSession)
-		if f == nil && loosen() {
-			s.drain(resp.Body, cancel)
+		resp, got, f = s.fromStream(b, resp, id, hadSession)
+		if f == nil && b.lend() {
+			s.drain(resp.Body, b)
 			got.sessionID = named
 			return got, nil
 		}
@@ -57,23 +58,22 @@ func (s *httpSession) exchange(ctx context.Context, id int64, body []byte, heade
 	if resp != nil {
 		_ = resp.Body.Close()
 	}
-	cancel()
 	got.sessionID = named
 	return got, f
 }
 
 // drain reads the rest of a stream in the background and closes it.
-func (s *httpSession) drain(body io.ReadCloser, cancel context.CancelFunc) {
+func (s *httpSession) drain(body io.ReadCloser, b *bond) {
 	if !s.enter() {
 		_ = body.Close()
-		cancel()
+		b.finishLent()
 		return
 	}
 	go func() {
 		defer s.work.Done()
-		defer cancel()
+		defer b.finishLent()
 		defer body.Close()
-		limit := time.AfterFunc(drainWait, cancel)
+		limit := time.AfterFunc(drainWait, b.finishLent)
 		defer limit.Stop()
 		_, _ = io.CopyN(io.Discard, body, drainMost)
 	}()
@@ -101,13 +101,10 @@ func (s *httpSession) fromBody(resp *http.Response, id int64) (reply, *fault) {
 	case isHTML("", body):
 		return reply{}, s.endpoint.htmlReply(resp.StatusCode)
 	}
-	if got, f := s.answerIn(body, id, true); got != nil || f != nil {
-		if f != nil {
-			return reply{}, f
-		}
-		return *got, nil
+	if got, found, f := s.answerIn(body, id, true); found || f != nil {
+		return got, f
 	}
-	if !json.Valid(body) {
+	if !jsonscan.Valid(body) {
 		s.noise.junk.Add(1)
 		return reply{}, badReply(messages.Unknown, "the answer is not valid JSON, or cut short")
 	}
@@ -117,28 +114,27 @@ func (s *httpSession) fromBody(resp *http.Response, id int64) (reply, *fault) {
 // answerIn looks for the answer to id in one message or a batch, and passes
 // everything else on. sole means that the text is the whole reply to that one
 // request, so that an error without id is meant for it.
-func (s *httpSession) answerIn(text []byte, id int64, sole bool) (*reply, *fault) {
+func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, found bool, f *fault) {
 	if len(text) > 0 && text[0] == '[' {
 		var batch []json.RawMessage
 		if json.Unmarshal(text, &batch) != nil {
-			return nil, nil
+			return reply{}, false, nil
 		}
-		var found *reply
 		for _, one := range batch {
-			got, f := s.answerIn(bytes.TrimSpace(one), id, sole && len(batch) == 1)
+			r, yes, f := s.answerIn(bytes.TrimSpace(one), id, sole && len(batch) == 1)
 			if f != nil {
-				return nil, f
+				return reply{}, false, f
 			}
-			if got != nil {
-				found = got
+			if yes {
+				got, found = r, true
 			}
 		}
-		return found, nil
+		return got, found, nil
 	}
 	env, ok := scanEnvelope(text)
 	if !ok {
 		s.noise.junk.Add(1)
-		return nil, nil
+		return reply{}, false, nil
 	}
 	if env.method == nil && (env.result != nil || env.errorm != nil) {
 		n, numeric := env.numericID()
@@ -146,20 +142,20 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (*reply, *fault
 		switch {
 		case !(numeric && n == id) && !orphan:
 			s.noise.unmatched.Add(1)
-			return nil, nil
+			return reply{}, false, nil
 		case env.errorm != nil:
-			return &reply{errorm: env.errorm}, nil
-		case !json.Valid(env.result):
-			return nil, badReply(messages.Answered, "the result is not valid JSON")
+			return reply{errorm: env.errorm}, true, nil
+		case env.malformed:
+			return reply{}, false, badReply(messages.Answered, "the result is not valid JSON")
 		}
-		return &reply{result: env.result}, nil
+		return reply{result: env.result}, true, nil
 	}
 	if env.method == nil {
 		s.noise.junk.Add(1)
-		return nil, nil
+		return reply{}, false, nil
 	}
 	s.heardMessage(text)
-	return nil, nil
+	return reply{}, false, nil
 }
 
 // heardMessage passes on a request or notification of the server's.
@@ -217,9 +213,14 @@ func readUpTo(r io.Reader, limit int, expected int64) ([]byte, error) {
 	if expected > int64(limit) {
 		return nil, errTooLong
 	}
+	if expected >= 0 && expected <= trusted {
+		whole := make([]byte, expected)
+		_, err := io.ReadFull(r, whole)
+		return whole, err
+	}
 	var buf bytes.Buffer
 	if expected > 0 {
-		buf.Grow(int(min(expected, 1<<20)) + bytes.MinRead)
+		buf.Grow(trusted + bytes.MinRead)
 	}
 	n, err := buf.ReadFrom(io.LimitReader(r, int64(limit)+1))
 	if err != nil {

@@ -21,11 +21,11 @@ func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
 	if !s.enter() {
 		return nil, s.Cause()
 	}
-	ctx, _, cancel := s.bind(req.Context())
+	ctx := s.bonds.bind(req.Context(), 0)
 	ready := make(chan struct{})
 	go func() {
 		defer s.work.Done()
-		defer cancel()
+		defer ctx.finish()
 		s.keepStream(ctx, ready)
 	}()
 	wait := time.NewTimer(s.headerWait())
@@ -117,7 +117,7 @@ func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *tim
 		if e.retry > 0 {
 			*retry = e.retry
 		}
-		if _, f := s.answerFrom(e, noID); f != nil {
+		if _, _, f := s.answerFrom(e, noID); f != nil {
 			s.log.Debug().Str("event", f.problem).Msg("event skipped")
 		}
 	}

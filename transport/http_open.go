@@ -19,8 +19,8 @@ func (s *httpSession) Open(ctx context.Context) error {
 		return s.Cause()
 	}
 	s.era = s.dialer.known()
-	bound, _, cancel := s.bind(ctx)
-	defer cancel()
+	bound := s.bonds.bind(ctx, 0)
+	defer bound.finish()
 
 	s.mu.Lock()
 	if !s.enterLocked() {
@@ -45,7 +45,7 @@ func (s *httpSession) Open(ctx context.Context) error {
 	select {
 	case err = <-failed:
 	case <-bound.Done():
-		err = context.Cause(bound)
+		err = bound.Cause()
 	}
 	if err != nil {
 		s.end(s.openFailure(ctx, err))

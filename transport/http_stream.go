@@ -45,12 +45,8 @@ func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id in
 			if e.id != "" && e.id != lastID {
 				lastID, tries = e.id, 0
 			}
-			got, f := s.answerFrom(e, id)
-			if f != nil {
-				return resp, reply{}, f
-			}
-			if got != nil {
-				return resp, *got, nil
+			if got, found, f := s.answerFrom(e, id); found || f != nil {
+				return resp, got, f
 			}
 		}
 		_ = resp.Body.Close()
@@ -69,20 +65,20 @@ func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id in
 }
 
 // answerFrom looks for the answer to id in one event.
-func (s *httpSession) answerFrom(e sseEvent, id int64) (*reply, *fault) {
+func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f *fault) {
 	if e.over {
 		s.noise.oversize.Add(1)
 		if n, ok := edgeID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
-			return nil, oversizeReply(s.spec.Limits.Line)
+			return reply{}, false, oversizeReply(s.spec.Limits.Line)
 		}
-		return nil, nil
+		return reply{}, false, nil
 	}
 	if e.name != "" && e.name != "message" {
-		return nil, nil
+		return reply{}, false, nil
 	}
 	text := bytes.TrimSpace(e.data)
 	if len(text) == 0 {
-		return nil, nil
+		return reply{}, false, nil
 	}
 	return s.answerIn(text, id, false)
 }

@@ -15,6 +15,7 @@ var errNoObject = errors.New("the answer is no JSON object")
 type page struct {
 	items  json.RawMessage // an array; nil if there is none
 	cursor *string
+	lost   bool // there is a cursor, but it cannot be read
 }
 
 // readPage finds the list and the cursor in a result. "An empty nextCursor is
@@ -28,10 +29,8 @@ func readPage(raw json.RawMessage, member string) (p page, err error) {
 				p.items = nil
 			}
 		case "nextCursor":
-			var cursor *string
-			if json.Unmarshal(value, &cursor) == nil {
-				p.cursor = cursor
-			}
+			p.cursor = nil
+			p.lost = json.Unmarshal(value, &p.cursor) != nil
 		}
 		return nil
 	})

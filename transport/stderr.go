@@ -60,7 +60,7 @@ func (t *stderrTail) lines() []string {
 	if text := clean(t.partial); text != "" {
 		out = append(out, text)
 	}
-	return out
+	return out[max(0, len(out)-t.limit):]
 }
 
 // clean makes one line fit to be shown: valid UTF-8 without control

@@ -1,0 +1,345 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// lister is a session that answers list requests as the test says.
+type lister struct {
+	*lifeline
+	caps  *mcp.ServerCapabilities
+	reply func(method, cursor string) (string, error)
+	asked []string // method and parameters
+}
+
+func (l *lister) Open(context.Context) error    { return nil }
+func (l *lister) Abort(cause *supervisor.Cause) { l.die(cause) }
+func (l *lister) LastHeard() time.Time          { return time.Time{} }
+func (l *lister) Info() messages.SessionInfo    { return messages.SessionInfo{Capabilities: l.caps} }
+func (l *lister) Request(_ context.Context, r Request) (json.RawMessage, error) {
+	l.asked = append(l.asked, strings.TrimSpace(r.Method+" "+string(r.Params)))
+	var params struct{ Cursor *string }
+	cursor := "(first)"
+	if len(r.Params) > 0 {
+		if err := json.Unmarshal(r.Params, &params); err != nil || params.Cursor == nil {
+			return nil, fmt.Errorf("odd parameters %s", r.Params)
+		}
+		cursor = *params.Cursor
+	}
+	text, err := l.reply(r.Method, cursor)
+	return json.RawMessage(text), err
+}
+
+func everything() *mcp.ServerCapabilities {
+	return &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{}}
+}
+
+func onlyTools() *mcp.ServerCapabilities {
+	return &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+}
+
+// replies answers the first page of each method; a method that is not named
+// gets an empty object.
+func replies(pages map[string]string) func(method, cursor string) (string, error) {
+	return func(method, cursor string) (string, error) {
+		for _, key := range []string{method + "?" + cursor, method} {
+			if text, ok := pages[key]; ok {
+				return text, nil
+			}
+		}
+		return `{}`, nil
+	}
+}
+
+func rpcFault(code int64) error {
+	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
+}
+
+func discoverAll(t *testing.T, l *lister, limits messages.Limits) (*messages.Catalog, error) {
+	t.Helper()
+	if l.lifeline == nil {
+		l.lifeline = newLifeline()
+	}
+	limits = messages.ServerSpec{Limits: limits}.WithDefaults().Limits
+	return Discover(t.Context(), l, "srv", limits)
+}
+
+func toolNames(c *messages.Catalog) (names []string) {
+	for _, tool := range c.Tools {
+		names = append(names, tool.OriginalName)
+	}
+	return names
+}
+
+func TestDiscoverEverything(t *testing.T) {
+	schema := `{"type" : "object","properties":{"b":{"default":1.0},"a":{}}, "x":"\u00e9"}`
+	l := &lister{caps: everything(), reply: replies(map[string]string{
+		"tools/list": `{"tools":[{"name":"b/c","title":"T","description":"D \"q\"","inputSchema":` + schema + `,"outputSchema":` + schema +
+			`,"annotations":{"readOnlyHint":true},"_meta":{"k":1},"later":[1]},{"name":"a","inputSchema":{}}]}`,
+		"resources/list":           `{"resources":[{"uri":"file:///b","name":"B","mimeType":"text/plain"},{"uri":"file:///a"}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"file:///{x}","name":"X"}]}`,
+		"prompts/list":             `{"prompts":[{"name":"greet","arguments":[{"name":"who","required":true}]}]}`,
+	})}
+	c, err := discoverAll(t, l, messages.Limits{})
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings)
+	require.Equal(t, []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}, l.asked)
+
+	require.Equal(t, []string{"a", "b/c"}, toolNames(c))
+	tool := c.Tools[1]
+	require.Equal(t, "srv/b/c", tool.Name)
+	require.Equal(t, "srv", tool.Server)
+	require.Equal(t, messages.Alias("srv", "b/c"), tool.Alias)
+	require.Equal(t, json.RawMessage(schema), tool.Definition.InputSchema, "byte for byte")
+	require.Equal(t, json.RawMessage(schema), tool.Definition.OutputSchema)
+	require.Nil(t, c.Tools[0].Definition.OutputSchema)
+	require.Equal(t, "T", tool.Definition.Title)
+	require.Equal(t, `D "q"`, tool.Definition.Description)
+	require.True(t, tool.Definition.Annotations.ReadOnlyHint)
+	require.Equal(t, mcp.Meta{"k": 1.0}, tool.Definition.Meta)
+	found, ok := c.ToolByAlias(tool.Alias)
+	require.True(t, ok)
+	require.Equal(t, tool, found)
+
+	require.Equal(t, "file:///a", c.Resources[0].URI)
+	require.Equal(t, "text/plain", c.Resources[1].Definition.MIMEType)
+	require.Equal(t, "srv", c.Resources[0].Server)
+	require.Equal(t, "file:///{x}", c.Templates[0].URITemplate)
+	require.Equal(t, "X", c.Templates[0].Definition.Name)
+	require.Equal(t, "srv/greet", c.Prompts[0].Name)
+	require.True(t, c.Prompts[0].Definition.Arguments[0].Required)
+}
+
+// TestDiscoverAsksForWhatIsDeclared: a server is not asked for more.
+func TestDiscoverAsksForWhatIsDeclared(t *testing.T) {
+	for name, c := range map[string]struct {
+		caps *mcp.ServerCapabilities
+		want []string
+	}{
+		"nothing":   {&mcp.ServerCapabilities{}, nil},
+		"no word":   {nil, nil},
+		"tools":     {onlyTools(), []string{"tools/list"}},
+		"resources": {&mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, []string{"resources/list", "resources/templates/list"}},
+		"prompts":   {&mcp.ServerCapabilities{Prompts: &mcp.PromptCapabilities{}}, []string{"prompts/list"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &lister{caps: c.caps, reply: replies(nil)}
+			catalog, err := discoverAll(t, l, messages.Limits{})
+			require.NoError(t, err)
+			require.Equal(t, c.want, l.asked)
+			require.Empty(t, catalog.Tools)
+			require.Empty(t, catalog.Warnings)
+		})
+	}
+}
+
+// TestDiscoverPages: all of them, an empty cursor included.
+func TestDiscoverPages(t *testing.T) {
+	l := &lister{caps: onlyTools(), reply: replies(map[string]string{
+		"tools/list?(first)": `{"tools":[{"name":"a"}],"nextCursor":""}`,
+		"tools/list?":        `{"tools":[],"nextCursor":"x\"y"}`,
+		`tools/list?x"y`:     `{"nextCursor":"z"}`,
+		"tools/list?z":       `{"tools":[{"name":"c"},{"name":"b"}],"nextCursor":null}`,
+	})}
+	c, err := discoverAll(t, l, messages.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b", "c"}, toolNames(c))
+	require.Equal(t, []string{"tools/list", `tools/list {"cursor":""}`, `tools/list {"cursor":"x\"y"}`, `tools/list {"cursor":"z"}`}, l.asked)
+	require.Empty(t, c.Warnings)
+}
+
+// TestDiscoverEndsEndlessLists: by the cursor, the pages or the entries.
+func TestDiscoverEndsEndlessLists(t *testing.T) {
+	n := 0
+	fresh := func(entries int) func(string, string) (string, error) {
+		return func(string, string) (string, error) {
+			n++
+			var list []string
+			for i := range entries {
+				list = append(list, fmt.Sprintf(`{"name":"t%d_%d"}`, n, i))
+			}
+			return fmt.Sprintf(`{"tools":[%s],"nextCursor":"%d"}`, strings.Join(list, ","), n), nil
+		}
+	}
+	for name, c := range map[string]struct {
+		reply  func(string, string) (string, error)
+		limits messages.Limits
+		tools  int
+		asked  int
+		says   string
+	}{
+		"one cursor": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"}],"nextCursor":"same"}`}), messages.Limits{}, 1, 2, "repeats its cursor"},
+		"a circle": {replies(map[string]string{
+			"tools/list?(first)": `{"tools":[{"name":"a"}],"nextCursor":"1"}`, "tools/list?1": `{"tools":[{"name":"b"}],"nextCursor":"2"}`,
+			"tools/list?2": `{"tools":[{"name":"c"}],"nextCursor":"1"}`}), messages.Limits{}, 3, 3, "repeats its cursor"},
+		"pages":       {fresh(1), messages.Limits{Pages: 7}, 7, 7, "more than 7 pages"},
+		"empty pages": {fresh(0), messages.Limits{Pages: 50}, 0, 50, "raise Limits.Pages"},
+		"entries":     {fresh(3), messages.Limits{Items: 7}, 7, 3, "more than 7 entries"},
+		"on one page": {fresh(1000), messages.Limits{Items: 10}, 10, 1, "raise Limits.Items"},
+		"of bad ones": {func(string, string) (string, error) {
+			return `{"tools":[1,2,3],"nextCursor":"` + strings.Repeat("x", n) + `"}`, nil
+		}, messages.Limits{Items: 2}, 0, 1, "more than 2 entries"},
+		"exactly full": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"},{"name":"b"}]}`}), messages.Limits{Items: 2, Pages: 1}, 2, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &lister{caps: onlyTools(), reply: c.reply}
+			catalog, err := discoverAll(t, l, c.limits)
+			require.NoError(t, err)
+			require.Len(t, catalog.Tools, c.tools)
+			require.Len(t, l.asked, c.asked)
+			if c.says == "" {
+				require.Empty(t, catalog.Warnings)
+				return
+			}
+			last := catalog.Warnings[len(catalog.Warnings)-1]
+			if name == "one cursor" { // its page came twice
+				last = catalog.Warnings[0]
+			}
+			require.Contains(t, last, "tools/list: ")
+			require.Contains(t, last, c.says)
+		})
+	}
+}
+
+// TestDiscoverBadEntries: each costs itself and a warning.
+func TestDiscoverBadEntries(t *testing.T) {
+	l := &lister{caps: everything(), reply: replies(map[string]string{
+		"tools/list":               `{"tools":[null,7,"x",[],{},{"name":7},{"name":""},{"name":"a","annotations":7},{"name":"good"},{"name":"b","description":[]},{"name":"good"}]}`,
+		"resources/list":           `{"resources":[{"name":"no uri"},{"uri":7},{"uri":"file:///good"}]}`,
+		"resources/templates/list": `{"resourceTemplates":[{},{"uriTemplate":"good/{x}"}]}`,
+		"prompts/list":             `{"prompts":[{"name":"good"},{"name":"bad","arguments":"x"}]}`,
+	})}
+	c, err := discoverAll(t, l, messages.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"good"}, toolNames(c))
+	require.Len(t, c.Resources, 1)
+	require.Len(t, c.Templates, 1)
+	require.Len(t, c.Prompts, 1)
+	require.Len(t, c.Warnings, 9+2+1+1+1, c.Warnings)
+	all := strings.Join(c.Warnings, "\n")
+	for _, want := range []string{"tools/list: entry 1 is left out", "tools/list: entry 10 is left out", `it has no "name"`,
+		"resources/list: entry 1 is left out: it has no \"uri\"", "resources/templates/list: entry 1", "prompts/list: entry 2", "listed twice"} {
+		require.Contains(t, all, want)
+	}
+}
+
+// TestDiscoverBadLists: a list that is answered badly costs itself and a
+// warning; pages that came are kept.
+func TestDiscoverBadLists(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, second string
+		err           error
+		want          []string
+		warnings      int
+	}{
+		"an error":          {"", "", rpcFault(-32603), nil, 1},
+		"not found":         {"", "", rpcFault(jsonrpc.CodeMethodNotFound), nil, 1},
+		"a text":            {`"no tools today"`, "", nil, nil, 1},
+		"no list":           {`{"tools":{"name":"a"}}`, "", nil, nil, 1},
+		"null":              {`{"tools":null}`, "", nil, nil, 0},
+		"second page":       {`{"tools":[{"name":"a"}],"nextCursor":"2"}`, `{"tools":7}`, nil, []string{"a"}, 1},
+		"unreadable cursor": {`{"tools":[{"name":"a"}],"nextCursor":2}`, "", nil, []string{"a"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &lister{caps: everything(), reply: func(method, cursor string) (string, error) {
+				switch {
+				case method == "prompts/list":
+					return `{"prompts":[{"name":"p"}]}`, nil
+				case method == "resources/templates/list": // implied by resources only
+					return "", rpcFault(jsonrpc.CodeMethodNotFound)
+				case method != "tools/list":
+					return `{}`, nil
+				case cursor == "2":
+					return c.second, nil
+				}
+				return c.first, c.err
+			}}
+			catalog, err := discoverAll(t, l, messages.Limits{})
+			require.NoError(t, err)
+			require.Equal(t, c.want, toolNames(catalog))
+			require.Len(t, catalog.Prompts, 1, "the other lists are there")
+			require.Len(t, catalog.Warnings, c.warnings, "%q", catalog.Warnings)
+			for _, w := range catalog.Warnings {
+				require.True(t, strings.HasPrefix(w, "tools/list: "), w)
+			}
+		})
+	}
+}
+
+// TestDiscoverFails: where trying again may mend it, a part is not passed off
+// as the whole.
+func TestDiscoverFails(t *testing.T) {
+	good := func(method, _ string) (string, error) { return `{}`, nil }
+	failing := func(failed string, err error) func(string, string) (string, error) {
+		return func(method, cursor string) (string, error) {
+			if method == failed {
+				return "", err
+			}
+			return good(method, cursor)
+		}
+	}
+	timeout := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}
+	for name, c := range map[string]struct {
+		reply func(string, string) (string, error)
+		says  string
+		is    error
+	}{
+		"every list":   {func(string, string) (string, error) { return "", rpcFault(-32603) }, "every list failed", nil},
+		"no answer":    {failing("prompts/list", timeout), "prompts/list", messages.ErrTimeout},
+		"overloaded":   {failing("tools/list", &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.NotSent}), "tools/list", messages.ErrOverloaded},
+		"put off":      {failing("tools/list", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.Answered}), "tools/list", messages.ErrUnavailable},
+		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", &fault{status: 502})), "resources/list", nil},
+		"a second page": {func(method, cursor string) (string, error) {
+			if cursor == "2" {
+				return "", timeout
+			}
+			return `{"nextCursor":"2"}`, nil
+		}, "timed out", messages.ErrTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			catalog, err := discoverAll(t, &lister{caps: everything(), reply: c.reply}, messages.Limits{})
+			require.Nil(t, catalog)
+			require.Error(t, err)
+			require.Contains(t, err.Error(), c.says)
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+		})
+	}
+}
+
+// TestDiscoverOfTheDead: the death is the error, whatever else went wrong.
+func TestDiscoverOfTheDead(t *testing.T) {
+	l := &lister{lifeline: newLifeline(), caps: everything()}
+	l.reply = func(string, string) (string, error) {
+		l.die(errEnded)
+		return "", deathError(errEnded, messages.Unknown)
+	}
+	_, err := discoverAll(t, l, messages.Limits{})
+	require.Same(t, errEnded, err)
+}
+
+func TestDiscoverInTime(t *testing.T) {
+	late := errors.New("it takes too long")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	l := &lister{lifeline: newLifeline(), caps: everything(), reply: func(string, string) (string, error) {
+		cancel(late)
+		return "", requestError(ctx, nil, messages.Unknown, nil)
+	}}
+	_, err := Discover(ctx, l, "srv", messages.ServerSpec{}.WithDefaults().Limits)
+	require.ErrorIs(t, err, late)
+	require.True(t, strings.HasPrefix(err.Error(), "listing what the server offers: "), err.Error())
+}

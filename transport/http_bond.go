@@ -1,0 +1,239 @@
+package transport
+
+import (
+	"context"
+	"net/http/httptrace"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// bonds are the exchanges under way on one session. Its death ends them, and
+// one timer keeps all their deadlines: a timer and three derived contexts for
+// each call would cost more than the rest of the call.
+type bonds struct {
+	mu      sync.Mutex
+	open    map[*bond]struct{}
+	ended   error
+	sweeper *time.Timer
+	sweepAt time.Time
+}
+
+// bond is the context of one exchange. It ends with its parent, with its
+// session, at its deadline, or when it is finished, whichever is first. Cause
+// says which it was; context.Cause cannot, for a context that is not its own.
+type bond struct {
+	context.Context // the parent: its values and its deadline
+	set             *bonds
+	trace           httptrace.ClientTrace
+	connected       atomic.Bool // there was a connection: something may have been sent
+	deadline        time.Time // zero: none
+	timeless        bool      // the deadline counts no more; with the set's lock
+	done            chan struct{}
+	release         func() bool // of the parent; nil if it never ends
+
+	mu    sync.Mutex
+	err   error
+	cause error
+	after []*func()
+	lent  bool
+}
+
+// bind begins an exchange. finish must be called.
+func (s *bonds) bind(parent context.Context, timeout time.Duration) *bond {
+	b := &bond{set: s, done: make(chan struct{})}
+	b.trace.GotConn = b.gotConn
+	b.Context = httptrace.WithClientTrace(parent, &b.trace)
+	if timeout > 0 {
+		b.deadline = time.Now().Add(timeout)
+	}
+	s.mu.Lock()
+	ended := s.ended
+	if ended == nil {
+		if s.open == nil {
+			s.open = make(map[*bond]struct{})
+		}
+		s.open[b] = struct{}{}
+		if timeout > 0 {
+			s.armLocked(b.deadline)
+		}
+	}
+	s.mu.Unlock()
+	if ended != nil {
+		b.end(context.Canceled, ended)
+		return b
+	}
+	if parent.Done() != nil {
+		b.release = context.AfterFunc(parent, func() { b.end(parent.Err(), context.Cause(parent)) })
+	}
+	return b
+}
+
+// end ends every exchange, now and from now on.
+func (s *bonds) end(cause error) {
+	s.mu.Lock()
+	s.ended = cause
+	open := s.open
+	s.open = nil
+	if s.sweeper != nil {
+		s.sweeper.Stop()
+	}
+	s.mu.Unlock()
+	for b := range open {
+		b.end(context.Canceled, cause)
+	}
+}
+
+func (s *bonds) remove(b *bond) {
+	s.mu.Lock()
+	delete(s.open, b)
+	s.mu.Unlock()
+}
+
+// armLocked sees to it that a sweep comes at the deadline.
+func (s *bonds) armLocked(deadline time.Time) {
+	if !s.sweepAt.IsZero() && !deadline.Before(s.sweepAt) {
+		return
+	}
+	s.sweepAt = deadline
+	after := max(time.Until(deadline), 0)
+	if s.sweeper == nil {
+		s.sweeper = time.AfterFunc(after, s.sweep)
+	} else {
+		s.sweeper.Reset(after)
+	}
+}
+
+// sweep ends what is overdue.
+func (s *bonds) sweep() {
+	now := time.Now()
+	var overdue []*bond
+	s.mu.Lock()
+	s.sweepAt = time.Time{}
+	var next time.Time
+	for b := range s.open {
+		switch {
+		case b.deadline.IsZero(), b.timeless:
+		case !b.deadline.After(now):
+			overdue = append(overdue, b)
+			delete(s.open, b)
+		case next.IsZero() || b.deadline.Before(next):
+			next = b.deadline
+		}
+	}
+	if !next.IsZero() {
+		if soonest := now.Add(sweepGrain); next.Before(soonest) {
+			next = soonest
+		}
+		s.armLocked(next)
+	}
+	s.mu.Unlock()
+	for _, b := range overdue {
+		b.end(context.DeadlineExceeded, messages.ErrTimeout)
+	}
+}
+
+func (b *bond) gotConn(httptrace.GotConnInfo) { b.connected.Store(true) }
+
+// end ends the exchange, unless it has ended.
+func (b *bond) end(err, cause error) {
+	b.mu.Lock()
+	if b.err != nil {
+		b.mu.Unlock()
+		return
+	}
+	b.err, b.cause = err, cause
+	after := b.after
+	b.after = nil
+	close(b.done)
+	b.mu.Unlock()
+	for _, f := range after {
+		(*f)()
+	}
+}
+
+// finish ends the exchange, if it was not lent to somebody else.
+func (b *bond) finish() {
+	if !b.lent {
+		b.finishLent()
+	}
+}
+
+// lend detaches the exchange from its parent and its deadline. Whoever borrows
+// it calls finishLent. It fails if the parent has ended.
+func (b *bond) lend() bool {
+	if b.release != nil && !b.release() {
+		return false
+	}
+	b.set.mu.Lock()
+	b.timeless = true
+	b.set.mu.Unlock()
+	b.lent = true
+	return true
+}
+
+func (b *bond) finishLent() {
+	if b.release != nil {
+		b.release()
+	}
+	b.set.remove(b)
+	b.end(context.Canceled, context.Canceled)
+}
+
+// Cause is why the exchange ended; nil as long as it has not.
+func (b *bond) Cause() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cause
+}
+
+// Deadline implements context.Context.
+func (b *bond) Deadline() (time.Time, bool) {
+	if d, ok := b.Context.Deadline(); ok && (b.deadline.IsZero() || d.Before(b.deadline)) {
+		return d, true
+	}
+	return b.deadline, !b.deadline.IsZero()
+}
+
+// Done implements context.Context.
+func (b *bond) Done() <-chan struct{} { return b.done }
+
+// Err implements context.Context.
+func (b *bond) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// AfterFunc lets derived contexts follow without a goroutine; package context
+// asks for it.
+func (b *bond) AfterFunc(f func()) (stop func() bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		go f() // the caller may hold a lock that f takes
+		return func() bool { return false }
+	}
+	entry := &f
+	b.after = append(b.after, entry)
+	return func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		i := slices.Index(b.after, entry)
+		if i >= 0 {
+			b.after = slices.Delete(b.after, i, i+1)
+		}
+		return i >= 0
+	}
+}
+
+// causeOf is why a context ended.
+func causeOf(ctx context.Context) error {
+	if b, ok := ctx.(*bond); ok {
+		return b.Cause()
+	}
+	return context.Cause(ctx)
+}

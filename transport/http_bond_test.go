@@ -1,0 +1,118 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func TestABondEndsAtItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s bonds
+		began := time.Now()
+		late, early := s.bind(context.Background(), time.Minute), s.bind(context.Background(), time.Second)
+		endless := s.bind(context.Background(), 0)
+		<-early.Done()
+		require.InDelta(t, time.Second, time.Since(began), float64(sweepGrain))
+		require.Equal(t, context.DeadlineExceeded, early.Err())
+		require.ErrorIs(t, early.Cause(), messages.ErrTimeout)
+		require.NoError(t, late.Err())
+		<-late.Done()
+		require.InDelta(t, time.Minute, time.Since(began), float64(sweepGrain))
+		time.Sleep(time.Hour)
+		require.NoError(t, endless.Err())
+		for _, b := range []*bond{late, early, endless} {
+			b.finish()
+			b.finish()
+		}
+		require.Empty(t, s.open)
+	})
+}
+
+func TestABondEndsWithItsParent(t *testing.T) {
+	var s bonds
+	why := errors.New("changed my mind")
+	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:revive,staticcheck // a test
+	b := s.bind(parent, time.Hour)
+	require.Equal(t, "v", b.Value("k"))
+	cancel(why)
+	<-b.Done()
+	require.Equal(t, context.Canceled, b.Err())
+	require.Equal(t, why, b.Cause())
+	require.Equal(t, why, causeOf(b))
+	b.finish()
+
+	b = s.bind(parent, 0)
+	<-b.Done()
+	require.Equal(t, why, b.Cause())
+	b.finish()
+	require.Empty(t, s.open)
+}
+
+func TestABondEndsWithItsSession(t *testing.T) {
+	var s bonds
+	why := errors.New("the session died")
+	b := s.bind(context.Background(), time.Hour)
+	s.end(why)
+	<-b.Done()
+	require.Equal(t, why, b.Cause())
+	b.finish()
+	b = s.bind(context.Background(), time.Hour)
+	<-b.Done()
+	require.Equal(t, why, b.Cause(), "too late")
+	b.finish()
+}
+
+func TestALentBondOutlivesItsParentButNotItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s bonds
+		parent, cancel := context.WithCancel(context.Background())
+		b := s.bind(parent, time.Second)
+		require.True(t, b.lend())
+		b.finish()
+		cancel()
+		time.Sleep(time.Minute)
+		require.NoError(t, b.Err())
+		s.end(errors.New("over"))
+		require.Error(t, b.Err())
+		b.finishLent()
+
+		var other bonds
+		b = other.bind(parent, 0)
+		synctest.Wait()
+		require.False(t, b.lend(), "its parent has ended")
+		b.finish()
+	})
+}
+
+// Derived contexts follow a bond at once, and without a goroutine each: the
+// bubble would wait for one that is left.
+func TestContextsDerivedFromABond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s bonds
+		parent, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		b := s.bind(parent, time.Second)
+		child, stop := context.WithCancel(b)
+		defer stop()
+		gone, leave := context.WithTimeout(b, time.Millisecond)
+		<-gone.Done()
+		leave()
+		require.Len(t, b.after, 1, "who has left is forgotten")
+		until, ok := child.Deadline()
+		require.True(t, ok)
+		require.Equal(t, time.Second-time.Millisecond, time.Until(until))
+		<-child.Done()
+		require.Equal(t, context.DeadlineExceeded, child.Err())
+		orphan, drop := context.WithCancel(b)
+		defer drop()
+		<-orphan.Done()
+		b.finish()
+	})
+}

@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestStderrTail(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":           {"", nil},
+		"unfinished":        {"a\nb", []string{"a", "b"}},
+		"the last ones":     {"1\n2\n3\n4\n5\n", []string{"3", "4", "5"}},
+		"the last, one cut": {"1\n2\n3\n4", []string{"2", "3", "4"}},
+		"empty lines":       {"a\n\n \t \r\n\nb\r\n", []string{"a", "b"}},
+		"tab":               {"a\tb\n", []string{"a b"}},
+		"escapes":           {"\x1b[31mred\x1b[0m \x07bell\n", []string{"[31mred[0m bell"}},
+		"C1 controls":       {"a\u009b31m\u0085b\x7f\n", []string{"a31mb"}},
+		"NUL":               {"a\x00b\n", []string{"ab"}},
+		"no UTF-8":          {"gr\xfc\xdfe\n", []string{"gr\uFFFDe"}},
+		"UTF-8":             {"größe 日本\n", []string{"größe 日本"}},
+		"long":              {strings.Repeat("x", 1000) + "\nb\n", []string{strings.Repeat("x", stderrLineMax), "b"}},
+		"long, unfinished":  {strings.Repeat("y", 1000), []string{strings.Repeat("y", stderrLineMax)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole, single := newStderrTail(3), newStderrTail(3)
+			n, err := whole.Write([]byte(c.text))
+			require.NoError(t, err)
+			require.Equal(t, len(c.text), n)
+			for i := range len(c.text) {
+				_, _ = single.Write([]byte(c.text[i : i+1]))
+			}
+			require.Equal(t, c.want, whole.lines())
+			require.Equal(t, c.want, single.lines(), "byte by byte")
+		})
+	}
+}
+
+// TestStderrTailProperties: whatever is written, in whatever pieces, what is
+// kept is bounded, printable, and the end of it.
+func TestStderrTailProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		tail, whole := newStderrTail(limit), newStderrTail(limit)
+		piece := rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 600),
+			rapid.Map(rapid.StringMatching("[ab\n\r\t \x1b\u009bü]{0,30}"), func(s string) []byte { return []byte(s) }))
+		var all []byte
+		for _, p := range rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces") {
+			all = append(all, p...)
+			n, err := tail.Write(p)
+			require.NoError(t, err)
+			require.Equal(t, len(p), n)
+		}
+		_, _ = whole.Write(all)
+		got := tail.lines()
+		require.Equal(t, whole.lines(), got, "the pieces do not matter")
+		require.LessOrEqual(t, len(got), limit)
+		for _, line := range got {
+			require.NotEmpty(t, line)
+			require.True(t, utf8.ValidString(line))
+			require.NotContains(t, line, "\n")
+			require.Equal(t, -1, strings.IndexFunc(line, unicode.IsControl), "%q", line)
+			require.LessOrEqual(t, utf8.RuneCountInString(line), stderrLineMax)
+		}
+	})
+}
+
+// TestStderrTailIsShared: it is read while it is written.
+func TestStderrTailIsShared(t *testing.T) {
+	tail := newStderrTail(4)
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := range 200 {
+				fmt.Fprintf(tail, "writer %d line %d\n", w, i)
+				_ = tail.lines()
+			}
+		})
+	}
+	writers.Wait()
+	lines := tail.lines()
+	require.Len(t, lines, 4)
+	for _, line := range lines {
+		require.Regexp(t, `\Awriter \d line \d+\z`, line)
+	}
+	lines[0] = "changed"
+	require.NotContains(t, tail.lines(), "changed", "it is a copy")
+}

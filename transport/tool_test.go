@@ -1,0 +1,104 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+var toolTexts = []string{
+	`null`, `7`, `"x"`, `[]`, `{}`, `{"name":null}`, `{"name":7}`, `{"name":""}`, ` { "name" : "a" } `,
+	`{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"a":[1.0, 2]}}`, `{"name":"a","inputSchema":null,"outputSchema":7}`,
+	`{"name":"g\u00f6\n\"","title":"t\/","description":"\ud83d\ude00 \ud83d"}`, "{\"name\":\"\xff\"}", `{"n\u0061me":"a","\u0069nputSchema":{}}`,
+	`{"name":"a","annotations":{"readOnlyHint":true,"destructiveHint":false,"title":"x"}}`, `{"name":"a","annotations":7}`, `{"name":"a","annotations":null}`,
+	`{"name":"a","icons":[{"src":"data:"}],"_meta":{"k":[1]}}`, `{"name":"a","icons":{}}`, `{"name":"a","_meta":[]}`,
+	`{"name":"a","name":"b","description":"x","description":null,"annotations":{"title":"1"},"annotations":{"readOnlyHint":true}}`,
+	`{"name":"a","description":7}`, `{"name":"a","title":{}}`, `{"name":"a","unknown":{"name":"b"}}`,
+}
+
+func TestToolsAreReadAsEncodingJSONDoes(t *testing.T) {
+	for _, text := range toolTexts {
+		t.Run(text, func(t *testing.T) { requireSameTool(t, []byte(text)) })
+	}
+}
+
+func FuzzTool(f *testing.F) {
+	for _, text := range toolTexts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if !json.Valid(text) || hasTwins(text) {
+			t.Skip("no page holds an entry that is not valid; of twins either may be refused")
+		}
+		requireSameTool(t, text)
+	})
+}
+
+// hasTwins reports whether a member of an object occurs twice.
+func hasTwins(text []byte) bool {
+	seen := map[string]bool{}
+	twins := false
+	_ = eachMember(text, func(key string, _ []byte) error {
+		twins = twins || seen[key]
+		seen[key] = true
+		return nil
+	})
+	return twins
+}
+
+// requireSameTool: one pass by hand finds what encoding/json finds, to which
+// the last of twins counts whole, and schemas are left as text.
+func requireSameTool(t *testing.T, text []byte) {
+	t.Helper()
+	var got toolList
+	gotErr := got.add(text)
+	want := new(mcp.Tool)
+	var members map[string]json.RawMessage
+	err := json.Unmarshal(text, &members)
+	for key, into := range map[string]any{"name": &want.Name, "title": &want.Title, "description": &want.Description,
+		"annotations": &want.Annotations, "icons": &want.Icons, "_meta": &want.Meta} {
+		if value, ok := members[key]; ok && err == nil {
+			err = json.Unmarshal(value, into)
+		}
+	}
+	for key, into := range map[string]*any{"inputSchema": &want.InputSchema, "outputSchema": &want.OutputSchema} {
+		if value, ok := members[key]; ok && string(value) != "null" {
+			*into = value
+		}
+	}
+	if err != nil || want.Name == "" {
+		require.Error(t, gotErr, "%q", text)
+		require.Empty(t, got.tools("srv"))
+		return
+	}
+	require.NoError(t, gotErr, "%q", text)
+	tools := got.tools("srv")
+	require.Equal(t, []messages.Tool{{Name: messages.Qualify("srv", want.Name), Server: "srv", OriginalName: want.Name,
+		Alias: messages.Alias("srv", want.Name), Definition: want}}, tools, "%q", text)
+}
+
+// TestToolListNamesManyTools: their names share memory, and are their own all
+// the same, whatever was left out between them.
+func TestToolListNamesManyTools(t *testing.T) {
+	var l toolList
+	for i := range 500 {
+		if i%7 == 3 {
+			require.Error(t, l.add([]byte(`{"description":"left over","name":7}`)))
+		}
+		require.NoError(t, l.add(fmt.Appendf(nil, `{"name":"tool %d%s"}`, i, strings.Repeat("x", i%90))))
+	}
+	tools := l.tools("srv")
+	require.Len(t, tools, 500)
+	for i, tool := range tools {
+		name := fmt.Sprintf("tool %d%s", i, strings.Repeat("x", i%90))
+		require.Equal(t, &mcp.Tool{Name: name}, tool.Definition)
+		require.Equal(t, messages.Tool{Name: "srv/" + name, Server: "srv", OriginalName: name,
+			Alias: messages.Alias("srv", name), Definition: tool.Definition}, tool)
+	}
+}

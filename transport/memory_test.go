@@ -26,7 +26,7 @@ func legacyServer(end func(stderr io.Writer) error) serveFunc {
 		lines := bufio.NewScanner(stdin)
 		for lines.Scan() {
 			e, _ := scanEnvelope(lines.Bytes())
-			result := ""
+			var result string
 			switch string(e.method) {
 			case `"initialize"`:
 				result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"tiny","version":"3"}}`

@@ -27,7 +27,7 @@ func TestStderrTail(t *testing.T) {
 		"C1 controls":       {"a\u009b31m\u0085b\x7f\n", []string{"a31mb"}},
 		"NUL":               {"a\x00b\n", []string{"ab"}},
 		"no UTF-8":          {"gr\xfc\xdfe\n", []string{"gr\uFFFDe"}},
-		"UTF-8":             {"größe 日本\n", []string{"größe 日本"}},
+		"UTF-8":             {"größe €\n", []string{"größe €"}},
 		"long":              {strings.Repeat("x", 1000) + "\nb\n", []string{strings.Repeat("x", stderrLineMax), "b"}},
 		"long, unfinished":  {strings.Repeat("y", 1000), []string{strings.Repeat("y", stderrLineMax)}},
 	} {

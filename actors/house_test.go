@@ -82,7 +82,7 @@ func (h *house) newDialer(spec messages.ServerSpec) (transport.Dialer, error) {
 	defer h.mu.Unlock()
 	h.count++
 	id := h.count
-	d := &scriptedDialer{t: h.t, id: id, script: func(epoch int) script {
+	d := &scriptedDialer{t: h.t, id: id, standby: spec.Standby, script: func(epoch int) script {
 		return found.(func(int, int) script)(id, epoch)
 	}}
 	h.dialers[spec.Name] = append(h.dialers[spec.Name], d)

@@ -29,6 +29,7 @@ type View struct {
 	History   []messages.Incarnation
 
 	current *incarnation // the latest one, dead or alive; nil before the first
+	standby *incarnation // ready to take over; nil if there is none
 	tally   *tally
 }
 
@@ -169,6 +170,10 @@ func (v *View) Status() messages.ServerStatus {
 	if v.current != nil && (v.State == supervisor.Ready || v.State == supervisor.Discovering) {
 		info := v.current.session.Info()
 		st.Session = &info
+	}
+	if v.standby != nil {
+		info := v.standby.session.Info()
+		st.Standby = &info
 	}
 	if c := v.Catalog; c != nil {
 		st.Catalog = messages.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),

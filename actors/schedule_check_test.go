@@ -48,8 +48,9 @@ func (p *player) checkSnapshot() {
 // up, it is up before it is down, it ends once, and its successor comes later.
 func (p *player) checkLives(events []messages.Event) {
 	type story struct {
-		gen, epoch uint64
-		up, over   bool
+		gen, epoch       uint64
+		highest, standby uint64
+		up, over         bool
 	}
 	stories := map[string]*story{}
 	seq := uint64(0)
@@ -71,17 +72,30 @@ func (p *player) checkLives(events []messages.Event) {
 		}
 		switch e.Kind {
 		case messages.EventConnecting:
-			if e.Epoch != s.epoch+1 || s.up {
+			if e.Epoch <= s.highest || s.up {
 				p.complain("%v: epoch %d after %d, which is up: %v", e, e.Epoch, s.epoch, s.up)
 			}
-			s.epoch = e.Epoch
+			s.epoch, s.highest = e.Epoch, e.Epoch
+		case messages.EventStandby:
+			if !s.up || e.Epoch <= s.highest {
+				p.complain("%v: the standby of %d", e, s.epoch)
+			}
+			s.standby, s.highest = e.Epoch, e.Epoch
+		case messages.EventStandbyLost:
+			if e.Epoch <= s.epoch {
+				p.complain("%v: it was in service", e)
+			}
+			s.standby, s.highest = 0, e.Epoch
 		case messages.EventReady:
+			if took := !s.up && e.Epoch != s.epoch && e.Epoch == s.standby; took {
+				s.epoch, s.standby = e.Epoch, 0
+			}
 			if s.up || e.Epoch != s.epoch {
 				p.complain("%v: ready twice, or in the wrong epoch", e)
 			}
 			s.up = true
 		case messages.EventDown:
-			if !s.up {
+			if !s.up || e.Epoch != s.epoch {
 				p.complain("%v: down without having been up", e)
 			}
 			s.up = false

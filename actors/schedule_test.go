@@ -191,7 +191,9 @@ func randomSpec(dice *rand.Rand, name string) messages.ServerSpec {
 		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.MaxDelay(4*time.Second)),
 		supervisor.Retry(1, time.Second, supervisor.Park(5*time.Second)),
 		supervisor.Retry(5, 100*time.Millisecond, supervisor.Jitter(0.5), supervisor.StableAfter(3*time.Second))}
-	return messages.ServerSpec{Name: name, Retry: policies[dice.IntN(len(policies))], StartSupervised: dice.IntN(2) == 0,
+	policy := policies[dice.IntN(len(policies))]
+	return messages.ServerSpec{Name: name, Retry: policy, StartSupervised: dice.IntN(2) == 0,
+		Standby:  policy.MaxAttempts != 0 && dice.IntN(2) == 0,
 		Timeouts: messages.Timeouts{Start: 5 * time.Second, Call: 10 * time.Second},
 		Probe:    messages.Probe{Every: 2 * time.Second, Timeout: time.Second}}
 }

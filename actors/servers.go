@@ -70,15 +70,15 @@ func (s *servers) Receive(c actor.Context) {
 	}
 }
 
-// bury waits until the last session of a child is released. After an orderly
+// bury waits until the sessions of a child are released. After an orderly
 // end it is already; after a panic nobody else waits for it, and the name must
 // not be dialled anew before.
 func (s *servers) bury(self *actor.PID, id string, ch child) {
 	l := lost{name: ch.name, gen: ch.gen}
 	s.rt.tell(&l)
 	s.rt.goSafe("servers", func() {
-		if ch.sup.inc != nil {
-			<-ch.sup.inc.session.Released()
+		for _, inc := range ch.sup.lives() {
+			<-inc.session.Released()
 		}
 		released := l
 		released.released = true

@@ -44,6 +44,8 @@ type supervising struct {
 	history   []messages.Incarnation
 	timer     *time.Timer
 	ended     bool
+	released  bool // nothing is left of the current epoch
+	reserve
 }
 
 // Receive implements actor.Actor.
@@ -56,18 +58,38 @@ func (s *supervising) Receive(c actor.Context) {
 		s.self = c.Self()
 		s.step(c, supervisor.Event{Kind: supervisor.EvRegister})
 	case *messages.Opened:
+		if s.isSpare(m.Epoch) {
+			c.Send(s.spare.port, &messages.Discover{})
+			return
+		}
 		s.step(c, supervisor.Event{Kind: supervisor.EvOpened, Epoch: m.Epoch})
 	case *messages.Discovered:
+		if s.isSpare(m.Epoch) {
+			s.spareReady(c, m.Catalog)
+			return
+		}
 		if m.Epoch == s.lc.Epoch() {
 			s.catalog = m.Catalog
 		}
 		s.step(c, supervisor.Event{Kind: supervisor.EvDiscovered, Epoch: m.Epoch})
 	case *messages.Failed:
+		if s.isSpare(m.Epoch) {
+			s.spareLost(c, m.Cause)
+			return
+		}
 		s.step(c, supervisor.Event{Kind: supervisor.EvFailed, Epoch: m.Epoch, Cause: m.Cause})
 	case *messages.Died:
-		s.step(c, supervisor.Event{Kind: supervisor.EvDied, Epoch: m.Epoch, Cause: m.Cause})
+		if s.isSpare(m.Epoch) {
+			s.spareLost(c, m.Cause)
+			return
+		}
+		s.step(c, supervisor.Event{Kind: supervisor.EvDied, Epoch: m.Epoch, Cause: m.Cause, Spare: s.takeOverBy()})
 	case *messages.Released:
-		s.released(c, m)
+		s.release(c, m.Epoch)
+	case *spareDue:
+		if m.token == s.token {
+			s.startSpare(c)
+		}
 	case *messages.TimerDue:
 		s.step(c, supervisor.Event{Kind: supervisor.EvTimer, Token: m.Token})
 	case *messages.Revive:
@@ -81,8 +103,9 @@ func (s *supervising) Receive(c actor.Context) {
 	case *actor.Stopping:
 		s.ended = true
 		s.stopTimer()
-		if s.inc != nil {
-			s.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
+		s.cancelSpare()
+		for _, inc := range s.lives() {
+			inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
 		}
 	}
 }
@@ -102,6 +125,9 @@ func (s *supervising) step(c actor.Context, ev supervisor.Event) {
 	for _, e := range effects {
 		s.carryOut(c, before, ev, e, note)
 	}
+	if s.lc.State() != supervisor.Ready {
+		s.dropSpare(c, s.lc.Cause())
+	}
 	s.report(events, false)
 	if s.lc.State() == supervisor.Stopped {
 		c.Stop(c.Self())
@@ -120,13 +146,22 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 		c.Send(s.port, &messages.Watchdog{})
 		note(s.readyEvent())
 		s.downSince = time.Time{}
+		// What took over was the standby; the next one waits as a retry would.
+		if ev.Kind == supervisor.EvDied {
+			s.planSpare(s.spec.Retry.Delay(s.lc.Attempt(), s.roll()))
+		} else {
+			s.failures = 0
+			s.planSpare(0)
+		}
+	case supervisor.DoTakeOver:
+		s.takeOver()
 	case supervisor.DoWithdraw:
 		s.published, s.downSince = nil, time.Now()
 		cause := ev.Cause
 		if cause == nil {
 			cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "asked to " + string(ev.Kind)}
 		}
-		note(messages.Event{Kind: messages.EventDown, Cause: cause, Failed: s.inc.casualties()})
+		note(messages.Event{Kind: messages.EventDown, Epoch: e.Epoch, Cause: cause, Failed: s.inc.casualties()})
 	case supervisor.DoReap:
 		s.remember(e.Cause, before == supervisor.Ready)
 		if before != supervisor.Ready && ev.Kind == supervisor.EvFailed || before != supervisor.Ready && ev.Kind == supervisor.EvDied {
@@ -158,12 +193,17 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 	}
 }
 
-// dial starts the next incarnation: a session, a port to own it, and a watch
-// that reports its death and its release, whatever becomes of the port.
+// dial starts the next incarnation.
 func (s *supervising) dial(c actor.Context, epoch uint64) {
+	s.released = false
+	s.inc, s.port = s.begin(c, epoch)
+}
+
+// begin makes an incarnation: a session, a port to own it, and a watch that
+// reports its death and its release, whatever becomes of the port.
+func (s *supervising) begin(c actor.Context, epoch uint64) (*incarnation, *actor.PID) {
 	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, tally: s.tally,
 		session: s.dialer.NewSession(), started: time.Now()}
-	s.inc = inc
 	self := s.self
 	s.rt.goSafe("supervisor", func() {
 		<-inc.session.Dead()
@@ -176,15 +216,33 @@ func (s *supervising) dial(c actor.Context, epoch uint64) {
 	if err != nil {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Err: err, Message: "transport actor could not be spawned: " + err.Error()})
 	}
-	s.port = pid
+	return inc, pid
 }
 
-func (s *supervising) released(c actor.Context, m *messages.Released) {
-	if m.Epoch == s.lc.Epoch() && s.port != nil {
+// release hears that nothing is left of an incarnation. The lifecycle is told
+// when nothing is left of any: what a standby replaced, and the standby itself,
+// must be gone before anything is dialled.
+func (s *supervising) release(c actor.Context, epoch uint64) {
+	switch old, left := s.leftovers[epoch]; {
+	case left:
+		c.Stop(old.port)
+		delete(s.leftovers, epoch)
+		if s.due {
+			s.startSpare(c)
+		}
+	case s.isSpare(epoch):
+		s.spareReleased(c)
+	case epoch == s.lc.Epoch() && s.port != nil:
 		c.Stop(s.port)
-		s.port = nil
+		s.port, s.released = nil, true
+	default:
+		s.step(c, supervisor.Event{Kind: supervisor.EvReleased, Epoch: epoch}) // stale, and counted as such
+		return
 	}
-	s.step(c, supervisor.Event{Kind: supervisor.EvReleased, Epoch: m.Epoch})
+	if s.released && s.spare == nil && len(s.leftovers) == 0 {
+		s.released = false
+		s.step(c, supervisor.Event{Kind: supervisor.EvReleased, Epoch: s.lc.Epoch()})
+	}
 }
 
 func (s *supervising) arm(e supervisor.Effect) {
@@ -222,7 +280,10 @@ func (s *supervising) readyEvent() messages.Event {
 }
 
 func (s *supervising) stamp(e messages.Event) messages.Event {
-	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), s.name, s.gen, s.lc.Epoch()
+	e.Time, e.Server, e.Gen = time.Now(), s.name, s.gen
+	if e.Epoch == 0 {
+		e.Epoch = s.lc.Epoch()
+	}
 	return e
 }
 
@@ -232,6 +293,6 @@ func (s *supervising) report(events []messages.Event, revived bool) {
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]messages.Incarnation(nil), s.history...),
-		current: s.inc, tally: s.tally,
+		current: s.inc, standby: s.ready(), tally: s.tally,
 	}})
 }

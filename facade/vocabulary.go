@@ -58,6 +58,8 @@ const (
 	EventStartFailed  = messages.EventStartFailed
 	EventRetry        = messages.EventRetry
 	EventStable       = messages.EventStable
+	EventStandby      = messages.EventStandby
+	EventStandbyLost  = messages.EventStandbyLost
 	EventParked       = messages.EventParked
 	EventEvicted      = messages.EventEvicted
 	EventUnregistered = messages.EventUnregistered

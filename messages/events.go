@@ -28,6 +28,12 @@ const (
 	EventRetry EventKind = "retry"
 	// EventStable: a session has proven itself, the budget is given back.
 	EventStable EventKind = "stable"
+	// EventStandby: a standby is ready to take over. Epoch is its own; PID and
+	// Protocol are set.
+	EventStandby EventKind = "standby"
+	// EventStandbyLost: a standby ended before it was needed. Epoch is its own,
+	// Cause is set. The server in service is not concerned.
+	EventStandbyLost EventKind = "standby_lost"
 	// EventParked: the budget is spent; the server is tried again slowly. Cause,
 	// Delay and RetryAt are set.
 	EventParked EventKind = "parked"
@@ -82,6 +88,10 @@ func (e Event) String() string {
 		return s
 	case EventDown:
 		return fmt.Sprintf("%s down: %s; %d calls in flight failed", e.Server, e.Cause.Describe(), e.Failed)
+	case EventStandby:
+		return fmt.Sprintf("%s has a standby: epoch %d, pid %d", e.Server, e.Epoch, e.PID)
+	case EventStandbyLost:
+		return fmt.Sprintf("%s lost its standby: %s", e.Server, e.Cause.Describe())
 	case EventStartFailed:
 		return fmt.Sprintf("%s did not start: %s", e.Server, e.Cause.Describe())
 	case EventRetry:

@@ -35,6 +35,14 @@ type ServerSpec struct {
 	// of Register and leaves nothing behind.
 	StartSupervised bool
 
+	// Standby keeps a second process of the server at hand, started and listed
+	// ahead. When the one in service ends by itself, it takes over at once,
+	// without the delay of Retry; that delay comes before the next standby, and
+	// each takeover spends an attempt. For Stdio and InMemory, with a policy that
+	// retries. It costs the memory of the second process; and a server that holds
+	// something exclusively (a port, a lock on a file) cannot run twice.
+	Standby bool
+
 	// Era fixes the generation of the protocol; the zero value negotiates it.
 	Era Era
 	// Timeouts are this server's clocks; zero fields take the documented defaults.
@@ -279,6 +287,12 @@ func (s ServerSpec) Validate() error {
 	}
 	if err := s.Retry.Validate(); err != nil {
 		errs = append(errs, err)
+	}
+	switch {
+	case s.Standby && s.HTTP != nil:
+		errs = append(errs, errors.New("standby: a server over HTTP has no process that could be kept at hand; remove Standby"))
+	case s.Standby && s.Retry.MaxAttempts == 0:
+		errs = append(errs, errors.New("standby: the policy never retries, so nothing may take over; set Retry, or remove Standby"))
 	}
 	return errors.Join(errs...)
 }

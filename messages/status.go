@@ -41,6 +41,9 @@ type ServerStatus struct {
 	LastCause *supervisor.Cause `json:"last_cause,omitempty"`
 	// Session describes the current session; nil while there is none.
 	Session *SessionInfo `json:"session,omitempty"`
+	// Standby describes the session that is ready to take over; nil if there is
+	// none.
+	Standby *SessionInfo `json:"standby,omitempty"`
 	Catalog CatalogInfo  `json:"catalog"`
 	Calls   CallCounts   `json:"calls"`
 	// History holds the last incarnations that ended, oldest first, at most

@@ -36,6 +36,9 @@ type Event struct {
 	// Token is the timer that EvTimer speaks of. Any other than the armed one
 	// is stale.
 	Token uint64
+	// Spare, in EvDied, is the epoch of a standby that is ready to take over; 0
+	// if there is none.
+	Spare uint64
 	// Cause explains EvFailed, EvDied and, optionally, EvStop and EvRestart. A
 	// missing one is filled in, so that every DoReap and DoGone has a cause.
 	Cause *Cause
@@ -63,6 +66,9 @@ type EffectKind string
 const (
 	// DoDial: start the session of Epoch. The previous one is released.
 	DoDial EffectKind = "dial"
+	// DoTakeOver: the standby is the session of Epoch from now on; its catalog is
+	// complete. The one before it is being reaped.
+	DoTakeOver EffectKind = "take over"
 	// DoDiscover: list what the session of Epoch offers.
 	DoDiscover EffectKind = "discover"
 	// DoPublish: make the catalog of Epoch visible, in one swap.
@@ -90,8 +96,8 @@ const (
 // Effect is one output of [Lifecycle.Step].
 type Effect struct {
 	Kind EffectKind
-	// Epoch is the incarnation that the effect is about: for DoDial the new
-	// one, for all others the one that was current when they were decided.
+	// Epoch is the incarnation that the effect is about: for DoDial and DoTakeOver
+	// the new one, for all others the one that was current when they were decided.
 	Epoch uint64
 	// Token names the timer that the DoArm effects start and DoCancelTimer
 	// stops; 0 in a DoCancelTimer means that none is running.

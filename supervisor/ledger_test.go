@@ -14,6 +14,7 @@ import (
 type ledger struct {
 	t        require.TestingT
 	sessions []*account // sessions[i] is epoch i+1
+	epoch    uint64     // the one in charge
 	timers   []*timer   // every one that was ever armed
 	visible  uint64     // the epoch whose catalog users see; 0 none
 }
@@ -21,6 +22,7 @@ type ledger struct {
 // account counts what was asked and told of one epoch.
 type account struct {
 	opened, discovered                     bool
+	spare                                  bool // started beside the one in charge, and never in charge itself
 	discover, publish, withdraw, reap, end int
 }
 
@@ -31,7 +33,24 @@ type timer struct {
 	off   bool // fired or cancelled
 }
 
-func (l *ledger) current() uint64 { return uint64(len(l.sessions)) }
+func (l *ledger) current() uint64 { return l.epoch }
+
+// reserve books a standby that is ready.
+func (l *ledger) reserve(epoch uint64) {
+	require.Equal(l.t, uint64(len(l.sessions))+1, epoch, "epochs count up")
+	l.sessions = append(l.sessions, &account{opened: true, discovered: true, spare: true})
+}
+
+// takeOver puts a standby in charge.
+func (l *ledger) takeOver(ev Event, e Effect) {
+	require.Equal(l.t, EvDied, ev.Kind)
+	require.Equal(l.t, ev.Spare, e.Epoch)
+	old, s := l.sessions[l.epoch-1], l.sessions[e.Epoch-1]
+	require.True(l.t, s.spare, "a standby takes over twice")
+	require.Equal(l.t, 1, old.reap, "two are in charge")
+	old.end = 1 // whoever carries the effects out waits for it
+	s.spare, l.epoch = false, e.Epoch
+}
 
 func (l *ledger) armed() *timer {
 	for _, t := range l.timers {
@@ -81,6 +100,10 @@ func (l *ledger) carryOut(now time.Time, ev Event, effects []Effect, delay func(
 			l.dial(e)
 			continue
 		}
+		if e.Kind == DoTakeOver {
+			l.takeOver(ev, e)
+			continue
+		}
 		require.Equal(l.t, l.current(), e.Epoch, "%s of another epoch", e.Kind)
 		switch e.Kind {
 		case DoArmRetry, DoArmPark, DoArmStable:
@@ -97,13 +120,17 @@ func (l *ledger) carryOut(now time.Time, ev Event, effects []Effect, delay func(
 }
 
 func (l *ledger) dial(e Effect) {
-	require.Equal(l.t, l.current()+1, e.Epoch, "epochs count up, one dial each")
+	require.Equal(l.t, uint64(len(l.sessions))+1, e.Epoch, "epochs count up, one dial each")
 	for i, s := range l.sessions {
+		if s.spare {
+			continue
+		}
 		require.Equal(l.t, 1, s.end, "dial of %d while %d is not released", e.Epoch, i+1)
 	}
 	require.Zero(l.t, l.visible, "dial while a catalog is visible")
 	require.Nil(l.t, l.armed(), "dial while a timer is armed")
 	l.sessions = append(l.sessions, &account{})
+	l.epoch = e.Epoch
 }
 
 func (l *ledger) arm(now time.Time, e Effect, want time.Duration) {
@@ -133,8 +160,10 @@ func (l *ledger) session(ev Event, e Effect) {
 		s.discover++
 	case DoPublish:
 		require.True(l.t, s.discovered, "publish without a catalog")
-		require.Equal(l.t, EvDiscovered, ev.Kind)
-		require.Equal(l.t, e.Epoch, ev.Epoch, "the catalog of another epoch")
+		if ev.Kind != EvDied {
+			require.Equal(l.t, EvDiscovered, ev.Kind)
+			require.Equal(l.t, e.Epoch, ev.Epoch, "the catalog of another epoch")
+		}
 		require.Zero(l.t, l.visible, "two catalogs visible")
 		s.publish++
 		l.visible = e.Epoch
@@ -158,9 +187,14 @@ func (l *ledger) session(ev Event, e Effect) {
 func (l *ledger) audit(lc *Lifecycle, proven bool) {
 	state := lc.State()
 	require.Equal(l.t, l.current(), lc.Epoch())
-	require.Equal(l.t, max(len(l.sessions)-1, 0), lc.Restarts())
+	used := 0
 	for i, s := range l.sessions {
-		last := i == len(l.sessions)-1
+		if s.spare {
+			require.Zero(l.t, s.reap+s.publish+s.discover, "a standby is not the lifecycle's business")
+			continue
+		}
+		used++
+		last := uint64(i+1) == l.epoch
 		over := !last || state == Closing || state == Stopping || !state.Live()
 		require.Equal(l.t, over, s.reap == 1, "epoch %d is reaped %d times in %s", i+1, s.reap, state)
 		require.Equal(l.t, !last || !state.Live(), s.end == 1, "epoch %d released in %s", i+1, state)
@@ -168,6 +202,7 @@ func (l *ledger) audit(lc *Lifecycle, proven bool) {
 		require.LessOrEqual(l.t, s.publish, 1)
 		require.Equal(l.t, last && state == Ready, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
 	}
+	require.Equal(l.t, max(used-1, 0), lc.Restarts())
 	require.Equal(l.t, state == Ready, l.visible != 0, "visible in %s", state)
 
 	want := map[State]EffectKind{Backoff: DoArmRetry, Parked: DoArmPark, Ready: DoArmStable}[state]

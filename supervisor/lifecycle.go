@@ -16,8 +16,10 @@ type Lifecycle struct {
 	state     State
 	since     time.Time
 	epoch     uint64
+	lastEpoch uint64 // the highest that was given out
 	attempt   int
 	restarts  int
+	dialled   bool
 	everReady bool
 	spent     bool // the restart intensity was exceeded
 	asked     bool // EvRestart came while a session had to be reaped first
@@ -51,6 +53,13 @@ func (l *Lifecycle) Since() time.Time { return l.since }
 
 // Epoch is the number of the current incarnation; the first is 1.
 func (l *Lifecycle) Epoch() uint64 { return l.epoch }
+
+// Reserve gives out the number of an incarnation that is started beside the
+// current one, as a standby.
+func (l *Lifecycle) Reserve() uint64 {
+	l.lastEpoch++
+	return l.lastEpoch
+}
 
 // Attempt is how much of the budget is spent: 0 for a proven session, n while
 // the nth try in a row is awaited or under way.
@@ -87,7 +96,7 @@ func (l *Lifecycle) Step(now time.Time, ev Event) []Effect {
 	}
 	ev.Cause = ev.because()
 	for i := range table {
-		if t := &table[i]; t.From == l.state && t.On == ev.Kind && l.holds(t.When) {
+		if t := &table[i]; t.From == l.state && t.On == ev.Kind && l.holds(now, t.When, ev) {
 			return l.take(now, t, ev)
 		}
 	}
@@ -104,7 +113,7 @@ func (l *Lifecycle) isStale(ev Event) bool {
 	return false
 }
 
-func (l *Lifecycle) holds(g Guard) bool {
+func (l *Lifecycle) holds(now time.Time, g Guard, ev Event) bool {
 	switch g {
 	case RestartAsked:
 		return l.asked
@@ -113,11 +122,17 @@ func (l *Lifecycle) holds(g Guard) bool {
 	case Permanent:
 		return l.cause != nil && l.cause.Permanent
 	case BudgetLeft:
-		return l.policy.MaxAttempts == Unlimited && !l.spent || l.attempt < l.policy.MaxAttempts && !l.spent
+		return l.budgetLeft() && !l.spent
+	case SpareReady: // judged before this end is counted
+		return ev.Spare != 0 && !ev.Cause.Permanent && l.budgetLeft() && !l.ends.full(now, l.policy.Intensity)
 	case MayPark:
 		return l.policy.ParkEvery > 0
 	}
 	return true
+}
+
+func (l *Lifecycle) budgetLeft() bool {
+	return l.policy.MaxAttempts == Unlimited || l.attempt < l.policy.MaxAttempts
 }
 
 // take applies one row. What an event means beyond the row's effects (what
@@ -151,11 +166,16 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Eve
 	e := Effect{Kind: kind}
 	switch kind {
 	case DoDial:
-		l.epoch++
-		if l.epoch > 1 {
+		l.epoch = l.Reserve()
+		if l.dialled {
 			l.restarts++
 		}
+		l.dialled = true
 		l.asked = false
+	case DoTakeOver:
+		l.epoch = ev.Spare
+		l.restarts++
+		l.attempt++
 	case DoReap:
 		e.Cause, l.cause = ev.Cause, ev.Cause
 	case DoGone:

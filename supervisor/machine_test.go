@@ -99,7 +99,12 @@ func (m *machine) answer(t *rapid.T) {
 
 func (m *machine) end(t *rapid.T) {
 	kind := rapid.SampledFrom([]EventKind{EvFailed, EvDied}).Draw(t, "kind")
-	m.feed(Event{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)})
+	ev := Event{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
+	if m.lc.State() == Ready && rapid.Bool().Draw(t, "spare") {
+		ev.Spare = m.lc.Reserve()
+		m.world.reserve(ev.Spare)
+	}
+	m.feed(ev)
 }
 
 // stray is anything about any session or timer that ever was, or never was.

@@ -49,6 +49,10 @@ func (m *model) take(now time.Time, ev Event) {
 			s.ending = true
 			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
 			m.countEnd(now)
+			if ev.Kind == EvDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
+				m.tries++
+				m.session = &progress{opened: true, listed: true}
+			}
 		}
 	case EvReleased:
 		if s != nil && s.ending {
@@ -98,12 +102,15 @@ func (m *model) countEnd(now time.Time) {
 	m.tooMany = inside > in.Restarts
 }
 
+func (m *model) left() int {
+	if m.policy.MaxAttempts == Unlimited {
+		return math.MaxInt
+	}
+	return m.policy.MaxAttempts - m.tries
+}
+
 // judge decides what follows a session of which nothing is left.
 func (m *model) judge() {
-	left := m.policy.MaxAttempts - m.tries
-	if m.policy.MaxAttempts == Unlimited {
-		left = math.MaxInt
-	}
 	switch {
 	case m.wish == EvStop:
 		m.over = true
@@ -113,7 +120,7 @@ func (m *model) judge() {
 		m.over = true
 	case m.hopeless:
 		m.resting = Evicted
-	case left > 0 && !m.tooMany:
+	case m.left() > 0 && !m.tooMany:
 		m.tries++
 		m.resting = Backoff
 	case m.policy.ParkEvery > 0:

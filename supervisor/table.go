@@ -14,6 +14,8 @@ const (
 	Permanent Guard = "permanent cause"
 	// BudgetLeft: another attempt is allowed.
 	BudgetLeft Guard = "budget left"
+	// SpareReady: a standby is ready, and another attempt is allowed.
+	SpareReady Guard = "standby ready, budget left"
 	// MayPark: the policy parks instead of evicting.
 	MayPark Guard = "budget spent, policy parks"
 )
@@ -47,6 +49,7 @@ var table = []Transition{
 	{Discovering, EvStop, Always, Stopping, do(DoReap)},
 
 	{Ready, EvTimer, Always, Ready, do(DoResetBudget)},
+	{Ready, EvDied, SpareReady, Ready, do(DoCancelTimer, DoWithdraw, DoReap, DoTakeOver, DoPublish, DoArmStable)},
 	{Ready, EvDied, Always, Closing, do(DoCancelTimer, DoWithdraw, DoReap)},
 	{Ready, EvRestart, Always, Closing, do(DoCancelTimer, DoWithdraw, DoReap)},
 	{Ready, EvStop, Always, Stopping, do(DoCancelTimer, DoWithdraw, DoReap)},

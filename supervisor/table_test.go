@@ -38,6 +38,7 @@ var rows = []struct {
 	{Discovering, EvStop, Always, Stopping, done(DoReap), nil},
 
 	{Ready, EvTimer, Always, Ready, done(DoResetBudget), nil},
+	{Ready, EvDied, SpareReady, Ready, done(DoCancelTimer, DoWithdraw, DoReap, DoTakeOver, DoPublish, DoArmStable), nil},
 	{Ready, EvDied, Always, Closing, done(DoCancelTimer, DoWithdraw, DoReap), nil},
 	{Ready, EvRestart, Always, Closing, done(DoCancelTimer, DoWithdraw, DoReap), nil},
 	{Ready, EvStop, Always, Stopping, done(DoCancelTimer, DoWithdraw, DoReap), nil},
@@ -90,6 +91,9 @@ func TestEachRow(t *testing.T) {
 			if r.on == EvTimer {
 				ev.Token = s.armed.Token
 			}
+			if r.when == SpareReady {
+				ev.Spare = s.Reserve()
+			}
 			before := s.Epoch()
 			s.now = s.now.Add(time.Hour)
 			s.does(ev, r.do...).in(r.to)
@@ -99,8 +103,11 @@ func TestEachRow(t *testing.T) {
 				require.Equal(t, s.now.Add(-time.Hour), s.Since())
 			}
 			for _, e := range s.last {
-				if e.Kind == DoDial {
+				switch e.Kind {
+				case DoDial:
 					before++
+				case DoTakeOver:
+					before = ev.Spare
 				}
 				require.Equal(t, before, e.Epoch, "the epoch of %s", e.Kind)
 				needsCause := e.Kind == DoReap || e.Kind == DoGone

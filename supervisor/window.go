@@ -27,4 +27,18 @@ func (w *window) exceeded(now time.Time, i Intensity) bool {
 	return len(w.ends) > i.Restarts
 }
 
+// full reports whether one more end, at now, would be too many.
+func (w *window) full(now time.Time, i Intensity) bool {
+	if i.Restarts <= 0 || i.Window <= 0 {
+		return false
+	}
+	inside := 0
+	for _, t := range w.ends {
+		if now.Sub(t) < i.Window {
+			inside++
+		}
+	}
+	return inside >= i.Restarts
+}
+
 func (w *window) reset() { w.ends = w.ends[:0] }

@@ -115,6 +115,7 @@ func TestChildSeesItsEnvironment(t *testing.T) {
 	c, cause := startChild(&messages.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 200)
 	require.Nil(t, cause)
 	<-c.Exited()
+	<-c.errDone
 	c.Release()
 	said := c.Exit().Stderr
 	require.Contains(t, said, "GIVEN=yes")

@@ -3,6 +3,7 @@ package transport
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -48,10 +50,17 @@ func legacyServer(end func(stderr io.Writer) error) serveFunc {
 	}
 }
 
+var memoryOptions = Options{ClientInfo: &mcp.Implementation{Name: "memory-test", Version: "1"}}
+
+// tinyCall is a call that legacyServer answers.
+func tinyCall(tool string) Request {
+	return Request{Method: "tools/call", Target: tool, Params: json.RawMessage(`{"name":"` + tool + `"}`)}
+}
+
 func openMemory(t *testing.T, serve serveFunc) Session {
 	t.Helper()
 	d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: serve},
-		Timeouts: messages.Timeouts{Shutdown: 100 * time.Millisecond}}, testOptions())
+		Timeouts: messages.Timeouts{Shutdown: 100 * time.Millisecond}}, memoryOptions)
 	require.NoError(t, err)
 	s := d.NewSession()
 	releaseAtEnd(t, s)
@@ -67,7 +76,7 @@ func TestMemoryServes(t *testing.T) {
 	require.Equal(t, "tiny", info.ServerName)
 	require.Equal(t, "3", info.ServerVersion)
 	require.Zero(t, info.PID, "it is no process")
-	raw, err := s.Request(t.Context(), callTool("a", `{}`))
+	raw, err := s.Request(t.Context(), tinyCall("a"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"content":[]}`, string(raw))
 	require.False(t, s.LastHeard().IsZero())
@@ -93,7 +102,7 @@ func TestMemoryServerEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openMemory(t, legacyServer(c.end))
-			_, err := s.Request(t.Context(), callTool("end", `{}`))
+			_, err := s.Request(t.Context(), tinyCall("end"))
 			var e *messages.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, messages.KindCrashed, e.Kind)
@@ -119,7 +128,7 @@ func TestMemoryServerIsNew(t *testing.T) {
 		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			calls <- ctx
 			return serve(ctx, stdin, stdout, stderr)
-		}}}, testOptions())
+		}}}, memoryOptions)
 	require.NoError(t, err)
 	for range 3 {
 		s := d.NewSession()
@@ -180,7 +189,7 @@ func TestMemoryServerThatReadsNothing(t *testing.T) {
 			Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
 				<-ctx.Done()
 				return ctx.Err()
-			}}}, testOptions())
+			}}}, memoryOptions)
 		require.NoError(t, err)
 		s := d.NewSession()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -191,8 +200,8 @@ func TestMemoryServerThatReadsNothing(t *testing.T) {
 		require.ErrorAs(t, err, &cause)
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Same(t, cause, s.Cause())
-		require.Equal(t, time.Minute, time.Since(start))
 		<-s.Released()
-		require.LessOrEqual(t, time.Since(start), time.Minute+messages.DefaultShutdownTimeout)
+		const recall = 5 * time.Second // the go-sdk may try that long to recall its request
+		require.LessOrEqual(t, time.Since(start), time.Minute+recall+messages.DefaultShutdownTimeout)
 	})
 }

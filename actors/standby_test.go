@@ -1,0 +1,224 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func withStandby(p supervisor.Policy) messages.ServerSpec {
+	return messages.ServerSpec{Name: "fs", Retry: p, Standby: true}
+}
+
+// At a crash the standby takes over without a delay and without a moment in
+// which the tools are not listed.
+func TestAStandbyTakesOver(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, openAfter: time.Second, listAfter: time.Second, releaseAfter: 3 * time.Second})
+		events := h.events()
+		h.register(withStandby(supervisor.Retry(3, time.Minute)))
+		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby, "it takes as long as any start")
+		time.Sleep(2 * time.Second)
+		h.state("fs")
+		require.Equal(t, 1002, h.rt.Snapshot().Server("fs").Status().Standby.PID)
+		epoch, err := h.call(context.Background(), "fs", 0)
+		require.NoError(t, err)
+		require.Equal(t, 1, epoch, "no call reaches the standby")
+
+		before := h.rt.Snapshot()
+		h.session("fs") // the standby's
+		h.sessions("fs")[0].Abort(errScripted)
+		require.Equal(t, supervisor.Ready, h.state("fs"), "at the same instant")
+		<-before.Changed()
+		require.Len(t, h.rt.Snapshot().Tools(), 1)
+		epoch, err = h.call(context.Background(), "fs", 0)
+		require.NoError(t, err)
+		require.Equal(t, 2, epoch)
+		st := h.rt.Snapshot().Server("fs").Status()
+		require.EqualValues(t, 2, st.Epoch)
+		require.Equal(t, 1, st.Attempt)
+		require.Equal(t, 1, st.Restarts)
+		require.Nil(t, st.Standby)
+		require.Equal(t, errScripted, st.LastCause)
+		require.Len(t, st.History, 1)
+		require.True(t, st.History[0].Served)
+		require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady,
+			messages.EventStandby, messages.EventDown, messages.EventReady}, kinds(events()))
+		require.EqualValues(t, 1, events()[4].Epoch)
+		require.EqualValues(t, 2, events()[5].Epoch)
+		require.Len(t, h.sessions("fs"), 2)
+
+		time.Sleep(time.Minute)
+		h.state("fs")
+		require.Len(t, h.sessions("fs"), 3, "the policy's delay comes before the next standby")
+		time.Sleep(2 * time.Second)
+		h.state("fs")
+		require.NotNil(t, h.rt.Snapshot().Server("fs").Status().Standby)
+	})
+}
+
+// The standby is no way around the budget.
+func TestTakeoversSpendTheBudget(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(withStandby(supervisor.Retry(2, time.Second)))
+		for range 20 {
+			h.state("fs")
+			for _, s := range h.sessions("fs") {
+				if v := h.rt.Snapshot().Server("fs"); v.State == supervisor.Ready && v.current.session == s {
+					s.Abort(errScripted)
+					break
+				}
+			}
+			time.Sleep(5 * time.Second)
+		}
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.LessOrEqual(t, len(h.sessions("fs")), 1+2+2)
+		for _, s := range h.sessions("fs") {
+			require.True(t, ended(s.released), "an evicted server holds nothing, no standby either")
+		}
+	})
+}
+
+func TestAStandbyThatEndsConcernsNobody(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, crashAfter: time.Minute},
+			script{openErr: errScripted}, script{listErr: true, tools: []string{"ls"}}, script{tools: []string{"ls"}})
+		events := h.events()
+		h.register(withStandby(supervisor.Retry(3, time.Second)))
+		time.Sleep(time.Minute) // the first standby crashes, having been there for long
+		time.Sleep(time.Second) // the second does not open
+		time.Sleep(2 * time.Second)
+		time.Sleep(4 * time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Len(t, h.sessions("fs"), 5)
+		v := h.rt.Snapshot().Server("fs")
+		require.EqualValues(t, 1, v.Epoch)
+		require.Zero(t, v.Attempt)
+		require.Equal(t, 1005, v.Status().Standby.PID)
+		lost := 0
+		for _, e := range events() {
+			if e.Kind == messages.EventStandbyLost {
+				lost++
+				require.EqualValues(t, 1+lost, e.Epoch)
+				require.NotNil(t, e.Cause)
+			}
+		}
+		require.Equal(t, 3, lost)
+	})
+}
+
+// A standby that cannot be had is not tried for ever.
+func TestAStandbyIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		second script
+		tries  int
+	}{
+		"passing":   {script{openErr: errScripted}, 3},
+		"permanent": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseSpawn, Permanent: true, Message: "gone"}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				h.playsInTurn("fs", script{tools: []string{"ls"}}, c.second)
+				h.register(withStandby(supervisor.Retry(2, time.Second)))
+				time.Sleep(time.Hour)
+				require.Equal(t, supervisor.Ready, h.state("fs"))
+				require.Len(t, h.sessions("fs"), 1+c.tries)
+			})
+		})
+	}
+}
+
+// Whoever is on the way when the server ends does not take over; it is gone
+// before the ordinary retry begins.
+func TestAnUnfinishedStandbyIsDropped(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 5 * time.Second}, script{tools: []string{"ls"}})
+		h.register(withStandby(supervisor.Retry(3, time.Second)))
+		time.Sleep(time.Second)
+		h.state("fs")
+		h.sessions("fs")[0].Abort(errScripted)
+		require.Equal(t, supervisor.Closing, h.state("fs"), "until the standby is reaped")
+		require.Empty(t, h.rt.Snapshot().Tools())
+		time.Sleep(5 * time.Second)
+		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		time.Sleep(time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)
+	})
+}
+
+func TestADeadStandbyDoesNotTakeOver(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+		h.register(withStandby(supervisor.Retry(3, time.Second)))
+		h.state("fs")
+		both := h.sessions("fs")
+		both[1].Abort(errScripted) // at the same instant
+		both[0].Abort(errScripted)
+		require.Equal(t, supervisor.Closing, h.state("fs"))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)
+	})
+}
+
+func TestTheStandbyEndsWithItsServer(t *testing.T) {
+	for name, end := range map[string]func(h *house) error{
+		"unregister": func(h *house) error { return h.rt.Unregister(context.Background(), "fs") },
+		"close":      func(h *house) error { return h.rt.Close(context.Background()) },
+		"supervisor": func(h *house) error {
+			h.crashSupervisor("fs")
+			return h.rt.Unregister(context.Background(), "fs")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+				h.register(withStandby(supervisor.Retry(3, time.Second)))
+				h.state("fs")
+				h.sessions("fs")[0].Abort(errScripted) // so that there are leftovers too
+				time.Sleep(time.Second)
+				h.state("fs")
+				h.sessions("fs")[1].Abort(errScripted)
+				require.NoError(t, end(h))
+				for _, s := range h.sessions("fs") {
+					require.True(t, ended(s.released))
+				}
+			})
+		})
+	}
+}
+
+func TestAHungStandbyIsFoundByProbes(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		spec := withStandby(supervisor.Retry(3, time.Second))
+		spec.Probe = messages.Probe{Every: 10 * time.Second, Timeout: time.Second, Failures: 2}
+		h.register(spec)
+		h.state("fs")
+		h.sessions("fs")[1].hang()
+		time.Sleep(20 * time.Second)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.True(t, ended(h.sessions("fs")[1].released))
+		require.Equal(t, 1003, h.rt.Snapshot().Server("fs").Status().Standby.PID)
+	})
+}
+
+// Restart means fresh: not the standby, which is as old as the server.
+func TestRestartDoesNotUseTheStandby(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(withStandby(supervisor.Retry(3, time.Second)))
+		h.state("fs")
+		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)
+		require.Len(t, h.sessions("fs"), 4)
+	})
+}

@@ -7,7 +7,7 @@ CHAOSTIME ?= 60s
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo real chaos fuzz ci
+.PHONY: help test race soak vet fmt lint demo real chaos bench fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ real: ## real servers and the conformance suite; needs node and npm
 
 chaos: ## long storms of kill -9: CHAOSTIME=60s SEED=0 (0: new seeds)
 	$(GO) test -race -count=1 -timeout 30m ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED)
+
+bench: ## side by side with peers, about ten minutes; BENCH="-only echo,http -rounds 5"
+	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench $(BENCH)
 
 fuzz: ## every fuzz target, each for FUZZTIME=20s
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=bench .); do \

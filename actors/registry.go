@@ -3,6 +3,7 @@ package actors
 import (
 	"iter"
 	"maps"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -160,8 +161,11 @@ func (v *View) Status() messages.ServerStatus {
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Retry.String(),
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Retry.MaxAttempts, Restarts: v.Restarts,
-		LastCause: v.Cause, History: append([]messages.Incarnation(nil), v.History...),
+		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
 		Calls: messages.CallCounts{InFlight: v.tally.inFlight.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
+	}
+	for i := range st.History {
+		st.History[i].Cause = st.History[i].Cause.Clone()
 	}
 	if !v.RetryAt.IsZero() {
 		at := v.RetryAt

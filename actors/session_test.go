@@ -92,15 +92,6 @@ type scriptedSession struct {
 	ran       map[string]int // how often a call with this target arrived
 }
 
-func ended(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // Open implements transport.Session.
 func (s *scriptedSession) Open(ctx context.Context) error {
 	if s.script.openPanics {

@@ -157,11 +157,7 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 		s.takeOver()
 	case supervisor.DoWithdraw:
 		s.published, s.downSince = nil, time.Now()
-		cause := ev.Cause
-		if cause == nil {
-			cause = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "asked to " + string(ev.Kind)}
-		}
-		note(messages.Event{Kind: messages.EventDown, Epoch: e.Epoch, Cause: cause, Failed: s.inc.casualties()})
+		note(messages.Event{Kind: messages.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.inc.casualties()})
 	case supervisor.DoReap:
 		s.remember(e.Cause, before == supervisor.Ready)
 		if before != supervisor.Ready && ev.Kind == supervisor.EvFailed || before != supervisor.Ready && ev.Kind == supervisor.EvDied {

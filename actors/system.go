@@ -129,13 +129,19 @@ func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }
 // taken back.
 func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error {
 	reply, accepted := make(chan error, 1), make(chan uint64, 1)
+	spec = spec.Clone() // before anybody else sees it: the caller may go on to change it
 	rt.tell(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
 	select {
 	case err := <-reply:
 		return err
 	case <-rt.drained:
 	case <-ctx.Done():
-		go rt.takeBack(spec.Name, accepted, reply)
+		select { // both at once: what is done is done
+		case err := <-reply:
+			return err
+		default:
+		}
+		rt.takeBack(spec.Name, accepted, reply)
 		return &messages.Error{Server: spec.Name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
 	}
 	select {
@@ -146,9 +152,10 @@ func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error
 	}
 }
 
-// takeBack follows a Register whose caller has left to its answer: the name
-// may not be taken yet. Accepted comes before the answer, so an answer alone
-// settles nothing.
+// takeBack follows a Register whose caller leaves to the manager's verdict,
+// which takes no time, and then withdraws it: who registers the name again must
+// not be overtaken by the letter of before. Accepted comes before the answer, so
+// an answer alone settles nothing.
 func (rt *Runtime) takeBack(name string, accepted <-chan uint64, reply <-chan error) {
 	var gen uint64
 	select {
@@ -191,7 +198,21 @@ func (rt *Runtime) wait(ctx context.Context, name string, reply <-chan error, dr
 			return drained
 		}
 	case <-ctx.Done():
+		select { // both at once: what is done is done
+		case err := <-reply:
+			return err
+		default:
+		}
 		return &messages.Error{Server: name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
+	}
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -218,6 +239,9 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	case <-rt.closed:
 		return nil
 	case <-ctx.Done():
+		if ended(rt.closed) { // both at once: what is done is done
+			return nil
+		}
 		return &messages.Error{Kind: messages.KindCanceled, Cause: context.Cause(ctx),
 			Hint: "servers are still being stopped in the background"}
 	}

@@ -27,6 +27,9 @@ type target struct {
 	url     string
 	// echoTool is what the server calls its echo, and the argument's name.
 	echoTool, echoArg string
+	// slowTool never answers, or not for a long while.
+	slowTool string
+	slowArgs map[string]any
 	// reply is what the answer to an echo looks like; %s is the text.
 	reply string
 }

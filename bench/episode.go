@@ -56,8 +56,11 @@ func contest(ctx context.Context, t *table, label string, rounds int, columns []
 				took, bytes = append(took, m.took.Seconds()*1e3), append(bytes, m.bytes)
 				faster, leaner = append(faster, base.took.Seconds()/m.took.Seconds()), append(leaner, base.bytes/max(m.bytes, 1))
 			}
-			t.row(label, column, e.name, fmt.Sprintf("%.3g", median(took)), fmt.Sprintf("%.2f", median(faster)),
-				fmt.Sprintf("%.0f", median(bytes)/1e3), fmt.Sprintf("%.2f", median(leaner)))
+			kb, less := "–", "–"
+			if median(bytes) > 0 {
+				kb, less = fmt.Sprintf("%.0f", median(bytes)/1e3), fmt.Sprintf("%.2f", median(leaner))
+			}
+			t.row(label, column, e.name, fmt.Sprintf("%.3g", median(took)), fmt.Sprintf("%.2f", median(faster)), kb, less)
 		}
 	}
 	return nil

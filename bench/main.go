@@ -18,7 +18,9 @@ import (
 var (
 	rounds   = flag.Int("rounds", 7, "rounds per comparison")
 	duration = flag.Duration("d", 400*time.Millisecond, "length of one measurement")
+	drawing  = flag.String("plot", "", "write a drawing of the calls per second to this SVG file")
 	only     = flag.String("only", "", "sections to run, comma-separated (empty: all)")
+	servers  = flag.String("servers", "1,100,500", "numbers of servers to connect")
 	callers  = flag.String("callers", "1,8,64,512", "numbers of callers")
 )
 
@@ -68,6 +70,9 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+	if *drawing != "" {
+		return plot(*drawing)
+	}
 	return nil
 }
 
@@ -100,5 +105,6 @@ func stdioTarget(kind string) target {
 	if err != nil {
 		panic(err)
 	}
-	return target{kind: kind, command: self, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text"}
+	return target{kind: kind, command: self, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text",
+		slowTool: "sleep", slowArgs: map[string]any{}}
 }

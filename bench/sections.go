@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"text/tabwriter"
 	"time"
 )
 
 type makeArm func(context.Context, target) (arm, error)
 
 func sections() []section {
-	stdio := []makeArm{newSDKArm, newMCPGoArm, newFacadeArm, newRawArm}
+	stdio := []makeArm{newSDKArm, newMCPGoArm, newTSArm, newFacadeArm, newRawArm}
 	return []section{
 		{"echo", func(ctx context.Context) error {
 			return calls(ctx, "Small echo over stdio, fast server", stdioTarget("fast"), append(stdio, newPipeArm))
@@ -24,7 +23,18 @@ func sections() []section {
 		}},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"sdkhttp", func(ctx context.Context) error { return overHTTP(ctx, "go-sdk server", "sdkhttp") }},
+		{"everything", func(ctx context.Context) error {
+			t := everythingTarget()
+			if t.command == "" {
+				fmt.Println("\nserver-everything is not installed (test/real/run) or there is no node: left out")
+				return nil
+			}
+			return calls(ctx, "Small echo over stdio, server-everything", t, stdio)
+		}},
 		{"discovery", discovery},
+		{"scale", scale},
+		{"connect", connecting},
+		{"recover", recovering},
 		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeArm)) }},
 	}
 }
@@ -40,6 +50,9 @@ func open(ctx context.Context, t target, makers []makeArm) ([]arm, func(), error
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		a, err := m(ctx, t)
 		cancel()
+		if errors.Is(err, errNoTS) {
+			continue
+		}
 		if err != nil {
 			closeAll()
 			return nil, nil, err
@@ -60,9 +73,7 @@ func calls(ctx context.Context, title string, t target, makers []makeArm) error 
 		return err
 	}
 	defer closeAll()
-	fmt.Printf("\n## %s\n\n", title)
-	w := tabwriter.NewWriter(os.Stdout, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "callers\tclient\tcalls/s\t× go-sdk\tCPU µs/call\tallocs/call\tB/call")
+	w := newTable(title, "callers", "client", "calls/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
 	for _, n := range ns {
 		run := arms
 		if _, limit := arms[len(arms)-1].(*pipeArm); limit && n > 1 {
@@ -74,18 +85,27 @@ func calls(ctx context.Context, title string, t target, makers []makeArm) error 
 		}
 		for i, a := range run {
 			row(w, fmt.Sprint(n), a, got[i], got[0])
+			if _, limit := a.(*pipeArm); !limit && (n == 1 || n == 64) {
+				bars = append(bars, bar{fmt.Sprintf("%s, %d callers", title, n), a.name(), median(ratios(got[i], got[0]))})
+			}
 		}
 	}
-	return w.Flush()
+	return w.end()
 }
 
-func row(w *tabwriter.Writer, label string, a arm, s, base []sample) {
-	fmt.Fprintf(w, "%s\t%s\t%.0f\t%.2f\t%.1f\t%.1f\t%.0f\n", label, a.name(),
-		median(field(s, func(s sample) float64 { return s.perSecond })),
-		median(ratios(s, base)),
-		median(field(s, func(s sample) float64 { return s.cpuMicros })),
-		median(field(s, func(s sample) float64 { return s.allocs })),
-		median(field(s, func(s sample) float64 { return s.bytes })))
+func row(w *table, label string, a arm, s, base []sample) {
+	show := func(format string, f func(sample) float64) string {
+		v := median(field(s, f))
+		if v == 0 {
+			return "–" // not measured: another process, another runtime
+		}
+		return fmt.Sprintf(format, v)
+	}
+	w.row(label, a.name(), show("%.0f", func(s sample) float64 { return s.perSecond }),
+		fmt.Sprintf("%.2f", median(ratios(s, base))),
+		show("%.1f", func(s sample) float64 { return s.cpuMicros }),
+		show("%.1f", func(s sample) float64 { return s.allocs }),
+		show("%.0f", func(s sample) float64 { return s.bytes }))
 }
 
 // sizes compares megabytes per second for one caller.
@@ -95,13 +115,11 @@ func sizes(ctx context.Context, t target, makers []makeArm) error {
 		return err
 	}
 	defer closeAll()
-	fmt.Printf("\n## Result size over stdio, one caller (MB/s)\n\n")
-	w := tabwriter.NewWriter(os.Stdout, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "size\tclient\tMB/s\t× go-sdk\tCPU µs/call\tallocs/call\tB/call")
+	w := newTable("Result size over stdio, one caller", "size", "client", "MB/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
 	for _, size := range []struct {
 		label string
 		bytes int
-	}{{"10 KB", 10_000}, {"1 MB", 1_000_000}, {"10 MB", 10_000_000}} {
+	}{{"10 KB", 10_000}, {"1 MB", 1_000_000}, {"10 MB", 10_000_000}, {"60 MB", 60_000_000}} {
 		got, err := compare(ctx, arms, t, 1, *rounds, *duration, blobWork(size.bytes))
 		if err != nil {
 			return err
@@ -110,7 +128,7 @@ func sizes(ctx context.Context, t target, makers []makeArm) error {
 			row(w, size.label, a, got[i], got[0])
 		}
 	}
-	return w.Flush()
+	return w.end()
 }
 
 func overHTTP(ctx context.Context, title, kind string) error {
@@ -119,5 +137,5 @@ func overHTTP(ctx context.Context, title, kind string) error {
 		return err
 	}
 	defer stop()
-	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []makeArm{newSDKArm, newMCPGoArm, newFacadeArm, newRawArm})
+	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []makeArm{newSDKArm, newMCPGoArm, newTSArm, newFacadeArm, newRawArm})
 }

@@ -30,8 +30,9 @@
 //	          the key it is [DefaultRetry]; a policy that is spelled out parks
 //	          only if it says so.
 //	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [messages.Timeouts]
-//	limits    {line, items, pages, in_flight, stderr_lines}; see [messages.Limits]
+//	limits    {line, items, pages, catalog, in_flight, stderr_lines}; see [messages.Limits]
 //	probe     false, or {every, timeout, failures}; see [messages.Probe]
+//	standby   true keeps a second process at hand; see [messages.ServerSpec]
 //	era       "auto", "legacy" or "modern"; see [messages.Era]
 //
 // Durations are strings such as "1.5s" or numbers of seconds. A relative cwd or

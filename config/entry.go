@@ -48,6 +48,7 @@ var readers = map[string]func(*entry, *hujson.Value){
 	"disabled":    func(e *entry, v *hujson.Value) { e.flag(v, &e.disabled) },
 	"enabled":     func(e *entry, v *hujson.Value) { on := true; e.flag(v, &on); e.disabled = e.disabled || !on },
 	"inherit_env": func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.InheritEnv) },
+	"standby":     func(e *entry, v *hujson.Value) { e.flag(v, &e.spec.Standby) },
 	"era":         (*entry).era,
 	"retry":       (*entry).retry,
 	"timeouts":    (*entry).timeouts,

@@ -51,6 +51,7 @@ func TestProjectFile(t *testing.T) {
 	require.Equal(t, messages.Timeouts{Start: 10 * time.Second, Call: 2 * time.Minute, HardMax: 5 * time.Minute}, local.Timeouts)
 	require.Equal(t, 8, local.Limits.InFlight)
 	require.Equal(t, messages.Probe{Every: 5 * time.Second, Failures: 2}, local.Probe)
+	require.True(t, local.Standby)
 	require.Equal(t, messages.EraLegacy, local.Era)
 
 	require.True(t, f.Servers[2].Disabled)

@@ -101,13 +101,12 @@ func (e *entry) timeout(v *hujson.Value) {
 
 func (e *entry) limits(v *hujson.Value) {
 	l := &e.spec.Limits
-	e.object(v, `{"in_flight": 64}`, map[string]func(*entry, *hujson.Value){
-		"line":         func(e *entry, v *hujson.Value) { e.count(v, &l.Line) },
-		"items":        func(e *entry, v *hujson.Value) { e.count(v, &l.Items) },
-		"pages":        func(e *entry, v *hujson.Value) { e.count(v, &l.Pages) },
-		"in_flight":    func(e *entry, v *hujson.Value) { e.count(v, &l.InFlight) },
-		"stderr_lines": func(e *entry, v *hujson.Value) { e.count(v, &l.StderrLines) },
-	})
+	readers := map[string]func(*entry, *hujson.Value){}
+	for key, n := range map[string]*int{"line": &l.Line, "items": &l.Items, "pages": &l.Pages, "catalog": &l.Catalog,
+		"in_flight": &l.InFlight, "stderr_lines": &l.StderrLines} {
+		readers[key] = func(e *entry, v *hujson.Value) { e.count(v, n) }
+	}
+	e.object(v, `{"in_flight": 64}`, readers)
 }
 
 func (e *entry) probe(v *hujson.Value) {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -121,17 +123,36 @@ func (c *Client) ask(ctx context.Context, op, server string, r transport.Request
 	return raw, withOp(err, op)
 }
 
+// pauses between tries on one and the same incarnation, which does not say
+// that it is down.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 5 * time.Second
+)
+
 // request sends one request. A call that waits for its server waits again if
-// the server went down before anything was sent.
+// nothing was sent because the server was down, and only then.
 func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (json.RawMessage, error) {
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		raw, err := c.rt.Request(ctx, v, r, o.timeout)
-		if err == nil || !o.waitReady || !errors.Is(err, ErrUnavailable) {
+		var e *Error
+		if err == nil || !o.waitReady || !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != NotSent {
 			return raw, err
 		}
-		if v, err = c.rt.AwaitReady(ctx, v.Name); err != nil {
-			return nil, err
+		next, waited := c.rt.AwaitReady(ctx, v.Name)
+		if waited != nil {
+			return nil, waited
 		}
+		if next.Gen == v.Gen && next.Epoch == v.Epoch {
+			t := time.NewTimer(max(pause, e.RetryAfter))
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+				return nil, err
+			}
+		}
+		v = next
 	}
 }
 
@@ -196,6 +217,10 @@ func object(args any) (json.RawMessage, error) {
 	return rawObject(raw)
 }
 
+// maxDepth is how deep arguments may be nested. The message around them takes
+// two levels more, and few JSON readers go beyond 10,000.
+const maxDepth = 9000
+
 // rawObject checks that the arguments are a JSON object. None at all are an
 // empty one.
 func rawObject(raw json.RawMessage) (json.RawMessage, error) {
@@ -205,8 +230,8 @@ func rawObject(raw json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	case raw[0] != '{':
 		return nil, invalid(errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object"))
-	case !jsonscan.Valid(raw):
-		return nil, invalid(errors.New("the arguments are not valid JSON"))
+	case !jsonscan.ValidWithin(raw, maxDepth):
+		return nil, invalid(fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxDepth))
 	}
 	return raw, nil
 }
@@ -217,8 +242,41 @@ func invalid(err error) *Error {
 
 func decode[T any](raw json.RawMessage, op string) (*T, error) {
 	v := new(T)
-	if err := json.Unmarshal(raw, v); err != nil {
+	err := notAnObject(raw)
+	if err == nil {
+		err = json.Unmarshal(raw, v)
+	}
+	if err == nil {
+		err = holes(v)
+	}
+	if err != nil {
 		return nil, withOp(unreadable(err), op)
 	}
 	return v, nil
+}
+
+// notAnObject refuses a result that is null, or anything else but an object.
+func notAnObject(raw json.RawMessage) error {
+	if text := bytes.TrimLeft(raw, " \t\r\n"); len(text) == 0 || text[0] != '{' {
+		return errors.New("the result is no JSON object")
+	}
+	return nil
+}
+
+// holes refuses a list in which something is missing: whoever goes through it
+// would stumble over a nil.
+func holes(result any) error {
+	missing := false
+	switch r := result.(type) {
+	case *mcp.ReadResourceResult:
+		missing = slices.Contains(r.Contents, nil)
+	case *mcp.GetPromptResult:
+		missing = slices.ContainsFunc(r.Messages, func(m *mcp.PromptMessage) bool { return m == nil || m.Content == nil })
+	case *mcp.CallToolResult:
+		missing = slices.Contains(r.Content, nil)
+	}
+	if missing {
+		return errors.New("an entry of the result is missing")
+	}
+	return nil
 }

@@ -79,9 +79,9 @@ func modelText(tool string, e *Error) string {
 	text := internalError
 	switch e.Kind {
 	case messages.KindUnavailable:
-		text += "the server of " + tool + " is not available at the moment; nothing was done."
+		text += "the server of " + tool + " is not available at the moment" + nothingDone(e)
 	case messages.KindOverloaded:
-		text += "too many calls to the server of " + tool + " are under way; nothing was done."
+		text += "too many calls to the server of " + tool + " are under way" + nothingDone(e)
 	case messages.KindEvicted:
 		text += "the server of " + tool + " has failed too often and was given up."
 	case messages.KindAuthRequired:
@@ -101,6 +101,13 @@ func modelText(tool string, e *Error) string {
 		text += " Whether it had an effect is not known; check before you repeat it."
 	}
 	return text
+}
+
+func nothingDone(e *Error) string {
+	if e.Outcome == NotSent {
+		return "; nothing was done."
+	}
+	return "."
 }
 
 // nearHint begins the only hint about a name that a model can use; the others

@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -35,8 +36,18 @@ func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callT
 // does for one call.
 func WithWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
-// WithRandom sets the source of jitter: numbers in [0, 1). For tests.
-func WithRandom(f func() float64) Option { return func(o *options) { o.random = f } }
+// WithRandom sets the source of jitter: numbers in [0, 1). For tests. It is
+// called by one goroutine at a time.
+func WithRandom(f func() float64) Option {
+	var mu sync.Mutex
+	return func(o *options) {
+		o.random = func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return f()
+		}
+	}
+}
 
 // CallOption adjusts one call.
 type CallOption func(*callOptions)

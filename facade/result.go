@@ -18,7 +18,14 @@ func decodeToolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		return r, nil
 	}
 	r := new(mcp.CallToolResult)
-	if err := r.UnmarshalJSON(raw); err != nil {
+	err := notAnObject(raw)
+	if err == nil {
+		err = r.UnmarshalJSON(raw)
+	}
+	if err == nil {
+		err = holes(r)
+	}
+	if err != nil {
 		return nil, unreadable(err)
 	}
 	return r, nil

@@ -171,12 +171,10 @@ func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Retryable reports whether the same request may succeed later and is safe to
-// repeat as it stands.
+// repeat as it stands: it had no effect.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindUnavailable, KindOverloaded:
-		return true
-	case KindCrashed, KindCanceled, KindTimeout, KindStart:
+	case KindUnavailable, KindOverloaded, KindCrashed, KindCanceled, KindTimeout, KindStart:
 		return e.Outcome == NotSent
 	}
 	return false

@@ -23,12 +23,12 @@ var kinds = map[ErrorKind]struct {
 }{
 	KindUnknownServer: {ErrUnknownServer, "never"},
 	KindUnknownTool:   {ErrUnknownTool, "never"},
-	KindUnavailable:   {ErrUnavailable, "always"},
+	KindUnavailable:   {ErrUnavailable, "if not sent"},
 	KindCrashed:       {ErrCrashed, "if not sent"},
 	KindEvicted:       {ErrEvicted, "never"},
 	KindTimeout:       {ErrTimeout, "if not sent"},
 	KindCanceled:      {ErrCanceled, "if not sent"},
-	KindOverloaded:    {ErrOverloaded, "always"},
+	KindOverloaded:    {ErrOverloaded, "if not sent"},
 	KindClosed:        {ErrClosed, "never"},
 	KindProtocol:      {ErrProtocol, "never"},
 	KindRPC:           {ErrRPC, "never"},
@@ -108,7 +108,7 @@ func TestErrorTextHasAFrame(t *testing.T) {
 func TestRetryable(t *testing.T) {
 	for kind, is := range kinds {
 		for _, outcome := range []Outcome{OutcomeNone, NotSent, Unknown, Answered} {
-			want := is.repeat == "always" || is.repeat == "if not sent" && outcome == NotSent
+			want := is.repeat == "if not sent" && outcome == NotSent
 			require.Equal(t, want, (&Error{Kind: kind, Outcome: outcome}).Retryable(), "%s, %q", kind, outcome)
 		}
 	}

@@ -32,6 +32,9 @@ func TestEventString(t *testing.T) {
 			Kind: EventRetry, Server: "fs", Attempt: 9, MaxAttempts: supervisor.Unlimited, Delay: time.Minute},
 		"fs parked, next try in 5m0s: exit status 3; stderr: boom | bye": {
 			Kind: EventParked, Server: "fs", Delay: 5 * time.Minute, Cause: cause},
+		"fs has a standby: epoch 2, pid 77": {Kind: EventStandby, Server: "fs", Epoch: 2, PID: 77},
+		"fs lost its standby: exit status 3; stderr: boom | bye": {
+			Kind: EventStandbyLost, Server: "fs", Epoch: 2, Cause: cause},
 		"fs evicted: exit status 3; stderr: boom | bye":       {Kind: EventEvicted, Server: "fs", Cause: cause},
 		"17 events were dropped because this watcher is slow": {Kind: EventMissed, Missed: 17},
 		"fs of_another_release":                               {Kind: "of_another_release", Server: "fs"},
@@ -43,7 +46,7 @@ func TestEventString(t *testing.T) {
 // TestEventWithoutDetails: no kind needs more than itself to be shown.
 func TestEventWithoutDetails(t *testing.T) {
 	for _, kind := range []EventKind{EventRegistered, EventConnecting, EventReady, EventDown, EventStartFailed, EventRetry,
-		EventStable, EventParked, EventEvicted, EventUnregistered, EventMissed} {
+		EventStable, EventStandby, EventStandbyLost, EventParked, EventEvicted, EventUnregistered, EventMissed} {
 		text := Event{Kind: kind, Server: "fs"}.String()
 		require.NotContains(t, text, "\n")
 		require.NotContains(t, text, "%!")

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,8 +109,8 @@ const (
 )
 
 // Timeouts are the separate clocks of one server. In each field 0 means the
-// default and a negative value means no bound, save for Call and HardMax,
-// which cannot be switched off together.
+// default and a negative value means no bound, save for Shutdown, which must
+// have one, and for Call and HardMax, which cannot be switched off together.
 type Timeouts struct {
 	// Start bounds spawn or connect and negotiation together. Default 60 s:
 	// package runners such as npx may have to download first.
@@ -142,12 +144,15 @@ const (
 // the default.
 type Limits struct {
 	// Line is the longest message in bytes that is accepted from the server; a
-	// longer one fails the call that it answers. Default 64 MiB.
+	// longer one fails the call that it answers. Default 64 MiB, at most 1 GiB.
 	Line int
 	// Items is the most entries taken from each of the four lists. Default 10,000.
 	Items int
 	// Pages is the most pages followed in each list. Default 1,000.
 	Pages int
+	// Catalog is the most bytes kept of all four lists together, as the server
+	// sent them. Default 256 MiB.
+	Catalog int
 	// InFlight is the most calls under way at once; further ones fail with
 	// ErrOverloaded. Default 1,024.
 	InFlight int
@@ -160,9 +165,14 @@ const (
 	DefaultLineLimit     = 64 << 20
 	DefaultItemLimit     = 10_000
 	DefaultPageLimit     = 1_000
+	DefaultCatalogLimit  = 256 << 20
 	DefaultInFlightLimit = 1_024
 	DefaultStderrLines   = 20
 )
+
+// maxLineLimit is what a larger Line counts as: a length that fits an int of
+// 32 bits, with room for the buffers around it.
+const maxLineLimit = 1 << 30
 
 // Probe says how a ready server is asked whether it still lives. Any traffic
 // from the server counts as an answer, so a busy server is never probed.
@@ -204,13 +214,34 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 	orDuration(&s.Timeouts.HardMax, DefaultHardMax)
 	orDuration(&s.Timeouts.Shutdown, DefaultShutdownTimeout)
 	orInt(&s.Limits.Line, DefaultLineLimit)
+	s.Limits.Line = min(s.Limits.Line, maxLineLimit)
 	orInt(&s.Limits.Items, DefaultItemLimit)
 	orInt(&s.Limits.Pages, DefaultPageLimit)
+	orInt(&s.Limits.Catalog, DefaultCatalogLimit)
 	orInt(&s.Limits.InFlight, DefaultInFlightLimit)
 	orInt(&s.Limits.StderrLines, DefaultStderrLines)
 	orDuration(&s.Probe.Every, DefaultProbeEvery)
 	orDuration(&s.Probe.Timeout, DefaultProbeTimeout)
 	orInt(&s.Probe.Failures, DefaultProbeFailures)
+	return s
+}
+
+// Clone returns a copy that shares no slice or map with s.
+func (s ServerSpec) Clone() ServerSpec {
+	if s.Stdio != nil {
+		c := *s.Stdio
+		c.Args, c.Env = slices.Clone(c.Args), maps.Clone(c.Env)
+		s.Stdio = &c
+	}
+	if s.HTTP != nil {
+		c := *s.HTTP
+		c.Headers = maps.Clone(c.Headers)
+		s.HTTP = &c
+	}
+	if s.InMemory != nil {
+		c := *s.InMemory
+		s.InMemory = &c
+	}
 	return s
 }
 
@@ -284,6 +315,9 @@ func (s ServerSpec) Validate() error {
 	}
 	if s.Timeouts.Call < 0 && s.Timeouts.HardMax < 0 {
 		errs = append(errs, errors.New("timeouts: Call and HardMax are both switched off, so a call could hang for ever; bound one of them"))
+	}
+	if s.Timeouts.Shutdown < 0 {
+		errs = append(errs, errors.New("timeouts: Shutdown is negative, so ending the server could take for ever; set a positive bound"))
 	}
 	if err := s.Retry.Validate(); err != nil {
 		errs = append(errs, err)

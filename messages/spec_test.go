@@ -22,7 +22,7 @@ func TestValidSpecs(t *testing.T) {
 		"stdio":    {Stdio: &Stdio{Command: "npx", Args: []string{"-y", ""}, Env: map[string]string{"A": "", "B_1": "x=y\nz"}}},
 		"http":     {HTTP: &HTTP{URL: "https://user:pw@host:8443/mcp?x=1", Headers: map[string]string{"Authorization": "Bearer x", "X-Y_z": "\tü"}}},
 		"memory":   {InMemory: &InMemory{Serve: serve}},
-		"unbound":  {InMemory: &InMemory{Serve: serve}, Timeouts: Timeouts{Call: -1, Start: -1, List: -1, Shutdown: -1}},
+		"unbound":  {InMemory: &InMemory{Serve: serve}, Timeouts: Timeouts{Call: -1, Start: -1, List: -1}},
 		"era":      {InMemory: &InMemory{Serve: serve}, Era: EraModern},
 		"retry":    {InMemory: &InMemory{Serve: serve}, Retry: supervisor.Policy{MaxAttempts: 3, Base: time.Second}},
 		"defaults": ServerSpec{InMemory: &InMemory{Serve: serve}}.WithDefaults(),
@@ -44,31 +44,34 @@ func TestInvalidSpecs(t *testing.T) {
 		spec             ServerSpec
 		where, what, how string
 	}{
-		"nothing":          {ServerSpec{}, "no transport", "", "set one of"},
-		"two":              {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory}, "2 transports", "", "only one"},
-		"three":            {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory, HTTP: &HTTP{URL: "http://h"}}, "3 transports", "", "only one"},
-		"no function":      {ServerSpec{InMemory: &InMemory{}}, "in-memory", "Serve is nil", "set the function"},
-		"no command":       {program(Stdio{Command: " \t"}), "stdio", "Command is empty", "name the program"},
-		"NUL in command":   {program(Stdio{Command: "a\x00"}), "stdio", "NUL", "remove"},
-		"NUL in argument":  {program(Stdio{Command: "a", Args: []string{"b", "\x00"}}), "stdio", "argument", "remove"},
-		"NUL in directory": {program(Stdio{Command: "a", Dir: "\x00"}), "stdio", "directory", "remove"},
-		"empty variable":   {program(Stdio{Command: "a", Env: map[string]string{"": canary}}), "stdio", `variable name ""`, "must not"},
-		"odd variable":     {program(Stdio{Command: "a", Env: map[string]string{"A=B": canary}}), "stdio", `"A=B"`, "must not"},
-		"NUL in variable":  {program(Stdio{Command: "a", Env: map[string]string{"A": canary + "\x00"}}), "stdio", `"A"`, "remove"},
-		"no URL":           {web(HTTP{}), "http", "URL", "must begin with"},
-		"URL of a file":    {web(HTTP{URL: "file:///etc/" + canary}), "http", "URL", "must begin with"},
-		"URL without host": {web(HTTP{URL: "https:///" + canary}), "http", "URL", "name a host"},
-		"URL in pieces":    {web(HTTP{URL: "http://u:" + canary + "@h:port"}), "http", "cannot be parsed", "write it as"},
-		"empty header":     {header("", canary), "http", `header ""`, "names hold"},
-		"spaced header":    {header("A B", canary), "http", `"A B"`, "names hold"},
-		"colon in header":  {header("A:", canary), "http", `"A:"`, "names hold"},
-		"tab in header":    {header("A\t", canary), "http", `"A\t"`, "names hold"},
-		"foreign header":   {header("Ä", canary), "http", `"Ä"`, "names hold"},
-		"break in value":   {header("A", canary+"\r\nB: c"), "http", `"A"`, "line breaks"},
-		"control in value": {header("A", canary+"\x1b"), "http", `"A"`, "control"},
-		"unknown era":      {ServerSpec{InMemory: memory, Era: "2025"}, "era", `"2025"`, "use "},
-		"no bound":         {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, HardMax: -1}}, "timeouts", "HardMax", "bound one"},
-		"retry":            {ServerSpec{InMemory: memory, Retry: supervisor.Policy{Base: -1}}, "retry policy", "Base", "cannot be negative"},
+		"nothing":             {ServerSpec{}, "no transport", "", "set one of"},
+		"two":                 {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory}, "2 transports", "", "only one"},
+		"three":               {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory, HTTP: &HTTP{URL: "http://h"}}, "3 transports", "", "only one"},
+		"no function":         {ServerSpec{InMemory: &InMemory{}}, "in-memory", "Serve is nil", "set the function"},
+		"standby of a remote": {ServerSpec{HTTP: &HTTP{URL: "http://h"}, Standby: true, Retry: supervisor.Retry(1, 0)}, "standby", "no process", "remove Standby"},
+		"standby, no retry":   {ServerSpec{InMemory: memory, Standby: true}, "standby", "never retries", "set Retry"},
+		"endless shutdown":    {ServerSpec{InMemory: memory, Timeouts: Timeouts{Shutdown: -1}}, "timeouts", "Shutdown is negative", "set a positive bound"},
+		"no command":          {program(Stdio{Command: " \t"}), "stdio", "Command is empty", "name the program"},
+		"NUL in command":      {program(Stdio{Command: "a\x00"}), "stdio", "NUL", "remove"},
+		"NUL in argument":     {program(Stdio{Command: "a", Args: []string{"b", "\x00"}}), "stdio", "argument", "remove"},
+		"NUL in directory":    {program(Stdio{Command: "a", Dir: "\x00"}), "stdio", "directory", "remove"},
+		"empty variable":      {program(Stdio{Command: "a", Env: map[string]string{"": canary}}), "stdio", `variable name ""`, "must not"},
+		"odd variable":        {program(Stdio{Command: "a", Env: map[string]string{"A=B": canary}}), "stdio", `"A=B"`, "must not"},
+		"NUL in variable":     {program(Stdio{Command: "a", Env: map[string]string{"A": canary + "\x00"}}), "stdio", `"A"`, "remove"},
+		"no URL":              {web(HTTP{}), "http", "URL", "must begin with"},
+		"URL of a file":       {web(HTTP{URL: "file:///etc/" + canary}), "http", "URL", "must begin with"},
+		"URL without host":    {web(HTTP{URL: "https:///" + canary}), "http", "URL", "name a host"},
+		"URL in pieces":       {web(HTTP{URL: "http://u:" + canary + "@h:port"}), "http", "cannot be parsed", "write it as"},
+		"empty header":        {header("", canary), "http", `header ""`, "names hold"},
+		"spaced header":       {header("A B", canary), "http", `"A B"`, "names hold"},
+		"colon in header":     {header("A:", canary), "http", `"A:"`, "names hold"},
+		"tab in header":       {header("A\t", canary), "http", `"A\t"`, "names hold"},
+		"foreign header":      {header("Ä", canary), "http", `"Ä"`, "names hold"},
+		"break in value":      {header("A", canary+"\r\nB: c"), "http", `"A"`, "line breaks"},
+		"control in value":    {header("A", canary+"\x1b"), "http", `"A"`, "control"},
+		"unknown era":         {ServerSpec{InMemory: memory, Era: "2025"}, "era", `"2025"`, "use "},
+		"no bound":            {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, HardMax: -1}}, "timeouts", "HardMax", "bound one"},
+		"retry":               {ServerSpec{InMemory: memory, Retry: supervisor.Policy{Base: -1}}, "retry policy", "Base", "cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Name = "fs"
@@ -96,10 +99,10 @@ func TestWithDefaults(t *testing.T) {
 	s := ServerSpec{}.WithDefaults()
 	require.Equal(t, Timeouts{Start: time.Minute, Negotiate: 3 * time.Second, List: 30 * time.Second, Call: time.Minute,
 		HardMax: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
-	require.Equal(t, Limits{Line: 64 << 20, Items: 10_000, Pages: 1_000, InFlight: 1_024, StderrLines: 20}, s.Limits)
+	require.Equal(t, Limits{Line: 64 << 20, Items: 10_000, Pages: 1_000, Catalog: 256 << 20, InFlight: 1_024, StderrLines: 20}, s.Limits)
 	require.Equal(t, Probe{Every: 30 * time.Second, Timeout: 10 * time.Second, Failures: 3}, s.Probe)
 
-	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, HardMax: -1, Shutdown: -1}
+	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, HardMax: -1, Shutdown: time.Second}
 	require.Equal(t, off, ServerSpec{Timeouts: off}.WithDefaults().Timeouts, "negative means no bound")
 	require.Negative(t, ServerSpec{Probe: Probe{Every: -1}}.WithDefaults().Probe.Every, "negative means no probes")
 }
@@ -109,7 +112,7 @@ func TestWithDefaults(t *testing.T) {
 func TestWithDefaultsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
-		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, 1<<40))
+		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, maxLineLimit))
 		clocks := rapid.SliceOfN(clock, 8, 8).Draw(t, "clocks")
 		counts := rapid.SliceOfN(count, 6, 6).Draw(t, "counts")
 		s := ServerSpec{Name: "fs", Stdio: &Stdio{Command: "x"}, Retry: supervisor.Policy{MaxAttempts: 2}}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,8 +37,10 @@ const (
 	CauseProbe CauseKind = "probe"
 	// CausePanic: our own code failed while serving this server.
 	CausePanic CauseKind = "panic"
-	// CauseRequested: Unregister, Restart or Close asked for the end.
+	// CauseRequested: Unregister or Close asked for the end.
 	CauseRequested CauseKind = "requested"
+	// CauseRestart: Restart asked for a fresh session.
+	CauseRestart CauseKind = "restart"
 )
 
 // Cause explains the end of one session: what happened, with the evidence
@@ -57,6 +60,20 @@ type Cause struct {
 	Stderr []string `json:"stderr,omitempty"`
 	// Err is the underlying error, if there is one.
 	Err error `json:"-"`
+}
+
+// Clone returns a copy that shares nothing with c but the underlying error.
+func (c *Cause) Clone() *Cause {
+	if c == nil {
+		return nil
+	}
+	d := *c
+	d.Stderr = slices.Clone(c.Stderr)
+	if c.ExitCode != nil {
+		code := *c.ExitCode
+		d.ExitCode = &code
+	}
+	return &d
 }
 
 // Error implements error. It is one line; Stderr is left to whoever shows it.

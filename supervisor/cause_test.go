@@ -11,6 +11,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
+func TestACloneSharesNothing(t *testing.T) {
+	require.Nil(t, (*supervisor.Cause)(nil).Clone())
+	code := 3
+	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", ExitCode: &code, Stderr: []string{"boom"}}
+	d := c.Clone()
+	require.Equal(t, c, d)
+	*d.ExitCode, d.Stderr[0] = 4, "changed"
+	require.Equal(t, 3, *c.ExitCode)
+	require.Equal(t, "boom", c.Stderr[0])
+}
+
 func TestCauseSaysTheBestItHas(t *testing.T) {
 	var none *supervisor.Cause
 	for _, c := range []struct {

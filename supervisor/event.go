@@ -54,8 +54,10 @@ func (ev Event) because() *Cause {
 		return &Cause{Kind: CauseHandshake, Message: "the start failed without a stated cause"}
 	case EvDied:
 		return &Cause{Kind: CauseClosed, Message: "the session ended without a stated cause"}
-	case EvStop, EvRestart:
-		return &Cause{Kind: CauseRequested, Message: "asked to " + string(ev.Kind)}
+	case EvStop:
+		return &Cause{Kind: CauseRequested, Message: "asked to stop"}
+	case EvRestart:
+		return &Cause{Kind: CauseRestart, Message: "asked to restart"}
 	}
 	return nil
 }
@@ -104,6 +106,6 @@ type Effect struct {
 	Token uint64
 	// Delay is set for the DoArm effects.
 	Delay time.Duration
-	// Cause is set, never nil, for DoReap and DoGone.
+	// Cause is set, never nil, for DoWithdraw, DoReap and DoGone.
 	Cause *Cause
 }

@@ -176,6 +176,8 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Eve
 		l.epoch = ev.Spare
 		l.restarts++
 		l.attempt++
+	case DoWithdraw:
+		e.Cause = ev.Cause
 	case DoReap:
 		e.Cause, l.cause = ev.Cause, ev.Cause
 	case DoGone:

@@ -110,7 +110,7 @@ func TestEachRow(t *testing.T) {
 					before = ev.Spare
 				}
 				require.Equal(t, before, e.Epoch, "the epoch of %s", e.Kind)
-				needsCause := e.Kind == DoReap || e.Kind == DoGone
+				needsCause := e.Kind == DoWithdraw || e.Kind == DoReap || e.Kind == DoGone
 				require.Equal(t, needsCause, e.Cause != nil, "%s", e.Kind)
 			}
 		})

@@ -72,25 +72,38 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 		c.Kind = supervisor.CauseClosed
 		c.Message = "server closed the connection during the handshake"
 	}
+	c.Message = plain(c.Message)
 	return c
 }
 
 // requestError is the error of a request that ended without an answer:
-// because the session died, because ctx ended, or because of err itself.
+// because the session died, because ctx ended, or because of err itself. Only
+// the session's own clock makes a timeout of it: what ends the caller's context
+// is a cancellation, whatever its cause.
 func requestError(ctx context.Context, died *supervisor.Cause, outcome messages.Outcome, err error) *messages.Error {
 	switch {
 	case died != nil:
 		return deathError(died, outcome)
 	case ctx.Err() != nil:
-		kind := messages.KindCanceled
 		cause := causeOf(ctx)
-		if errors.Is(cause, messages.ErrTimeout) {
-			kind = messages.KindTimeout
-			cause = nil
+		if cause == errOverdue { // wrapped, it is another call's
+			return &messages.Error{Kind: messages.KindTimeout, Outcome: outcome}
 		}
-		return &messages.Error{Kind: kind, Outcome: outcome, Cause: cause}
+		return &messages.Error{Kind: messages.KindCanceled, Outcome: outcome, Cause: endOf(ctx.Err(), cause)}
 	}
 	return &messages.Error{Kind: messages.KindProtocol, Outcome: outcome, Cause: err}
+}
+
+// endOf is the error of a context that ended: context.Canceled or
+// DeadlineExceeded, with the cause that somebody gave.
+func endOf(err, cause error) error {
+	switch {
+	case cause == nil:
+		return err
+	case errors.Is(cause, err):
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // deathError is the error of a request whose session died.
@@ -106,7 +119,8 @@ func deathError(died *supervisor.Cause, outcome messages.Outcome) *messages.Erro
 }
 
 // rpcError is the error of a request that the server answered with an error
-// object; code and data survive in the *jsonrpc.Error.
+// object; code and data survive in the *jsonrpc.Error. The message is made fit
+// to be shown.
 func rpcError(raw json.RawMessage) *messages.Error {
 	var rpc jsonrpc.Error
 	if err := json.Unmarshal(raw, &rpc); err != nil {
@@ -119,6 +133,7 @@ func rpcError(raw json.RawMessage) *messages.Error {
 				Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 		}
 	}
+	rpc.Message = plain(rpc.Message)
 	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &rpc}
 }
 

@@ -6,16 +6,26 @@ import (
 	"encoding/json"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// controlQueue is how many notifications wait for the go-sdk at most; more are
-// dropped and counted. Answers and requests are never dropped.
-const controlQueue = 1024
+// controlQueue is how many notifications may wait for the go-sdk, and how many
+// requests of the server's may be without an answer; controlBytes is how much
+// of either that may be. Further notifications are dropped and counted, further
+// requests refused. Answers are never dropped.
+const (
+	controlQueue = 1024
+	controlBytes = 16 << 20
+)
+
+// codeTooManyRequests is of those that JSON-RPC leaves to implementations.
+const codeTooManyRequests = -32000
+
+// refusalMax bounds a refusal, which repeats an id of the server's choice.
+const refusalMax = 4 << 10
 
 // control is the control lane: the side of a [wire] that the go-sdk's client
 // drives, as an [mcp.Transport] and [mcp.Connection].
@@ -27,22 +37,60 @@ type control struct {
 
 	mu            sync.Mutex
 	inbox         []jsonrpc.Message
-	notifications int
+	notifications allowance
+	requests      allowance
+	asked         map[jsonrpc.ID]int // the requests, and their sizes
+	probe         probing
 	wake          chan struct{}
 	closed        chan struct{}
 	once          sync.Once
 
-	// probing is the id of the server/discover request under way. Its answer is
-	// awaited for patience at most; then the go-sdk is told that the method does
-	// not exist, which makes it fall back to initialize.
-	probing    atomic.Pointer[jsonrpc.ID]
-	patience   time.Duration
-	probeClock atomic.Pointer[time.Timer]
-	discovered atomic.Bool // server/discover was answered with a result, perhaps late
+	// patience is how long the answer to server/discover is awaited; then the
+	// go-sdk is told that the method does not exist, which makes it fall back to
+	// initialize. 0 or less: for as long as the go-sdk does.
+	patience time.Duration
+}
+
+// probing is what became of the last server/discover. It is remembered when it
+// is given up: the answer may only be late.
+type probing struct {
+	id       jsonrpc.ID
+	state    probeState
+	result   bool // the answer is one, and no error
+	late     bool // it came when it was given up
+	clock    *time.Timer
+	answered chan struct{}
+}
+
+type probeState uint8
+
+const (
+	probeNone probeState = iota
+	probeAsked
+	probeGivenUp
+	probeAnswered
+)
+
+// allowance bounds messages by number and size. One may be of any size, if it
+// is alone.
+type allowance struct{ count, bytes int }
+
+func (a *allowance) take(size int) bool {
+	if a.count >= controlQueue || a.count > 0 && a.bytes+size > controlBytes {
+		return false
+	}
+	a.count++
+	a.bytes += size
+	return true
+}
+
+func (a *allowance) giveBack(size int) {
+	a.count--
+	a.bytes -= size
 }
 
 func newControl(w *wire) *control {
-	return &control{w: w, wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &control{w: w, asked: make(map[jsonrpc.ID]int), wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Connect implements mcp.Transport.
@@ -54,10 +102,16 @@ func (c *control) SessionID() string { return "" }
 // Close implements mcp.Connection. It returns at once.
 func (c *control) Close() error {
 	c.once.Do(func() { close(c.closed) })
-	if t := c.probeClock.Load(); t != nil {
-		t.Stop()
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probe.stop()
 	return nil
+}
+
+func (p *probing) stop() {
+	if p.clock != nil {
+		p.clock.Stop()
+	}
 }
 
 // Read implements mcp.Connection.
@@ -69,7 +123,7 @@ func (c *control) Read(ctx context.Context) (jsonrpc.Message, error) {
 			c.inbox[0] = nil
 			c.inbox = c.inbox[1:]
 			if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() {
-				c.notifications--
+				c.notifications.giveBack(notificationSize(r))
 			}
 			c.mu.Unlock()
 			return m, nil
@@ -89,32 +143,83 @@ func (c *control) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write implements mcp.Connection.
 func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Response); ok {
+		defer c.answer(r.ID)()
+	}
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return errRejected(err)
 	}
-	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "server/discover" && c.patience > 0 {
-		id := r.ID
-		c.probing.Store(&id)
-		c.probeClock.Store(time.AfterFunc(c.patience, func() { c.giveUpProbe(id) }))
+	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "server/discover" {
+		c.beginProbe(r.ID)
 	}
 	return c.w.send(ctx, append(line, '\n'))
+}
+
+// answer makes the id of a request free, as the go-sdk has. The request itself
+// counts until the function that is returned is called: its answer waits to be
+// written, with a goroutine.
+func (c *control) answer(id jsonrpc.ID) (written func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size, ok := c.asked[id]
+	if !ok {
+		return func() {}
+	}
+	delete(c.asked, id)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.requests.giveBack(size)
+	}
+}
+
+func (c *control) beginProbe(id jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probe.stop()
+	c.probe = probing{id: id, state: probeAsked, answered: make(chan struct{})}
+	if c.patience > 0 {
+		c.probe.clock = time.AfterFunc(c.patience, func() { c.giveUpProbe(id) })
+	}
 }
 
 // giveUpProbe answers a server/discover that the server does not answer. "Any
 // non-modern error or no response within a reasonable timeout" means a legacy
 // server (2026-07-28, versioning, stdio).
 func (c *control) giveUpProbe(id jsonrpc.ID) {
-	p := c.probing.Load()
-	if p == nil || *p != id || !c.probing.CompareAndSwap(p, nil) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.probe.state != probeAsked || c.probe.id != id {
 		return
 	}
-	c.push(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
+	c.probe.state = probeGivenUp
+	c.pushLocked(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
 		Code: jsonrpc.CodeMethodNotFound, Message: "server/discover was not answered in time"}})
 }
 
-// isProbing reports whether a server/discover is under way.
-func (c *control) isProbing() bool { return c.probing.Load() != nil }
+// probeHeard notes the answer to server/discover. It reports whether r is one
+// that comes too late for the go-sdk.
+func (c *control) probeHeard(r *jsonrpc.Response) (late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := &c.probe
+	if p.id != r.ID || p.state != probeAsked && p.state != probeGivenUp {
+		return false
+	}
+	p.stop()
+	p.late, p.result = p.state == probeGivenUp, r.Error == nil
+	p.state = probeAnswered
+	close(p.answered)
+	return p.late
+}
+
+// probed is what became of server/discover.
+func (c *control) probed() probing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.probe
+}
 
 // deliver takes a message that is not an answer on the call lane.
 func (c *control) deliver(line []byte, env *envelope) {
@@ -127,46 +232,116 @@ func (c *control) deliver(line []byte, env *envelope) {
 		c.w.noise.junk.Add(1)
 		return
 	case *jsonrpc.Request:
-		if !m.IsCall() && !c.admit() {
+		switch {
+		case !wellFormed(m):
+			c.w.noise.junk.Add(1)
+		case m.IsCall():
+			c.admitRequest(m, len(line))
+		case !c.admitNotification(m):
 			c.w.noise.dropped.Add(1)
-			return
 		}
+		return
 	case *jsonrpc.Response:
+		if n, ok := env.numericID(); ok { // the go-sdk's ids are numbers, also if they come back as text
+			m.ID, _ = jsonrpc.MakeID(float64(n))
+		}
 		if !m.ID.IsValid() {
 			c.w.noise.unmatched.Add(1)
 			return
 		}
-		if p := c.probing.Load(); p != nil && *p == m.ID {
-			c.probing.CompareAndSwap(p, nil)
-			if t := c.probeClock.Load(); t != nil {
-				t.Stop()
-			}
-			c.discovered.Store(m.Error == nil)
+		if c.probeHeard(m) {
+			return
 		}
 	}
-	c.push(m)
-}
-
-// admit counts a notification in, unless too many are waiting.
-func (c *control) admit() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.notifications >= controlQueue {
+	c.pushLocked(m)
+}
+
+// admitNotification passes a notification on, unless too many are waiting.
+func (c *control) admitNotification(r *jsonrpc.Request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.notifications.take(notificationSize(r)) {
 		return false
 	}
-	c.notifications++
+	c.pushLocked(r)
 	return true
 }
 
-func (c *control) push(m jsonrpc.Message) {
+func notificationSize(r *jsonrpc.Request) int { return len(r.Method) + len(r.Params) }
+
+// admitRequest passes a request of the server's on, or refuses it. The go-sdk
+// starts a goroutine for each, which lasts until the server has read its
+// answer, and does not answer one whose id is in use.
+func (c *control) admitRequest(r *jsonrpc.Request, size int) {
+	if !isForClients(r) {
+		c.refuse(r.ID, jsonrpc.CodeMethodNotFound, "clients do not have this method")
+		return
+	}
 	c.mu.Lock()
-	c.inbox = append(c.inbox, m)
+	_, inUse := c.asked[r.ID]
+	admitted := !inUse && c.requests.take(size)
+	if admitted {
+		c.asked[r.ID] = size
+		c.pushLocked(r)
+	}
 	c.mu.Unlock()
+	switch {
+	case inUse:
+		c.w.noise.junk.Add(1)
+	case !admitted:
+		c.refuse(r.ID, codeTooManyRequests, "too many requests")
+	}
+}
+
+// refuse answers a request with an error, unless answers are not being read:
+// then it is dropped.
+func (c *control) refuse(id jsonrpc.ID, code int64, text string) {
+	line, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: text}})
+	if err != nil || len(line) > refusalMax || !c.w.postIfRoom(&outgoing{line: append(line, '\n')}, controlQueue) {
+		c.w.noise.dropped.Add(1)
+	}
+}
+
+func (c *control) pushLocked(m jsonrpc.Message) {
+	c.inbox = append(c.inbox, m)
 	select {
 	case c.wake <- struct{}{}:
 	default:
 	}
 }
+
+// telling are the notifications whose parameters the protocol requires.
+var telling = map[string]bool{
+	"notifications/cancelled":                  true,
+	"notifications/progress":                   true,
+	"notifications/message":                    true,
+	"notifications/resources/updated":          true,
+	"notifications/elicitation/complete":       true,
+	"notifications/subscriptions/acknowledged": true,
+}
+
+// wellFormed is the door to the go-sdk, for both kinds of transport. The
+// go-sdk's handlers take the parameters of a notification for granted (v1.8.0
+// dereferences those of notifications/elicitation/complete, in a goroutine of
+// its own, which nobody can recover): they must be an object, and may be
+// missing only where the protocol lets them. Requests it checks by itself; see
+// [isForClients].
+func wellFormed(r *jsonrpc.Request) bool {
+	params := bytes.TrimSpace(r.Params)
+	switch {
+	case r.IsCall():
+		return true
+	case len(params) == 0, string(params) == "null":
+		return !telling[r.Method]
+	}
+	return params[0] == '{'
+}
+
+// isForClients is the door for requests: the go-sdk's client serves one method
+// that is the servers', by asking the server the same in return.
+func isForClients(r *jsonrpc.Request) bool { return r.Method != "completion/complete" }
 
 // repair makes what can be made of a message that the go-sdk's decoder
 // refuses: an answer with a readable id fails the request that it answers.
@@ -184,7 +359,7 @@ func repair(env *envelope) jsonrpc.Message {
 		return &jsonrpc.Response{ID: id, Error: rpc.Cause}
 	}
 	if result := bytes.TrimSpace(env.result); json.Valid(result) {
-		return &jsonrpc.Response{ID: id, Result: result}
+		return &jsonrpc.Response{ID: id, Result: bytes.Clone(result)} // the line is the reader's
 	}
 	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
 		Code: jsonrpc.CodeParseError, Message: "the server's answer is not valid JSON"}}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,9 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	var resources []messages.Resource
 	var templates []messages.ResourceTemplate
 	var prompts []messages.Prompt
+	if marked, ok := s.(interface{ checksMarks() bool }); ok && marked.checksMarks() {
+		tools.check = checkMarks
+	}
 	if caps.Tools != nil {
 		d.list("tools/list", "tools", tools.add)
 	}
@@ -80,6 +84,7 @@ type discovery struct {
 	ctx      context.Context
 	session  Session
 	limits   messages.Limits
+	kept     int // bytes
 	asked    int
 	failed   int
 	lastErr  error
@@ -111,10 +116,23 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			d.listFailed(method, number, err)
 			return
 		}
-		full := false
+		// What is kept of a page may keep all of it, so all of it counts. Of one
+		// that is too long as a whole, entries are copied for as long as there is room.
+		whole := len(raw) <= d.limits.Catalog-d.kept
+		if whole {
+			d.kept += len(raw)
+		}
+		full, long := false, false
 		eachItem(p.items, func(item []byte) bool {
 			if full = items >= d.limits.Items; full {
 				return false
+			}
+			if !whole {
+				if long = len(item) > d.limits.Catalog-d.kept; long {
+					return false
+				}
+				d.kept += len(item)
+				item = bytes.Clone(item)
 			}
 			items++
 			if err := add(item); err != nil {
@@ -122,10 +140,16 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			}
 			return true
 		})
-		cursor = p.cursor
+		if cursor = p.cursor; cursor != nil && !whole { // it is remembered, below
+			d.kept += len(*cursor)
+			long = long || d.kept > d.limits.Catalog
+		}
 		switch {
 		case full:
 			d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.Items)
+			return
+		case long:
+			d.warn("%s: the lists are longer than %d bytes together; the rest is left out (raise Limits.Catalog to take more)", method, d.limits.Catalog)
 			return
 		case p.lost:
 			d.warn("%s: the cursor on page %d is no text; the rest is left out", method, number)

@@ -25,10 +25,13 @@ var inheritedWindows = []string{
 
 // childEnv is the environment of a stdio server, sorted.
 func childEnv(s *messages.Stdio) []string {
-	vars := map[string]string{}
+	vars := map[string]string{} // key → entry
 	put := func(entry string) {
-		if name, value, ok := strings.Cut(entry, "="); ok && name != "" {
-			vars[name] = value
+		if name, _, ok := strings.Cut(entry, "="); ok && name != "" {
+			if runtime.GOOS == "windows" { // where PATH and Path are one variable
+				name = strings.ToUpper(name)
+			}
+			vars[name] = entry
 		}
 	}
 	for _, entry := range os.Environ() {
@@ -38,11 +41,11 @@ func childEnv(s *messages.Stdio) []string {
 		}
 	}
 	for name, value := range s.Env {
-		vars[name] = value
+		put(name + "=" + value)
 	}
 	env := make([]string, 0, len(vars))
-	for name, value := range vars {
-		env = append(env, name+"="+value)
+	for _, entry := range vars {
+		env = append(env, entry)
 	}
 	sort.Strings(env)
 	return env

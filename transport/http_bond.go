@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptrace"
 	"slices"
 	"sync"
@@ -10,6 +11,10 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/messages"
 )
+
+// errOverdue is why an exchange ended whose own time was up. It is a value of
+// its own because the cause of somebody's context may well be an ErrTimeout.
+var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 
 // bonds are the exchanges under way on one session. Its death ends them, and
 // one timer keeps all their deadlines: a timer and three derived contexts for
@@ -30,8 +35,11 @@ type bond struct {
 	set             *bonds
 	trace           httptrace.ClientTrace
 	connected       atomic.Bool // there was a connection: something may have been sent
-	deadline        time.Time // zero: none
-	timeless        bool      // the deadline counts no more; with the set's lock
+	pooled          atomic.Bool // that connection had been in use before
+	conn            atomic.Pointer[trackedConn]
+	before          atomic.Int64 // what had been written to conn before
+	deadline        time.Time    // zero: none
+	timeless        bool         // the deadline counts no more; with the set's lock
 	done            chan struct{}
 	release         func() bool // of the parent; nil if it never ends
 
@@ -132,11 +140,33 @@ func (s *bonds) sweep() {
 	}
 	s.mu.Unlock()
 	for _, b := range overdue {
-		b.end(context.DeadlineExceeded, messages.ErrTimeout)
+		b.end(context.DeadlineExceeded, errOverdue)
 	}
 }
 
-func (b *bond) gotConn(httptrace.GotConnInfo) { b.connected.Store(true) }
+func (b *bond) gotConn(info httptrace.GotConnInfo) {
+	conn := trackedIn(info.Conn)
+	if conn != nil {
+		b.before.Store(conn.written.Load())
+	}
+	b.conn.Store(conn)
+	b.pooled.Store(info.Reused || info.WasIdle)
+	b.connected.Store(true)
+}
+
+// renew forgets the connection of an earlier request of the exchange.
+func (b *bond) renew() {
+	b.connected.Store(false)
+	b.pooled.Store(false)
+	b.conn.Store(nil)
+}
+
+// unwritten reports whether it is certain that nothing was written to the
+// connection since the exchange has it, and that nothing ever will be.
+func (b *bond) unwritten() bool {
+	conn := b.conn.Load()
+	return conn != nil && conn.closed.Load() && conn.written.Load() == b.before.Load()
+}
 
 // end ends the exchange, unless it has ended.
 func (b *bond) end(err, cause error) {

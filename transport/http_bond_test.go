@@ -38,7 +38,7 @@ func TestABondEndsAtItsDeadline(t *testing.T) {
 func TestABondEndsWithItsParent(t *testing.T) {
 	var s bonds
 	why := errors.New("changed my mind")
-	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:revive,staticcheck // a test
+	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:staticcheck // a test
 	b := s.bind(parent, time.Hour)
 	require.Equal(t, "v", b.Value("k"))
 	cancel(why)

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -183,7 +184,7 @@ func (s *httpSession) cancelRemote(ended context.Context, a *agreement, id int64
 		return
 	}
 	reason := "canceled"
-	if requestError(ended, nil, messages.Unknown, nil).Kind == messages.KindTimeout || ended.Err() == context.DeadlineExceeded {
+	if errors.Is(ended.Err(), context.DeadlineExceeded) {
 		reason = "timed out"
 	}
 	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason)

@@ -164,15 +164,15 @@ func TestHTTPCallCanceled(t *testing.T) {
 		failed <- err
 	}()
 	id := <-asked
-	cancel(messages.ErrTimeout)
+	cancel(errors.New("changed my mind"))
 	err := <-failed
-	require.ErrorIs(t, err, messages.ErrTimeout)
+	require.ErrorIs(t, err, messages.ErrCanceled)
 	var e *messages.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, messages.Unknown, e.Outcome)
 	notice := <-noticed
 	require.Contains(t, notice, `"requestId":`+id)
-	require.Contains(t, notice, "timed out")
+	require.Contains(t, notice, `"canceled"`)
 	requireServing(t, s)
 
 	done, cancelDone := context.WithCancel(context.Background())

@@ -42,7 +42,7 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 		}
 	}
 	if sent {
-		return brokenFault(e.clean("the connection to "+e.hostport+" broke before the answer came: "+err.Error()), err)
+		return e.broken("the connection to "+e.hostport+" broke before the answer came: ", err)
 	}
 	var (
 		dns     *net.DNSError
@@ -68,23 +68,13 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 	return e.unreachable("cannot connect to "+e.hostport+": "+err.Error(), "check the URL and the network", err)
 }
 
-// unreachable is a fault of which it is certain that nothing was sent.
-func (e *endpoint) unreachable(problem, hint string, err error) *fault {
-	return &fault{problem: e.clean(problem), hint: hint, err: err,
-		kind: messages.KindUnavailable, outcome: messages.NotSent, cause: supervisor.CauseSpawn}
-}
-
 // dialError finds the error of making a connection, after which it is certain
 // that the request was not written: an earlier attempt of net/http on a pooled
 // connection is only repeated if nothing of a POST had been written there.
 //
-// A request that is cut off because its session died carries the cause of that
-// death, which may be a dial too, but another's.
+// Do not ask it of a request whose context has ended: its error is the cause
+// of that, which may be a dial too, but another's.
 func dialError(err error) *net.OpError {
-	var ended *supervisor.Cause
-	if errors.As(err, &ended) {
-		return nil
-	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return op
@@ -107,16 +97,17 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 		outcome: messages.Answered,
 		cause:   supervisor.CauseHandshake,
 	}
-	text := e.clean(firstLine(resp.Header.Get("Content-Type"), body))
+	// A secret that is cut in two could not be found any more.
+	text := printable(e.clean(saidIn(resp.Header.Get("Content-Type"), body)))
 	if text != "" {
 		f.problem += ": " + text
 	}
 	switch code := resp.StatusCode; {
-	case hadSession && (code == http.StatusNotFound || code == http.StatusBadRequest && mentionsSession(body)):
+	case hadSession && (code == http.StatusNotFound || code == http.StatusBadRequest && forgetsSession(body)):
 		// "the server MUST respond with 404"; servers in the field say 400.
 		f.lost, f.outcome, f.kind = true, messages.NotSent, messages.KindCrashed
 	case code >= 300 && code < 400:
-		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, redirectTarget(resp))
+		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(redirectTarget(resp)))
 		f.hint = "if that is the endpoint, put this URL into the configuration"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
@@ -150,9 +141,25 @@ func (e *endpoint) htmlReply(status int) *fault {
 	return f
 }
 
-// mentionsSession reports whether an error body speaks of the session.
-func mentionsSession(body []byte) bool {
-	return strings.Contains(strings.ToLower(string(body)), "session")
+// namesLostSession reports whether the message of an error says in so many
+// words that the MCP session is gone. An error that answers our request may be
+// about something else that is called a session.
+func namesLostSession(message string) bool {
+	text := strings.ToLower(message)
+	for _, words := range []string{"session not found", "unknown session", "invalid session", "no valid session", "session does not exist", "session id"} {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetsSession reports whether an error body speaks of the session, or of an
+// initialize that this server process has not seen: that is how the TypeScript
+// SDK answers after a restart.
+func forgetsSession(body []byte) bool {
+	text := strings.ToLower(string(body))
+	return strings.Contains(text, "session") || strings.Contains(text, "not initialized") || strings.Contains(text, "not been initialized")
 }
 
 // redirectTarget says where a redirect points, without user and query.
@@ -168,7 +175,7 @@ func redirectTarget(resp *http.Response) string {
 func bareURL(u *url.URL) string {
 	v := *u
 	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
-	return printable(v.String(), 200)
+	return printable(v.String())
 }
 
 // retryAfter reads a Retry-After header: seconds or a date. It is 0 if the
@@ -183,9 +190,9 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// firstLine is what a short body of an error status says, for people: the
-// message of a JSON error, or the first line of a text; nothing of a web page.
-func firstLine(contentType string, body []byte) string {
+// saidIn is what a short body of an error status says, for people: the message
+// of a JSON error, or the first line of a text; nothing of a web page.
+func saidIn(contentType string, body []byte) string {
 	text := strings.TrimSpace(string(body))
 	if isHTML(contentType, body) || text == "" {
 		return ""
@@ -195,8 +202,8 @@ func firstLine(contentType string, body []byte) string {
 			text = said
 		}
 	}
-	line, _, _ := strings.Cut(text, "\n")
-	return printable(line, 200)
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
 }
 
 // jsonError finds the message in the usual shapes of a JSON error.
@@ -222,8 +229,11 @@ func jsonError(body []byte) string {
 	return ""
 }
 
-// printable drops control characters and cuts after limit characters.
-func printable(s string, limit int) string {
+// shownLength is how many characters of a foreign text are shown.
+const shownLength = 200
+
+// printable drops control characters and cuts after shownLength characters.
+func printable(s string) string {
 	var b strings.Builder
 	n := 0
 	for _, r := range s {
@@ -233,7 +243,7 @@ func printable(s string, limit int) string {
 			}
 			r = ' '
 		}
-		if n++; n > limit {
+		if n++; n > shownLength {
 			b.WriteRune('…')
 			break
 		}

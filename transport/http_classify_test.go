@@ -33,7 +33,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestFirstLine(t *testing.T) {
+func TestSaidInAnErrorBody(t *testing.T) {
 	rows := []struct{ contentType, body, want string }{
 		{"text/plain", "", ""},
 		{"text/plain", "\n\n one \r\ntwo", "one"},
@@ -49,10 +49,10 @@ func TestFirstLine(t *testing.T) {
 		{"application/json", `{"broken`, `{"broken`},
 	}
 	for _, row := range rows {
-		require.Equal(t, row.want, firstLine(row.contentType, []byte(row.body)), row.body)
+		require.Equal(t, row.want, printable(saidIn(row.contentType, []byte(row.body))), row.body)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		got := firstLine("text/plain", rapid.SliceOf(rapid.Byte()).Draw(t, "body"))
+		got := printable(saidIn("text/plain", rapid.SliceOf(rapid.Byte()).Draw(t, "body")))
 		if n := len([]rune(got)); n > 201 {
 			t.Fatalf("%d characters", n)
 		}

@@ -2,8 +2,12 @@ package transport
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // connSet knows the open connections of one session, so that its end can be
@@ -18,13 +22,40 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 
 func newConnSet() *connSet { return &connSet{open: make(map[*trackedConn]struct{})} }
 
+// dialOf is how a transport connects, the deprecated way included.
+func dialOf(t *http.Transport) dialFunc {
+	switch old := t.Dial; { //nolint:staticcheck // net/http still calls it, if there is nothing else
+	case t.DialContext != nil:
+		return t.DialContext
+	case old != nil:
+		return func(_ context.Context, network, addr string) (net.Conn, error) { return old(network, addr) }
+	}
+	return (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+}
+
+// dialTLSOf is how a transport connects for https, if it does that by itself;
+// else nil.
+func dialTLSOf(t *http.Transport) dialFunc {
+	switch old := t.DialTLS; { //nolint:staticcheck // net/http still calls it, if there is nothing else
+	case t.DialTLSContext != nil:
+		return t.DialTLSContext
+	case old != nil:
+		return func(_ context.Context, network, addr string) (net.Conn, error) { return old(network, addr) }
+	}
+	return nil
+}
+
 // tracked makes a dial function whose connections are in the set until they
-// are closed.
+// are closed. A *tls.Conn is not: net/http has to recognise it, to find out
+// about HTTP/2.
 func (s *connSet) tracked(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
+		}
+		if _, ok := conn.(*tls.Conn); ok {
+			return conn, nil
 		}
 		c := &trackedConn{Conn: conn, set: s}
 		s.mu.Lock()
@@ -50,12 +81,39 @@ func (s *connSet) closeAll() {
 	}
 }
 
+// trackedConn is one connection of a set. It counts what is written to it.
 type trackedConn struct {
 	net.Conn
-	set *connSet
+	set     *connSet
+	written atomic.Int64
+	closed  atomic.Bool
 }
 
+// trackedIn finds the connection of a set under layers of TLS; nil if there is
+// none.
+func trackedIn(conn net.Conn) *trackedConn {
+	for {
+		layer, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		conn = layer.NetConn()
+	}
+	c, _ := conn.(*trackedConn)
+	return c
+}
+
+// Write implements net.Conn. What is being written counts as written.
+func (c *trackedConn) Write(p []byte) (int, error) {
+	c.written.Add(int64(len(p)))
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n - len(p)))
+	return n, err
+}
+
+// Close implements net.Conn.
 func (c *trackedConn) Close() error {
+	c.closed.Store(true)
 	c.set.mu.Lock()
 	delete(c.set.open, c)
 	c.set.mu.Unlock()

@@ -29,6 +29,11 @@ func TestHTTPSessionForgotten(t *testing.T) {
 			w.WriteHeader(404)
 			sayError(w, id, -32001, "Session not found")
 		},
+		"404 another's": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.WriteHeader(404)
+			sayError(w, json.RawMessage("5"), -32001, "Session not found")
+		},
+		"400 not initialized": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
 	}
 	for name, reply := range rows {
 		t.Run(name, func(t *testing.T) {

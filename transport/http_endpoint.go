@@ -1,10 +1,7 @@
 package transport
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"errors"
 	"io"
 	"maps"
 	"net"
@@ -22,9 +19,6 @@ const (
 	maxRedirects = 5
 	// maxPooled bounds the idle connections that one session keeps.
 	maxPooled = 256
-	// secretLength is the shortest value that is worth hiding in a text: a
-	// shorter one would hide half of the text instead.
-	secretLength = 6
 )
 
 // endpoint is the place where one session sends its HTTP requests. Everything
@@ -54,8 +48,7 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), own: http.Header{},
 		conns: newConnSet(), secrets: secretsOf(u, spec.HTTP.Headers)}
 	if password, _ := u.User.Password(); u.User != nil {
-		login := base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password))
-		e.own["Authorization"] = []string{"Basic " + login}
+		e.own["Authorization"] = []string{"Basic " + basic(u.User.Username(), password)}
 	}
 	for name, value := range spec.HTTP.Headers {
 		switch name = http.CanonicalHeaderKey(name); {
@@ -96,11 +89,10 @@ func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
 	if t.HTTP2 == nil {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	}
-	dial := t.DialContext
-	if dial == nil {
-		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	t.DialContext = e.conns.tracked(dialOf(t))
+	if dial := dialTLSOf(t); dial != nil {
+		t.DialTLSContext = e.conns.tracked(dial)
 	}
-	t.DialContext = e.conns.tracked(dial)
 	return t
 }
 
@@ -132,42 +124,6 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 	}
 }
 
-// send makes one round trip.
-func (e *endpoint) send(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *fault) {
-	if e.jar != nil || e.foreign {
-		header = maps.Clone(header) // foreign code is known to write to it
-	}
-	req := (&http.Request{Method: method, URL: target, Host: e.host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	if body != nil {
-		req.ContentLength = int64(len(body))
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	}
-	if e.jar != nil {
-		for _, cookie := range e.jar.Cookies(target) {
-			req.AddCookie(cookie)
-		}
-	}
-	resp, err := e.rt.RoundTrip(req)
-	if err == nil && resp == nil {
-		err = errors.New("the RoundTripper returned nothing")
-	}
-	if err != nil {
-		b, bound := ctx.(*bond)
-		return nil, e.connectFault(err, !bound || b.connected.Load() || e.foreign && dialError(err) == nil)
-	}
-	e.hear()
-	if resp.Body == nil {
-		resp.Body = http.NoBody
-	}
-	if e.jar != nil {
-		if cookies := resp.Cookies(); len(cookies) > 0 {
-			e.jar.SetCookies(target, cookies)
-		}
-	}
-	return resp, nil
-}
 // redirect is where a reply sends the request to, if that is followed: within
 // the endpoint's origin, and only if the method survives it (RFC 9110, section
 // 15.4). Otherwise the redirect itself is the reply.
@@ -209,37 +165,6 @@ func (e *endpoint) close() {
 		t.CloseIdleConnections()
 	}
 	e.conns.closeAll()
-}
-
-// clean hides the secrets of the endpoint in a text that came from elsewhere:
-// servers like to repeat the token that they refuse.
-func (e *endpoint) clean(text string) string { return e.secrets.Replace(text) }
-
-func secretsOf(u *url.URL, headers map[string]string) *strings.Replacer {
-	var pairs []string
-	hide := func(s string) {
-		if len(s) >= secretLength {
-			pairs = append(pairs, s, "***")
-		}
-	}
-	hide(u.RawQuery)
-	for _, values := range u.Query() {
-		for _, v := range values {
-			hide(v)
-			hide(url.QueryEscape(v))
-		}
-	}
-	if password, ok := u.User.Password(); ok {
-		hide(password)
-	}
-	hide(u.User.Username())
-	for _, v := range headers {
-		hide(v)
-		if _, token, ok := strings.Cut(v, " "); ok { // "Bearer token"
-			hide(token)
-		}
-	}
-	return strings.NewReplacer(pairs...)
 }
 
 func sameOrigin(a, b *url.URL) bool {

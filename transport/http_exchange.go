@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -49,8 +50,7 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 		resp, got, f = s.fromStream(b, resp, id, hadSession)
 		if f == nil && b.lend() {
 			s.drain(resp.Body, b)
-			got.sessionID = named
-			return got, nil
+			resp = nil
 		}
 	default:
 		got, f = s.fromBody(resp, id)
@@ -59,6 +59,9 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 		_ = resp.Body.Close()
 	}
 	got.sessionID = named
+	if got.errorm != nil {
+		got.errorm = s.endpoint.cleanJSON(got.errorm)
+	}
 	return got, f
 }
 
@@ -92,7 +95,7 @@ func (s *httpSession) fromBody(resp *http.Response, id int64) (reply, *fault) {
 		s.noise.oversize.Add(1)
 		return reply{}, oversizeReply(limit)
 	case err != nil:
-		return reply{}, brokenFault("the connection broke in the middle of the answer: "+s.endpoint.clean(err.Error()), err)
+		return reply{}, s.endpoint.broken("the connection broke in the middle of the answer: ", err)
 	}
 	body = bytes.TrimSpace(body)
 	switch {
@@ -116,20 +119,7 @@ func (s *httpSession) fromBody(resp *http.Response, id int64) (reply, *fault) {
 // request, so that an error without id is meant for it.
 func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, found bool, f *fault) {
 	if len(text) > 0 && text[0] == '[' {
-		var batch []json.RawMessage
-		if json.Unmarshal(text, &batch) != nil {
-			return reply{}, false, nil
-		}
-		for _, one := range batch {
-			r, yes, f := s.answerIn(bytes.TrimSpace(one), id, sole && len(batch) == 1)
-			if f != nil {
-				return reply{}, false, f
-			}
-			if yes {
-				got, found = r, true
-			}
-		}
-		return got, found, nil
+		return s.answerInBatch(text, id, sole)
 	}
 	env, ok := scanEnvelope(text)
 	if !ok {
@@ -158,10 +148,40 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 	return reply{}, false, nil
 }
 
+// answerInBatch does that for each message of a batch (2025-03-26). A batch in
+// a batch is junk.
+func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply, found bool, f *fault) {
+	if !jsonscan.Valid(text) {
+		return reply{}, false, nil
+	}
+	if sole {
+		n := 0
+		eachItem(text, func([]byte) bool { n++; return n < 2 })
+		sole = n == 1
+	}
+	eachItem(text, func(one []byte) bool {
+		if one[0] != '{' {
+			s.noise.junk.Add(1)
+			return true
+		}
+		r, yes, bad := s.answerIn(one, id, sole)
+		if yes {
+			got, found = r, true
+		}
+		f = bad
+		return f == nil
+	})
+	if f != nil {
+		return reply{}, false, f
+	}
+	return got, found, nil
+}
+
 // heardMessage passes on a request or notification of the server's.
 func (s *httpSession) heardMessage(text []byte) {
 	message, err := jsonrpc.DecodeMessage(text)
-	if err != nil { // the go-sdk would end the session over it
+	r, _ := message.(*jsonrpc.Request)
+	if err != nil || r == nil || !wellFormed(r) || !isForClients(r) { // the go-sdk would end the session over it, or the process
 		s.noise.junk.Add(1)
 		return
 	}
@@ -174,8 +194,10 @@ func (s *httpSession) heardMessage(text []byte) {
 	}
 }
 
-// refusal makes sense of a reply with an error status. A JSON-RPC error in its
-// body is an answer like any other, unless the status says more.
+// refusal makes sense of a reply with an error status. A JSON-RPC error with
+// the request's id is an answer like any other: only a server that knows the
+// session and has read the request can give it. One without id is an answer
+// too, unless the status says more.
 func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (reply, *fault) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	f := s.endpoint.statusFault(resp, body, hadSession)
@@ -186,24 +208,18 @@ func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (r
 	var rpc *jsonrpc.Error
 	n, numeric := env.numericID()
 	ours := numeric && n == id
-	if errors.As(rpcError(env.errorm), &rpc) {
+	if errors.As(rpcError(s.endpoint.cleanJSON(env.errorm)), &rpc) {
 		f.err = rpc
 	}
 	switch {
 	case f.kind == messages.KindAuthRequired, f.kind == messages.KindUnavailable:
 		return reply{}, f
-	case f.lost && !(ours && rpc != nil && answersMethod(rpc.Code)):
+	case ours && f.lost && f.status == http.StatusNotFound && rpc != nil && namesLostSession(rpc.Message):
 		return reply{}, f
-	case ours, env.id == nil, string(env.id) == "null":
+	case ours, !f.lost && (env.id == nil || string(env.id) == "null"):
 		return reply{errorm: env.errorm}, nil
 	}
 	return reply{}, f
-}
-
-// answersMethod reports whether an error speaks of a method or its arguments,
-// which only a server that knows the session can do.
-func answersMethod(code int64) bool {
-	return code == jsonrpc.CodeMethodNotFound || code == jsonrpc.CodeInvalidParams
 }
 
 var errTooLong = errors.New("too long")
@@ -222,11 +238,12 @@ func readUpTo(r io.Reader, limit int, expected int64) ([]byte, error) {
 	if expected > 0 {
 		buf.Grow(trusted + bytes.MinRead)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(r, int64(limit)+1))
+	most := min(int64(limit), math.MaxInt64-1)
+	n, err := buf.ReadFrom(io.LimitReader(r, most+1))
 	if err != nil {
 		return nil, err
 	}
-	if n > int64(limit) {
+	if n > most {
 		return nil, errTooLong
 	}
 	return buf.Bytes(), nil

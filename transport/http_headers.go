@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,6 +95,43 @@ func (p *paramHeaders) learn(result json.RawMessage) {
 	}
 }
 
+// checkMarks reports why a tool's marks cannot be followed. "Clients MUST
+// exclude" such a tool from what they list (MCP 2026-07-28, Streamable HTTP).
+func checkMarks(schema json.RawMessage) error {
+	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
+		return nil
+	}
+	var root markedSchema
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return fmt.Errorf("its schema cannot be read: %w", err)
+	}
+	return root.check(map[string]bool{})
+}
+
+// check looks at the properties of a schema. seen holds the names so far, which
+// are the same header in any case.
+func (m markedSchema) check(seen map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
+		p := m.Properties[name]
+		if p.Header != nil {
+			var header string
+			switch kind, _ := p.Type.(string); {
+			case json.Unmarshal(p.Header, &header) != nil || !isToken(header):
+				return fmt.Errorf("the x-mcp-header of %q is no header name", name)
+			case kind != "string" && kind != "integer" && kind != "boolean":
+				return fmt.Errorf("the x-mcp-header of %q marks a value that is no string, integer or boolean", name)
+			case seen[strings.ToLower(header)]:
+				return fmt.Errorf("the x-mcp-header %q marks two values", header)
+			}
+			seen[strings.ToLower(header)] = true
+		}
+		if err := p.check(seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func collectMarks(properties map[string]markedSchema, prefix []string) []paramHeader {
 	var found []paramHeader
 	for name, schema := range properties {
@@ -168,3 +208,7 @@ func isToken(s string) bool {
 	}
 	return s != ""
 }
+
+// checksMarks: on a modern session marked arguments travel in headers, so that
+// marks must be sound. Elsewhere they mean nothing.
+func (s *httpSession) checksMarks() bool { return s.isModern() }

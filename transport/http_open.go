@@ -102,7 +102,7 @@ func (s *httpSession) settle() bool {
 	go func() {
 		defer s.work.Done()
 		err := s.client.Wait()
-		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: err}
+		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.cleanError(err)}
 		if err != nil {
 			cause.Message = "the session ended: " + s.endpoint.clean(err.Error())
 		}
@@ -121,7 +121,7 @@ func (s *httpSession) openFailure(ctx context.Context, err error) *supervisor.Ca
 		cause = f.startCause()
 	} else {
 		cause = openCause(ctx, err, nil)
-		cause.Message = s.endpoint.clean(cause.Message)
+		cause.Message, cause.Err = s.endpoint.clean(cause.Message), s.endpoint.cleanError(cause.Err)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
 		// What was believed about the era may be the reason.

@@ -51,11 +51,10 @@ func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id in
 		}
 		_ = resp.Body.Close()
 		if ctx.Err() != nil || lastID == "" || s.isModern() {
-			problem := "the event stream ended without the answer"
-			if !errors.Is(err, io.EOF) {
-				problem = "the event stream broke before the answer came: " + s.endpoint.clean(err.Error())
+			if errors.Is(err, io.EOF) {
+				return nil, reply{}, brokenFault("the event stream ended without the answer", err)
 			}
-			return nil, reply{}, brokenFault(problem, err)
+			return nil, reply{}, s.endpoint.broken("the event stream broke before the answer came: ", err)
 		}
 		var f *fault
 		if resp, f = s.resume(ctx, lastID, retry, &tries, hadSession); f != nil {

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"io"
+	"math"
 )
 
 const (
@@ -36,6 +37,8 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {
+	// A buffer may be longer than the limit, but not than an int can say.
+	limit = min(limit, math.MaxInt-readBuffer)
 	return &lineReader{r: r, limit: limit, buf: make([]byte, readBuffer)}
 }
 
@@ -105,7 +108,8 @@ func (l *lineReader) fill() {
 }
 
 func (l *lineReader) grow(held int) {
-	size := 2 * len(l.buf)
+	most := l.limit + readBuffer
+	size := len(l.buf) + min(len(l.buf), max(0, most-len(l.buf)))
 	if held >= largeLine {
 		size = max(size, l.hint+readBuffer)
 		if l.onLarge != nil {
@@ -113,7 +117,7 @@ func (l *lineReader) grow(held int) {
 			l.onLarge = nil
 		}
 	}
-	bigger := make([]byte, min(size, l.limit+readBuffer))
+	bigger := make([]byte, min(size, most))
 	l.end = copy(bigger, l.buf[l.start:l.end])
 	l.start, l.buf = 0, bigger
 }
@@ -146,7 +150,7 @@ func (l *lineReader) claim(part []byte) []byte {
 		return bytes.Clone(part)
 	}
 	rest := l.buf[l.start:l.end]
-	l.buf = make([]byte, max(readBuffer, 2*len(rest)))
+	l.buf = make([]byte, max(readBuffer, len(rest)+min(len(rest), hintMax)))
 	l.start, l.end = 0, copy(l.buf, rest)
 	return part[:len(part):len(part)]
 }

@@ -21,7 +21,14 @@ type pipedDialer struct {
 	opts  Options
 	spawn func() (process, *supervisor.Cause)
 	era   atomic.Value // messages.Era
+	// doubts counts starts in a row that ended with the question whether the
+	// server is still modern.
+	doubts atomic.Int32
 }
+
+// faith is how many such starts are taken for crashes, which they are most of
+// the time, before they are taken for the answer "no".
+const faith = 2
 
 func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
 	d := &pipedDialer{spec: spec, opts: opts, spawn: spawn}
@@ -66,21 +73,37 @@ func (s *pipedSession) Open(ctx context.Context) error {
 	if !errors.As(err, &cause) {
 		cause = openCause(ctx, err, nil)
 	}
+	switch cause.Kind {
+	case supervisor.CauseSpawn, supervisor.CauseRequested, supervisor.CauseExit, supervisor.CauseSignal:
+	default: // what was believed may be the reason
+		s.dialer.era.Store(s.dialer.spec.Era)
+	}
 	s.Abort(cause)
 	return s.Cause()
 }
 
 func (s *pipedSession) open(ctx context.Context) error {
+	spec := s.dialer.spec
 	era, _ := s.dialer.era.Load().(messages.Era)
-	result, err := s.try(ctx, era)
+	patience := spec.Timeouts.Negotiate
+	switch {
+	case spec.Era == messages.EraModern:
+		patience = 0
+	case era == messages.EraModern && patience > 0:
+		patience = max(patience, half(ctx))
+	}
+	result, err := s.try(ctx, era, patience)
 	if err != nil {
 		l := s.current()
 		retry := messages.Era("-")
 		switch {
-		case l == nil || ctx.Err() != nil || s.dialer.spec.Era != messages.EraAuto || s.Cause() != nil:
-		case l.control.isProbing() && l.Cause() != nil:
+		case l == nil || ctx.Err() != nil || spec.Era != messages.EraAuto || s.Cause() != nil:
+		case l.control.probed().state == probeAsked && l.Cause() != nil:
+			if era == messages.EraModern && s.dialer.doubts.Add(1) <= faith {
+				break
+			}
 			retry = messages.EraLegacy // it died of the question: ask a fresh one the old way
-		case l.control.discovered.Load() && era != messages.EraModern:
+		case s.answersLate(l):
 			retry = messages.EraModern // it answered after all, only too late
 		}
 		if retry == "-" {
@@ -92,15 +115,42 @@ func (s *pipedSession) open(ctx context.Context) error {
 		case <-ctx.Done():
 			return s.explain(ctx, ctx.Err())
 		}
-		if result, err = s.try(ctx, retry); err != nil {
+		if result, err = s.try(ctx, retry, 0); err != nil {
 			return s.explain(ctx, err)
 		}
 	}
 	return s.settle(result)
 }
 
+// half is half of the time that ctx leaves. A server that was modern is given
+// that much to say so again, and the other half is for the case that it is not.
+func half(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end) / 2
+	}
+	return messages.DefaultStartTimeout / 2
+}
+
+// answersLate reports whether a server turned out to be modern only when its
+// answer was given up. One that starts slowly answers everything at once, in
+// any order.
+func (s *pipedSession) answersLate(l *link) bool {
+	p := l.control.probed()
+	if p.state == probeGivenUp {
+		t := time.NewTimer(lastWords)
+		defer t.Stop()
+		select {
+		case <-p.answered:
+		case <-l.Dead():
+		case <-t.C:
+		}
+		p = l.control.probed()
+	}
+	return p.late && p.result
+}
+
 // try spawns a process and negotiates with it.
-func (s *pipedSession) try(ctx context.Context, era messages.Era) (*mcp.InitializeResult, error) {
+func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.Duration) (*mcp.InitializeResult, error) {
 	if aborted := s.beginSpawn(); aborted != nil {
 		return nil, aborted
 	}
@@ -116,12 +166,9 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era) (*mcp.Initiali
 	if cause != nil {
 		return nil, cause
 	}
-	version, patience := "", spec.Timeouts.Negotiate
-	switch era {
-	case messages.EraLegacy:
+	version := ""
+	if era == messages.EraLegacy {
 		version = legacyVersion
-	case messages.EraModern:
-		patience = 0
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -181,6 +228,9 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		}
 	}
 	c := openCause(ctx, err, l.Cause())
+	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == messages.EraAuto && l.control.probed().state != probeAnswered {
+		c.Permanent = false // it was not heard whether it speaks the other era
+	}
 	if len(c.Stderr) == 0 {
 		c.Stderr = l.proc.Exit().Stderr
 	}
@@ -219,6 +269,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	if spec.Era == messages.EraAuto {
 		s.dialer.era.Store(info.Era)
 	}
+	s.dialer.doubts.Store(0)
 	s.ready.Store(&channel{wire: l.wire, meta: meta})
 	l.bequeath(s.lifeline)
 	go func() {

@@ -16,8 +16,13 @@ func (g *processGroup) terminate() { _ = syscall.Kill(-g.pgid, syscall.SIGTERM) 
 // kill ends every process of the group.
 func (g *processGroup) kill() { _ = syscall.Kill(-g.pgid, syscall.SIGKILL) }
 
-// exitCause puts an exit status in words.
+// exitCause puts an exit status in words. There is none, and state is nil, if
+// somebody else collected it: a host that reaps every child as process 1 does,
+// or one that ignores SIGCHLD.
 func exitCause(state *os.ProcessState) *supervisor.Cause {
+	if state == nil {
+		return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server process ended, exit status unknown"}
+	}
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return &supervisor.Cause{Kind: supervisor.CauseSignal, Signal: ws.Signal().String(),
 			Message: "server process was ended by signal: " + ws.Signal().String()}

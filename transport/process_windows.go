@@ -54,7 +54,11 @@ func (g *processGroup) kill() {
 
 func (g *processGroup) done() { _ = windows.CloseHandle(g.job) }
 
+// exitCause puts an exit status in words; state is nil if waiting for it failed.
 func exitCause(state *os.ProcessState) *supervisor.Cause {
+	if state == nil {
+		return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server process ended, exit status unknown"}
+	}
 	code := state.ExitCode()
 	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
 		Message: fmt.Sprintf("server process ended with exit status %d", code)}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // stderrLineMax is the longest piece of one stderr line that is kept.
@@ -63,16 +64,20 @@ func (t *stderrTail) lines() []string {
 	return out[max(0, len(out)-t.limit):]
 }
 
-// clean makes one line fit to be shown: valid UTF-8 without control
-// characters, so that no terminal escape of a server's reaches an operator.
-func clean(b []byte) string {
+func clean(b []byte) string { return plain(string(b)) }
+
+// plain makes a server's text fit to be shown: one line of valid UTF-8 without
+// control characters, so that it neither forges a line of a log nor reaches an
+// operator's terminal as an escape, and without the marks that turn the
+// direction of what follows.
+func plain(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if r == '\t' {
+		switch {
+		case r == '\t', r == '\n', r == '\r', r == '\u2028', r == '\u2029':
 			return ' '
-		}
-		if r < 0x20 || r >= 0x7f && r < 0xa0 {
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(string(b), "\uFFFD")))
+	}, strings.ToValidUTF8(text, "\uFFFD")))
 }

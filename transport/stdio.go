@@ -35,6 +35,9 @@ type child struct {
 	errDone chan struct{}
 	exited  chan struct{}
 	once    sync.Once
+
+	mu     sync.Mutex
+	reaped bool // the group's id is not ours any more
 }
 
 func startChild(s *messages.Stdio, lines int) (*child, *supervisor.Cause) {
@@ -104,6 +107,9 @@ func (c *child) reap() {
 	case <-t.C:
 	}
 	t.Stop()
+	c.mu.Lock()
+	c.reaped = true
+	c.mu.Unlock()
 	_ = c.cmd.Wait()
 	c.group.done()
 	close(c.exited)
@@ -134,7 +140,7 @@ func (c *child) Terminate(grace time.Duration) {
 		act  func()
 		wait time.Duration
 	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.group.kill, killGrace}} {
-		step.act()
+		c.signal(step.act)
 		t := time.NewTimer(step.wait)
 		select {
 		case <-c.exited:
@@ -142,6 +148,16 @@ func (c *child) Terminate(grace time.Duration) {
 			return
 		case <-t.C:
 		}
+	}
+}
+
+// signal sends a signal to the group, unless its id may be somebody else's by
+// now.
+func (c *child) signal(send func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.reaped {
+		send()
 	}
 }
 

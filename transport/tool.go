@@ -21,6 +21,8 @@ const toolChunk = 64
 type toolList struct {
 	chunk []mcp.Tool
 	defs  []*mcp.Tool
+	// check, if set, looks at the input schema of each tool.
+	check func(schema json.RawMessage) error
 }
 
 // add decodes one entry. Schemas stay the bytes that the server sent.
@@ -29,7 +31,11 @@ func (l *toolList) add(item json.RawMessage) error {
 		l.chunk = make([]mcp.Tool, min(toolChunk, max(4, len(l.defs))))
 	}
 	def := &l.chunk[0]
-	if err := readTool(item, def); err != nil {
+	err := readTool(item, def)
+	if schema, ok := def.InputSchema.(json.RawMessage); err == nil && ok && l.check != nil {
+		err = l.check(schema)
+	}
+	if err != nil {
 		*def = mcp.Tool{}
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime"
 	"strconv"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -94,17 +96,19 @@ func (w *wire) readLoop() error {
 func (w *wire) receive(line []byte) {
 	trimmed := bytes.TrimSpace(line)
 	if len(trimmed) > 0 && trimmed[0] == '[' { // a batch (2025-03-26)
-		var batch []json.RawMessage
-		if json.Unmarshal(trimmed, &batch) == nil {
-			for _, one := range batch {
-				if len(one) > 0 && one[0] == '{' {
-					w.receive(one)
-				} else {
-					w.noise.junk.Add(1)
-				}
-			}
+		if !jsonscan.Valid(trimmed) {
+			w.noise.junk.Add(1)
 			return
 		}
+		eachItem(trimmed, func(one []byte) bool {
+			if one[0] == '{' {
+				w.receive(one)
+			} else {
+				w.noise.junk.Add(1)
+			}
+			return true
+		})
+		return
 	}
 	env, ok := scanEnvelope(trimmed)
 	if !ok || !env.isMessage() {
@@ -218,9 +222,12 @@ func (w *wire) cancelRemote(id int64, timedOut bool) {
 
 // post queues one line, and writes it if nobody else is writing. It reports
 // false if the wire is dead.
-func (w *wire) post(o *outgoing) bool {
+func (w *wire) post(o *outgoing) bool { return w.postIfRoom(o, math.MaxInt) }
+
+// postIfRoom is post, unless room lines or more are queued.
+func (w *wire) postIfRoom(o *outgoing, room int) bool {
 	w.mu.Lock()
-	if w.ended {
+	if w.ended || len(w.out.queue) >= room {
 		w.mu.Unlock()
 		return false
 	}
@@ -285,17 +292,20 @@ func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
 	return append(b, '}', '\n')
 }
 
-// oneLine compacts JSON text that holds line breaks: a message MUST NOT contain
-// embedded newlines (MCP, transports, stdio).
+// oneLine replaces line breaks in JSON text by spaces: a message MUST NOT
+// contain embedded newlines (MCP, transports, stdio). In JSON they stand between
+// tokens only, so nothing else changes; and what is no JSON stays one line too.
 func oneLine(text json.RawMessage) json.RawMessage {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
 	}
-	var buf bytes.Buffer
-	if json.Compact(&buf, text) != nil {
-		return text
+	line := bytes.Clone(text)
+	for i, c := range line {
+		if c == '\n' || c == '\r' {
+			line[i] = ' '
+		}
 	}
-	return buf.Bytes()
+	return line
 }
 
 func (w *wire) noiseCounts() messages.Noise {

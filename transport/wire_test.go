@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -241,6 +242,14 @@ func TestWireResultsAreTheCallersOwn(t *testing.T) {
 	}
 }
 
+// However deep the text, and whatever it is: it must not end its line.
+func TestARequestIsOneLine(t *testing.T) {
+	for _, text := range []string{"{\n", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "\r\n}"} {
+		line := appendRequest(nil, 7, Request{Method: "m", Params: json.RawMessage(text)}, nil)
+		require.Equal(t, len(line)-1, bytes.IndexAny(line, "\r\n"))
+	}
+}
+
 func TestRequestLine(t *testing.T) {
 	meta := json.RawMessage(`{"v":"2026-07-28"}`)
 	for name, c := range map[string]struct {
@@ -254,7 +263,7 @@ func TestRequestLine(t *testing.T) {
 		"meta alone":       {"", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
 		"meta, none":       {` { } `, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
 		"meta, parameters": {`{ "a":1}`, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
-		"line breaks":      {"{\n\t\"a\": \"x\\ny\",\r\n\"b\":[1,\n2]\n}", nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"x\ny","b":[1,2]}}`},
+		"line breaks":      {"{\n\t\"a\": \"x\\ny\",\r\n\"b\":[1,\n2]\n}", nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{ ` + "\t" + `"a": "x\ny",  "b":[1, 2] }}`},
 		"breaks and meta":  {"{\n\"a\":1}\n", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,8 @@ type Scanner struct {
 	// B is the text, I the position in it.
 	B []byte
 	I int
+	// Depth is how deep values may be nested; 0 means MaxDepth.
+	Depth int
 }
 
 // Space skips white space.
@@ -127,6 +129,10 @@ func (s *Scanner) Value() (text []byte, ok bool) {
 
 func (s *Scanner) value() bool {
 	var open nesting
+	most := MaxDepth
+	if s.Depth > 0 {
+		most = s.Depth
+	}
 	for {
 		if s.I >= len(s.B) {
 			return false
@@ -137,7 +143,7 @@ func (s *Scanner) value() bool {
 				return false
 			}
 		case '{', '[':
-			if open.depth == MaxDepth {
+			if open.depth == most {
 				return false
 			}
 			s.I++
@@ -239,8 +245,11 @@ func (s *Scanner) digits() int {
 }
 
 // Valid reports whether text is one JSON value and nothing else.
-func Valid(text []byte) bool {
-	s := Scanner{B: text}
+func Valid(text []byte) bool { return ValidWithin(text, MaxDepth) }
+
+// ValidWithin is Valid for values that are nested up to depth levels.
+func ValidWithin(text []byte, depth int) bool {
+	s := Scanner{B: text, Depth: depth}
 	s.Space()
 	return s.value() && s.AtEnd()
 }

@@ -84,7 +84,7 @@ func lives(events []facade.Event) (all []*life, wrong []string) {
 			now.ready, now.pid = e.Time, e.PID
 		case facade.EventDown:
 			now.down = e.Time
-			if e.Cause != nil && e.Cause.Kind == supervisor.CauseRequested {
+			if e.Cause != nil && (e.Cause.Kind == supervisor.CauseRequested || e.Cause.Kind == supervisor.CauseRestart) {
 				now.down = now.down.Add(farewell)
 			}
 		}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// recovering compares what follows a kill -9: how soon a call under way fails,
+// and how soon a server answers again, its lists complete.
+func recovering(ctx context.Context) error {
+	for _, t := range []target{stdioTarget("fast"), everythingTarget()} {
+		if t.command == "" {
+			continue
+		}
+		table := newTable("kill -9 of a server with a call under way: "+t.kind, "server", "until", "client", "ms", "× go-sdk", "KB allocated", "less")
+		n := max(5, *rounds)
+		arms := []episode{
+			{"go-sdk, by hand", func(ctx context.Context) ([]reading, error) { return recoverSDK(ctx, t) }},
+			{"mcpvisor", func(ctx context.Context) ([]reading, error) { return recoverOurs(ctx, t, false) }},
+			{"mcpvisor, standby", func(ctx context.Context) ([]reading, error) { return recoverOurs(ctx, t, true) }},
+			{"bare pipe (notice only)", func(context.Context) ([]reading, error) { return noticePipe(t) }},
+		}
+		if err := contest(ctx, table, t.kind, n, []string{"the call failed", "ready again"}, arms...); err != nil {
+			return err
+		}
+		if err := table.end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func since(start time.Time) reading { return reading{took: time.Since(start)} }
+
+// settle lets a call reach its server before that is killed.
+const settle = 20 * time.Millisecond
+
+func recoverSDK(ctx context.Context, t target) ([]reading, error) {
+	cmd := exec.Command(t.command, t.args...)
+	cmd.Env = append(os.Environ(), t.env...)
+	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	failed := make(chan time.Time, 1)
+	go func() {
+		_, err := session.CallTool(ctx, &mcp.CallToolParams{Name: t.slowTool, Arguments: t.slowArgs})
+		if err == nil {
+			panic("a call outlived its server")
+		}
+		failed <- time.Now()
+	}()
+	time.Sleep(settle)
+	start := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		return nil, err
+	}
+	noticed := reading{took: (<-failed).Sub(start)}
+	again, err := newSDKArm(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer again.close()
+	tools := 0
+	for _, err := range again.(*sdkArm).session.Tools(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		tools++
+	}
+	if tools == 0 {
+		return nil, errors.New("no tools")
+	}
+	if _, err := again.echo(ctx, "x"); err != nil {
+		return nil, err
+	}
+	return []reading{noticed, since(start)}, nil
+}
+
+func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error) {
+	c, err := facade.New()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	s := spec("s", t)
+	s.Retry, s.Standby = facade.Retry(3, 0), standby
+	if err := c.Register(ctx, s); err != nil {
+		return nil, err
+	}
+	st, _ := c.Inspect("s")
+	for standby && st.Standby == nil {
+		time.Sleep(time.Millisecond)
+		st, _ = c.Inspect("s")
+	}
+	failed := make(chan time.Time, 1)
+	go func() {
+		_, err := c.Call(ctx, "s/"+t.slowTool, t.slowArgs)
+		if !errors.Is(err, facade.ErrCrashed) {
+			panic(fmt.Sprint("a call outlived its server: ", err))
+		}
+		failed <- time.Now()
+	}()
+	time.Sleep(settle)
+	start := time.Now()
+	if err := syscall.Kill(st.Session.PID, syscall.SIGKILL); err != nil {
+		return nil, err
+	}
+	noticed := reading{took: (<-failed).Sub(start)}
+	if _, err := c.Call(ctx, "s/"+t.echoTool, map[string]any{t.echoArg: "x"}, facade.WaitReady()); err != nil {
+		return nil, err
+	}
+	return []reading{noticed, since(start)}, nil
+}
+
+// noticePipe is the limit of noticing: a bare process, and a read that ends.
+func noticePipe(t target) ([]reading, error) {
+	cmd := exec.Command(t.command, t.args...)
+	cmd.Env = append(os.Environ(), t.env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	// It has to be up: the end of a process that has only begun costs less.
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
+	if _, err := fmt.Fprintln(in, hello); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewReader(out)
+	if _, err := readLine(lines); err != nil {
+		return nil, err
+	}
+	time.Sleep(settle)
+	start := time.Now()
+	if err := cmd.Process.Kill(); err != nil {
+		return nil, err
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	_ = cmd.Wait()
+	r := since(start)
+	return []reading{r, r}, nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// crowdedArm calls a server of a client that knows many tools.
+type crowdedArm struct {
+	*facadeArm
+	label string
+}
+
+func (a *crowdedArm) name() string { return a.label }
+
+// crowded makes a client with servers that have so many tools each.
+func crowded(ctx context.Context, servers, tools int) (*crowdedArm, error) {
+	t := stdioTarget("fast")
+	t.env = append(t.env, fmt.Sprintf("BENCH_TOOLS=%d", tools-3), "BENCH_PAGE=1000")
+	c, err := facade.New()
+	if err != nil {
+		return nil, err
+	}
+	a := &crowdedArm{&facadeArm{t: t, c: c, tool: "s000/echo"}, fmt.Sprintf("%d tools on %d servers", servers*tools, servers)}
+	return a, inParallel(servers, func(i int) error {
+		s := spec(fmt.Sprintf("s%03d", i), t)
+		s.Timeouts = unhurried
+		return c.Register(ctx, s)
+	})
+}
+
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// scale compares calls among few tools with calls among many, and tells what
+// tools and servers cost in memory.
+func scale(ctx context.Context) error {
+	before := heap()
+	few, err := crowded(ctx, 1, 10)
+	if err != nil {
+		return err
+	}
+	defer few.close()
+	one := heap() - before
+	before = heap()
+	few20, err := crowded(ctx, 20, 10)
+	if err != nil {
+		return err
+	}
+	each := (heap() - before - one) / 19
+	few20.close()
+	before = heap()
+	many, err := crowded(ctx, 5, 10_000)
+	if err != nil {
+		return err
+	}
+	defer many.close()
+	tools := heap() - before
+	t := newTable("Calls among few and among many tools", "callers", "client knows", "calls/s", "× few", "CPU µs/call")
+	for _, n := range []int{1, 64} {
+		got, err := compare(ctx, []arm{few, many}, few.t, n, *rounds, *duration, echoWork)
+		if err != nil {
+			return err
+		}
+		for i, a := range []*crowdedArm{few, many} {
+			t.row(fmt.Sprint(n), a.name(), fmt.Sprintf("%.0f", median(field(got[i], func(s sample) float64 { return s.perSecond }))),
+				fmt.Sprintf("%.2f", median(ratios(got[i], got[0]))),
+				fmt.Sprintf("%.1f", median(field(got[i], func(s sample) float64 { return s.cpuMicros }))))
+		}
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	fmt.Printf("\nMemory: %.0f KB for a client with its first server, %.0f KB for each further server,\n%.0f bytes for each tool (its JSON included).\n",
+		one/1e3, each/1e3, tools/50_000)
+	return nil
+}

@@ -1,0 +1,18 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// TestLimits: each has a key of its own.
+func TestLimits(t *testing.T) {
+	f, err := Parse([]byte(`{"mcpServers":{"a":{"command":"x",
+		"limits":{"line":1,"items":2,"pages":3,"catalog":4,"in_flight":5,"stderr_lines":6}}}}`), "mcp.json")
+	require.NoError(t, err)
+	require.Empty(t, f.Problems)
+	require.Equal(t, messages.Limits{Line: 1, Items: 2, Pages: 3, Catalog: 4, InFlight: 5, StderrLines: 6}, f.Servers[0].Spec.Limits)
+}

@@ -1,0 +1,114 @@
+package facade_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A gateway that says 503 may have lost patience with a server that went on:
+// the call must not run again, whatever it waits for.
+func TestACallThatMayHaveRunIsNotRepeated(t *testing.T) {
+	c := newClient(t)
+	var ran atomic.Int64
+	srv := rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
+		ran.Add(1)
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: srv.URL}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := c.Call(ctx, "s/x", nil, facade.WaitReady())
+	require.ErrorIs(t, err, facade.ErrUnavailable)
+	var e *facade.Error
+	require.ErrorAs(t, err, &e)
+	require.NotEqual(t, facade.NotSent, e.Outcome)
+	require.Equal(t, time.Minute, e.RetryAfter)
+	require.False(t, e.Retryable())
+	require.EqualValues(t, 1, ran.Load())
+	text, err := json.Marshal(c.CallForModel(ctx, "s/x", nil, facade.WaitReady()))
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "nothing was done")
+	require.EqualValues(t, 2, ran.Load())
+}
+
+// While the host is away the endpoint refuses connections and stays ready:
+// waiting calls must not try without a pause.
+func TestAWaitingCallPauses(t *testing.T) {
+	c := newClient(t)
+	srv := rawHTTP(t, func(*http.Request) {}, func(http.ResponseWriter, *http.Request) {})
+	var tries atomic.Int64
+	away := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Body == nil {
+			return http.DefaultTransport.RoundTrip(r)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err == nil && bytes.Contains(body, []byte("tools/call")) {
+			tries.Add(1)
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route to host")}
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		return http.DefaultTransport.RoundTrip(r)
+	})
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: srv.URL, Client: &http.Client{Transport: away}}}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := c.Call(ctx, "s/x", nil, facade.WaitReady())
+	require.Error(t, err)
+	require.LessOrEqual(t, tries.Load(), int64(5), "100, 200, 400 ms between them")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Restart is not the end of a registration: who waits, waits through it.
+func TestRestartIsNotClosed(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wrong := make(chan error, 4)
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_, err := c.Call(context.Background(), "s/echo", map[string]any{"text": "x"}, facade.WaitReady())
+				if err != nil && !errors.Is(err, facade.ErrCrashed) {
+					wrong <- err
+					return
+				}
+			}
+		})
+	}
+	for range 50 {
+		require.NoError(t, c.Restart(t.Context(), "s"))
+		require.NoError(t, c.WaitReady(t.Context(), "s"))
+	}
+	close(stop)
+	wg.Wait()
+	select {
+	case err := <-wrong:
+		require.NoError(t, err)
+	default:
+	}
+}

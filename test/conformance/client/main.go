@@ -1,0 +1,122 @@
+// Command client is what the official conformance suite drives: a host that
+// knows nothing but the facade. The suite appends the server's URL to the
+// command line and names the scenario in the environment.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+const server = "conformance"
+
+// scenario is what a host does once its server is ready. What is called there
+// may be meant to fail; only the wire is judged.
+type scenario func(ctx context.Context, c *facade.Client) error
+
+// scenarios are those that ask for more than to connect and to list.
+var scenarios = map[string]scenario{
+	"tools_call":                          calls(call{"add_numbers", map[string]any{"a": 5, "b": 3}}),
+	"sse-retry":                           calls(call{"test_reconnection", map[string]any{}}),
+	"elicitation-sep1034-client-defaults": calls(call{"test_client_elicitation_defaults", map[string]any{}}),
+	"sep-2322-client-request-state": calls(call{"test_mrtr_echo_state", nil}, call{"test_mrtr_no_state", nil},
+		call{"test_mrtr_unrelated", nil}, call{"test_mrtr_no_result_type", nil}),
+	"json-schema-2020-12-preservation": echoSchema,
+	"http-standard-headers":            oneOfEach,
+	"http-custom-headers":              suppliedCalls,
+	"http-invalid-tool-headers":        everyTool,
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "conformance client:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	if len(os.Args) != 2 {
+		return errors.New("usage: client URL, with MCP_CONFORMANCE_SCENARIO in the environment")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := facade.New()
+	if err != nil {
+		return err
+	}
+	err = c.Register(ctx, facade.ServerSpec{Name: server, HTTP: &facade.HTTP{URL: os.Args[1]}})
+	if do := scenarios[os.Getenv("MCP_CONFORMANCE_SCENARIO")]; err == nil && do != nil {
+		err = do(ctx, c)
+	}
+	return errors.Join(err, c.Close(ctx))
+}
+
+// call is one tool call.
+type call struct {
+	Name      string         `json:"name"`
+	Arguments map[string]any `json:"arguments"`
+}
+
+func calls(list ...call) scenario {
+	return func(ctx context.Context, c *facade.Client) error {
+		var errs []error
+		for _, one := range list {
+			_, err := c.Call(ctx, server+"/"+one.Name, one.Arguments)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// suppliedCalls makes the calls that the suite names.
+func suppliedCalls(ctx context.Context, c *facade.Client) error {
+	var supplied struct {
+		ToolCalls []call `json:"toolCalls"`
+	}
+	if err := json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &supplied); err != nil {
+		return fmt.Errorf("MCP_CONFORMANCE_CONTEXT is not what it should be: %w", err)
+	}
+	return calls(supplied.ToolCalls...)(ctx, c)
+}
+
+// everyTool calls whatever is listed.
+func everyTool(ctx context.Context, c *facade.Client) error {
+	var list []call
+	for t := range c.AllTools() {
+		list = append(list, call{t.OriginalName, map[string]any{"region": "us-west1"}})
+	}
+	return calls(list...)(ctx, c)
+}
+
+// echoSchema sends the schema of one tool back as the argument of another.
+func echoSchema(ctx context.Context, c *facade.Client) error {
+	t, ok := c.Tool(server + "/json_schema_2020_12_tool")
+	if !ok {
+		return errors.New("the tool with the schema is not listed")
+	}
+	return calls(call{"json_schema_echo", map[string]any{"schema": t.Definition.InputSchema}})(ctx, c)
+}
+
+// oneOfEach uses the first tool, resource and prompt.
+func oneOfEach(ctx context.Context, c *facade.Client) error {
+	var errs []error
+	if tools := c.Tools(); len(tools) > 0 {
+		_, err := c.Call(ctx, tools[0].Name, nil)
+		errs = append(errs, err)
+	}
+	if resources := c.Resources(); len(resources) > 0 {
+		_, err := c.Read(ctx, server, resources[0].URI)
+		errs = append(errs, err)
+	}
+	if prompts := c.Prompts(); len(prompts) > 0 {
+		_, err := c.Prompt(ctx, server, prompts[0].OriginalName, nil)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,181 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// refusal is what the peer reads when a request of its own was not taken.
+type refusal struct {
+	ID    json.RawMessage `json:"id"`
+	Error jsonrpc.Error   `json:"error"`
+}
+
+func (p *peer) readRefusal() (r refusal) {
+	p.t.Helper()
+	line, err := p.in.ReadString('\n')
+	require.NoError(p.t, err)
+	require.NoError(p.t, json.Unmarshal([]byte(line), &r), line)
+	return r
+}
+
+// next is the message that the go-sdk reads next.
+func (p *peer) next() jsonrpc.Message {
+	p.t.Helper()
+	m, err := p.control.Read(p.t.Context())
+	require.NoError(p.t, err)
+	return m
+}
+
+// TestControlBoundsRequests: as many may be without an answer, read by the
+// go-sdk or not; the others are refused, and an answer makes room for one.
+func TestControlBoundsRequests(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	ping := func(id string) { p.say(`{"jsonrpc":"2.0","id":%s,"method":"ping"}`, id) }
+	for n := range controlQueue {
+		ping(fmt.Sprint(n))
+		ping("0") // from the second time on its id is in use, and the go-sdk would not answer it
+		if n%2 == 0 {
+			p.next()
+		}
+	}
+	for _, id := range []string{"5000", `"text"`} {
+		ping(id)
+		r := p.readRefusal()
+		require.JSONEq(t, id, string(r.ID))
+		require.EqualValues(t, codeTooManyRequests, r.Error.Code)
+		require.Equal(t, "too many requests", r.Error.Message)
+	}
+	id, err := jsonrpc.MakeID(float64(7))
+	require.NoError(t, err)
+	require.NoError(t, p.control.Write(t.Context(), &jsonrpc.Response{ID: id, Result: json.RawMessage(`{}`)}))
+	require.EqualValues(t, 7, p.read().ID)
+	ping("7") // admitted again
+	ping(`"` + strings.Repeat("x", refusalMax) + `"`)
+	ping("6000")
+	require.Equal(t, "6000", string(p.readRefusal().ID), "the one before is too long to be repeated")
+	require.Equal(t, messages.Noise{Junk: controlQueue, Dropped: 1}, p.noiseCounts())
+	p.control.mu.Lock()
+	defer p.control.mu.Unlock()
+	require.Len(t, p.control.asked, controlQueue)
+	require.Len(t, p.control.inbox, controlQueue/2+1)
+}
+
+// TestControlBoundsBytes: a few long requests, or notifications, are as bad as
+// many short ones. One may be of any length.
+func TestControlBoundsBytes(t *testing.T) {
+	long := strings.Repeat("x", controlBytes)
+	p := newPeer(t, osPipe, 64<<20)
+	for id, text := range []string{long, "short"} {
+		p.say(`{"jsonrpc":"2.0","id":%d,"method":"sampling/createMessage","params":{"a":"%s"}}`, id, text)
+		p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"a":"%s"}}`, text)
+	}
+	require.Equal(t, "1", string(p.readRefusal().ID))
+	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Noise{Dropped: 1} }, patience, timeStep)
+	p.next()
+	p.next()
+	p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"a":"short"}}`)
+	require.Equal(t, "notifications/message", p.next().(*jsonrpc.Request).Method, "what was read makes room")
+}
+
+// TestControlAsksADeafServerNothing: refusals are written only as long as
+// somebody reads them.
+func TestControlAsksADeafServerNothing(t *testing.T) {
+	p := newPeer(t, memoryPipe, 1<<20)
+	const requests = 4 * controlQueue
+	for n := range requests {
+		p.say(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, n)
+	}
+	const least = requests - controlQueue - controlQueue - gatherMax/len(`{"jsonrpc":"2.0","id":1,"error":{}}`)
+	require.Eventually(t, func() bool { return p.noiseCounts().Dropped >= uint64(least) }, patience, timeStep)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	require.LessOrEqual(t, len(p.wire.out.queue), controlQueue)
+}
+
+// TestControlFloodOfADeafServer: the go-sdk's goroutines and memory are bounded
+// too, and the calls under way are not concerned.
+func TestControlFloodOfADeafServer(t *testing.T) {
+	var flood []string
+	for n := range 8 * controlQueue {
+		flood = append(flood, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"a":"%s"}}`, n, strings.Repeat("x", 100)))
+	}
+	deaf := make(chan struct{})
+	s := openMemory(t, sayer(flood, deaf)) // says all that before it reads again
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Request(t.Context(), tinyCall("a"))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.FailNow(t, "the call does not end")
+	}
+	require.NotZero(t, s.Info().Noise.Dropped)
+	lane := s.(*pipedSession).current().control
+	lane.mu.Lock()
+	defer lane.mu.Unlock()
+	require.LessOrEqual(t, lane.requests.count, controlQueue)
+}
+
+// TestControlRefusesMethodsOfServers: the go-sdk's client would ask the server
+// in return.
+func TestControlRefusesMethodsOfServers(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	p.say(`{"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{}}`)
+	r := p.readRefusal()
+	require.Equal(t, "4", string(r.ID))
+	require.EqualValues(t, jsonrpc.CodeMethodNotFound, r.Error.Code)
+	p.say(`{"jsonrpc":"2.0","id":4,"method":"roots/list"}`)
+	require.Equal(t, "roots/list", p.next().(*jsonrpc.Request).Method)
+}
+
+// TestControlAnswersAreTheirOwn: an answer that had to be repaired is not
+// overwritten by what is read later.
+func TestControlAnswersAreTheirOwn(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	want := `{"a":"` + strings.Repeat("a", 3000) + `"}`
+	p.say(`{"id":1,"result":%s}`, want) // "jsonrpc" is missing
+	const lines = 2 * readBuffer / 100
+	for range lines {
+		p.say("%s", strings.Repeat("X", 100))
+	}
+	require.Eventually(t, func() bool { return p.noiseCounts().Junk == lines }, patience, timeStep)
+	require.JSONEq(t, want, string(p.next().(*jsonrpc.Response).Result))
+}
+
+// TestControlUnderstandsIDsAsText: some servers give numbers back as strings.
+func TestControlUnderstandsIDsAsText(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	for _, id := range []string{`3`, `"3"`, `3.0`, `"3.0"`} {
+		for _, said := range []string{`{"jsonrpc":"2.0","id":%s,"result":{}}`, `{"id":%s,"result":{}}`, `{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`} {
+			p.say(said, id)
+			require.Equal(t, int64(3), p.next().(*jsonrpc.Response).ID.Raw())
+		}
+	}
+	p.say(`{"jsonrpc":"2.0","id":"3","method":"ping"}`)
+	require.Equal(t, "3", p.next().(*jsonrpc.Request).ID.Raw(), "a request has the id that its answer must have")
+}
+
+// TestHandshakeWithIDsAsText is the same from end to end.
+func TestHandshakeWithIDsAsText(t *testing.T) {
+	quoting := func(_ io.Writer, e envelope) string {
+		if string(e.method) == `"initialize"` {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","result":{"protocolVersion":"2025-06-18","capabilities":{}}}`, e.id)
+		}
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","error":{"code":-32601,"message":"no"}}`, e.id)
+	}
+	s := openMemory(t, answering(quoting))
+	require.Equal(t, "2025-06-18", s.Info().ProtocolVersion)
+}

@@ -1,0 +1,230 @@
+package transport
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+var errAsked = errors.New("asked what it does not know")
+
+// answering is a server that says what reply returns, if that is anything, and
+// ends at a panic of it.
+func answering(reply func(out io.Writer, e envelope) string) serveFunc {
+	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+		in := bufio.NewScanner(stdin)
+		for in.Scan() {
+			e, _ := scanEnvelope(in.Bytes())
+			if text := reply(stdout, e); text != "" && e.id != nil {
+				fmt.Fprintln(stdout, text)
+			}
+		}
+		return in.Err()
+	}
+}
+
+// What a server says to server/discover and initialize; "" is nothing.
+const (
+	isModernServer = `"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}`
+	isLegacyServer = `"result":{"protocolVersion":"2025-11-25","capabilities":{}}`
+	unknownMethod  = `"error":{"code":-32601,"message":"no such method"}`
+	unknownVersion = `"error":{"code":-32022,"message":"no such version"}`
+	exits          = "exits"
+)
+
+// eraServer answers the two, discover when delay has passed.
+func eraServer(discover, initialize string, delay time.Duration) serveFunc {
+	return answering(func(out io.Writer, e envelope) string {
+		said := unknownMethod
+		switch string(e.method) {
+		case `"server/discover"`:
+			if said = discover; delay > 0 {
+				id := string(e.id)
+				time.AfterFunc(delay, func() { fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", id, discover) })
+				return ""
+			}
+		case `"initialize"`:
+			said = initialize
+		}
+		switch said {
+		case "":
+			return ""
+		case exits:
+			panic(errAsked)
+		}
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, said)
+	})
+}
+
+// asleep is a server that starts slowly.
+func asleep(d time.Duration, serve serveFunc) serveFunc {
+	return func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+		return serve(ctx, stdin, stdout, stderr)
+	}
+}
+
+// lives is a dialer of which each process is the next of the servers, and the
+// last one from then on.
+func lives(t *testing.T, era messages.Era, servers ...serveFunc) (d *pipedDialer, started *atomic.Int64) {
+	t.Helper()
+	started = new(atomic.Int64)
+	made, err := NewDialer(messages.ServerSpec{Name: "m", Era: era, InMemory: &messages.InMemory{
+		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+			n := int(started.Add(1)) - 1
+			return servers[min(n, len(servers)-1)](ctx, stdin, stdout, stderr)
+		}}}, memoryOptions)
+	require.NoError(t, err)
+	return made.(*pipedDialer), started
+}
+
+// openFor opens a session within a minute and ends it again.
+func openFor(t *testing.T, d *pipedDialer) (era messages.Era, cause *supervisor.Cause) {
+	t.Helper()
+	s := d.NewSession()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := s.Open(ctx)
+	if err != nil {
+		require.ErrorAs(t, err, &cause)
+	}
+	era = s.Info().Era
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	<-s.Released()
+	return era, cause
+}
+
+// TestEraOfASlowServer: a modern server that answers server/discover after
+// Timeouts.Negotiate is asked once more, with all the time there is. How it
+// answers initialize meanwhile, and when, does not matter.
+func TestEraOfASlowServer(t *testing.T) {
+	for name, initialize := range map[string]string{"no such method": unknownMethod, "no such version": unknownVersion} {
+		for _, late := range []time.Duration{messages.DefaultNegotiateTimeout - time.Millisecond, messages.DefaultNegotiateTimeout + lastWords/2} {
+			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					d, started := lives(t, messages.EraAuto, eraServer(isModernServer, initialize, late))
+					era, cause := openFor(t, d)
+					require.Nil(t, cause)
+					require.Equal(t, messages.EraModern, era)
+					want := int64(1)
+					if late > messages.DefaultNegotiateTimeout {
+						want = 2
+					}
+					require.Equal(t, want, started.Load())
+				})
+			})
+		}
+	}
+}
+
+// TestEraOfASlowStart is the same for a server that reads nothing for a while.
+func TestEraOfASlowStart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		d, started := lives(t, messages.EraAuto, asleep(10*time.Second, eraServer(isModernServer, unknownVersion, 0)))
+		era, cause := openFor(t, d)
+		require.Nil(t, cause)
+		require.Equal(t, messages.EraModern, era)
+		require.EqualValues(t, 2, started.Load())
+		_, cause = openFor(t, d)
+		require.Nil(t, cause)
+		require.EqualValues(t, 3, started.Load(), "what it speaks is remembered")
+	})
+}
+
+// TestEraUnheardIsNotHopeless: a server that refuses the old version is given
+// up for good only if it was heard to refuse the new one.
+func TestEraUnheardIsNotHopeless(t *testing.T) {
+	for name, c := range map[string]struct {
+		era       messages.Era
+		discover  string
+		delay     time.Duration
+		permanent bool
+	}{
+		"never answered":      {messages.EraAuto, "", 0, false},
+		"answered too late":   {messages.EraAuto, isModernServer, time.Hour, false},
+		"refused":             {messages.EraAuto, unknownMethod, 0, true},
+		"refused late":        {messages.EraAuto, unknownMethod, messages.DefaultNegotiateTimeout + lastWords/2, true},
+		"not to be asked":     {messages.EraLegacy, isModernServer, 0, true},
+		"of no known version": {messages.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				d, _ := lives(t, c.era, eraServer(c.discover, unknownVersion, c.delay))
+				_, cause := openFor(t, d)
+				require.NotNil(t, cause)
+				require.Equal(t, supervisor.CauseVersion, cause.Kind)
+				require.Equal(t, c.permanent, cause.Permanent)
+			})
+		})
+	}
+}
+
+// TestEraIsForgotten: what one incarnation spoke is a hint for the next, and no
+// more.
+func TestEraIsForgotten(t *testing.T) {
+	modern, legacy := eraServer(isModernServer, unknownMethod, 0), eraServer(unknownMethod, isLegacyServer, 0)
+	for name, c := range map[string]struct {
+		first, later serveFunc
+		fails        int // before it is served again
+		want         messages.Era
+	}{
+		"modern, then legacy":                      {modern, legacy, 0, messages.EraLegacy},
+		"modern, then legacy and ignores the rest": {modern, eraServer("", isLegacyServer, 0), 0, messages.EraLegacy},
+		"modern, then legacy and exits":            {modern, eraServer(exits, isLegacyServer, 0), faith, messages.EraLegacy},
+		"modern, then slow":                        {modern, eraServer(isModernServer, unknownMethod, 20*time.Second), 0, messages.EraModern},
+		"modern, then starts slowly":               {modern, asleep(20*time.Second, modern), 0, messages.EraModern},
+		"legacy, then modern":                      {legacy, modern, 1, messages.EraModern},
+		"legacy, then of another version":          {legacy, eraServer(isModernServer, unknownVersion, 0), 1, messages.EraModern},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				d, _ := lives(t, messages.EraAuto, c.first, c.later)
+				_, cause := openFor(t, d)
+				require.Nil(t, cause)
+				for range c.fails {
+					_, cause = openFor(t, d)
+					require.NotNil(t, cause)
+					require.False(t, cause.Permanent)
+				}
+				for range 2 {
+					era, cause := openFor(t, d)
+					require.Nil(t, cause)
+					require.Equal(t, c.want, era)
+				}
+			})
+		})
+	}
+}
+
+// TestEraIsKeptThroughCrashes: a server that was modern and crashes as it starts
+// has crashed. It is asked once for each try, and comes back as it was.
+func TestEraIsKeptThroughCrashes(t *testing.T) {
+	modern, crashes := eraServer(isModernServer, unknownMethod, 0), eraServer(exits, isLegacyServer, 0)
+	inBubble(t, func(t *testing.T) {
+		d, started := lives(t, messages.EraAuto, modern, crashes, crashes, modern)
+		_, cause := openFor(t, d)
+		require.Nil(t, cause)
+		for try := range faith {
+			_, cause = openFor(t, d)
+			require.NotNil(t, cause)
+			require.EqualValues(t, 2+try, started.Load(), "one process for each try")
+		}
+		era, cause := openFor(t, d)
+		require.Nil(t, cause)
+		require.Equal(t, messages.EraModern, era)
+		require.Zero(t, d.doubts.Load())
+	})
+}

@@ -1,0 +1,96 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// An error with the id of the request is its answer, whatever it speaks of:
+// the session goes on, and nobody may take the call for one that was not sent.
+func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
+	rows := []struct {
+		status, code int
+		message      string
+	}{
+		{400, -32000, "database session expired"},
+		{400, -32603, "no such session variable"},
+		{400, -32000, "Server not initialized"},
+		{404, -32002, "Resource not found"},
+		{404, -32601, "Method not found"},
+		{404, -32001, "database session expired"},
+		{400, -32001, "Session not found"},
+		{409, -32000, "conflict"},
+		{500, -32603, "internal"},
+		{502, -32603, "backend failed"},
+	}
+	for _, row := range rows {
+		t.Run(strconv.Itoa(row.status)+" "+row.message, func(t *testing.T) {
+			web := newScripted(t)
+			web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(row.status)
+				sayError(w, id, row.code, row.message)
+			}))
+			s := openHTTP(t, httpSpec(web.URL))
+			e := callFails(t, s)
+			require.Equal(t, messages.KindRPC, e.Kind, e.Error())
+			require.Equal(t, messages.Answered, e.Outcome)
+			var rpc *jsonrpc.Error
+			require.ErrorAs(t, e, &rpc)
+			require.EqualValues(t, row.code, rpc.Code)
+			requireServing(t, s)
+		})
+	}
+}
+
+// Where the status says who has to act, it is heard besides.
+func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
+	rows := map[int]messages.ErrorKind{401: messages.KindAuthRequired, 403: messages.KindAuthRequired, 429: messages.KindUnavailable}
+	for code, kind := range rows {
+		web := newScripted(t)
+		web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(code)
+			sayError(w, id, -32000, "no session for you")
+		}))
+		s := openHTTP(t, httpSpec(web.URL))
+		e := callFails(t, s)
+		require.Equal(t, kind, e.Kind, e.Error())
+		require.Equal(t, messages.Answered, e.Outcome)
+		var rpc *jsonrpc.Error
+		require.True(t, errors.As(e, &rpc), "the error itself is lost")
+		requireServing(t, s)
+	}
+}
+
+// A server that was restarted may say so without a 404: its new process knows
+// of no initialize. Without a session of ours that means nothing.
+func TestHTTPServerThatWasRestarted(t *testing.T) {
+	texts := []string{"Bad Request: Server not initialized", "Server has not been initialized", "Bad Request: No valid session ID provided", "Session not found"}
+	for _, text := range texts {
+		reply := status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
+		web := newScripted(t)
+		web.handle("tools/call", reply)
+		s := openHTTP(t, httpSpec(web.URL))
+		e := callFails(t, s)
+		require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
+		require.Equal(t, messages.NotSent, e.Outcome)
+		requireClosed(t, s.Dead(), text)
+		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+
+		web = newScripted(t)
+		web.session = ""
+		web.handle("tools/call", oneTime(reply))
+		s = openHTTP(t, httpSpec(web.URL))
+		require.Equal(t, messages.KindRPC, callFails(t, s).Kind)
+		requireServing(t, s)
+	}
+}

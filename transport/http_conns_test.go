@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// A host's transport connects as it always did, whichever of the four ways
+// that net/http knows it uses.
+func TestHTTPHostsOwnDial(t *testing.T) {
+	web := newScripted(t)
+	secure := httptest.NewTLSServer(web)
+	t.Cleanup(secure.Close)
+	var dialled atomic.Int32
+	open := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dialled.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, web.Listener.Addr().String())
+	}
+	secured := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dialled.Add(1)
+		trusting := secure.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		trusting.ServerName = "example.com"
+		return (&tls.Dialer{Config: trusting}).DialContext(ctx, network, secure.Listener.Addr().String())
+	}
+	rows := map[string]struct {
+		url  string
+		with *http.Transport
+	}{
+		"Dial":        {"http://mcp.invalid/", &http.Transport{Dial: withoutContext(open)}}, //nolint:staticcheck // the point
+		"DialContext": {"http://mcp.invalid/", &http.Transport{DialContext: open}},
+		"DialContext over Dial": {"http://mcp.invalid/", &http.Transport{DialContext: open,
+			Dial: func(string, string) (net.Conn, error) { return nil, errors.New("not this one") }}}, //nolint:staticcheck // the point
+		"DialTLS":        {"https://mcp.invalid/", &http.Transport{DialTLS: withoutContext(secured)}}, //nolint:staticcheck // the point
+		"DialTLSContext": {"https://mcp.invalid/", &http.Transport{DialTLSContext: secured}},
+		"DialTLSContext, layered": {"https://mcp.invalid/", &http.Transport{DialTLSContext: func(ctx context.Context, n, a string) (net.Conn, error) {
+			conn, err := secured(ctx, n, a)
+			return struct{ net.Conn }{conn}, err
+		}}},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			dialled.Store(0)
+			spec := httpSpec(row.url)
+			spec.HTTP.Client = &http.Client{Transport: row.with}
+			s := openHTTP(t, spec)
+			requireServing(t, s)
+			require.Positive(t, dialled.Load())
+			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+		})
+	}
+}
+
+func withoutContext(dial dialFunc) func(network, addr string) (net.Conn, error) {
+	return func(network, addr string) (net.Conn, error) { return dial(context.Background(), network, addr) }
+}
+
+// HTTP/2 survives a host's own way to TLS.
+func TestHTTPHostsOwnDialSpeaksHTTP2(t *testing.T) {
+	web := newBareH2(t)
+	config := web.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"h2"}
+	web.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+		DialTLSContext: (&tls.Dialer{Config: config}).DialContext}}
+	requireServing(t, openBareH2(t, web, func(*h2conn, uint32, int) bool { return false }))
+}

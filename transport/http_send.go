@@ -1,0 +1,130 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// maxTurnedAway is how often one request is repeated because the server turned
+// it away unread.
+const maxTurnedAway = 3
+
+// send makes one round trip. A request with a body is repeated only if it is
+// certain that the server has not begun to work on it; net/http is given no
+// GetBody, because it takes more than that for leave to repeat: a header
+// Idempotency-Key, or PROTOCOL_ERROR on a stream of HTTP/2.
+func (e *endpoint) send(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *fault) {
+	header = e.headerFor(target, header)
+	b, bound := ctx.(*bond)
+	for tries := 1; ; tries++ {
+		if bound {
+			b.renew()
+		}
+		req := (&http.Request{Method: method, URL: target, Host: e.host, Header: header,
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+		content := bytes.NewReader(body)
+		if body != nil {
+			// net/http sees through NopCloser, and sends header and body in one write.
+			req.ContentLength, req.Body = int64(len(body)), io.NopCloser(content)
+		}
+		resp, err := e.rt.RoundTrip(req)
+		if err == nil && resp == nil {
+			err = errors.New("the RoundTripper returned nothing")
+		}
+		if err == nil {
+			e.received(target, resp)
+			return resp, nil
+		}
+		sent := !bound || e.foreign || b.connected.Load()
+		if ctx.Err() != nil {
+			return nil, e.gaveUp(ctx, err, sent)
+		}
+		if e.foreign && bound && !b.connected.Load() && dialError(err) != nil {
+			sent = false
+		}
+		unread := sent && bound && !e.foreign && body != nil && (content.Len() == len(body) || b.unwritten())
+		switch {
+		case unread && b.pooled.Load() && tries <= maxPooled:
+			continue // a connection that had died while it was idle
+		case !turnedAway(err):
+			return nil, e.connectFault(err, sent && !unread)
+		case tries > maxTurnedAway:
+			f := e.unreachable(e.hostport+" turned the request away unread: "+err.Error(), "try again later", err)
+			f.cause = supervisor.CauseClosed
+			return nil, f
+		}
+	}
+}
+
+// headerFor is the header of one request, with the cookies that belong to it.
+func (e *endpoint) headerFor(target *url.URL, header http.Header) http.Header {
+	if e.jar == nil && !e.foreign {
+		return header
+	}
+	header = maps.Clone(header) // foreign code is known to write to it
+	if e.jar != nil {
+		carrier := http.Request{Header: header}
+		for _, cookie := range e.jar.Cookies(target) {
+			carrier.AddCookie(cookie)
+		}
+	}
+	return header
+}
+
+// received notes what every reply tells.
+func (e *endpoint) received(target *url.URL, resp *http.Response) {
+	e.hear()
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	if e.jar != nil {
+		if cookies := resp.Cookies(); len(cookies) > 0 {
+			e.jar.SetCookies(target, cookies)
+		}
+	}
+}
+
+// gaveUp is the fault of a request whose context ended. The error is then
+// whatever somebody gave as the cause of that, another's failed dial perhaps:
+// it says nothing about this server.
+func (e *endpoint) gaveUp(ctx context.Context, err error, sent bool) *fault {
+	switch {
+	case sent:
+		return brokenFault("the request was given up before "+e.hostport+" answered", e.cleanError(err))
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return e.unreachable(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
+	}
+	return e.unreachable("the request was given up before there was a connection to "+e.hostport, "", err)
+}
+
+// broken is the fault of a connection that ended before the answer was whole.
+// The error goes behind the problem.
+func (e *endpoint) broken(problem string, err error) *fault {
+	return brokenFault(e.clean(problem+err.Error()), e.cleanError(err))
+}
+
+// turnedAway reports whether an HTTP/2 server said that it will not look at a
+// request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113,
+// section 8.7). net/http offers no other handle for it than the text with
+// which it asks for a GetBody.
+func turnedAway(err error) bool {
+	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
+	said, _, _ := strings.Cut(text, "] ")
+	return found && (strings.HasSuffix(said, "graceful shutdown GOAWAY") || strings.Contains(said, "; REFUSED_STREAM"))
+}
+
+// unreachable is a fault of which it is certain that the server has not seen
+// the request.
+func (e *endpoint) unreachable(problem, hint string, err error) *fault {
+	return &fault{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
+		kind: messages.KindUnavailable, outcome: messages.NotSent, cause: supervisor.CauseSpawn}
+}

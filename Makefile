@@ -7,10 +7,10 @@ CHAOSTIME ?= 60s
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo real chaos bench fuzz ci
+.PHONY: help test race soak vet fmt lint demo real conformance chaos bench fuzz ci
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## every test; needs nothing but Go
 	$(GO) test ./...
@@ -33,8 +33,11 @@ lint: ## golangci-lint, at a pinned version built into bin/
 demo: ## the story of crashing servers, with a checked verdict
 	$(GO) run ./cmd/demo
 
-real: ## real servers and the conformance suite; needs node and npm
+real: ## real servers from npm; needs node
 	@.ci/run real
+
+conformance: ## the official conformance suite, from npm; needs node
+	@.ci/run conformance
 
 chaos: ## long storms of kill -9: CHAOSTIME=60s SEED=0 (0: new seeds)
 	$(GO) test -race -count=1 -timeout 30m ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED)

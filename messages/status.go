@@ -81,8 +81,8 @@ type Noise struct {
 	Oversize uint64 `json:"oversize,omitempty"`
 	// Unmatched is answers to no call that is waiting: late, doubled or invented.
 	Unmatched uint64 `json:"unmatched,omitempty"`
-	// Dropped is notifications thrown away because they came faster than they
-	// could be handled.
+	// Dropped is notifications, and requests of the server's, thrown away because
+	// they came faster than they could be handled.
 	Dropped uint64 `json:"dropped,omitempty"`
 }
 

@@ -21,6 +21,11 @@ func raise(name string) error {
 	if number == 0 {
 		return fmt.Errorf("mcptest: signal %q is unknown; use a name such as KILL or TERM", name)
 	}
+	// A process that was started under nohup ignores SIGHUP until somebody has
+	// asked for it; afterwards it does what it does by default.
+	notice := make(chan os.Signal, 1)
+	signal.Notify(notice, number)
+	signal.Stop(notice)
 	return unix.Kill(os.Getpid(), number)
 }
 

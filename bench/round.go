@@ -47,6 +47,20 @@ func blobWork(size int) work {
 	}}
 }
 
+// mixedWork counts the small calls of all callers but the first, which asks for
+// 10 MB again and again.
+var mixedWork = work{do: func(ctx context.Context, a arm, t target, caller, n int) (float64, error) {
+	if caller > 0 {
+		return echoOnce(ctx, a, t, caller, n)
+	}
+	const size = 10_000_000
+	got, err := a.blob(ctx, size)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", a.name(), err)
+	}
+	return 0, checkBlob(a, size, got)
+}}
+
 // measure lets callers work for a while.
 func measure(ctx context.Context, a arm, t target, callers int, d time.Duration, w work) (sample, error) {
 	if own, ok := a.(*tsArm); ok {

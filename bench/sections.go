@@ -31,6 +31,7 @@ func sections() []section {
 			}
 			return calls(ctx, "Small echo over stdio, server-everything", t, stdio)
 		}},
+		{"mixed", mixed},
 		{"discovery", discovery},
 		{"scale", scale},
 		{"connect", connecting},
@@ -138,4 +139,23 @@ func overHTTP(ctx context.Context, title, kind string) error {
 	}
 	defer stop()
 	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []makeArm{newSDKArm, newMCPGoArm, newTSArm, newFacadeArm, newRawArm})
+}
+
+// mixed compares small calls beside a caller of large ones.
+func mixed(ctx context.Context) error {
+	t := stdioTarget("fast")
+	arms, closeAll, err := open(ctx, t, []makeArm{newSDKArm, newMCPGoArm, newFacadeArm, newRawArm})
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	w := newTable("Small calls of 8 callers while a ninth asks for 10 MB again and again", "callers", "client", "small calls/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
+	got, err := compare(ctx, arms, t, 9, *rounds, 2*(*duration), mixedWork)
+	if err != nil {
+		return err
+	}
+	for i, a := range arms {
+		row(w, "8 + 1", a, got[i], got[0])
+	}
+	return w.end()
 }

@@ -21,7 +21,7 @@ import (
 
 var (
 	scheduleSeed  = flag.Uint64("schedules.seed", 0, "play only the schedule of this seed; 0: new ones")
-	scheduleCount = flag.Int("schedules.count", 2000, "how many random schedules to play")
+	scheduleCount = flag.Int("schedules.count", 250, "how many random schedules to play")
 )
 
 // TestRandomSchedules lets callers register, call, restart, unregister and
@@ -33,7 +33,7 @@ func TestRandomSchedules(t *testing.T) {
 	if seed != 0 {
 		count = 1
 	} else if testing.Short() {
-		count /= 30
+		count /= 5
 	}
 	if seed == 0 {
 		seed = rand.Uint64()

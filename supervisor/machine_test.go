@@ -165,6 +165,9 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 			})
 		})
 	}
+	if testing.Short() {
+		return // too few to come everywhere
+	}
 	// A machine that never gets anywhere agrees with any model.
 	for _, s := range States() {
 		require.NotZero(t, seen[s], "no schedule came to %s", s)

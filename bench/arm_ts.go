@@ -32,9 +32,9 @@ func newTSArm(_ context.Context, t target) (arm, error) {
 	if err != nil || found != nil || !exists(filepath.Join(filepath.Dir(script), "node_modules")) {
 		return nil, errNoTS
 	}
-	args := append([]string{script, "stdio", t.command}, t.args...)
+	args := append([]string{"--no-warnings", script, "stdio", t.command}, t.args...)
 	if t.url != "" {
-		args = []string{script, "http", t.url}
+		args = []string{"--no-warnings", script, "http", t.url}
 	}
 	a := &tsArm{cmd: exec.Command(node, args...)}
 	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), t.env...), os.Stderr

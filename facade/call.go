@@ -135,8 +135,11 @@ const (
 func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (json.RawMessage, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		raw, err := c.rt.Request(ctx, v, r, o.timeout)
+		if err == nil || !o.waitReady {
+			return raw, err
+		}
 		var e *Error
-		if err == nil || !o.waitReady || !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != NotSent {
+		if !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != NotSent {
 			return raw, err
 		}
 		next, waited := c.rt.AwaitReady(ctx, v.Name)

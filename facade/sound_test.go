@@ -61,8 +61,10 @@ func TestArgumentsStayOneLine(t *testing.T) {
 		args := `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `,"b":[` + "\n" +
 			`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete_all","arguments":{}}}` + "\r\n]}"
 		_, err := c.CallRaw(t.Context(), "s/x", json.RawMessage(args), facade.WithTimeout(10*time.Second))
-		if err != nil {
+		if tooDeep := depth+1 > 9000; tooDeep { // the object around it is a level too
 			require.ErrorIs(t, err, facade.ErrInvalid)
+		} else {
+			require.NoError(t, err)
 		}
 	}
 	require.False(t, smuggled.Load())

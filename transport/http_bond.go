@@ -20,11 +20,10 @@ var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 // one timer keeps all their deadlines: a timer and three derived contexts for
 // each call would cost more than the rest of the call.
 type bonds struct {
-	mu      sync.Mutex
-	open    map[*bond]struct{}
-	ended   error
-	sweeper *time.Timer
-	sweepAt time.Time
+	mu    sync.Mutex
+	open  map[*bond]struct{}
+	ended error
+	alarm alarm
 }
 
 // bond is the context of one exchange. It ends with its parent, with its
@@ -63,10 +62,11 @@ func (s *bonds) bind(parent context.Context, timeout time.Duration) *bond {
 	if ended == nil {
 		if s.open == nil {
 			s.open = make(map[*bond]struct{})
+			s.alarm.ring = s.sweep
 		}
 		s.open[b] = struct{}{}
 		if timeout > 0 {
-			s.armLocked(b.deadline)
+			s.alarm.set(b.deadline)
 		}
 	}
 	s.mu.Unlock()
@@ -86,9 +86,7 @@ func (s *bonds) end(cause error) {
 	s.ended = cause
 	open := s.open
 	s.open = nil
-	if s.sweeper != nil {
-		s.sweeper.Stop()
-	}
+	s.alarm.stop()
 	s.mu.Unlock()
 	for b := range open {
 		b.end(context.Canceled, cause)
@@ -101,26 +99,12 @@ func (s *bonds) remove(b *bond) {
 	s.mu.Unlock()
 }
 
-// armLocked sees to it that a sweep comes at the deadline.
-func (s *bonds) armLocked(deadline time.Time) {
-	if !s.sweepAt.IsZero() && !deadline.Before(s.sweepAt) {
-		return
-	}
-	s.sweepAt = deadline
-	after := max(time.Until(deadline), 0)
-	if s.sweeper == nil {
-		s.sweeper = time.AfterFunc(after, s.sweep)
-	} else {
-		s.sweeper.Reset(after)
-	}
-}
-
 // sweep ends what is overdue.
 func (s *bonds) sweep() {
 	now := time.Now()
 	var overdue []*bond
 	s.mu.Lock()
-	s.sweepAt = time.Time{}
+	s.alarm.rung()
 	var next time.Time
 	for b := range s.open {
 		switch {
@@ -132,12 +116,7 @@ func (s *bonds) sweep() {
 			next = b.deadline
 		}
 	}
-	if !next.IsZero() {
-		if soonest := now.Add(sweepGrain); next.Before(soonest) {
-			next = soonest
-		}
-		s.armLocked(next)
-	}
+	s.alarm.next(now, next)
 	s.mu.Unlock()
 	for _, b := range overdue {
 		b.end(context.DeadlineExceeded, errOverdue)

@@ -82,30 +82,10 @@ func (w *wire) failAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-	if w.sweeper != nil {
-		w.sweeper.Stop()
-	}
+	w.alarm.stop()
 	for _, p := range w.pending {
 		outcome := w.removeLocked(p)
 		p.answer <- answer{err: deathError(died, outcome)}
-	}
-}
-
-// sweepGrain is how much later than its deadline a request may be given up.
-// One timer serves all requests of a wire, so a deadline costs a call nothing.
-const sweepGrain = 5 * time.Millisecond
-
-// armLocked sees to it that a sweep comes at the deadline.
-func (w *wire) armLocked(deadline time.Time) {
-	if !w.sweepAt.IsZero() && !deadline.Before(w.sweepAt) {
-		return
-	}
-	w.sweepAt = deadline
-	after := max(time.Until(deadline), 0)
-	if w.sweeper == nil {
-		w.sweeper = time.AfterFunc(after, w.sweep)
-	} else {
-		w.sweeper.Reset(after)
 	}
 }
 
@@ -114,7 +94,7 @@ func (w *wire) sweep() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sweepAt = time.Time{}
+	w.alarm.rung()
 	if w.ended {
 		return
 	}
@@ -132,10 +112,5 @@ func (w *wire) sweep() {
 				err: &messages.Error{Kind: messages.KindTimeout, Outcome: outcome}}
 		}
 	}
-	if !next.IsZero() {
-		if soonest := now.Add(sweepGrain); next.Before(soonest) {
-			next = soonest
-		}
-		w.armLocked(next)
-	}
+	w.alarm.next(now, next)
 }

@@ -166,7 +166,7 @@ func TestNoTimerOutlivesTheWire(t *testing.T) {
 		got := <-ended
 		require.Equal(t, messages.KindCrashed, got.err.Kind)
 		require.Equal(t, time.Minute, time.Since(start))
-		require.False(t, p.sweeper.Stop(), "the sweeper is stopped")
+		require.False(t, p.alarm.timer.Stop(), "the sweeper is stopped")
 	})
 }
 

@@ -41,8 +41,7 @@ type wire struct {
 	out     outbox
 	pending map[int64]*pending
 	ended   bool
-	sweeper *time.Timer
-	sweepAt time.Time
+	alarm   alarm
 
 	control *control
 	heard   atomic.Int64 // unix nanoseconds
@@ -59,6 +58,7 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 		pending:  make(map[int64]*pending),
 	}
 	w.nextID.Store(laneBase)
+	w.alarm.ring = w.sweep
 	w.control = newControl(w)
 	return w
 }
@@ -177,7 +177,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	}
 	w.pending[p.id] = p
 	if r.Timeout > 0 {
-		w.armLocked(p.deadline)
+		w.alarm.set(p.deadline)
 	}
 	write, crowd := w.out.add(&p.outgoing), len(w.pending) > 1
 	w.mu.Unlock()

@@ -148,13 +148,19 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 
 func TestACallThatIsCutOffByCloseIsToldToTheModel(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{
-		Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.Hang}}})}))
+	received := make(chan struct{})
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {
+		if method != "tools/call" {
+			return ""
+		}
+		close(received)
+		return silence
+	})}))
 	result := make(chan *mcp.CallToolResult, 1)
-	go func() { result <- c.CallForModel(context.Background(), "m/echo", nil) }()
-	require.Eventually(t, func() bool { s, _ := c.Inspect("m"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
+	go func() { result <- c.CallForModel(context.Background(), "m/x", nil) }()
+	<-received
 	require.NoError(t, c.Close(t.Context()))
 	got := readAsModel(t, <-result)
-	require.Equal(t, facade.Fault{Code: "closed", Message: "Internal Error: the server of m/echo was shut down. " +
+	require.Equal(t, facade.Fault{Code: "closed", Message: "Internal Error: the server of m/x was shut down. " +
 		"Whether it had an effect is not known; check before you repeat it."}, got.Fault)
 }

@@ -33,6 +33,9 @@ func shakeHands(method string) string {
 	return `{}`
 }
 
+// silence is the answer that never comes.
+const silence = "-"
+
 // rawServer answers in memory what answer says, word by word. An empty answer
 // means the usual one.
 func rawServer(answer func(method, line string) string) *facade.InMemory {
@@ -48,7 +51,10 @@ func rawServer(answer func(method, line string) string) *facade.InMemory {
 				continue
 			}
 			text := answer(m.Method, line)
-			if text == "" {
+			switch text {
+			case silence:
+				continue
+			case "":
 				text = shakeHands(m.Method)
 			}
 			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, text); err != nil {

@@ -20,7 +20,8 @@
 //
 // # Keys of an entry
 //
-// A program: command, args, env, envFile, cwd, inherit_env. An endpoint: url
+// A program: command, args, env, envFile, cwd, inherit_env,
+// keep_daemons. An endpoint: url
 // (or serverUrl, httpUrl), headers. Either: type (or transport), disabled,
 // enabled, and
 //

@@ -71,6 +71,11 @@ type Stdio struct {
 	InheritEnv bool
 	// Dir is the working directory; empty means the host's.
 	Dir string
+	// KeepDaemons leaves alone, at the server's end, what has left its process
+	// group. By default that is ended with the server too: on Linux it is known by
+	// a variable in its environment, elsewhere it is out of reach. Set it for a
+	// server that starts daemons which are meant to stay.
+	KeepDaemons bool
 }
 
 // HTTP describes a server that speaks Streamable HTTP.

@@ -3,8 +3,6 @@ package transport
 import (
 	"os"
 	"os/exec"
-	"runtime"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -62,59 +60,13 @@ func (g *processGroup) waitExit() {
 	}
 }
 
-// done gives back what the group held here. The child is reaped.
+// done gives back what the group held here. The child is reaped, and its
+// descendants are gone.
 func (g *processGroup) done() {
 	if g.pidfd != nil {
 		_ = g.pidfd.Close()
 	}
-	spawner.end()
-}
-
-// spawner starts children from one locked thread that lives as long as any of
-// them. PR_SET_PDEATHSIG speaks of the parent's thread, not its process: a
-// child started from a thread of the pool would be killed whenever the
-// runtime lets that thread go.
-var spawner parentThread
-
-type parentThread struct {
-	mu   sync.Mutex
-	live int
-	jobs chan func()
-}
-
-func (p *parentThread) start(cmd *exec.Cmd) error {
-	p.mu.Lock()
-	if p.live++; p.jobs == nil {
-		p.jobs = make(chan func())
-		go p.run(p.jobs)
-	}
-	jobs := p.jobs
-	p.mu.Unlock()
-	result := make(chan error, 1)
-	jobs <- func() { result <- cmd.Start() }
-	err := <-result
-	if err != nil {
-		p.end()
-	}
-	return err
-}
-
-// end counts one child out; the last one lets the thread go.
-func (p *parentThread) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.live--; p.live == 0 {
-		close(p.jobs)
-		p.jobs = nil
-	}
-}
-
-func (p *parentThread) run(jobs <-chan func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for job := range jobs {
-		job()
-	}
+	spawner.end(g.pgid)
 }
 
 // widePipe is the size of a pipe for large messages. Ordinary users share 64

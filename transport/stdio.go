@@ -32,8 +32,10 @@ type child struct {
 	stdout  *os.File
 	errPipe *os.File
 	tail    *stderrTail
+	lineage string
 	errDone chan struct{}
 	exited  chan struct{}
+	gone    chan struct{} // nothing is left of it in the process table
 	once    sync.Once
 
 	mu     sync.Mutex
@@ -52,7 +54,13 @@ func startChild(s *messages.Stdio, lines int) (*child, *supervisor.Cause) {
 		return nil, spawnCause(s.Command, cmd.Err)
 	}
 	cmd.Dir, cmd.Env = s.Dir, childEnv(s)
-	c := &child{cmd: cmd, tail: newStderrTail(lines), errDone: make(chan struct{}), exited: make(chan struct{})}
+	c := &child{cmd: cmd, tail: newStderrTail(lines),
+		errDone: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
+	if !s.KeepDaemons {
+		if c.lineage = newLineage(); c.lineage != "" {
+			cmd.Env = append(cmd.Env, lineageEntry(c.lineage))
+		}
+	}
 	var theirs []*os.File
 	pipe := func(read bool) (mine, other *os.File, err error) {
 		r, w, err := os.Pipe()
@@ -97,7 +105,8 @@ func startChild(s *messages.Stdio, lines int) (*child, *supervisor.Cause) {
 }
 
 // reap waits for the exit, kills what is left of the group while its id is
-// still ours, gives stderr a moment to arrive, and collects the status.
+// still ours, gives stderr a moment to arrive, and collects the status. Then,
+// when everybody knows, it looks for those that have left the group.
 func (c *child) reap() {
 	c.group.waitExit()
 	c.group.kill()
@@ -111,8 +120,12 @@ func (c *child) reap() {
 	c.reaped = true
 	c.mu.Unlock()
 	_ = c.cmd.Wait()
-	c.group.done()
 	close(c.exited)
+	if c.lineage != "" {
+		endLineage(c.lineage)
+	}
+	c.group.done()
+	close(c.gone)
 }
 
 func (c *child) Stdin() io.WriteCloser   { return c.stdin }
@@ -167,5 +180,10 @@ func (c *child) Release() {
 		_ = c.stdout.Close()
 		_ = c.errPipe.Close()
 		<-c.errDone
+		select {
+		case <-c.exited:
+			<-c.gone
+		default: // it cannot be killed
+		}
 	})
 }

@@ -31,6 +31,10 @@ func hosted(mark string) []facade.ServerSpec {
 		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown})},
 		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.HangAll})},
 		{Name: "wrapped", Stdio: wrapped},
+		// Grandchildren that ignore every polite request, one of them in a session
+		// of its own.
+		{Name: "family", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ForkGrandchild},
+			mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ForkGrandchild, Text: "detached"})},
 	}
 }
 
@@ -68,8 +72,8 @@ func TestKillOfTheHost(t *testing.T) {
 	}
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", line)
-	// The host, its four servers, and the shell in front of one.
-	require.Len(t, processes(w.mark), 6)
+	// The host, its five servers, the shell in front of one, and two grandchildren.
+	require.Len(t, processes(w.mark), 9)
 
 	require.NoError(t, host.Process.Kill())
 	require.Error(t, host.Wait())

@@ -1,0 +1,52 @@
+//go:build linux
+
+package integration
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// fathersADaemon starts a grandchild that leaves the process group.
+var fathersADaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ForkGrandchild, Text: "detached"}
+
+func TestADaemonOfAServerEndsWithIt(t *testing.T) {
+	for name, end := range map[string]func(*world, *facade.Client){
+		"unregistered": func(w *world, c *facade.Client) { require.NoError(w.t, c.Unregister(w.within(), "s")) },
+		"closed":       func(w *world, c *facade.Client) { require.NoError(w.t, c.Close(w.within())) },
+		"crashed": func(w *world, c *facade.Client) {
+			st, _ := c.Inspect("s")
+			require.True(w.t, send(st.Session.PID, w.mark, syscall.SIGKILL))
+			require.NoError(w.t, c.Close(w.within()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c, _ := w.client()
+			dir := t.TempDir()
+			require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "s",
+				Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{fathersADaemon}})}))
+			require.Len(t, processes(w.mark), 2)
+			end(w, c)
+			require.Empty(t, processes(w.mark))
+		})
+	}
+}
+
+func TestADaemonThatIsMeantToStayStays(t *testing.T) {
+	w := newWorld(t)
+	c, _ := w.client()
+	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{fathersADaemon}})
+	spec.KeepDaemons = true
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "s", Stdio: spec}))
+	require.NoError(t, c.Unregister(w.within(), "s"))
+	left := processes(w.mark)
+	require.Len(t, left, 1)
+	require.True(t, send(left[0], w.mark, syscall.SIGKILL))
+	until(w.within(), t, "the daemon is gone", func() bool { return len(processes(w.mark)) == 0 })
+}

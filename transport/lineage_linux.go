@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// lineageVar is in the environment of every server, and so in that of all its
+// descendants: by its value a daemon that has left the process group, and its
+// parent, is still known.
+const lineageVar = "MCPVISOR_LINEAGE"
+
+// hostMark begins the value in everything that this process starts.
+var hostMark = func() string {
+	id := make([]byte, 12)
+	_, _ = rand.Read(id) // never fails
+	return hex.EncodeToString(id) + "-"
+}()
+
+var lineages atomic.Int64
+
+// newLineage is the value for one more server.
+func newLineage() string { return hostMark + strconv.FormatInt(lineages.Add(1), 10) }
+
+// lineageEntry is what a server's environment gets for it.
+func lineageEntry(lineage string) string { return lineageVar + "=" + lineage }
+
+// endLineage kills every process of a lineage and waits until they have ended.
+// The server itself is dead, so only what it left behind can fork.
+func endLineage(lineage string) {
+	for range endRounds {
+		pids := census.take()[lineage]
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			if !killDescendant(pid, lineage) {
+				return
+			}
+		}
+	}
+}
+
+// endRounds is how often descendants are looked for. What forks in between is
+// found in the next round; a fork bomb is not for us to win.
+const endRounds = 8
+
+// killDescendant kills a process, unless its number has been given to somebody
+// else meanwhile: the mark is read again while a pidfd holds the number. It
+// reports false for one that cannot be killed.
+func killDescendant(pid int, lineage string) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return true // it is gone
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if lineageOf(pid, nil) != lineage {
+		return true
+	}
+	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+		return false
+	}
+	for wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}; ; {
+		if n, err := unix.Poll(wait, int(killGrace.Milliseconds())); err != unix.EINTR {
+			return n > 0
+		}
+	}
+}
+
+// census counts the descendants of this process, by lineage. Those who ask at
+// the same time share one look at the process table.
+var census headcount
+
+type headcount struct {
+	mu   sync.Mutex
+	next *look
+	busy sync.Mutex
+}
+
+type look struct {
+	done  chan struct{}
+	found map[string][]int
+}
+
+// take is what the process table says at some moment after the call.
+func (h *headcount) take() map[string][]int {
+	h.mu.Lock()
+	l, first := h.next, h.next == nil
+	if first {
+		l = &look{done: make(chan struct{})}
+		h.next = l
+	}
+	h.mu.Unlock()
+	if !first {
+		<-l.done
+		return l.found
+	}
+	h.busy.Lock()
+	h.mu.Lock()
+	h.next = nil // whoever comes now wants a later one
+	h.mu.Unlock()
+	l.found = descendants()
+	h.busy.Unlock()
+	close(l.done)
+	return l.found
+}
+
+func descendants() map[string][]int {
+	found := map[string][]int{}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return found
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	buf := make([]byte, 64<<10)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if lineage := lineageOf(pid, buf); lineage != "" {
+			found[lineage] = append(found[lineage], pid)
+		}
+	}
+	return found
+}
+
+// lineageOf reads the mark of a process. Those of other hosts, of other users
+// and of the dead have none for us.
+func lineageOf(pid int, buf []byte) string {
+	path := "/proc/" + strconv.Itoa(pid) + "/environ"
+	if buf == nil {
+		buf = make([]byte, 64<<10)
+	}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	n, _ := unix.Read(fd, buf)
+	whole := buf[:max(n, 0)] // there is nothing to read in the dead
+	_ = unix.Close(fd)
+	if n == len(buf) { // a large one, which is rare
+		whole, _ = os.ReadFile(path)
+	}
+	_, rest, ok := bytes.Cut(whole, []byte(lineageVar+"="+hostMark))
+	if !ok {
+		return ""
+	}
+	number, _, _ := strings.Cut(string(rest[:min(len(rest), 32)]), "\x00")
+	return hostMark + number
+}

@@ -1,0 +1,113 @@
+package transport
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// watchdog is a process that outlives this one by a moment. When its stdin
+// ends, because this process ended without having dismissed it, it kills what
+// is left of the servers: their groups, and everything that carries the mark of
+// this host, wherever it has gone. PR_SET_PDEATHSIG is faster, and reaches the
+// servers themselves only.
+//
+// It is a shell that waits in read, in a session of its own, so that what ends
+// our process group spares it. Where there is no /bin/sh there is no watchdog.
+type watchdog struct {
+	cmd    *exec.Cmd
+	stdin  *os.File
+	groups map[int]bool
+}
+
+// watchdogScript reads "+ group" and "- group", and "q" when it is not needed
+// any more. It looks for marks until there are none: what is killed may just
+// have forked.
+const watchdogScript = `
+trap "" HUP INT TERM QUIT PIPE
+groups=" "
+while read -r op id; do
+	case $op in
+	+) groups="$groups$id " ;;
+	-) case $groups in *" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;; esac ;;
+	q) exit 0 ;;
+	esac
+done
+for id in $groups; do kill -s KILL -- "-$id"; done
+for round in 1 2 3 4 5; do
+	found=$(grep -ls -- "$1" /proc/[0-9]*/environ)
+	[ "$found" ] || break
+	for file in $found; do
+		id=${file#/proc/}
+		kill -s KILL "${id%/environ}"
+	done
+done
+`
+
+// patience is how long the watchdog may take to read a line. It always reads;
+// one that does not was stopped by somebody, and is replaced.
+const watchdogPatience = 250 * time.Millisecond
+
+// watch adds a group, and starts the watchdog if there is none.
+func (d *watchdog) watch(pgid int) {
+	if d.groups == nil {
+		d.groups = make(map[int]bool)
+	}
+	d.groups[pgid] = true
+	if d.cmd != nil && d.tell("+ %d\n", pgid) {
+		return
+	}
+	d.dismiss()
+	if !d.start() {
+		return
+	}
+	for pgid := range d.groups {
+		d.tell("+ %d\n", pgid)
+	}
+}
+
+// forget takes a group off the list.
+func (d *watchdog) forget(pgid int) {
+	delete(d.groups, pgid)
+	if d.cmd != nil {
+		d.tell("- %d\n", pgid)
+	}
+}
+
+func (d *watchdog) start() bool {
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return false
+	}
+	defer theirs.Close()
+	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "mcpvisor-watchdog", lineageVar+"="+hostMark)
+	cmd.Env, cmd.Dir, cmd.Stdin = []string{"PATH=/usr/bin:/bin"}, "/", theirs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if cmd.Start() != nil {
+		_ = ours.Close()
+		return false
+	}
+	d.cmd, d.stdin = cmd, ours
+	return true
+}
+
+func (d *watchdog) tell(format string, args ...any) bool {
+	_ = d.stdin.SetWriteDeadline(time.Now().Add(watchdogPatience))
+	_, err := fmt.Fprintf(d.stdin, format, args...)
+	return err == nil
+}
+
+// dismiss ends the watchdog, if there is one, and waits for its end.
+func (d *watchdog) dismiss() {
+	if d.cmd == nil {
+		return
+	}
+	if !d.tell("q\n") {
+		_ = d.cmd.Process.Kill()
+	}
+	_ = d.stdin.Close()
+	_ = d.cmd.Wait()
+	d.cmd, d.stdin = nil, nil
+}

@@ -1,0 +1,74 @@
+package transport
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sleeper is a process in a group of its own that carries no mark.
+func sleeper(t *testing.T) (group int, ended <-chan struct{}) {
+	t.Helper()
+	cmd := exec.Command("/bin/sleep", "600")
+	cmd.Env = []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	gone := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(gone) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-gone })
+	return cmd.Process.Pid, gone
+}
+
+func TestTheWatchdogEndsWhatItsHostLeft(t *testing.T) {
+	var dog watchdog
+	kept, keptEnded := sleeper(t)
+	left, leftEnded := sleeper(t)
+	dog.watch(kept)
+	dog.watch(left)
+	dog.forget(kept)
+	require.NoError(t, dog.stdin.Close()) // as if this process had ended
+	require.NoError(t, dog.cmd.Wait())
+	<-leftEnded
+	require.NoError(t, syscall.Kill(kept, 0), "what it was told to forget")
+	select {
+	case <-keptEnded:
+		t.Fatal("it ended what it was told to forget")
+	default:
+	}
+}
+
+func TestADismissedWatchdogEndsNothing(t *testing.T) {
+	var dog watchdog
+	group, ended := sleeper(t)
+	dog.watch(group)
+	dog.dismiss()
+	select {
+	case <-ended:
+		t.Fatal("it ended what was watched")
+	default:
+	}
+}
+
+func TestAWatchdogThatIsEndedOrStoppedIsReplaced(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			var dog watchdog
+			first, firstEnded := sleeper(t)
+			dog.watch(first)
+			old := dog.cmd.Process.Pid
+			require.NoError(t, dog.cmd.Process.Signal(sig))
+			// The pipe breaks, or fills up.
+			require.Eventually(t, func() bool { return !dog.tell("- 1073741824%65536d\n", 0) }, 60*time.Second, time.Millisecond)
+			second, secondEnded := sleeper(t)
+			dog.watch(second)
+			require.NotEqual(t, old, dog.cmd.Process.Pid)
+			require.NoError(t, dog.stdin.Close())
+			require.NoError(t, dog.cmd.Wait())
+			<-firstEnded
+			<-secondEnded
+		})
+	}
+}

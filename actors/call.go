@@ -24,7 +24,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		return nil, &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: inc.epoch, Kind: messages.KindOverloaded,
 			Outcome: messages.NotSent, Hint: "wait for some of them to end, or raise Limits.InFlight"}
 	}
-	r.Timeout = callClock(v.Spec.Timeouts, timeout)
+	r.Timeout, r.HardMax = callClocks(v.Spec.Timeouts, timeout)
 	raw, err := inc.session.Request(ctx, r)
 	if err == nil {
 		inc.end(false, false)
@@ -44,16 +44,14 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	return nil, e
 }
 
-// callClock is how long a call may take; 0 means as long as its context.
-func callClock(t messages.Timeouts, asked time.Duration) time.Duration {
-	d := asked
-	if d == 0 {
-		d = t.Call
+// callClocks is how long a call may take without progress, and at all; 0 means
+// as long as its context.
+func callClocks(t messages.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
+	idle = asked
+	if idle == 0 {
+		idle = t.Call
 	}
-	if t.HardMax > 0 && (d <= 0 || d > t.HardMax) {
-		d = t.HardMax
-	}
-	return max(d, 0)
+	return max(idle, 0), max(t.HardMax, 0)
 }
 
 // unavailable says why a server takes no calls now, and when to ask again.
@@ -67,6 +65,9 @@ func (v *View) unavailable() *messages.Error {
 		e.Kind, e.Hint = messages.KindEvicted, "mend the server and call Restart"
 		if v.Cause != nil && v.Cause.Kind == supervisor.CauseAuth {
 			e.Kind, e.Hint = messages.KindAuthRequired, "set credentials and register it anew"
+			if required := (*messages.AuthRequired)(nil); errors.As(v.Cause, &required) {
+				e.Hint = "" // the cause says what to do
+			}
 		}
 	case supervisor.Stopping, supervisor.Stopped:
 		e.Kind, e.Cause = messages.KindClosed, errors.New("the server is being unregistered")

@@ -86,7 +86,9 @@ func TestCallClocks(t *testing.T) {
 			})
 		})
 	}
-	require.Zero(t, callClock(messages.Timeouts{Call: -1, HardMax: -1}, 0))
+	idle, hardMax := callClocks(messages.Timeouts{Call: -1, HardMax: -1}, 0)
+	require.Zero(t, idle)
+	require.Zero(t, hardMax)
 }
 
 func TestACallersContextEndsItsCallOnly(t *testing.T) {

@@ -152,5 +152,9 @@ func asCause(err error, kind supervisor.CauseKind) *supervisor.Cause {
 	if errors.As(err, &c) {
 		return c
 	}
-	return &supervisor.Cause{Kind: kind, Err: err, Message: err.Error()}
+	c = &supervisor.Cause{Kind: kind, Err: err, Message: err.Error()}
+	if errors.Is(err, messages.ErrAuthRequired) {
+		c.Kind, c.Permanent = supervisor.CauseAuth, true
+	}
+	return c
 }

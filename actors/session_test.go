@@ -164,9 +164,13 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	var err error
 	deadline := messages.KindCanceled // whose clock it was that ran out
-	if until, ok := ctx.Deadline(); r.Timeout > 0 && (!ok || time.Until(until) > r.Timeout) {
+	clock := r.Timeout
+	if clock == 0 || r.HardMax > 0 && r.HardMax < clock {
+		clock = r.HardMax
+	}
+	if until, ok := ctx.Deadline(); clock > 0 && (!ok || time.Until(until) > clock) {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, clock)
 		defer cancel()
 		deadline = messages.KindTimeout
 	}

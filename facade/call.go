@@ -133,6 +133,7 @@ const (
 // request sends one request. A call that waits for its server waits again if
 // nothing was sent because the server was down, and only then.
 func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (json.RawMessage, error) {
+	r.Track, r.Progress = true, o.progress
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		raw, err := c.rt.Request(ctx, v, r, o.timeout)
 		if err == nil || !o.waitReady {

@@ -20,6 +20,8 @@ const Version = "0.1.0"
 type Client struct {
 	rt   *actors.Runtime
 	opts options
+
+	authorizers authorizers
 }
 
 // New makes a client without servers. The error is for options that cannot
@@ -29,13 +31,17 @@ func New(opts ...Option) (*Client, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	return &Client{opts: o, rt: actors.New(actors.Options{
+	c := &Client{opts: o}
+	c.rt = actors.New(actors.Options{
 		Logger: o.logger,
 		Random: o.random,
 		NewDialer: func(spec messages.ServerSpec) (transport.Dialer, error) {
-			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Logger: o.logger})
+			d, err := transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Logger: o.logger})
+			c.authorizers.note(spec.Name, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
+			return d, err
 		},
-	})}, nil
+	})
+	return c, nil
 }
 
 // Register adds a server. It returns when the server is ready: connected,

@@ -55,6 +55,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout   time.Duration
 	waitReady bool
+	progress  func(Progress)
 }
 
 // WaitReady lets the call wait for the next time that its server is ready,
@@ -62,5 +63,12 @@ type callOptions struct {
 // ErrUnavailable. Waiting does not use up the call's timeout.
 func WaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
 
-// WithTimeout bounds this call. The server's Timeouts.HardMax holds all the same.
+// WithProgress has the server's progress reports about this call handed to f,
+// in order, in the goroutine that makes the call, and all of them before the
+// call returns. While f runs the call cannot end. Each report restarts the
+// call's timeout, with or without WithProgress.
+func WithProgress(f func(Progress)) CallOption { return func(o *callOptions) { o.progress = f } }
+
+// WithTimeout bounds this call: its time without progress. The server's
+// Timeouts.HardMax bounds it as a whole all the same.
 func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }

@@ -17,6 +17,8 @@ type (
 	SessionInfo = messages.SessionInfo
 	// Incarnation is one ended life of a server.
 	Incarnation = messages.Incarnation
+	// Progress is what a server says about a call that is under way.
+	Progress = messages.Progress
 )
 
 // Era is a generation of the protocol.

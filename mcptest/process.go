@@ -41,6 +41,8 @@ func Main() {
 		os.Exit(serveProcess())
 	case roleGrandchild:
 		loiter()
+	case roleZoo:
+		os.Exit(serveZoo())
 	}
 }
 

@@ -88,6 +88,9 @@ type HTTP struct {
 	// Client, if set, supplies the RoundTripper, jar and proxy settings. Its
 	// Timeout is not used (it would cut event streams), nor is its CheckRedirect.
 	Client *http.Client
+	// Auth, if set, makes OAuth tokens of its own for the server. Without it
+	// there are only the Headers.
+	Auth *OAuth
 }
 
 // InMemory describes a server that runs as a goroutine of this process.
@@ -240,7 +243,7 @@ func (s ServerSpec) Clone() ServerSpec {
 	}
 	if s.HTTP != nil {
 		c := *s.HTTP
-		c.Headers = maps.Clone(c.Headers)
+		c.Headers, c.Auth = maps.Clone(c.Headers), c.Auth.Clone()
 		s.HTTP = &c
 	}
 	if s.InMemory != nil {
@@ -370,7 +373,7 @@ func (c *HTTP) validate() (errs []error) {
 			errs = append(errs, fmt.Errorf("http transport: header %q is not usable; names hold letters, digits and '-', no spaces or colons, values no line breaks or other control characters", name))
 		}
 	}
-	return errs
+	return append(errs, c.Auth.validate(c)...)
 }
 
 // noToken reports what no header name may hold (RFC 9110, 5.6.2).

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
+	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,6 +30,12 @@ const codeUnsupportedVersion = -32022
 func spawnCause(command string, err error) *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err}
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && isFile(command):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q names an interpreter in its first line that was not found; install that, or correct the line", command)
+	case errors.Is(err, syscall.ENOEXEC):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q is no program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)
@@ -41,6 +49,16 @@ func spawnCause(command string, err error) *supervisor.Cause {
 		c.Message = fmt.Sprintf("command %q could not be started: %v", command, err)
 	}
 	return c
+}
+
+// isFile reports whether a command that cannot be found is there all the same.
+func isFile(command string) bool {
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return false
+	}
+	st, err := os.Stat(path)
+	return err == nil && !st.IsDir()
 }
 
 // openCause explains why negotiation failed. died is the cause of the
@@ -72,7 +90,7 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 		c.Kind = supervisor.CauseClosed
 		c.Message = "server closed the connection during the handshake"
 	}
-	c.Message = plain(c.Message)
+	c.Message = cut(plain(c.Message), maxErrorText)
 	return c
 }
 
@@ -133,7 +151,7 @@ func rpcError(raw json.RawMessage) *messages.Error {
 				Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 		}
 	}
-	rpc.Message = plain(rpc.Message)
+	rpc.Message = cut(plain(rpc.Message), maxErrorText)
 	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &rpc}
 }
 

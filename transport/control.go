@@ -39,7 +39,8 @@ type control struct {
 	inbox         []jsonrpc.Message
 	notifications allowance
 	requests      allowance
-	asked         map[jsonrpc.ID]int // the requests, and their sizes
+	asked         map[jsonrpc.ID]int  // the server's requests, and their sizes
+	waiting       map[jsonrpc.ID]bool // the go-sdk's own requests
 	probe         probing
 	wake          chan struct{}
 	closed        chan struct{}
@@ -90,7 +91,8 @@ func (a *allowance) giveBack(size int) {
 }
 
 func newControl(w *wire) *control {
-	return &control{w: w, asked: make(map[jsonrpc.ID]int), wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &control{w: w, asked: make(map[jsonrpc.ID]int), waiting: make(map[jsonrpc.ID]bool),
+		wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Connect implements mcp.Transport.
@@ -150,8 +152,13 @@ func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return errRejected(err)
 	}
-	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "server/discover" {
-		c.beginProbe(r.ID)
+	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
+		c.mu.Lock()
+		c.waiting[r.ID] = true
+		c.mu.Unlock()
+		if r.Method == "server/discover" {
+			c.beginProbe(r.ID)
+		}
 	}
 	return c.w.send(ctx, append(line, '\n'))
 }
@@ -245,17 +252,41 @@ func (c *control) deliver(line []byte, env *envelope) {
 		if n, ok := env.numericID(); ok { // the go-sdk's ids are numbers, also if they come back as text
 			m.ID, _ = jsonrpc.MakeID(float64(n))
 		}
-		if !m.ID.IsValid() {
+		if !m.ID.IsValid() || !c.isWaiting(m.ID) {
 			c.w.noise.unmatched.Add(1)
 			return
 		}
-		if c.probeHeard(m) {
-			return
-		}
+		c.answered(m)
+	}
+}
+
+// isWaiting ends the wait for an answer. It reports whether there was one.
+func (c *control) isWaiting(id jsonrpc.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.waiting[id]
+	delete(c.waiting, id)
+	return was
+}
+
+func (c *control) answered(r *jsonrpc.Response) {
+	if c.probeHeard(r) {
+		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pushLocked(m)
+	c.pushLocked(r)
+}
+
+// fail answers a request of the go-sdk's whose answer cannot be used. It reports
+// false if there is none with that id.
+func (c *control) fail(id int64, why string) bool {
+	rpcID, err := jsonrpc.MakeID(float64(id))
+	if err != nil || !c.isWaiting(rpcID) {
+		return false
+	}
+	c.answered(&jsonrpc.Response{ID: rpcID, Error: &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: why}})
+	return true
 }
 
 // admitNotification passes a notification on, unless too many are waiting.

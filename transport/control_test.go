@@ -141,11 +141,39 @@ func TestControlRefusesMethodsOfServers(t *testing.T) {
 	require.Equal(t, "roots/list", p.next().(*jsonrpc.Request).Method)
 }
 
+// waitsFor makes the go-sdk wait for an answer.
+func (p *peer) waitsFor(id int64) {
+	p.t.Helper()
+	rpcID, err := jsonrpc.MakeID(float64(id))
+	require.NoError(p.t, err)
+	p.control.mu.Lock()
+	defer p.control.mu.Unlock()
+	p.control.waiting[rpcID] = true
+}
+
+// TestControlUselessAnswers: what can answer nothing fails the request that it
+// is about, and only what is a message can.
+func TestControlUselessAnswers(t *testing.T) {
+	p := newPeer(t, osPipe, 1000)
+	for _, line := range []string{`{"jsonrpc":"2.0","id":%d}`, `{"jsonrpc":"2.0","id":%d,"error":null}`,
+		`{"jsonrpc":"2.0","id":%d,"result":"` + strings.Repeat("long", 1000) + `"}`} {
+		p.waitsFor(3)
+		p.say(`{"id":3,"level":"info"}`) // a line of a log
+		p.say(line, 4)                   // another's
+		p.say(line, 3)
+		r := p.next().(*jsonrpc.Response)
+		require.Equal(t, int64(3), r.ID.Raw())
+		require.Error(t, r.Error)
+		p.say(line, 3) // once more
+	}
+}
+
 // TestControlAnswersAreTheirOwn: an answer that had to be repaired is not
 // overwritten by what is read later.
 func TestControlAnswersAreTheirOwn(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	want := `{"a":"` + strings.Repeat("a", 3000) + `"}`
+	p.waitsFor(1)
 	p.say(`{"id":1,"result":%s}`, want) // "jsonrpc" is missing
 	const lines = 2 * readBuffer / 100
 	for range lines {
@@ -160,6 +188,7 @@ func TestControlUnderstandsIDsAsText(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	for _, id := range []string{`3`, `"3"`, `3.0`, `"3.0"`} {
 		for _, said := range []string{`{"jsonrpc":"2.0","id":%s,"result":{}}`, `{"id":%s,"result":{}}`, `{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`} {
+			p.waitsFor(3)
 			p.say(said, id)
 			require.Equal(t, int64(3), p.next().(*jsonrpc.Response).ID.Raw())
 		}

@@ -14,6 +14,7 @@ type envelope struct {
 	method []byte
 	result []byte
 	errorm []byte
+	params []byte
 	// malformed: the line as a whole is not valid JSON.
 	malformed bool
 }
@@ -112,6 +113,8 @@ func (e *envelope) set(key []byte, escaped bool, value []byte) {
 		e.method = value
 	case `"result"`:
 		e.result = value
+	case `"params"`:
+		e.params = value
 	case `"error"`:
 		if e.errorm = value; string(value) == "null" { // some servers send both, one of them null
 			e.errorm = nil
@@ -175,6 +178,17 @@ func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 	return nil, false
 }
 
+// isVersion2 reports whether an object says that it is JSON-RPC.
+func isVersion2(line []byte) (yes bool) {
+	_ = eachMember(line, func(key string, value []byte) error {
+		if key == "jsonrpc" {
+			yes = string(value) == `"2.0"`
+		}
+		return nil
+	})
+	return yes
+}
+
 // edgeID guesses the id of an answer of which only the two ends are known, by
 // looking for an "id" member at the outermost level: in front of the result,
 // or behind it. It is used to fail the one call whose answer was too long.
@@ -184,7 +198,7 @@ func edgeID(head, tail []byte) (int64, bool) {
 	if front.method != nil {
 		return 0, false
 	}
-	if id, ok := front.numericID(); ok && id >= laneBase {
+	if id, ok := front.numericID(); ok {
 		return id, true
 	}
 	for end := len(tail); ; {
@@ -196,7 +210,7 @@ func edgeID(head, tail []byte) (int64, bool) {
 		if !rest.scan(append([]byte{'{'}, tail[end:]...), true) {
 			continue
 		}
-		if id, ok := rest.numericID(); ok && id >= laneBase {
+		if id, ok := rest.numericID(); ok {
 			return id, true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -21,13 +22,14 @@ import (
 type httpDialer struct {
 	spec messages.ServerSpec
 	opts Options
+	auth *auth.Authorizer // nil: tokens are headers of the spec, if there are any
 
 	mu  sync.Mutex
 	era messages.Era
 }
 
 func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
-	return &httpDialer{spec: spec, opts: opts}
+	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts)}
 }
 
 // NewSession implements Dialer.
@@ -41,7 +43,10 @@ func (d *httpDialer) NewSession() Session {
 	}
 	s.nextID.Store(laneBase)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.endpoint, s.unusable = newEndpoint(d.spec)
+	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
+		s.endpoint.auth = d.auth
+		s.endpoint.refused = func(f *fault) { s.end(f.startCause()) }
+	}
 	return s
 }
 
@@ -89,6 +94,7 @@ type httpSession struct {
 	// never called.
 	connecting chan struct{}
 	client     *mcp.ClientSession
+	attached   bool          // to the endpoint's auth; written before connecting is closed
 	doubt      chan struct{} // see confirm
 
 	nextID    atomic.Int64
@@ -160,6 +166,9 @@ func (s *httpSession) shutdown() {
 		}
 	}
 	s.work.Wait()
+	if s.attached {
+		s.endpoint.auth.Detach(s.spec.Timeouts.Shutdown)
+	}
 	if s.endpoint != nil {
 		s.endpoint.close()
 	}

@@ -21,7 +21,8 @@ var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 // each call would cost more than the rest of the call.
 type bonds struct {
 	mu    sync.Mutex
-	open  map[*bond]struct{}
+	open  map[int64]*bond
+	last  int64 // of the keys that are no ids: negative, going down
 	ended error
 	alarm alarm
 }
@@ -37,8 +38,11 @@ type bond struct {
 	pooled          atomic.Bool // that connection had been in use before
 	conn            atomic.Pointer[trackedConn]
 	before          atomic.Int64 // what had been written to conn before
-	deadline        time.Time    // zero: none
-	timeless        bool         // the deadline counts no more; with the set's lock
+	key             int64        // in the set: the id of the request, or a negative number
+	deadline        time.Time    // zero: none; with the set's lock
+	clocks          clocks
+	news            *news
+	timeless        bool // the deadline counts no more; with the set's lock
 	done            chan struct{}
 	release         func() bool // of the parent; nil if it never ends
 
@@ -49,23 +53,31 @@ type bond struct {
 	lent  bool
 }
 
-// bind begins an exchange. finish must be called.
+// bind begins an exchange without a request of ours. finish must be called.
 func (s *bonds) bind(parent context.Context, timeout time.Duration) *bond {
-	b := &bond{set: s, done: make(chan struct{})}
+	return s.bindRequest(parent, 0, Request{Timeout: timeout})
+}
+
+// bindRequest begins the exchange of a request with the given id. finish must
+// be called.
+func (s *bonds) bindRequest(parent context.Context, id int64, r Request) *bond {
+	b := &bond{set: s, key: id, done: make(chan struct{}), news: newNews(r.Progress)}
 	b.trace.GotConn = b.gotConn
 	b.Context = httptrace.WithClientTrace(parent, &b.trace)
-	if timeout > 0 {
-		b.deadline = time.Now().Add(timeout)
-	}
+	b.deadline = b.clocks.start(r)
 	s.mu.Lock()
 	ended := s.ended
 	if ended == nil {
 		if s.open == nil {
-			s.open = make(map[*bond]struct{})
+			s.open = make(map[int64]*bond)
 			s.alarm.ring = s.sweep
 		}
-		s.open[b] = struct{}{}
-		if timeout > 0 {
+		if b.key == 0 {
+			s.last--
+			b.key = s.last
+		}
+		s.open[b.key] = b
+		if !b.deadline.IsZero() {
 			s.alarm.set(b.deadline)
 		}
 	}
@@ -88,15 +100,30 @@ func (s *bonds) end(cause error) {
 	s.open = nil
 	s.alarm.stop()
 	s.mu.Unlock()
-	for b := range open {
+	for _, b := range open {
 		b.end(context.Canceled, cause)
 	}
 }
 
 func (s *bonds) remove(b *bond) {
 	s.mu.Lock()
-	delete(s.open, b)
+	delete(s.open, b.key)
 	s.mu.Unlock()
+}
+
+// progressed restarts the clock of a request, and returns who wants to hear of
+// it, if anybody does.
+func (s *bonds) progressed(id int64) (to *news, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.open[id]
+	if b == nil || id <= 0 {
+		return nil, false
+	}
+	if !b.deadline.IsZero() {
+		b.deadline = b.clocks.next(time.Now())
+	}
+	return b.news, true
 }
 
 // sweep ends what is overdue.
@@ -106,12 +133,12 @@ func (s *bonds) sweep() {
 	s.mu.Lock()
 	s.alarm.rung()
 	var next time.Time
-	for b := range s.open {
+	for key, b := range s.open {
 		switch {
 		case b.deadline.IsZero(), b.timeless:
 		case !b.deadline.After(now):
 			overdue = append(overdue, b)
-			delete(s.open, b)
+			delete(s.open, key)
 		case next.IsZero() || b.deadline.Before(next):
 			next = b.deadline
 		}
@@ -201,6 +228,8 @@ func (b *bond) Cause() error {
 
 // Deadline implements context.Context.
 func (b *bond) Deadline() (time.Time, bool) {
+	b.set.mu.Lock()
+	defer b.set.mu.Unlock()
 	if d, ok := b.Context.Deadline(); ok && (b.deadline.IsZero() || d.Before(b.deadline)) {
 		return d, true
 	}

@@ -44,10 +44,10 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 	}
 	defer s.work.Done()
 
-	b := s.bonds.bind(ctx, r.Timeout)
-	defer b.finish()
 	id := s.nextID.Add(1)
-	got, f := s.exchange(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+	b := s.bonds.bindRequest(ctx, id, r)
+	defer b.finish()
+	got, f := s.exchangeAndTell(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil {
 		return nil, s.callFailed(b, a, id, f)
 	}
@@ -58,6 +58,36 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 		s.params.learn(got.result)
 	}
 	return got.result, nil
+}
+
+// exchangeAndTell is exchange, and reports the progress on the way to the
+// caller, if that asked for it.
+func (s *httpSession) exchangeAndTell(b *bond, id int64, body []byte, header http.Header) (got reply, f *fault) {
+	told := b.news
+	if told == nil {
+		return s.exchange(b, id, body, header)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		got, f = s.exchange(b, id, body, header)
+	}()
+	finished := false
+	defer func() {
+		if !finished { // whoever is told has panicked
+			b.end(context.Canceled, context.Canceled)
+			<-done
+		}
+	}()
+	for !finished {
+		select {
+		case <-done:
+			finished = true
+		case <-told.more:
+		}
+		told.tell()
+	}
+	return got, f
 }
 
 // callHeader is the header of a request on the call lane. It may be shared: do

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -22,8 +23,8 @@ const (
 )
 
 // endpoint is the place where one session sends its HTTP requests. Everything
-// passes through do: the endpoint's own headers, its redirect rules, and the
-// note of when the server was last heard.
+// passes through do: the endpoint's own headers, its tokens, its redirect rules,
+// and the note of when the server was last heard.
 type endpoint struct {
 	url      *url.URL
 	target   string // the URL without its secrets
@@ -38,6 +39,9 @@ type endpoint struct {
 	foreign bool
 	heard   atomic.Int64 // unix nanoseconds
 	secrets *strings.Replacer
+	auth    *auth.Authorizer // nil: no tokens but those in own
+	// refused is told when no token can be had without a person.
+	refused func(*fault)
 }
 
 func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
@@ -103,10 +107,9 @@ func (e *endpoint) header(size int) http.Header {
 	return h
 }
 
-// do sends one request. header is only read. The body of the response must be
-// closed. net/http's Transport is used without its Client, whose work for each
+// follow sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
 // request is of no use here: it knows nothing of our rules for redirects.
-func (e *endpoint) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
+func (e *endpoint) follow(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
 	target := e.url
 	for redirects := 0; ; redirects++ {
 		resp, f := e.send(ctx, method, target, body, header)
@@ -118,7 +121,11 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 			resp.Body = &heardBody{ReadCloser: resp.Body, hear: e.hear}
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
+		if resp.ContentLength >= 0 && resp.ContentLength <= maxErrorBody { // so that the connection can be used again
+			late := time.AfterFunc(drainWait, func() { _ = resp.Body.Close() })
+			_, _ = io.Copy(io.Discard, resp.Body)
+			late.Stop()
+		}
 		_ = resp.Body.Close()
 		target = next
 	}

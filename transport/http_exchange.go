@@ -144,6 +144,10 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 		s.noise.junk.Add(1)
 		return reply{}, false, nil
 	}
+	if string(env.method) == methodProgress && env.id == nil && !env.malformed {
+		s.progressed(env.params)
+		return reply{}, false, nil
+	}
 	s.heardMessage(text)
 	return reply{}, false, nil
 }

@@ -35,6 +35,10 @@ func (s *httpSession) Open(ctx context.Context) error {
 	go func() {
 		defer s.work.Done()
 		defer close(connecting)
+		if s.endpoint.auth != nil {
+			s.endpoint.auth.Attach(bound)
+			s.attached = true
+		}
 		client, err := s.connect(bound)
 		s.client = client
 		failed <- err
@@ -75,18 +79,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 // settle records what was agreed on and begins to watch the go-sdk's session.
 func (s *httpSession) settle() bool {
 	result := s.client.InitializeResult()
-	a := &agreement{modern: isModern(result.ProtocolVersion), info: messages.SessionInfo{
-		ProtocolVersion: result.ProtocolVersion,
-		Era:             messages.EraLegacy,
-		Capabilities:    result.Capabilities,
-		Instructions:    result.Instructions,
-	}}
-	if a.modern {
-		a.info.Era = messages.EraModern
-	}
-	if result.ServerInfo != nil {
-		a.info.ServerName, a.info.ServerVersion = result.ServerInfo.Name, result.ServerInfo.Version
-	}
+	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result)}
 	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo)
 	if err != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,

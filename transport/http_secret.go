@@ -18,7 +18,16 @@ const secretLength = 6
 // clean makes a text that came from elsewhere fit to be shown: on one line, and
 // without the secrets of the endpoint. Servers like to repeat the token that
 // they refuse.
-func (e *endpoint) clean(text string) string { return plain(e.secrets.Replace(text)) }
+func (e *endpoint) clean(text string) string { return plain(e.hide(text)) }
+
+// hide replaces secrets: those of the spec, and the tokens that came since.
+func (e *endpoint) hide(text string) string {
+	text = e.secrets.Replace(text)
+	if e.auth != nil {
+		text = e.auth.Hide(text)
+	}
+	return text
+}
 
 // cleanError hides secrets in an error. One that holds none stays what it is.
 func (e *endpoint) cleanError(err error) error {
@@ -26,7 +35,7 @@ func (e *endpoint) cleanError(err error) error {
 		return nil
 	}
 	text := err.Error()
-	if hidden := e.secrets.Replace(text); hidden != text {
+	if hidden := e.hide(text); hidden != text {
 		return errors.New(hidden)
 	}
 	return err
@@ -43,7 +52,7 @@ func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage {
 			raw, _ = json.Marshal(hidden) // it was JSON a moment ago
 		}
 	}
-	if hidden := e.secrets.Replace(string(raw)); hidden != string(raw) {
+	if hidden := e.hide(string(raw)); hidden != string(raw) {
 		if raw = json.RawMessage(hidden); !json.Valid(raw) { // a number, as it were
 			raw = json.RawMessage(`"***"`)
 		}
@@ -54,7 +63,7 @@ func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage {
 func (e *endpoint) cleanValue(value any) (hidden any, changed bool) {
 	switch v := value.(type) {
 	case string:
-		s := e.secrets.Replace(v)
+		s := e.hide(v)
 		return s, s != v
 	case []any:
 		for i, item := range v {
@@ -66,7 +75,7 @@ func (e *endpoint) cleanValue(value any) (hidden any, changed bool) {
 		object := make(map[string]any, len(v))
 		for name, item := range v {
 			one, yes := e.cleanValue(item)
-			safe := e.secrets.Replace(name)
+			safe := e.hide(name)
 			object[safe], changed = one, changed || yes || safe != name
 		}
 		return object, changed

@@ -41,6 +41,12 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 			err = errors.New("the RoundTripper returned nothing")
 		}
 		if err == nil {
+			if resp.StatusCode == http.StatusSwitchingProtocols {
+				// Nobody asked for it, and net/http hands out the connection itself, of
+				// which reading ends with nothing that ends the exchange.
+				_ = resp.Body.Close()
+				resp.Body = http.NoBody
+			}
 			e.received(target, resp)
 			return resp, nil
 		}

@@ -178,7 +178,7 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 	web := newScripted(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		say := sayEvents(w)
-		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1}}\n\n")
+		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":1}}\n\n")
 		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 	})
 	s := httpDialerFor(httpSpec(web.URL)).NewSession().(*httpSession)
@@ -191,7 +191,7 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 	}
 	require.NoError(t, s.Open(testContext(t)))
 	requireServing(t, s)
-	require.Equal(t, []string{"notifications/progress"}, seen)
+	require.Equal(t, []string{"notifications/message"}, seen)
 }
 
 // A server that floods loses its own messages and nothing else.

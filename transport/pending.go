@@ -14,6 +14,8 @@ type pending struct {
 	outgoing
 	id       int64
 	deadline time.Time // zero: none
+	clocks   clocks
+	news     *news // nil: nobody asked for it
 	answer   chan answer
 }
 
@@ -39,7 +41,7 @@ func (p *pending) recycle() {
 	if cap(p.line) > keepLine {
 		p.line = nil
 	}
-	p.line, p.deadline = p.line[:0], time.Time{}
+	p.line, p.deadline, p.clocks, p.news = p.line[:0], time.Time{}, clocks{}, nil
 	pendings.Put(p)
 }
 

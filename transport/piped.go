@@ -250,19 +250,8 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		return err
 	}
 	l := s.current()
-	info := messages.SessionInfo{
-		ProtocolVersion: result.ProtocolVersion,
-		Era:             messages.EraLegacy,
-		Capabilities:    result.Capabilities,
-		Instructions:    result.Instructions,
-		PID:             l.proc.PID(),
-	}
-	if modern {
-		info.Era = messages.EraModern
-	}
-	if result.ServerInfo != nil {
-		info.ServerName, info.ServerVersion = result.ServerInfo.Name, result.ServerInfo.Version
-	}
+	info := sessionInfo(result)
+	info.PID = l.proc.PID()
 	s.mu.Lock()
 	s.info = info
 	s.mu.Unlock()

@@ -16,13 +16,15 @@ type parentThread struct {
 	mu   sync.Mutex
 	live int
 	jobs chan func(*watchdog)
+	done chan struct{} // the thread has let everything go
 }
 
 func (p *parentThread) start(cmd *exec.Cmd) error {
 	p.mu.Lock()
 	if p.live++; p.jobs == nil {
 		p.jobs = make(chan func(*watchdog), 16)
-		go p.run(p.jobs)
+		p.done = make(chan struct{})
+		go p.run(p.jobs, p.done)
 	}
 	jobs := p.jobs
 	p.mu.Unlock()
@@ -42,20 +44,26 @@ func (p *parentThread) start(cmd *exec.Cmd) error {
 }
 
 // end counts one child out; pgid is its group, 0 if it never started. The last
-// one lets the thread go.
+// one lets the thread go, and waits until nothing is left of it.
 func (p *parentThread) end(pgid int) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if pgid != 0 {
 		p.jobs <- func(dog *watchdog) { dog.forget(pgid) }
 	}
-	if p.live--; p.live == 0 {
+	p.live--
+	last, done := p.live == 0, p.done
+	if last {
 		close(p.jobs)
 		p.jobs = nil
 	}
+	p.mu.Unlock()
+	if last {
+		<-done
+	}
 }
 
-func (p *parentThread) run(jobs <-chan func(*watchdog)) {
+func (p *parentThread) run(jobs <-chan func(*watchdog), done chan<- struct{}) {
+	defer close(done)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var dog watchdog

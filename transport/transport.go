@@ -66,10 +66,17 @@ type Request struct {
 	// Params is a JSON object without "_meta", or empty. The session adds _meta
 	// where the protocol version wants it.
 	Params json.RawMessage
-	// Timeout bounds the request, beside its context; 0 means no bound. It is
-	// kept by the session, without a timer for each request, and may come a few
-	// milliseconds late. The error is of KindTimeout.
+	// Timeout bounds the time without progress, beside the context; 0 means no
+	// bound. It is kept by the session, without a timer for each request, and may
+	// come a few milliseconds late. The error is of KindTimeout.
 	Timeout time.Duration
+	// HardMax is the same for the request as a whole, whatever progress it makes.
+	HardMax time.Duration
+	// Track asks the server for progress notifications. Each restarts Timeout.
+	Track bool
+	// Progress, if set, gets them with Track, in order, in the goroutine that
+	// called Request and before that returns.
+	Progress func(messages.Progress)
 }
 
 // Options are what a dialer needs beside the specification.

@@ -112,7 +112,7 @@ func (w *wire) receive(line []byte) {
 	}
 	env, ok := scanEnvelope(trimmed)
 	if !ok || !env.isMessage() {
-		if len(trimmed) > 0 {
+		if len(trimmed) > 0 && !(ok && w.emptyAnswer(trimmed, &env)) {
 			w.noise.junk.Add(1)
 		}
 		return
@@ -123,7 +123,31 @@ func (w *wire) receive(line []byte) {
 			return
 		}
 	}
+	if string(env.method) == methodProgress && env.id == nil && !env.malformed {
+		w.progressed(env.params)
+		return
+	}
 	w.control.deliver(trimmed, &env)
+}
+
+// emptyAnswer fails the request that is answered with neither result nor
+// error. A line that merely has a number as "id" is junk: the ids of the control
+// lane are small, and what servers log has ids too.
+func (w *wire) emptyAnswer(line []byte, env *envelope) bool {
+	id, ok := env.numericID()
+	if !ok || env.method != nil {
+		return false
+	}
+	const complaint = "the answer has neither a result nor an error"
+	if id < laneBase {
+		return isVersion2(line) && w.control.fail(id, complaint)
+	}
+	p := w.take(id)
+	if p == nil {
+		return false
+	}
+	p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered, Cause: errors.New(complaint)}}
+	return true
 }
 
 func (w *wire) answer(id int64, env envelope) {
@@ -150,6 +174,10 @@ func (w *wire) oversize(head, tail []byte) {
 	if !ok {
 		return
 	}
+	if id < laneBase {
+		w.control.fail(id, fmt.Sprintf("the answer is longer than %d bytes; raise Limits.Line if such answers are expected", w.in.limit))
+		return
+	}
 	if p := w.take(id); p != nil {
 		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
 			Cause: fmt.Errorf("the answer is longer than %d bytes", w.in.limit),
@@ -165,9 +193,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	p := pendings.Get().(*pending)
 	p.id = w.nextID.Add(1)
 	p.line = appendRequest(p.line, p.id, r, meta)
-	if r.Timeout > 0 {
-		p.deadline = time.Now().Add(r.Timeout)
-	}
+	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
 
 	w.mu.Lock()
 	if w.ended {
@@ -176,7 +202,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 		return nil, deathError(w.Cause(), messages.NotSent)
 	}
 	w.pending[p.id] = p
-	if r.Timeout > 0 {
+	if !p.deadline.IsZero() {
 		w.alarm.set(p.deadline)
 	}
 	write, crowd := w.out.add(&p.outgoing), len(w.pending) > 1
@@ -189,13 +215,13 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	}
 
 	var a answer
-	select {
-	case a = <-p.answer:
-	case <-ctx.Done():
-		if outcome, gone := w.giveUp(p); gone {
-			a = <-p.answer // it has just come, or is about to
-		} else {
-			a = answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == messages.Unknown}
+	if p.news != nil {
+		a = w.listenFor(ctx, p)
+	} else {
+		select {
+		case a = <-p.answer:
+		case <-ctx.Done():
+			a = w.leave(ctx, p)
 		}
 	}
 	if a.err == nil {
@@ -207,6 +233,31 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	}
 	p.recycle()
 	return nil, a.err
+}
+
+// listenFor waits for the answer and reports the progress on the way.
+func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
+	told := p.news
+	defer func() { told.tell() }()
+	for {
+		select {
+		case a = <-p.answer:
+			return a
+		case <-told.more:
+			told.tell()
+		case <-ctx.Done():
+			return w.leave(ctx, p)
+		}
+	}
+}
+
+// leave ends the wait of a caller whose context has ended.
+func (w *wire) leave(ctx context.Context, p *pending) answer {
+	outcome, gone := w.giveUp(p)
+	if gone {
+		return <-p.answer // it has just come, or is about to
+	}
+	return answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == messages.Unknown}
 }
 
 // cancelRemote tells the server that nobody waits for the answer any more
@@ -266,6 +317,8 @@ func errRejected(err error) error {
 	return fmt.Errorf("%w: %w", &jsonrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
 }
 
+var closing = json.RawMessage("}")
+
 // appendRequest appends a whole line. The members of meta, if any, go in front
 // of those of the parameters.
 func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
@@ -276,8 +329,18 @@ func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
 	b = append(b, '"')
 	params := oneLine(bytes.TrimSpace(r.Params))
 	switch {
-	case len(meta) > 0:
+	case len(meta) > 0 || r.Track:
 		b = append(b, `,"params":{"_meta":`...)
+		if r.Track {
+			b = append(b, `{"progressToken":`...)
+			b = strconv.AppendInt(b, id, 10)
+			if len(meta) > len("{}") {
+				b = append(b, ',')
+				meta = meta[1:]
+			} else {
+				meta = closing
+			}
+		}
 		b = append(b, meta...)
 		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
 			b = append(b, ',')

@@ -203,12 +203,29 @@ func TestWireSkipsNoise(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 }
 
+// TestWireEmptyAnswers fail their call, and not only by its clock.
+func TestWireEmptyAnswers(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	for _, rest := range []string{``, `,"error":null`, `,"jsonrpc":"2.0"`} {
+		ended := p.ask(t.Context(), Request{Method: "m"})
+		id := p.read().ID
+		p.say(`{"id":%d%s}`, id, rest)
+		got := <-ended
+		require.NotNil(t, got.err)
+		require.Equal(t, messages.KindProtocol, got.err.Kind)
+		require.Equal(t, messages.Answered, got.err.Outcome)
+		p.say(`{"id":%d%s}`, id, rest) // junk by now
+	}
+	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Noise{Junk: 3} }, patience, timeStep)
+}
+
 // TestWireLanesAreApart: whatever is no answer to a call goes to the control
 // lane, in order.
 func TestWireLanesAreApart(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	ended := p.ask(t.Context(), Request{Method: "m"})
 	id := p.read().ID
+	p.waitsFor(3)
 	p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"id":%d}}`, id)
 	p.say(`{"jsonrpc":"2.0","id":3,"result":{"sdk":true}}`)
 	p.say(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) // a request of the server's own

@@ -50,8 +50,17 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	err = c.Register(ctx, facade.ServerSpec{Name: server, HTTP: &facade.HTTP{URL: os.Args[1]}})
-	if do := scenarios[os.Getenv("MCP_CONFORMANCE_SCENARIO")]; err == nil && do != nil {
+	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
+	auth, err := authorization(name)
+	if err != nil {
+		return errors.Join(err, c.Close(ctx))
+	}
+	err = c.Register(ctx, facade.ServerSpec{Name: server, HTTP: &facade.HTTP{URL: os.Args[1], Auth: auth}})
+	do := scenarios[name]
+	if auth != nil {
+		do = callTestTool
+	}
+	if err == nil && do != nil {
 		err = do(ctx, c)
 	}
 	return errors.Join(err, c.Close(ctx))

@@ -1,0 +1,67 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Unavailable says that a token cannot be had at the moment, for a reason that
+// may pass: the authorization server is slow, down or unreachable.
+type Unavailable struct {
+	// RetryAfter is when it is worth asking again; 0 if nothing is known.
+	RetryAfter time.Duration
+	Err        error
+}
+
+// Error implements error.
+func (u *Unavailable) Error() string { return "no token can be had at the moment: " + u.Err.Error() }
+
+// Unwrap returns the reason.
+func (u *Unavailable) Unwrap() error { return u.Err }
+
+// passing marks an error that may pass by itself.
+type passing struct {
+	err   error
+	after time.Duration
+}
+
+func (p *passing) Error() string { return p.err.Error() }
+func (p *passing) Unwrap() error { return p.err }
+
+// mayPass reports whether an error may pass by itself, and when.
+func mayPass(err error) (after time.Duration, ok bool) {
+	var p *passing
+	if errors.As(err, &p) {
+		return p.after, true
+	}
+	return 0, false
+}
+
+// refusal is the error answer of an OAuth endpoint (RFC 6749, section 5.2).
+type refusal struct {
+	code        string
+	description string
+}
+
+func (r *refusal) Error() string {
+	if r.description == "" {
+		return r.code
+	}
+	return fmt.Sprintf("%s (%s)", r.code, r.description)
+}
+
+// refusedWith is the code of the refusal in err, or "".
+func refusedWith(err error) string {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r.code
+	}
+	return ""
+}
+
+// unstored: there is a token, and it will be lost with this process.
+type unstored struct{ err error }
+
+func (u *unstored) Error() string { return "the token could not be kept: " + u.err.Error() }
+func (u *unstored) Unwrap() error { return u.err }

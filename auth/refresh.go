@@ -1,0 +1,160 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// renew gets another token than used, by the least that helps.
+func (a *Authorizer) renew(ctx context.Context, f *flight, used string, c challenge) error {
+	if a.oauth.Grant == messages.GrantClient {
+		return a.byItself(ctx, f, c)
+	}
+	unlock := a.lock(ctx)
+	defer unlock()
+	f.step()
+	a.recall(ctx)
+	a.mu.Lock()
+	held, origin := a.held, a.origin
+	a.mu.Unlock()
+	if held != nil && held.AccessToken != "" && held.AccessToken != used && !ended(held, time.Now()) {
+		return nil // another process was faster
+	}
+	if f.need != more && held != nil && held.RefreshToken != "" && !(f.need == refused && origin == fromRefresh) {
+		err := a.refresh(ctx, held)
+		if _, passes := mayPass(err); err == nil || passes {
+			return err
+		}
+		if !a.without(ctx, held, f.need, err) && f.need < refused {
+			return err
+		}
+	}
+	if f.need < refused {
+		return nil // the server will say what it wants
+	}
+	f.step()
+	return a.consented(ctx, f, origin, c)
+}
+
+// refresh uses the refresh token (RFC 6749, section 6).
+func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization) error {
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c := &client{id: held.ClientID, secret: held.ClientSecret, method: held.AuthMethod}
+	if a.oauth.ClientID != "" && held.ClientID == a.oauth.ClientID { // they may have been changed since
+		c.secret, c.key = a.oauth.ClientSecret, a.oauth.PrivateKey
+	}
+	got, err := a.ask(asking, held.TokenEndpoint, held.Issuer, c, url.Values{
+		"grant_type": {"refresh_token"}, "refresh_token": {held.RefreshToken}, "resource": {held.Resource}})
+	if err != nil {
+		return fmt.Errorf("renewing the token: %w", err)
+	}
+	next := held.Clone()
+	take(next, got)
+	if err := a.keep(ctx, next, fromRefresh); err != nil {
+		a.warn("a renewed token could not be stored, and will be lost with this process: " + err.Error())
+	}
+	return nil
+}
+
+// without drops what the authorization server has refused. It reports whether
+// anything was.
+func (a *Authorizer) without(ctx context.Context, held *messages.Authorization, n need, err error) bool {
+	code := refusedWith(err)
+	if code == "" {
+		return false // nothing was said about the token itself
+	}
+	next := held.Clone()
+	next.RefreshToken = ""
+	if n != ahead {
+		next.AccessToken = ""
+	}
+	if code == "invalid_client" && a.oauth.ClientID == "" {
+		// The server has forgotten our registration.
+		next.ClientID, next.ClientSecret, next.RedirectURL = "", "", ""
+	}
+	if err := a.keep(ctx, next, fromStore); err != nil {
+		a.warn(err.Error())
+	}
+	return true
+}
+
+// byItself gets a token by the client credentials grant (RFC 6749, section 4.4).
+func (a *Authorizer) byItself(ctx context.Context, f *flight, c challenge) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	a.mu.Lock()
+	p, held, origin := a.place, a.held, a.origin
+	a.mu.Unlock()
+	if f.need >= refused {
+		if held != nil && (f.need == more && covers(held.Scopes, c.scopes) || f.need == refused && origin == fromConsent && held.AccessToken != "") {
+			return &messages.AuthRequired{Reason: "the server refuses the token that its authorization server gave to this client", Err: c.err()}
+		}
+		p = nil // it may have moved
+	}
+	if p == nil {
+		var err error
+		if p, err = a.web.discover(ctx, c.metadata, a.oauth.Issuer); err != nil {
+			return a.hopeless(err)
+		}
+		f.step()
+	}
+	if err := a.mayPresent(p.server.Issuer, held); err != nil {
+		return a.hopeless(err)
+	}
+	me := &client{id: a.oauth.ClientID, secret: a.oauth.ClientSecret, key: a.oauth.PrivateKey}
+	me.method = methodFor(me, p.server.TokenEndpointAuthMethodsSupported)
+	scopes := a.scopes(c, p)
+	if held != nil && f.need == more {
+		scopes = union(held.Asked, held.Scopes, scopes)
+	}
+	form := url.Values{"grant_type": {"client_credentials"}, "resource": {p.resource}}
+	setScopes(form, scopes)
+	got, err := a.ask(ctx, p.server.TokenEndpoint, p.server.Issuer, me, form)
+	if err != nil {
+		return a.hopeless(fmt.Errorf("asking for a token as client %q: %w", me.id, err))
+	}
+	next := &messages.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: me.id, Scopes: scopes, Asked: scopes}
+	take(next, got)
+	a.mu.Lock()
+	a.place = p
+	a.mu.Unlock()
+	return a.keep(ctx, next, fromConsent)
+}
+
+// hopeless makes an error permanent that does not pass by itself.
+func (a *Authorizer) hopeless(err error) error {
+	if _, passes := mayPass(err); err == nil || passes {
+		return err
+	}
+	return &messages.AuthRequired{Reason: "no token could be had", Resource: a.key.Server, Err: err}
+}
+
+// err is what the server said beside its refusal.
+func (c challenge) err() error {
+	switch {
+	case c.text != "":
+		return errors.New(c.text)
+	case c.code != "":
+		return errors.New(c.code)
+	}
+	return nil
+}
+
+// take puts new tokens into an authorization. A server that sends no new
+// refresh token means the old one to be kept.
+func take(n *messages.Authorization, got *tokens) {
+	n.AccessToken, n.Expires, n.Obtained = got.access, got.expires, time.Now()
+	if got.refresh != "" {
+		n.RefreshToken = got.refresh
+	}
+	if got.scopes != nil {
+		n.Scopes = slices.Clone(got.scopes)
+	}
+}

@@ -1,0 +1,164 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// The ways in which a client says who it is at the token endpoint.
+const (
+	methodNone  = "none"
+	methodBasic = "client_secret_basic"
+	methodPost  = "client_secret_post"
+	methodJWT   = "private_key_jwt"
+)
+
+// client is who we are at one authorization server.
+type client struct {
+	id, secret string
+	expires    time.Time // of the secret
+	method     string
+	key        string // PEM, for methodJWT
+	redirect   string // the one that was registered
+	dynamic    bool
+}
+
+// clientAt finds out who we are at a server: registered by hand, known by our
+// metadata document, registered before, or registered now.
+func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, known *messages.Authorization, redirect string) (*client, error) {
+	o := &a.oauth
+	switch {
+	case o.ClientID != "":
+		if err := a.mayPresent(s.Issuer, known); err != nil {
+			return nil, err
+		}
+		c := &client{id: o.ClientID, secret: o.ClientSecret, key: o.PrivateKey, redirect: redirect}
+		c.method = methodFor(c, s.TokenEndpointAuthMethodsSupported)
+		return c, nil
+	case o.ClientMetadataURL != "" && s.ClientIDMetadataDocumentSupported:
+		return &client{id: o.ClientMetadataURL, method: methodNone, redirect: redirect}, nil
+	}
+	if c := registered(known, s.Issuer, redirect); c != nil {
+		return c, nil
+	}
+	if s.RegistrationEndpoint == "" {
+		return nil, fmt.Errorf("the authorization server %s registers no clients by itself; register one there by hand and set ClientID", s.Issuer)
+	}
+	return a.register(ctx, s, redirect)
+}
+
+// mayPresent keeps credentials from a server that they were not made for.
+func (a *Authorizer) mayPresent(issuer string, known *messages.Authorization) error {
+	belongs := a.oauth.Issuer
+	if belongs == "" && known != nil && known.ClientID == a.oauth.ClientID {
+		belongs = known.Issuer
+	}
+	if belongs == "" || sameIssuer(belongs, issuer) {
+		return nil
+	}
+	return fmt.Errorf("the server now names the authorization server %s, and the client %q belongs to %s; set ClientID and Issuer anew if that is meant", issuer, a.oauth.ClientID, belongs)
+}
+
+// registered is the client of an earlier registration, if it still fits.
+func registered(known *messages.Authorization, issuer, redirect string) *client {
+	switch {
+	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirect != "" && known.RedirectURL != redirect:
+		return nil
+	case !known.ClientExpires.IsZero() && time.Now().After(known.ClientExpires):
+		return nil
+	}
+	return &client{id: known.ClientID, secret: known.ClientSecret, expires: known.ClientExpires, method: known.AuthMethod,
+		redirect: known.RedirectURL, dynamic: true}
+}
+
+// methodFor chooses how to authenticate. RFC 8414: without a list the server
+// supports client_secret_basic.
+func methodFor(c *client, supported []string) string {
+	switch {
+	case c.key != "":
+		return methodJWT
+	case c.secret == "":
+		return methodNone
+	case len(supported) == 0 || slices.Contains(supported, methodBasic) || !slices.Contains(supported, methodPost):
+		return methodBasic
+	}
+	return methodPost
+}
+
+// register registers a client (RFC 7591).
+func (a *Authorizer) register(ctx context.Context, s *oauthex.AuthServerMeta, redirect string) (*client, error) {
+	name := a.oauth.ClientName
+	if name == "" {
+		name = "mcpvisor"
+	}
+	wanted := oauthex.ClientRegistrationMetadata{
+		RedirectURIs: []string{redirect}, ClientName: name, ApplicationType: "web",
+		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+	}
+	if u, err := url.Parse(redirect); err == nil && (isLoopback(u.Hostname()) || u.Scheme != "https" && u.Scheme != "http") {
+		wanted.ApplicationType = "native"
+	}
+	if len(s.GrantTypesSupported) > 0 && !slices.Contains(s.GrantTypesSupported, "refresh_token") {
+		wanted.GrantTypes = wanted.GrantTypes[:1]
+	}
+	// A program on somebody's machine keeps no secret from its user.
+	if m := s.TokenEndpointAuthMethodsSupported; len(m) == 0 || slices.Contains(m, methodNone) {
+		wanted.TokenEndpointAuthMethod = methodNone
+	} else {
+		wanted.TokenEndpointAuthMethod = methodFor(&client{secret: "any"}, m)
+	}
+	body, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.RegistrationEndpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	status, _, answer, err := a.web.do(req)
+	if err != nil {
+		return nil, fmt.Errorf("registering this client: %w", err)
+	}
+	var got struct {
+		ID      string  `json:"client_id"`
+		Secret  string  `json:"client_secret"`
+		Method  string  `json:"token_endpoint_auth_method"`
+		Expires float64 `json:"client_secret_expires_at"`
+		Error   string  `json:"error"`
+		Text    string  `json:"error_description"`
+	}
+	err = json.Unmarshal(answer, &got)
+	a.secrets.hide(got.Secret)
+	switch {
+	case got.Error != "":
+		err = &refusal{got.Error, got.Text}
+	case status != http.StatusCreated && status != http.StatusOK:
+		err = fmt.Errorf("HTTP %d", status)
+	case err == nil && got.ID == "":
+		err = errors.New("the answer names no client")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("registering this client at %s failed: %w; register one by hand and set ClientID", s.Issuer, err)
+	}
+	c := &client{id: got.ID, secret: got.Secret, method: got.Method, redirect: redirect, dynamic: true}
+	if got.Expires > 0 && got.Secret != "" {
+		c.expires = time.Unix(int64(min(got.Expires, 1<<40)), 0)
+	}
+	if c.method == "" || c.method == methodNone && c.secret != "" && wanted.TokenEndpointAuthMethod != methodNone {
+		c.method = methodFor(c, s.TokenEndpointAuthMethodsSupported)
+	}
+	return c, nil
+}

@@ -1,0 +1,146 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// fileStore keeps each authorization in a file of its own, readable for its
+// owner only. Files are replaced as a whole, so that whoever reads sees one or
+// the other.
+type fileStore struct{ dir string }
+
+// NewFileStore returns a store in a directory, which should hold nothing else:
+// it is created, and closed to everybody but its owner. An empty dir means
+// mcpvisor/tokens below the user's configuration directory.
+func NewFileStore(dir string) (messages.TokenStore, error) {
+	if dir == "" {
+		base, err := os.UserConfigDir()
+		if err != nil {
+			return nil, fmt.Errorf("there is no place for tokens: %w; name a directory, or keep them in memory", err)
+		}
+		dir = filepath.Join(base, "mcpvisor", "tokens")
+	}
+	return &fileStore{dir: dir}, nil
+}
+
+// kept is what a file holds.
+type kept struct {
+	Key           messages.TokenKey       `json:"key"`
+	Authorization *messages.Authorization `json:"authorization"`
+}
+
+// path names the file of a key; the name tells nothing.
+func (s *fileStore) path(key messages.TokenKey, extension string) string {
+	text, _ := json.Marshal(key) // strings always marshal
+	sum := sha256.Sum256(text)
+	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+extension)
+}
+
+// Load implements messages.TokenStore.
+func (s *fileStore) Load(_ context.Context, key messages.TokenKey) (*messages.Authorization, error) {
+	path := s.path(key, ".json")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading tokens: %w", err)
+	}
+	var k kept
+	if json.Unmarshal(text, &k) != nil || k.Key != key {
+		return nil, fmt.Errorf("the tokens in %s cannot be read; delete the file and authorize again", path)
+	}
+	return k.Authorization, nil
+}
+
+// Save implements messages.TokenStore.
+func (s *fileStore) Save(_ context.Context, key messages.TokenKey, a *messages.Authorization) error {
+	if err := s.save(key, a); err != nil {
+		return fmt.Errorf("storing tokens: %w; make %s writable, or choose another store", err, s.dir)
+	}
+	return nil
+}
+
+func (s *fileStore) save(key messages.TokenKey, a *messages.Authorization) (err error) {
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(kept{key, a}, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.dir, ".new-*") // for its owner only
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), s.path(key, ".json")); err != nil {
+		return err
+	}
+	if d, openErr := os.Open(s.dir); openErr == nil {
+		_ = d.Sync() // the rename itself; not every system can
+		_ = d.Close()
+	}
+	return nil
+}
+
+func (s *fileStore) makeDir() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(s.dir, 0o700)
+}
+
+// Delete implements messages.TokenStore.
+func (s *fileStore) Delete(_ context.Context, key messages.TokenKey) error {
+	if err := os.Remove(s.path(key, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("deleting tokens: %w", err)
+	}
+	return nil
+}
+
+// lockPause is the pause between tries to lock.
+const lockPause = 20 * time.Millisecond
+
+// Lock implements messages.TokenLocker. The operating system frees the lock of
+// a process that dies.
+func (s *fileStore) Lock(ctx context.Context, key messages.TokenKey) (unlock func(), err error) {
+	if err := s.makeDir(); err != nil {
+		return nil, err
+	}
+	path := s.path(key, ".lock")
+	for {
+		free, held, err := lockFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("locking tokens: %w", err)
+		}
+		if !held {
+			return free, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("locking tokens: another process renews them: %w", context.Cause(ctx))
+		case <-time.After(lockPause):
+		}
+	}
+}

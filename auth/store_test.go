@@ -1,0 +1,141 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+var key = messages.TokenKey{Server: "https://mcp.example/mcp", Client: "me"}
+
+func stores(t *testing.T) map[string]messages.TokenStore {
+	t.Helper()
+	files, err := NewFileStore(filepath.Join(t.TempDir(), "deep", "tokens"))
+	require.NoError(t, err)
+	return map[string]messages.TokenStore{"memory": NewMemoryStore(), "files": files}
+}
+
+func TestStores(t *testing.T) {
+	for name, s := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			got, err := s.Load(ctx, key)
+			require.NoError(t, err)
+			require.Nil(t, got)
+			require.NoError(t, s.Delete(ctx, key))
+			a := &messages.Authorization{Issuer: "https://auth.example", AccessToken: "access", RefreshToken: "refresh",
+				Expires: time.Now().Add(time.Hour).Round(0), Scopes: []string{"a"}}
+			require.NoError(t, s.Save(ctx, key, a))
+			a.Scopes[0] = "changed afterwards"
+			got, err = s.Load(ctx, key)
+			require.NoError(t, err)
+			require.Equal(t, []string{"a"}, got.Scopes)
+			require.Equal(t, "refresh", got.RefreshToken)
+			require.True(t, a.Expires.Equal(got.Expires))
+			other := key
+			other.Account = "second"
+			got, err = s.Load(ctx, other)
+			require.NoError(t, err)
+			require.Nil(t, got, "another account")
+			require.NoError(t, s.Delete(ctx, key))
+			got, err = s.Load(ctx, key)
+			require.NoError(t, err)
+			require.Nil(t, got)
+		})
+	}
+}
+
+func TestStoresLock(t *testing.T) {
+	for name, s := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			locker := s.(messages.TokenLocker)
+			unlock, err := locker.Lock(t.Context(), key)
+			require.NoError(t, err)
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err = locker.Lock(short, key)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			got := make(chan error, 1)
+			go func() {
+				free, err := locker.Lock(context.Background(), key)
+				if err == nil {
+					free()
+				}
+				got <- err
+			}()
+			unlock()
+			require.NoError(t, <-got)
+		})
+	}
+}
+
+func TestFilesAreForTheirOwnerOnly(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("has no such modes")
+	}
+	dir := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.Mkdir(dir, 0o777)) //nolint:gosec // that is what is mended
+	s, err := NewFileStore(dir)
+	require.NoError(t, err)
+	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "refresh"}))
+	unlock, err := s.(messages.TokenLocker).Lock(t.Context(), key)
+	require.NoError(t, err)
+	defer unlock()
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "the tokens and the lock, and nothing half written")
+	for _, e := range entries {
+		info, err := e.Info()
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), e.Name())
+		require.NotContains(t, e.Name(), "example")
+	}
+}
+
+func TestFileIsWholeForItsReaders(t *testing.T) {
+	s, err := NewFileStore(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "0"}))
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < 50 && err == nil; i++ {
+			err = s.Save(context.Background(), key, &messages.Authorization{RefreshToken: fmt.Sprint(i)})
+		}
+		done <- err
+	}()
+	for running := true; running; {
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			running = false
+		default:
+		}
+		a, err := s.Load(t.Context(), key)
+		require.NoError(t, err)
+		require.NotEmpty(t, a.RefreshToken)
+	}
+}
+
+func TestFileThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	s, err := NewFileStore(dir)
+	require.NoError(t, err)
+	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}))
+	path := s.(*fileStore).path(key, ".json")
+	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	_, err = s.Load(t.Context(), key)
+	require.ErrorContains(t, err, "delete the file")
+	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}), "it is replaced as if it were not there")
+}

@@ -1,0 +1,159 @@
+package facade
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// What belongs to authorization; see [HTTP].
+type (
+	// OAuth says how tokens for a server are come by.
+	OAuth = messages.OAuth
+	// AuthRequired is in errors of ErrAuthRequired that a person can mend.
+	AuthRequired = messages.AuthRequired
+	// TokenStore keeps authorizations beyond the end of the process.
+	TokenStore = messages.TokenStore
+	// TokenLocker is what a TokenStore for several processes has, too.
+	TokenLocker = messages.TokenLocker
+	// TokenKey names one authorization in a store.
+	TokenKey = messages.TokenKey
+	// Authorization is what a store keeps.
+	Authorization = messages.Authorization
+	// Grant is how a token is come by.
+	Grant = messages.Grant
+)
+
+// The grants of [OAuth].
+const (
+	GrantCode   = messages.GrantCode
+	GrantClient = messages.GrantClient
+)
+
+// TokenFiles is a store of files in a directory of its own, for their owner
+// only, and safe for several processes. An empty dir means mcpvisor/tokens below
+// the user's configuration directory, which is the default of OAuth.Store.
+func TokenFiles(dir string) (TokenStore, error) { return transport.NewTokenFiles(dir) }
+
+// TokenMemory is a store that forgets at the end of the process.
+func TokenMemory() TokenStore { return transport.NewTokenMemory() }
+
+// Authorize lets a person authorize this client at a server whose spec has
+// Auth. It listens on this machine for the redirect, hands the authorization
+// URL to open (to print it, or to start a browser), waits for the person as
+// long as ctx allows, stores the token, and restarts the server, as [Client.Restart]
+// does. With GrantClient there is no person and open is not called.
+//
+// A server whose Register failed with ErrAuthRequired may be authorized too;
+// register it again afterwards.
+//
+// Errors: ErrUnknownServer, ErrInvalid (the server has no Auth, or its redirect
+// URL is not on this machine), ErrAuthRequired (the authorization was refused or
+// failed), ErrCanceled, ErrClosed.
+func (c *Client) Authorize(ctx context.Context, server string, open func(url string) error) error {
+	op := "authorize " + server
+	a, err := c.authorizer(server, op)
+	if err != nil {
+		return err
+	}
+	return c.authorized(ctx, server, op, a.Authorize(ctx, open))
+}
+
+// FinishAuthorization is the other half of [AuthRequired].URL, for hosts whose
+// RedirectURL is a page of their own, and for people who copy what their browser
+// shows: redirect is the whole URL to which the authorization server sent them.
+// The server is restarted with the token. Errors as for [Client.Authorize].
+func (c *Client) FinishAuthorization(ctx context.Context, server, redirect string) error {
+	op := "authorize " + server
+	a, err := c.authorizer(server, op)
+	if err != nil {
+		return err
+	}
+	return c.authorized(ctx, server, op, a.Finish(ctx, redirect))
+}
+
+// ForgetAuthorization drops the stored tokens of a server, and the registration
+// of this client. The tokens are not revoked. A session that is open goes on
+// until the server refuses it. Errors: ErrUnknownServer, ErrInvalid.
+func (c *Client) ForgetAuthorization(ctx context.Context, server string) error {
+	op := "forget the authorization of " + server
+	a, err := c.authorizer(server, op)
+	if err != nil {
+		return err
+	}
+	if err := a.Forget(ctx); err != nil {
+		return &Error{Server: server, Op: op, Kind: messages.KindInvalid, Cause: err}
+	}
+	return nil
+}
+
+func (c *Client) authorizer(server, op string) (transport.Authorizer, error) {
+	known := c.rt.Snapshot().Server(server) != nil
+	a := c.authorizers.find(server)
+	switch {
+	case a != nil:
+		return a, nil
+	case known:
+		return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid,
+			Cause: errors.New("the server has no Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
+	}
+	return nil, &Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
+}
+
+// authorized follows an authorization that ended with err.
+func (c *Client) authorized(ctx context.Context, server, op string, err error) error {
+	if err != nil {
+		e := &Error{Server: server, Op: op, Kind: messages.KindAuthRequired, Cause: err}
+		if ctx.Err() != nil {
+			e.Kind = messages.KindCanceled
+		}
+		return e
+	}
+	err = withOp(c.rt.Restart(ctx, server), op)
+	if errors.Is(err, ErrUnknownServer) { // it waits to be registered again
+		return nil
+	}
+	return err
+}
+
+// authorizers remembers what obtains the tokens of each server, also of those
+// that could not be registered for want of one.
+type authorizers struct {
+	mu     sync.Mutex
+	byName map[string]transport.Authorizer
+}
+
+// authorizersKept is from how many on those of servers that are no more are
+// dropped.
+const authorizersKept = 256
+
+// note remembers the dialer of a server. registered tells whether a name is
+// still of use.
+func (s *authorizers) note(name string, d transport.Dialer, registered func(string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName == nil {
+		s.byName = map[string]transport.Authorizer{}
+	}
+	if len(s.byName) >= authorizersKept {
+		for old := range s.byName {
+			if !registered(old) {
+				delete(s.byName, old)
+			}
+		}
+	}
+	if a := transport.Authorization(d); a != nil {
+		s.byName[name] = a
+	} else {
+		delete(s.byName, name)
+	}
+}
+
+func (s *authorizers) find(name string) transport.Authorizer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byName[name]
+}

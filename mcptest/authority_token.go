@@ -1,0 +1,110 @@
+package mcptest
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// methodOf is the JSON-RPC method of a request, whose body stays readable.
+func methodOf(r *http.Request) string {
+	if r.Method != http.MethodPost {
+		return r.Method
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var m struct {
+		Method string `json:"method"`
+	}
+	_ = json.Unmarshal(body, &m)
+	return m.Method
+}
+
+// token is the token endpoint.
+func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	a.mu.Lock()
+	a.counts.LastToken = r.PostForm
+	switch r.PostForm.Get("grant_type") {
+	case "authorization_code":
+		a.counts.Exchanges++
+	case "refresh_token":
+		a.counts.Refreshes++
+	case "client_credentials":
+		a.counts.ClientGrants++
+	}
+	rules := a.rules
+	a.mu.Unlock()
+	if rules.Token != nil && rules.Token(w, r) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	id, ok := a.identified(r)
+	if !ok {
+		answerJSON(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
+		return
+	}
+	g, ok := a.granted(r.PostForm, id)
+	if !ok {
+		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "not good, or not good any more"})
+		return
+	}
+	life := a.rules.TokenLife
+	if life == 0 {
+		life = time.Hour
+	}
+	g.expires = time.Now().Add(life)
+	token := "access-" + rand.Text()
+	a.access[token] = g
+	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": life.Seconds(), "scope": strings.Join(g.scopes, " ")}
+	if refresh := r.PostForm.Get("refresh_token"); !a.rules.NoRefresh && r.PostForm.Get("grant_type") != "client_credentials" && (refresh == "" || a.rules.Rotate) {
+		delete(a.renew, refresh)
+		next := "refresh-" + rand.Text()
+		a.renew[next] = g
+		answer["refresh_token"] = next
+	}
+	answerJSON(w, http.StatusOK, answer)
+}
+
+// identified finds out which client asks. a.mu is held.
+func (a *Authority) identified(r *http.Request) (id string, ok bool) {
+	id, secret := r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
+	if user, password, basic := r.BasicAuth(); basic {
+		id, _ = url.QueryUnescape(user)
+		secret, _ = url.QueryUnescape(password)
+	}
+	if strings.HasPrefix(id, "https://") || r.PostForm.Get("client_assertion") != "" {
+		return id, true // the signature is not looked at
+	}
+	want, known := a.client[id]
+	return id, known && want == secret
+}
+
+// granted checks a code or a refresh token. a.mu is held.
+func (a *Authority) granted(form url.Values, id string) (g grant, ok bool) {
+	if form.Get("resource") != a.URL {
+		return g, false
+	}
+	switch form.Get("grant_type") {
+	case "authorization_code":
+		g, ok = a.codes[form.Get("code")]
+		delete(a.codes, form.Get("code"))
+		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
+		proven := g.challenge == base64.RawURLEncoding.EncodeToString(sum[:])
+		return g, ok && proven && g.client == id && g.redirect == form.Get("redirect_uri")
+	case "refresh_token":
+		g, ok = a.renew[form.Get("refresh_token")]
+		return g, ok && g.client == id
+	case "client_credentials":
+		return grant{client: id, scopes: strings.Fields(form.Get("scope"))}, true
+	}
+	return g, false
+}

@@ -1,0 +1,3 @@
+package mcptest
+
+var livenessZoo, processZoo []Misbehaviour

@@ -1,0 +1,63 @@
+package mcptest
+
+func result(text string) func(*creature) { return results("tools/call", text) }
+
+// What the results of calls can be.
+var resultZoo = []Misbehaviour{
+	wild("result/null", "Has a result that is null.", result("null")),
+	wild("result/number", "Has a result that is a number.", result("42")),
+	wild("result/text", "Has a result that is text.", result(`"fine"`)),
+	wild("result/array", "Has a result that is an array.", result(`[{"type":"text","text":"fine"}]`)),
+	wild("result/empty", "Has an empty result.", result("{}")),
+	wild("result/content-null", "Has content that is null.", result(`{"content":null}`)),
+	wild("result/content-text", "Has content that is text.", result(`{"content":"fine"}`)),
+	wild("result/content-object", "Has content that is an object.", result(`{"content":{"type":"text","text":"fine"}}`)),
+	wild("result/null-entries", "Has null among its content.", result(`{"content":[null,{"type":"text","text":"fine"},null]}`)),
+	wild("result/untyped-entry", "Has content without a type.", result(`{"content":[{"text":"fine"}]}`)),
+	wild("result/unknown-type", "Has content of a type that nobody knows.", result(`{"content":[{"type":"hologram","data":"x"}]}`)),
+	wild("result/text-number", "Has a text that is a number.", result(`{"content":[{"type":"text","text":42}]}`)),
+	wild("result/image-garbage", "Has an image that is no base64.", result(`{"content":[{"type":"image","mimeType":"image/png","data":"not base64!"}]}`)),
+	wild("result/resource-null", "Has an embedded resource that is null.", result(`{"content":[{"type":"resource","resource":null}]}`)),
+	wild("result/is-error-text", "Says whether it failed in text.", result(`{"content":[],"isError":"true"}`)),
+	wild("result/structured-array", "Has structured content that is an array.", result(`{"content":[{"type":"text","text":"fine"}],"structuredContent":[1,2]}`)),
+	wild("result/number-huge", "Has a number in its structured content that no float can hold.", result(`{"content":[{"type":"text","text":"fine"}],"structuredContent":{"n":1e999999}}`)),
+	wild("result/number-long", "Has a number of a million digits in its structured content.",
+		result(`{"content":[{"type":"text","text":"fine"}],"structuredContent":{"n":1`+many("0", 1_000_000)+`}}`)),
+	wild("result/meta-array", "Has metadata that is an array.", result(`{"content":[{"type":"text","text":"fine"}],"_meta":[]}`)),
+	wild("result/input-required", "Wants more input before it goes on.", result(`{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{"message":"password?"}}},"requestState":"s"}`)),
+	wild("result/unknown-kind", "Has a result of a kind that nobody knows.", result(`{"resultType":"quantum","content":[{"type":"text","text":"fine"}]}`)),
+	wild("result/deep", "Nests its result 100,000 levels deep.", result(`{"content":[{"type":"text","text":"fine"}],"structuredContent":`+many("[", 100_000)+many("]", 100_000)+`}`)),
+	wild("result/deep-enough", "Nests its result 9,000 levels deep.", result(`{"content":[{"type":"text","text":"fine"}],"structuredContent":`+many(`{"a":`, 9_000)+"1"+many("}", 9_000)+`}`)),
+	wild("result/ten-megabytes", "Has a result of ten megabytes.", result(`{"content":[{"type":"text","text":"fine"},{"type":"text","text":"`+many("x", 10<<20)+`"}]}`)),
+	wild("result/many-entries", "Has 100,000 pieces of content.", result(`{"content":[{"type":"text","text":"fine"}`+many(`,{"type":"text","text":""}`, 100_000)+`]}`)),
+	wild("result/oversize", "Has a result longer than a line may be.", result(`{"content":[{"type":"text","text":"`+many("x", 2<<20)+`"}]}`)),
+	wild("result/oversize-id-last", "Has a result longer than a line may be, and its id behind it.",
+		answers(`{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"`+many("x", 2<<20)+`"}]},"id":$id}`)),
+	wild("result/oversize-id-hidden", "Has its id in the middle of a line longer than a line may be.",
+		answers(`{"padding":"`+many("x", 1<<20)+`","id":$id,"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"`+many("x", 1<<20)+`"}]}}`)),
+	wild("result/oversize-forged", "Names the next call's id inside a line longer than a line may be.", atCall(func(c *creature, q question) {
+		c.write(`{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"` + many("x", 2<<20) + `","id":` + q.id + "}}\n")
+		c.behave(q)
+	})),
+	wild("result/invalid-utf-8", "Has bytes in its text that are no UTF-8.", result("{\"content\":[{\"type\":\"text\",\"text\":\"fine\"},{\"type\":\"text\",\"text\":\"\xff\xfe\xc0\x80\xed\xa0\x80\"}]}")),
+	wild("result/surrogates", "Has halves of surrogate pairs in its text.", result(`{"content":[{"type":"text","text":"fine"},{"type":"text","text":"\ud800 \udc00\ud83d"}]}`)),
+	wild("result/nul-escaped", "Has an escaped NUL in its text.", result(`{"content":[{"type":"text","text":"fine"},{"type":"text","text":"a\u0000b"}]}`)),
+	wild("result/nul", "Has a NUL byte in its text.", result("{\"content\":[{\"type\":\"text\",\"text\":\"a\x00b\"}]}")),
+	wild("result/control", "Has raw control characters in its text.", result("{\"content\":[{\"type\":\"text\",\"text\":\"a\x1b[31m\tb\"}]}")),
+	wild("result/keys-twice", "Has two members called content, the first of which is no list.", result(`{"content":1,"content":[{"type":"text","text":"fine"}]}`)),
+	wild("result/keys-escaped", "Spells the keys of its result with escapes.", result(`{"\u0063ontent":[{"\u0074ype":"text","tex\u0074":"fine"}]}`)),
+	wild("result/keys-case", "Spells the keys of its result in capitals.", result(`{"CONTENT":[{"TYPE":"text","TEXT":"fine"}]}`)),
+
+	wild("read/null", "Reads a resource as null.", results("resources/read", "null")),
+	wild("read/contents-null", "Reads a resource whose contents are null.", results("resources/read", `{"contents":null}`)),
+	wild("read/null-entries", "Reads a resource with null among its contents.", results("resources/read", `{"contents":[null]}`)),
+	wild("read/contents-object", "Reads a resource whose contents are an object.", results("resources/read", `{"contents":{"uri":"zoo://resource","text":"fine"}}`)),
+	wild("read/no-uri", "Reads a resource whose contents do not say of what they are.", results("resources/read", `{"contents":[{"text":"fine"}]}`)),
+	wild("read/blob-garbage", "Reads a resource with a blob that is no base64.", results("resources/read", `{"contents":[{"uri":"zoo://resource","blob":"!!!"}]}`)),
+	wild("read/exit", "Exits instead of reading a resource.", instead("resources/read", func(c *creature, _ question) { c.end(3) })),
+	wild("prompt/null", "Gets a prompt as null.", results("prompts/get", "null")),
+	wild("prompt/messages-null", "Gets a prompt whose messages are null.", results("prompts/get", `{"messages":null}`)),
+	wild("prompt/null-entries", "Gets a prompt with null among its messages.", results("prompts/get", `{"messages":[null]}`)),
+	wild("prompt/no-content", "Gets a prompt whose message has no content.", results("prompts/get", `{"messages":[{"role":"user"}]}`)),
+	wild("prompt/hang", "Never gets a prompt.", instead("prompts/get", func(*creature, question) {})),
+}

@@ -1,0 +1,122 @@
+package mcptest
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// first sends text, and then the good answer.
+func first(text string) func(*creature) {
+	return atCall(func(c *creature, q question) {
+		c.write(q.fill(text))
+		c.behave(q)
+	})
+}
+
+// firstOf is first with a text that is made when it is needed.
+func firstOf(text func() string) func(*creature) {
+	return atCall(func(c *creature, q question) {
+		c.write(text())
+		c.behave(q)
+	})
+}
+
+// notes is one notification, many times.
+func notes(n int, method, params string) string {
+	return many(`{"jsonrpc":"2.0","method":"`+method+`","params":`+params+"}\n", n)
+}
+
+// numbered is one request with n ids, from 1.
+func numbered(n int, method, params string) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(`{"jsonrpc":"2.0","id":` + strconv.Itoa(i+1) + `,"method":"` + method + `","params":` + params + "}\n")
+	}
+	return b.String()
+}
+
+// asking asks something and answers the call when there is an answer to that.
+func asking(method, params string) func(*creature) {
+	return func(c *creature) {
+		var asked question
+		c.on["tools/call"] = func(c *creature, q question) {
+			asked = q
+			c.write(`{"jsonrpc":"2.0","id":"zoo","method":"` + method + `","params":` + params + "}\n")
+		}
+		c.told = func(c *creature, e envelope) {
+			if string(e.ID) == `"zoo"` {
+				c.behave(asked)
+			}
+		}
+		c.serve()
+	}
+}
+
+// What a server sends that nobody asked for: before it answers a call, which
+// it then does well.
+var trafficZoo = []Misbehaviour{
+	wild("notification/flood", "Sends 200,000 log messages before the answer.", first(notes(200_000, "notifications/message", `{"level":"info","data":"flood"}`))),
+	wild("notification/progress", "Sends 20,000 reports of progress on what nobody does.", first(notes(20_000, "notifications/progress", `{"progressToken":"nobody","progress":1}`))),
+	wild("notification/progress-of-ours", "Sends progress that goes backwards, beyond the total and below zero, for the call's own id.",
+		first(notes(10, "notifications/progress", `{"progressToken":$id,"progress":-1e308,"total":0}`))),
+	wild("notification/list-changed", "Announces 20,000 changes of its tools.", first(notes(20_000, "notifications/tools/list_changed", `{}`))),
+	wild("notification/updated", "Announces 20,000 changes of resources that nobody subscribed to.", first(notes(20_000, "notifications/resources/updated", `{"uri":"zoo://other"}`))),
+	wild("notification/cancelled", "Cancels the client's own request, and answers it.", first(notes(3, "notifications/cancelled", `{"requestId":$id,"reason":"no"}`))),
+	wild("notification/cancelled-all", "Cancels 2,000 requests that there are not.", first(notes(2_000, "notifications/cancelled", `{"requestId":1}`))),
+	wild("notification/large", "Sends eight notifications of four megabytes each.", first(notes(8, "notifications/message", `{"level":"info","data":"`+many("x", 4<<20)+`"}`))),
+	wild("notification/unknown", "Sends notifications that nobody knows.", first(notes(100, "notifications/zoo/fed", `{"animal":"bear"}`))),
+	wild("notification/no-params", "Sends every notification without the parameters that it must have.", first(bare(""))),
+	wild("notification/null-params", "Sends every notification with the parameters null.", first(bare(`,"params":null`))),
+	wild("notification/array-params", "Sends every notification with an array of parameters.", first(bare(`,"params":[1,"a",null]`))),
+	wild("notification/wrong-params", "Sends every notification with parameters of the wrong types.",
+		first(bare(`,"params":{"level":7,"data":null,"logger":[],"progressToken":{},"progress":"x","total":[],"requestId":{},"uri":5,"elicitationId":null,"reason":1,"_meta":7}`))),
+	wild("notification/method-odd", "Sends messages whose method is empty, null, a number, an object or a megabyte.",
+		first(`{"jsonrpc":"2.0","method":""}`+"\n"+`{"jsonrpc":"2.0","method":null}`+"\n"+`{"jsonrpc":"2.0","method":5}`+"\n"+`{"jsonrpc":"2.0","method":{}}`+"\n"+
+			`{"jsonrpc":"2.0","method":"`+many("m", 1<<20)+`"}`+"\n")),
+	wild("notification/of-clients", "Sends notifications that only clients send.",
+		first(notes(10, "notifications/initialized", `{}`)+notes(10, "notifications/roots/list_changed", `{}`))),
+	wild("notification/deep", "Sends a notification nested 100,000 levels deep.",
+		first(notes(1, "notifications/message", `{"level":"info","data":`+many("[", 100_000)+many("]", 100_000)+`}`))),
+
+	wild("request/ping", "Pings, and answers the call when the ping is answered.", asking("ping", "{}")),
+	wild("request/roots", "Wants to know the roots before it answers the call.", asking("roots/list", "{}")),
+	wild("request/sampling", "Wants a model to say something before it answers the call.", asking("sampling/createMessage", `{"messages":[],"maxTokens":1}`)),
+	wild("request/sampling-null", "Wants a model to say something, with parameters that are null.", asking("sampling/createMessage", "null")),
+	wild("request/elicitation", "Wants a human to fill in a form before it answers the call.", asking("elicitation/create", `{"message":"password?","requestedSchema":{"type":"object"}}`)),
+	wild("request/elicitation-wrong", "Wants a human to fill in what is no form.", asking("elicitation/create", `{"message":1,"requestedSchema":[]}`)),
+	wild("request/unknown", "Makes a request that nobody knows.", asking("zoo/feed", `[1]`)),
+	wild("request/of-servers", "Makes the request of the client that the client makes of it.", asking("tools/call", `{"name":"bad"}`)),
+	wild("request/completion", "Makes a request that only servers serve, and which a well-known SDK gives back to the server.", asking("completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}`)),
+	wild("request/initialize", "Asks the client to initialize itself.", asking("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"zoo","version":"1"}}`)),
+	wild("request/our-id", "Makes a request under the id of the client's own.", first(`{"jsonrpc":"2.0","id":$id,"method":"ping"}`+"\n")),
+	wild("request/same-id", "Makes 1,000 requests under one id.", first(many(`{"jsonrpc":"2.0","id":"one","method":"roots/list"}`+"\n", 1_000))),
+	wild("request/odd-ids", "Makes requests whose ids are null, a fraction, an array, an object, true, empty or a megabyte.",
+		first(oddIDs("null", "1.5", "[]", "{}", "true", `""`, `"`+many("i", 1<<20)+`"`, "-1", "1e400", "9223372036854775808"))),
+	wild("request/flood", "Makes 20,000 requests before the answer, and reads what it is answered.", firstOf(func() string { return numbered(20_000, "roots/list", "{}") })),
+	wild("request/flood-unknown", "Makes 20,000 requests that nobody knows before the answer.", firstOf(func() string { return numbered(20_000, "zoo/feed", "{}") })),
+	wild("request/flood-unread", "Makes 50,000 requests, answers the call, and reads nothing for a while.", atCall(func(c *creature, q question) {
+		c.write(numbered(50_000, "ping", "{}"))
+		c.behave(q)
+		c.rest(100 * time.Millisecond)
+	})),
+	wild("request/large", "Makes requests with parameters of four megabytes.", first(many(`{"jsonrpc":"2.0","id":"large","method":"sampling/createMessage","params":{"messages":[],"x":"`+many("x", 4<<20)+`"}}`+"\n", 4))),
+}
+
+// bare is each notification that the protocol has, with these parameters.
+func bare(params string) string {
+	var b strings.Builder
+	for _, name := range []string{"message", "progress", "cancelled", "resources/updated", "resources/list_changed", "tools/list_changed",
+		"prompts/list_changed", "elicitation/complete", "subscriptions/acknowledged", "tasks/status", "roots/list_changed", "initialized"} {
+		b.WriteString(`{"jsonrpc":"2.0","method":"notifications/` + name + `"` + params + "}\n")
+	}
+	return b.String()
+}
+
+func oddIDs(ids ...string) string {
+	var b strings.Builder
+	for _, id := range ids {
+		b.WriteString(`{"jsonrpc":"2.0","id":` + id + `,"method":"roots/list"}` + "\n")
+	}
+	return b.String()
+}

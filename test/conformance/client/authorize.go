@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// callTestTool is what the suite's protected servers offer.
+var callTestTool = calls(call{"test-tool", map[string]any{}})
+
+// authorization is the Auth of a scenario; nil for those about something else.
+// The suite's authorization servers consent to everything, so that a visit by
+// program is enough.
+func authorization(scenario string) (*facade.OAuth, error) {
+	if !strings.HasPrefix(scenario, "auth/") {
+		return nil, nil
+	}
+	o := &facade.OAuth{
+		ClientMetadataURL: "https://conformance-test.local/client-metadata.json",
+		RedirectURL:       "http://localhost:3000/callback",
+		Store:             facade.TokenMemory(),
+		Visit:             visit,
+	}
+	var supplied struct {
+		ClientID   string `json:"client_id"`
+		Secret     string `json:"client_secret"`
+		PrivateKey string `json:"private_key_pem"`
+		Issuer     string `json:"issuer"`
+	}
+	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
+		if err := json.Unmarshal([]byte(text), &supplied); err != nil {
+			return nil, fmt.Errorf("MCP_CONFORMANCE_CONTEXT is not what it should be: %w", err)
+		}
+	}
+	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
+	if strings.HasPrefix(scenario, "auth/client-credentials-") {
+		o.Grant = facade.GrantClient
+	}
+	return o, nil
+}
+
+// visit opens an authorization URL and returns where it leads to, without going
+// there: nobody listens.
+func visit(ctx context.Context, url string) (redirect string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	_ = resp.Body.Close()
+	if redirect = resp.Header.Get("Location"); redirect == "" {
+		return "", errors.New("the authorization server did not redirect")
+	}
+	return redirect, nil
+}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// frugal is what a call with far too large an answer may cost: a few times the
+// limit of one message, beside what everybody else in the process does.
+const frugal = 48 << 20
+
+var httpBodyRows = []httpRow{
+	httpOverdue("call/no-answer"),
+	httpFine("call/no-answer").with("caller leaves", nil).acting(func(s *sceneHTTP) {
+		ctx, cancel := context.WithTimeout(s.world.within(), httpSoon)
+		defer cancel()
+		_, err := s.c.Call(ctx, "zoo/misbehave", nil)
+		s.judge(err, &verdictHTTP{facade.ErrCanceled, facade.Unknown, "deadline"})
+		s.serves(1)
+	}),
+	httpFine("call/no-answer").with("unregister", nil).acting(func(s *sceneHTTP) {
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.c.Call(context.Background(), "zoo/misbehave", nil)
+			failed <- err
+		}()
+		until(s.world.within(), s.t, "the call is under way", func() bool {
+			st, _ := s.c.Inspect("zoo")
+			return st.Calls.InFlight == 1
+		})
+		began := time.Now()
+		require.NoError(s.t, s.c.Unregister(s.world.within(), "zoo"))
+		s.inTime("unregister", began, zooShutdown)
+		require.ErrorIs(s.t, <-failed, facade.ErrClosed)
+	}),
+	httpOverdue("call/stalled-body"),
+	httpRefused("call/stalled-error", "HTTP 500").by(httpSoon),
+	httpFine("call/slow"),
+	httpOverdue("call/slow-for-ever"),
+	httpOverdue("call/late"),
+	httpRefused("call/html-200", "web page"),
+	httpRefused("call/html-as-json", "web page"),
+	httpFine("call/no-type"),
+	httpFine("call/loud-type"),
+	httpFine("call/plain-type"),
+	httpFine("call/broken-type"),
+	httpGarbled("call/json-as-events", "ended without the answer"),
+	httpGarbled("call/events-as-json", "not valid JSON"),
+	httpGarbled("call/binary", "not valid JSON"),
+	httpGarbled("call/empty-200", "did not answer it"),
+	httpGarbled("call/blank-200", "did not answer it"),
+	httpGarbled("call/truncated", "not valid JSON"),
+	httpGarbled("call/trailing-junk", "not valid JSON"),
+	httpGarbled("call/bom", "not valid JSON"),
+	httpGarbled("call/utf16", "not valid JSON"),
+	httpGarbled("call/gzip-lie", "gzip"),
+	httpGarbled("call/gzip-cut", "broke in the middle"),
+	httpFine("call/gzip-unasked"),
+	httpGarbled("call/gzip-twice", "not valid JSON"),
+	httpGarbled("call/brotli", "not valid JSON"),
+
+	httpRefused("call/gzip-bomb", "longer than 1048576 bytes").within(frugal),
+	httpRefused("call/endless-json", "longer than 1048576 bytes").within(frugal),
+	httpRefused("call/endless-blanks", "longer than 1048576 bytes").within(frugal),
+	httpRefused("call/endless-error", "HTTP 500").within(frugal),
+	httpRefused("call/50-mb", "longer than 1048576 bytes").within(frugal),
+	httpFine("call/50-mb").with("under the limit", func(s *facade.ServerSpec) { s.Limits.Line = 0 }).in(facade.EraLegacy).acting(func(s *sceneHTTP) {
+		res, err := s.c.Call(s.world.within(), "zoo/misbehave", nil)
+		require.NoError(s.t, err)
+		require.Greater(s.t, len(textOf(res)), 50_000_000-1)
+		s.serves(1)
+	}),
+	httpRefused("call/says-huge", "longer than 1048576 bytes").within(frugal),
+	httpFails("call/deep", facade.ErrProtocol, facade.Answered, "").within(frugal),
+	httpFails("call/deep-objects", facade.ErrProtocol, facade.Answered, "").within(frugal),
+
+	httpGarbled("call/foreign-id", "no answer to the request"),
+	httpFine("call/string-id"),
+	httpFine("call/float-id"),
+	httpGarbled("call/null-id", "no answer to the request"),
+	httpFine("call/no-version"),
+	httpGarbled("call/two-answers", "not valid JSON"),
+	httpFine("call/batch"),
+	httpGarbled("call/empty-batch", "no answer to the request"),
+	httpGarbled("call/nested-batch", "").within(frugal),
+	httpSays("call/result-and-error", "and an error"),
+	httpGarbled("call/neither", "no answer to the request"),
+	httpGarbled("call/echo-request", "no answer to the request"),
+	httpSays("call/error-text", "no such luck"),
+	httpSays("call/error-huge", "very very"),
+	httpSays("call/error-rude", "bad"),
+	httpFails("call/result-null", facade.ErrProtocol, facade.Answered, "cannot be read"),
+	httpFails("call/result-text", facade.ErrProtocol, facade.Answered, "cannot be read"),
+	httpFails("call/content-holes", facade.ErrProtocol, facade.Answered, "cannot be read"),
+	httpFails("call/content-unknown", facade.ErrProtocol, facade.Answered, "cannot be read"),
+	httpFine("call/tool-error").saying("no"),
+	httpFine("call/swapped").acting(func(s *sceneHTTP) {
+		var callers sync.WaitGroup
+		errs := make([]error, 2)
+		for i, text := range []string{"mine", "yours"} {
+			callers.Go(func() {
+				_, errs[i] = s.c.Call(s.world.within(), "zoo/misbehave", map[string]any{"text": text})
+			})
+		}
+		callers.Wait()
+		for _, err := range errs {
+			s.judge(err, &verdictHTTP{facade.ErrProtocol, facade.Unknown, "no answer to the request"})
+		}
+		s.serves(1)
+	}),
+	httpGarbled("call/on-the-stream", "did not answer it"),
+}

@@ -1,0 +1,104 @@
+//go:build linux
+
+package integration
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// httpSoon is the clock of calls that are never answered.
+const httpSoon = 150 * time.Millisecond
+
+// httpFine: the call succeeds.
+func httpFine(name string) httpRow { return httpRow{name: name} }
+
+// httpFails: the call ends in an error of this kind, and the session is kept.
+func httpFails(name string, kind error, outcome messages.Outcome, says string) httpRow {
+	return httpRow{name: name, call: &verdictHTTP{kind, outcome, says}}
+}
+
+// httpGarbled: the call ends as one whose answer cannot be read.
+func httpGarbled(name, says string) httpRow {
+	return httpFails(name, facade.ErrProtocol, facade.Unknown, says)
+}
+
+// httpRefused: the call ends as one to which something else was answered.
+func httpRefused(name, says string) httpRow {
+	return httpFails(name, facade.ErrProtocol, facade.Answered, says)
+}
+
+// httpOverdue: the call ends by its own clock.
+func httpOverdue(name string) httpRow {
+	r := httpFails(name, facade.ErrTimeout, facade.Unknown, "timed out")
+	r.clock = httpSoon
+	return r
+}
+
+// httpUnstartable: Register fails.
+func httpUnstartable(name, says string) httpRow {
+	return httpRow{name: name, start: &verdictHTTP{facade.ErrStart, "", says}}
+}
+
+// in says in which eras the row holds; by default in all that there are.
+func (r httpRow) in(eras ...facade.Era) httpRow {
+	r.eras = eras
+	return r
+}
+
+// with changes the specification.
+func (r httpRow) with(about string, change func(*facade.ServerSpec)) httpRow {
+	r.about, r.spec = about, change
+	return r
+}
+
+// within bounds what the call allocates.
+func (r httpRow) within(bytes uint64) httpRow {
+	r.memory = bytes
+	return r
+}
+
+// by sets the call's own clock.
+func (r httpRow) by(clock time.Duration) httpRow {
+	r.clock = clock
+	return r
+}
+
+// renewed: the session ends with the call, and another one serves.
+func (r httpRow) renewed() httpRow {
+	r.replaced = true
+	return r
+}
+
+// saying: the call brings this text.
+func (r httpRow) saying(text string) httpRow {
+	r.text = text
+	return r
+}
+
+// then looks at something more.
+func (r httpRow) then(look func(*sceneHTTP)) httpRow {
+	r.also = look
+	return r
+}
+
+// acting replaces the call, and whatever follows it.
+func (r httpRow) acting(instead func(*sceneHTTP)) httpRow {
+	r.instead = instead
+	return r
+}
+
+// statusRows are the rows of calls that are answered with one of these.
+func statusRows(row func(name, says string) httpRow, says string, statuses ...int) (rows []httpRow) {
+	for _, status := range statuses {
+		text := says
+		if text == "" {
+			text = fmt.Sprintf("HTTP %d", status)
+		}
+		rows = append(rows, row(fmt.Sprintf("call/status-%d", status), text))
+	}
+	return rows
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package integration
+
+import (
+	"errors"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+var httpSessionRows = []httpRow{
+	httpLost("session/lost"),
+	httpLost("session/lost-rpc"),
+	httpLost("session/lost-rpc-own"),
+	httpLost("session/lost-400"),
+	httpRow{name: "session/lost-silently"}.acting(func(s *sceneHTTP) {
+		s.misbehave()
+		_, err := s.c.Call(s.world.within(), "zoo/echo", nil)
+		s.judge(err, &verdictHTTP{facade.ErrUnavailable, facade.NotSent, "forgot the session"})
+		s.serves(2)
+	}),
+	httpRow{name: "session/lost-always"}.acting(func(s *sceneHTTP) {
+		// Each session is lost by its first call: the budget ends it.
+		var err error
+		for !errors.Is(err, facade.ErrEvicted) {
+			_, err = s.c.Call(s.world.within(), "zoo/echo", nil, facade.WaitReady())
+			require.Error(s.t, err)
+			require.True(s.t, isOne(err, facade.ErrUnavailable, facade.ErrEvicted), "%v", err)
+		}
+		require.EqualValues(s.t, 4, s.epoch())
+	}),
+	httpUnstartable("session/id-missing", "Mcp-Session-Id header is required"),
+	httpFine("session/id-changes"),
+	httpFine("session/id-empty"),
+	httpFine("session/id-two"),
+	httpUnstartable("session/id-control", ""),
+	httpFine("session/id-blanks"),
+	httpUnstartable("session/id-megabyte", ""),
+	httpFine("session/id-secret"),
+	httpRow{name: "session/busy"}.acting(func(s *sceneHTTP) {
+		s.misbehave()
+		_, err := s.c.Call(s.world.within(), "zoo/misbehave", nil)
+		s.judge(err, &verdictHTTP{facade.ErrProtocol, facade.Answered, "one at a time"})
+		s.misbehave()
+		s.serves(1)
+	}),
+
+	httpRow{name: "none"}.with("restarted on the same port", nil).acting(func(s *sceneHTTP) {
+		s.server.Restart()
+		res, err := s.c.Call(s.world.within(), "zoo/echo", map[string]any{"text": "hello"})
+		if s.spec.Era == facade.EraModern {
+			require.NoError(s.t, err, "there was no session that could be lost")
+			require.Equal(s.t, "hello", textOf(res))
+			s.serves(1)
+			return
+		}
+		s.judge(err, &verdictHTTP{facade.ErrUnavailable, facade.NotSent, ""})
+		s.serves(2)
+	}),
+	httpRow{name: "none"}.with("gone and back", func(s *facade.ServerSpec) {
+		s.Retry = facade.Retry(50, httpSoon/10)
+		s.Retry.Max = httpSoon
+	}).acting(func(s *sceneHTTP) {
+		s.server.Stop()
+		_, err := s.c.Call(s.world.within(), "zoo/echo", nil)
+		s.judge(err, &verdictHTTP{facade.ErrUnavailable, facade.NotSent, ""})
+		s.server.Restart()
+		res, err := s.c.Call(s.world.within(), "zoo/echo", map[string]any{"text": "back"}, facade.WaitReady())
+		require.NoError(s.t, err)
+		require.Equal(s.t, "back", textOf(res))
+		require.Greater(s.t, s.epoch(), uint64(1))
+	}),
+	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).acting(func(s *sceneHTTP) {
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.c.Call(s.world.within(), "zoo/misbehave", nil)
+			failed <- err
+		}()
+		until(s.world.within(), s.t, "the call is under way", func() bool {
+			st, _ := s.c.Inspect("zoo")
+			return st.Calls.InFlight == 1
+		})
+		s.server.Stop()
+		err := <-failed
+		require.True(s.t, isOne(err, facade.ErrCrashed, facade.ErrUnavailable), "%v", err)
+		require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), facade.ErrEvicted, "nothing listens any more")
+	}),
+
+	httpFine("shutdown/hang"),
+	httpFine("shutdown/405"),
+	httpFine("shutdown/500"),
+	httpFine("shutdown/reset"),
+	httpFine("shutdown/endless"),
+	httpFine("shutdown/elsewhere"),
+	httpFine("shutdown/switching"),
+}

@@ -1,0 +1,5 @@
+//go:build linux
+
+package integration
+
+var stdioProcessRows map[string]stdioRow

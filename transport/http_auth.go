@@ -1,0 +1,124 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+
+	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// maxRenewals is how often one request is sent again with another token: a
+// token may be renewed, replaced, and given more scopes, each of them once. A
+// request that was refused for its token was not carried out.
+const maxRenewals = 3
+
+// newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if
+// the spec wants none.
+func newAuthorizer(spec messages.ServerSpec, opts Options) *auth.Authorizer {
+	if spec.HTTP.Auth == nil {
+		return nil
+	}
+	log := opts.Logger.With().Str("server", spec.Name).Logger()
+	a, err := auth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
+	if err != nil {
+		return nil // no session will have an endpoint either
+	}
+	return a
+}
+
+// do sends one request, with a token where the endpoint needs one. header is
+// only read. The body of the response must be closed.
+func (e *endpoint) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
+	if e.auth == nil {
+		return e.follow(ctx, method, body, header)
+	}
+	if method == http.MethodDelete { // politeness at the end is worth no new token
+		return e.follow(ctx, method, body, withToken(header, e.auth.Held()))
+	}
+	for renewals := 0; ; renewals++ {
+		token, err := e.auth.Token(ctx)
+		if err != nil {
+			return nil, e.noToken(ctx, err)
+		}
+		resp, f := e.follow(ctx, method, body, withToken(header, token))
+		if f != nil {
+			return nil, f
+		}
+		refused := resp.StatusCode == http.StatusUnauthorized
+		if !refused {
+			e.auth.Accepted(token)
+		}
+		if !refused && !auth.WantsMore(resp.StatusCode, resp.Header) || renewals == maxRenewals {
+			return resp, nil
+		}
+		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
+		_ = resp.Body.Close()
+		if err := e.auth.Renew(ctx, token, resp.StatusCode, resp.Header); err != nil {
+			f := e.noToken(ctx, err)
+			f.status = resp.StatusCode
+			if refused && f.permanent && e.refused != nil {
+				e.refused(f)
+			}
+			return nil, f
+		}
+	}
+}
+
+// withToken is a header with a token. header may be shared, so that it is copied.
+func withToken(header http.Header, token string) http.Header {
+	if token == "" {
+		return header
+	}
+	h := make(http.Header, len(header)+1)
+	maps.Copy(h, header)
+	h["Authorization"] = []string{"Bearer " + token}
+	return h
+}
+
+// noToken is the fault of a request for which there is no token. The server has
+// not begun to work on it.
+func (e *endpoint) noToken(ctx context.Context, err error) *fault {
+	var required *messages.AuthRequired
+	var passing *auth.Unavailable
+	switch {
+	case errors.As(err, &required):
+		return &fault{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
+			kind: messages.KindAuthRequired, outcome: messages.NotSent, cause: supervisor.CauseAuth, permanent: true}
+	case errors.As(err, &passing):
+		f := e.unreachable(passing.Error(), "look at the authorization server", nil)
+		f.retryAfter = passing.RetryAfter
+		return f
+	}
+	return e.unreachable("the request was given up before there was a token for "+e.hostport, "", ctx.Err())
+}
+
+// Authorization is what obtains the tokens of a dialer's sessions; nil if its
+// spec has no Auth.
+func Authorization(d Dialer) Authorizer {
+	if h, ok := d.(*httpDialer); ok && h.auth != nil {
+		return h.auth
+	}
+	return nil
+}
+
+// Authorizer is the part of authorization that needs a person.
+type Authorizer interface {
+	// Authorize hands an authorization URL to open, and waits until the person
+	// has come back and the token is stored.
+	Authorize(ctx context.Context, open func(url string) error) error
+	// Finish takes the URL to which a person was redirected.
+	Finish(ctx context.Context, redirect string) error
+	// Forget drops tokens and registration.
+	Forget(ctx context.Context) error
+}
+
+// NewTokenFiles returns a store of files in a directory; see auth.NewFileStore.
+func NewTokenFiles(dir string) (messages.TokenStore, error) { return auth.NewFileStore(dir) }
+
+// NewTokenMemory returns a store that forgets at the end of the process.
+func NewTokenMemory() messages.TokenStore { return auth.NewMemoryStore() }

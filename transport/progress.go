@@ -1,0 +1,172 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// Progress (MCP, utilities, progress): a request carries a progressToken,
+// which is its id; notifications/progress repeat it. Each of them restarts the
+// clock of its request, and goes to the caller if that asked for it.
+
+// methodProgress is the method of a progress notification, as it stands in the
+// message.
+const methodProgress = `"notifications/progress"`
+
+// newsMost is how many reports may wait for one caller that is slower than its
+// server. Further ones are dropped and counted.
+const newsMost = 8192
+
+// news carries reports to the caller of one request, who reads them in its own
+// goroutine. So a slow reader holds up nobody but itself, and has read all of
+// them when its call returns.
+type news struct {
+	mu     sync.Mutex
+	queued []messages.Progress
+	more   chan struct{}
+	report func(messages.Progress)
+}
+
+// newNews is nil if nobody wants to hear them.
+func newNews(report func(messages.Progress)) *news {
+	if report == nil {
+		return nil
+	}
+	return &news{more: make(chan struct{}, 1), report: report}
+}
+
+// put adds a report, unless too many wait.
+func (n *news) put(p messages.Progress) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.queued) >= newsMost {
+		return false
+	}
+	n.queued = append(n.queued, p)
+	select {
+	case n.more <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// tell reports what is queued.
+func (n *news) tell() {
+	n.mu.Lock()
+	queued := n.queued
+	n.queued = nil
+	n.mu.Unlock()
+	for _, p := range queued {
+		n.report(p)
+	}
+}
+
+// clocks are the two bounds of a request: the time without progress, and the
+// time at all.
+type clocks struct {
+	idle   time.Duration // 0: no such bound
+	latest time.Time     // zero: no such bound
+}
+
+// start returns the first deadline of a request; zero if it has none.
+func (c *clocks) start(r Request) (deadline time.Time) {
+	if r.Timeout <= 0 && r.HardMax <= 0 {
+		return time.Time{}
+	}
+	now := time.Now()
+	if r.HardMax > 0 {
+		c.latest = now.Add(r.HardMax)
+	}
+	c.idle = r.Timeout
+	return c.next(now)
+}
+
+// next is the deadline after a sign of progress.
+func (c *clocks) next(now time.Time) time.Time {
+	if c.idle <= 0 {
+		return c.latest
+	}
+	deadline := now.Add(c.idle)
+	if !c.latest.IsZero() && c.latest.Before(deadline) {
+		return c.latest
+	}
+	return deadline
+}
+
+// readProgress reads the parameters of a progress notification.
+func readProgress(params []byte) (token int64, p messages.Progress, ok bool) {
+	err := eachMember(params, func(key string, value []byte) (err error) {
+		switch key {
+		case "progressToken":
+			e := envelope{id: value}
+			if token, ok = e.numericID(); !ok {
+				return errors.New("no token of ours")
+			}
+		case "progress":
+			p.Progress, err = readNumber(value)
+		case "total":
+			p.Total, err = readNumber(value)
+		case "message":
+			p.Message, err = readString(value)
+			p.Message = string([]byte(p.Message)) // the line is the reader's
+		}
+		return err
+	})
+	return token, p, ok && err == nil
+}
+
+// readNumber reads a number; null is 0.
+func readNumber(value []byte) (float64, error) {
+	if string(value) == "null" {
+		return 0, nil
+	}
+	if !json.Valid(value) {
+		return 0, errors.New("is no number")
+	}
+	return strconv.ParseFloat(string(value), 64)
+}
+
+// progressed takes a progress notification about a request of the call lane.
+func (w *wire) progressed(params []byte) {
+	token, report, ok := readProgress(params)
+	if !ok {
+		w.noise.junk.Add(1)
+		return
+	}
+	w.mu.Lock()
+	p := w.pending[token]
+	if p == nil || p.state == queued {
+		w.mu.Unlock()
+		w.noise.unmatched.Add(1)
+		return
+	}
+	if !p.deadline.IsZero() {
+		p.deadline = p.clocks.next(time.Now())
+	}
+	to := p.news
+	w.mu.Unlock()
+	if to != nil && !to.put(report) {
+		w.noise.dropped.Add(1)
+	}
+}
+
+// progressed is the same over HTTP.
+func (s *httpSession) progressed(params []byte) {
+	token, report, ok := readProgress(params)
+	if !ok {
+		s.noise.junk.Add(1)
+		return
+	}
+	to, found := s.bonds.progressed(token)
+	switch {
+	case !found:
+		s.noise.unmatched.Add(1)
+	case to != nil && !to.put(report):
+		s.noise.dropped.Add(1)
+	}
+}

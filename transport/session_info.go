@@ -1,0 +1,49 @@
+package transport
+
+import (
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// What a server says about itself is shown to people, kept for as long as it
+// runs, and told to models: it is bounded, in bytes.
+const (
+	maxOwnName      = 256
+	maxInstructions = 64 << 10
+	// maxErrorText is how much of an error's text is kept. What is for programs
+	// stands in its data.
+	maxErrorText = 4 << 10
+)
+
+// sessionInfo is what negotiation told.
+func sessionInfo(result *mcp.InitializeResult) messages.SessionInfo {
+	info := messages.SessionInfo{
+		ProtocolVersion: result.ProtocolVersion,
+		Era:             messages.EraLegacy,
+		Capabilities:    result.Capabilities,
+		Instructions:    cut(result.Instructions, maxInstructions),
+	}
+	if isModern(result.ProtocolVersion) {
+		info.Era = messages.EraModern
+	}
+	if s := result.ServerInfo; s != nil {
+		info.ServerName, info.ServerVersion = cut(plain(s.Name), maxOwnName), cut(plain(s.Version), maxOwnName)
+	}
+	return info
+}
+
+// cut shortens a text to at most size bytes, and says so.
+func cut(text string, size int) string {
+	const sign = " … (cut)"
+	if len(text) <= size {
+		return text
+	}
+	end := size - len(sign)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + sign
+}

@@ -13,19 +13,27 @@ import (
 
 // Request sends one request to the current incarnation of a server: snapshot →
 // incarnation → session, through no mailbox. timeout bounds it (0: the
-// server's Timeouts.Call), and Timeouts.HardMax does in any case. The error is
-// a *messages.Error with everything but Op.
+// server's Timeouts.Call), and Timeouts.HardMax does in any case; waiting for
+// its turn counts, too. The error is a *messages.Error with everything but Op.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
 	if v.State != supervisor.Ready {
 		return nil, v.unavailable()
 	}
 	inc := v.current
-	if !inc.begin() {
-		return nil, &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: inc.epoch, Kind: messages.KindOverloaded,
-			Outcome: messages.NotSent, Hint: "wait for some of them to end, or raise Limits.InFlight"}
-	}
 	r.Timeout, r.HardMax = callClocks(v.Spec.Timeouts, timeout)
+	began := time.Now()
+	if e := inc.begin(ctx, shorter(r.Timeout, r.HardMax)); e != nil {
+		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
+		return nil, e
+	}
+	if waited := time.Since(began); r.HardMax > 0 && waited > time.Millisecond {
+		r.HardMax = max(r.HardMax-waited, time.Millisecond)
+	}
 	raw, err := inc.session.Request(ctx, r)
+	if took := time.Since(began); took >= slowCall {
+		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", r.Target).
+			Dur("took", took).Bool("failed", err != nil).Msg("slow call")
+	}
 	if err == nil {
 		inc.end(false, false)
 		return raw, nil
@@ -42,6 +50,17 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
 	}
 	return nil, e
+}
+
+// slowCall is how long a call takes that gets a line in the log.
+const slowCall = 5 * time.Second
+
+// shorter is the shorter of two bounds, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // callClocks is how long a call may take without progress, and at all; 0 means

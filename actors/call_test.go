@@ -110,7 +110,7 @@ func TestACallersContextEndsItsCallOnly(t *testing.T) {
 func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 2}})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 2, Queue: -1}})
 		var wg sync.WaitGroup
 		errs := make([]error, 2)
 		for i := range errs {

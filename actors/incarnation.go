@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -19,25 +20,30 @@ type incarnation struct {
 	started time.Time
 	tally   *tally
 
-	// account holds calls in flight in its low half and calls that failed with
-	// the session in its high half, in one word so that their sum never tears.
-	account atomic.Int64
+	gate gate
 }
 
 // tally counts calls over a whole registration.
-type tally struct{ total, failed, inFlight atomic.Int64 }
+type tally struct{ total, failed, inFlight, queued atomic.Int64 }
 
-const oneLost = int64(1) << 32
+func newIncarnation(server string, gen, epoch uint64, spec *messages.ServerSpec, tally *tally, session transport.Session) *incarnation {
+	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), tally: tally,
+		gate: gate{limit: int64(spec.Limits.InFlight), room: int64(max(spec.Limits.Queue, 0))}}
+}
 
-// begin counts a call in, unless too many are under way.
-func (i *incarnation) begin() bool {
-	if i.account.Add(1)&(oneLost-1) > int64(i.spec.Limits.InFlight) {
-		i.account.Add(-1)
-		return false
+// begin counts a call in, when it is its turn; clock is how long it may wait.
+func (i *incarnation) begin(ctx context.Context, clock time.Duration) *messages.Error {
+	if !i.gate.tryEnter() {
+		i.tally.queued.Add(1)
+		e := i.gate.enter(ctx, i.session.Dead(), clock)
+		i.tally.queued.Add(-1)
+		if e != nil {
+			return e
+		}
 	}
 	i.tally.total.Add(1)
 	i.tally.inFlight.Add(1)
-	return true
+	return nil
 }
 
 // end counts a call out.
@@ -46,15 +52,8 @@ func (i *incarnation) end(failed, lost bool) {
 	if failed {
 		i.tally.failed.Add(1)
 	}
-	if lost {
-		i.account.Add(oneLost - 1)
-	} else {
-		i.account.Add(-1)
-	}
+	i.gate.leave(lost)
 }
 
 // casualties is how many calls failed, or are about to, with the session.
-func (i *incarnation) casualties() int {
-	n := i.account.Load()
-	return int(n>>32 + n&(oneLost-1))
-}
+func (i *incarnation) casualties() int { return i.gate.casualties() }

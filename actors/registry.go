@@ -162,7 +162,7 @@ func (v *View) Status() messages.ServerStatus {
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Retry.String(),
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Retry.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
-		Calls: messages.CallCounts{InFlight: v.tally.inFlight.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
+		Calls: messages.CallCounts{InFlight: v.tally.inFlight.Load(), Queued: v.tally.queued.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()

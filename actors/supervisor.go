@@ -198,8 +198,7 @@ func (s *supervising) dial(c actor.Context, epoch uint64) {
 // begin makes an incarnation: a session, a port to own it, and a watch that
 // reports its death and its release, whatever becomes of the port.
 func (s *supervising) begin(c actor.Context, epoch uint64) (*incarnation, *actor.PID) {
-	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, tally: s.tally,
-		session: s.dialer.NewSession(), started: time.Now()}
+	inc := newIncarnation(s.name, s.gen, epoch, s.spec, s.tally, s.dialer.NewSession())
 	self := s.self
 	s.rt.goSafe("supervisor", func() {
 		<-inc.session.Dead()

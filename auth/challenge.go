@@ -39,7 +39,7 @@ func challengeIn(h http.Header) challenge {
 			first(&c.metadata, "resource_metadata")
 			first(&c.code, "error")
 			first(&c.text, "error_description")
-			if len(c.scopes) == 0 {
+			if one.Params["scope"] != "" && c.scopes == nil {
 				c.scopes = strings.Fields(one.Params["scope"])
 			}
 		}

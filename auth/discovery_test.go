@@ -108,7 +108,6 @@ func TestDiscovery(t *testing.T) {
 		"server down":               {func(path string, _ map[string]any) int { return http.StatusBadGateway }, "502"},
 		"issuer without metadata":   {hide("oauth-authorization-server", "openid"), "publishes no metadata"},
 		"no metadata at all (2025)": {hide("well-known"), ""},
-		"a page for people":         {func(path string, d map[string]any) int { return 0 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{Document: c.document})
@@ -180,4 +179,18 @@ func TestChallenge(t *testing.T) {
 	}
 	require.Equal(t, challenge{heard: true, code: "x"}, challengeIn(http.Header{"Www-Authenticate": {`Bearer scope="unfinished`, `Bearer error="x"`}}),
 		"one bad header does not spoil the other")
+}
+
+// Many sites answer whatever is asked with a page for people.
+func TestPageForPeopleIsNoMetadata(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("<html>Welcome</html>"))
+	}))
+	defer site.Close()
+	server, err := url.Parse(site.URL + "/mcp")
+	require.NoError(t, err)
+	p, err := newWeb(server, &messages.HTTP{}).discover(t.Context(), "", "")
+	require.NoError(t, err)
+	require.True(t, p.guessed)
+	require.Equal(t, site.URL+"/token", p.server.TokenEndpoint)
 }

@@ -31,7 +31,8 @@
 //	          the key it is [DefaultRetry]; a policy that is spelled out parks
 //	          only if it says so.
 //	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [messages.Timeouts]
-//	limits    {line, items, pages, catalog, in_flight, stderr_lines}; see [messages.Limits]
+//	limits    {line, items, pages, catalog, in_flight, queue, stderr_lines};
+//	          see [messages.Limits]
 //	probe     false, or {every, timeout, failures}; see [messages.Probe]
 //	standby   true keeps a second process at hand; see [messages.ServerSpec]
 //	era       "auto", "legacy" or "modern"; see [messages.Era]

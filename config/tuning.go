@@ -106,6 +106,11 @@ func (e *entry) limits(v *hujson.Value) {
 		"in_flight": &l.InFlight, "stderr_lines": &l.StderrLines} {
 		readers[key] = func(e *entry, v *hujson.Value) { e.count(v, n) }
 	}
+	readers["queue"] = func(e *entry, v *hujson.Value) {
+		if e.count(v, &l.Queue); l.Queue == 0 {
+			l.Queue = -1 // none, as whoever writes 0 means
+		}
+	}
 	e.object(v, `{"in_flight": 64}`, readers)
 }
 

@@ -70,7 +70,7 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 	}
 	register("good", with())
 	register("hung", call(mcptest.Hang))
-	register("busy", func() facade.ServerSpec { s := call(mcptest.Hang); s.Limits.InFlight = 1; return s }())
+	register("busy", func() facade.ServerSpec { s := call(mcptest.Hang); s.Limits.InFlight, s.Limits.Queue = 1, -1; return s }())
 	register("dying", with())
 	register("down", func() facade.ServerSpec { s := with(); s.Retry = facade.Retry(3, time.Hour); return s }())
 	register("given-up", with())

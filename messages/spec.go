@@ -161,9 +161,13 @@ type Limits struct {
 	// Catalog is the most bytes kept of all four lists together, as the server
 	// sent them. Default 256 MiB.
 	Catalog int
-	// InFlight is the most calls under way at once; further ones fail with
-	// ErrOverloaded. Default 1,024.
+	// InFlight is the most calls under way at once; further ones wait for their
+	// turn. Default 1,024.
 	InFlight int
+	// Queue is how many calls may wait for their turn, first come first served;
+	// further ones fail with ErrOverloaded at once. Their own clocks run. Default
+	// 1,024; negative means none.
+	Queue int
 	// StderrLines is how many of the last lines of stderr are kept. Default 20.
 	StderrLines int
 }
@@ -175,6 +179,7 @@ const (
 	DefaultPageLimit     = 1_000
 	DefaultCatalogLimit  = 256 << 20
 	DefaultInFlightLimit = 1_024
+	DefaultQueueLimit    = 1_024
 	DefaultStderrLines   = 20
 )
 
@@ -227,6 +232,9 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 	orInt(&s.Limits.Pages, DefaultPageLimit)
 	orInt(&s.Limits.Catalog, DefaultCatalogLimit)
 	orInt(&s.Limits.InFlight, DefaultInFlightLimit)
+	if s.Limits.Queue == 0 {
+		s.Limits.Queue = DefaultQueueLimit
+	}
 	orInt(&s.Limits.StderrLines, DefaultStderrLines)
 	orDuration(&s.Probe.Every, DefaultProbeEvery)
 	orDuration(&s.Probe.Timeout, DefaultProbeTimeout)

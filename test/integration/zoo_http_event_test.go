@@ -57,7 +57,7 @@ var httpEventRows = []httpRow{
 	httpOverdue("resume/same-event"),
 	httpGarbled("resume/elsewhere", "could not be resumed: HTTP 302"),
 	httpOverdue("resume/retry-never"),
-	httpGarbled("resume/control-id", ""),
+	httpGarbled("resume/control-id", "ended without the answer"),
 	httpGarbled("resume/nul-id", "ended without the answer"),
 	httpGarbled("resume/megabyte-id", "ended without the answer"),
 

@@ -75,6 +75,8 @@ const (
 	zooShutdown = 300 * time.Millisecond
 	// zooLine is the longest message that is accepted.
 	zooLine = 1 << 20
+	// zooErrorText is how long the text of an error may be.
+	zooErrorText = 6_000
 )
 
 // TestHTTPZoo serves each misbehaviour of mcptest to a client. Whatever the
@@ -220,16 +222,22 @@ func (s *sceneHTTP) epoch() uint64 {
 	return st.Epoch
 }
 
-// judge compares an error with what it should be, and holds every error to
-// the law: of our type, with an outcome, short, on one line, without secrets.
+// judge compares an error with what it should be, and holds it to the law: of
+// our type, short, on one line, without secrets.
 func (s *sceneHTTP) judge(err error, want *verdictHTTP) {
 	s.t.Helper()
 	require.ErrorIs(s.t, err, want.kind)
-	var e *facade.Error
-	require.ErrorAs(s.t, err, &e)
+	e := s.lawful(err)
 	require.Equal(s.t, want.outcome, e.Outcome, "%v", err)
 	require.Contains(s.t, err.Error(), want.says)
-	require.Less(s.t, len(err.Error()), 1_500, "an error that people read")
+}
+
+// lawful holds an error to the law.
+func (s *sceneHTTP) lawful(err error) *facade.Error {
+	s.t.Helper()
+	var e *facade.Error
+	require.ErrorAs(s.t, err, &e)
+	require.Less(s.t, len(err.Error()), zooErrorText, "an error that people read")
 	require.NotContains(s.t, e.Op, zooSecret)
 	for _, r := range err.Error() {
 		require.False(s.t, unicode.IsControl(r), "%q", err.Error())
@@ -239,6 +247,7 @@ func (s *sceneHTTP) judge(err error, want *verdictHTTP) {
 	}
 	raw, _ := json.Marshal(e) // whatever of it can be marshalled
 	s.shown = append(s.shown, string(raw))
+	return e
 }
 
 func (s *sceneHTTP) inTime(what string, began time.Time, clock time.Duration) {

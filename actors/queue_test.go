@@ -1,0 +1,166 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// narrow lets one call at a time through to a server that takes 10 s for each,
+// and three wait.
+func narrow(h *house) {
+	h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+	h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 1, Queue: 3}, Probe: messages.Probe{Every: -1},
+		Retry: supervisor.Retry(3, time.Second)})
+}
+
+func counts(h *house) messages.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
+
+func TestCallsWaitForTheirTurn(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		narrow(h)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				_, err := h.call(context.Background(), "fs", 0)
+				mu.Lock()
+				defer mu.Unlock()
+				if order = append(order, i); err != nil {
+					order = append(order, -1)
+				}
+			})
+			synctest.Wait()
+		}
+		require.Equal(t, messages.CallCounts{InFlight: 1, Queued: 3, Total: 1}, counts(h))
+		require.Zero(t, spends(func() {
+			_, err := h.call(context.Background(), "fs", 0)
+			e := asError(t, err)
+			require.Equal(t, messages.KindOverloaded, e.Kind)
+			require.Equal(t, messages.NotSent, e.Outcome)
+			require.NotZero(t, e.Epoch)
+		}))
+		require.Equal(t, 40*time.Second, spends(wg.Wait), "one after the other")
+		require.Equal(t, []int{0, 1, 2, 3}, order, "first come, first served")
+		require.Equal(t, messages.CallCounts{Total: 4}, counts(h))
+	})
+}
+
+func TestACallLeavesTheQueue(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind  messages.ErrorKind
+		after time.Duration
+		wait  func(h *house) error
+	}{
+		"when its own time is up": {messages.KindTimeout, 3 * time.Second, func(h *house) error {
+			_, err := h.call(context.Background(), "fs", 3*time.Second)
+			return err
+		}},
+		"when its context ends": {messages.KindCanceled, 2 * time.Second, func(h *house) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			_, err := h.call(ctx, "fs", 0)
+			return err
+		}},
+		"when the server dies": {messages.KindUnavailable, time.Second, func(h *house) error {
+			s := h.session("fs")
+			time.AfterFunc(time.Second, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "scripted"}) })
+			_, err := h.call(context.Background(), "fs", 0)
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				narrow(h)
+				var first sync.WaitGroup
+				first.Go(func() { _, _ = h.call(context.Background(), "fs", 0) })
+				synctest.Wait()
+				var err error
+				require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
+				e := asError(t, err)
+				require.Equal(t, c.kind, e.Kind)
+				require.Equal(t, messages.NotSent, e.Outcome)
+				require.True(t, e.Retryable())
+				require.Equal(t, "fs", e.Server)
+				require.Zero(t, counts(h).Queued)
+				first.Wait()
+				require.NoError(t, func() error {
+					_, waited := h.rt.AwaitReady(context.Background(), "fs")
+					return waited
+				}())
+				_, err = h.call(context.Background(), "fs", 0)
+				require.NoError(t, err, "it has left no gap")
+			})
+		})
+	}
+}
+
+// The time in the queue counts: the call as a whole keeps its hard maximum.
+func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 1}, Timeouts: messages.Timeouts{HardMax: 15 * time.Second}})
+		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
+		synctest.Wait()
+		var err error
+		require.Equal(t, 15*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", 0) }))
+		require.Equal(t, messages.KindTimeout, asError(t, err).Kind)
+	})
+}
+
+// TestGateUnderLoad: never more inside than may be, nobody is forgotten.
+func TestGateUnderLoad(t *testing.T) {
+	g := &gate{limit: 3, room: 1000}
+	var inside, most int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for range 200 {
+				if !g.tryEnter() {
+					if g.enter(context.Background(), nil, 0) != nil {
+						panic("turned away")
+					}
+				}
+				mu.Lock()
+				inside++
+				most = max(most, inside)
+				mu.Unlock()
+				mu.Lock()
+				inside--
+				mu.Unlock()
+				g.leave(false)
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, most, 3)
+	require.Zero(t, g.account.Load())
+	require.Zero(t, g.waiting.Load())
+}
+
+func TestASlowCallIsLoggedOnce(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		for name, takes := range map[string]time.Duration{"quick": 4 * time.Second, "slow": 6 * time.Second} {
+			h.plays(name, script{tools: []string{"ls"}, callAfter: takes})
+			h.register(messages.ServerSpec{Name: name})
+			_, err := h.call(context.Background(), name, 0)
+			require.NoError(t, err)
+		}
+		lines := slices.DeleteFunc(strings.Split(h.log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "slow call") })
+		require.Len(t, lines, 1, fmt.Sprint(lines))
+		require.Contains(t, lines[0], `"server":"slow"`)
+		require.Contains(t, lines[0], `"took":6000`)
+	})
+}

@@ -32,9 +32,7 @@ const (
 // or replaces the one server, and loses nothing else by it.
 type Misbehaviour struct {
 	// Name is unique: the stage at which it shows, a slash and what happens, as
-	// in "call/half-line". The stages are spawn, negotiation, handshake, list,
-	// call, id, answer, error, result, notification, request, stream, process, liveness and
-	// shutdown.
+	// in "call/half-line". See [Misbehaviour.Stage].
 	Name string
 	// About says in a sentence what the server does.
 	About string
@@ -51,7 +49,7 @@ type Misbehaviour struct {
 
 // Misbehaviours lists every misbehaviour of a stdio server, by stage and then by name.
 func Misbehaviours() []Misbehaviour {
-	all := slices.Concat(spawnZoo, negotiationZoo, handshakeZoo, listZoo, callZoo, idZoo, resultZoo, trafficZoo, streamZoo, livenessZoo, processZoo)
+	all := slices.Concat(spawnZoo, negotiationZoo, handshakeZoo, listZoo, callZoo, idZoo, resultZoo, trafficZoo, streamZoo, processZoo)
 	slices.SortFunc(all, func(a, b Misbehaviour) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -67,7 +65,10 @@ func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 	return Misbehaviour{}, false
 }
 
-// Stage is the first half of the name.
+// Stage is the first half of the name: spawn, negotiation, handshake or list in
+// a start; call, answer, id, error, result, read or prompt in a call;
+// notification, request or stream for what comes beside it; process, liveness
+// or shutdown.
 func (m Misbehaviour) Stage() string {
 	stage, _, _ := strings.Cut(m.Name, "/")
 	return stage

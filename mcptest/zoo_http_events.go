@@ -1,7 +1,6 @@
 package mcptest
 
 import (
-	"compress/gzip"
 	"net/http"
 	"strings"
 )
@@ -87,17 +86,12 @@ var eventMisbehaviours = []HTTPMisbehaviour{
 			e.message(v.answer())
 		}
 	}),
-	whenCalled("events/gzip-bomb", "Sends a compressed stream that unfolds to a gigabyte.", func(v *visit) {
+	whenCalled("events/gzip-bomb", "Sends a compressed stream that unfolds to gigabytes.", func(v *visit) {
 		v.w.Header().Set("Content-Encoding", "gzip")
-		v.begin(200, "text/event-stream", "")
-		z := gzip.NewWriter(v.w)
-		_, _ = z.Write([]byte("data: ")) // the client may leave at any time
-		for n := 0; n < floodMost && v.r.Context().Err() == nil; n += len(zooBlock) {
-			if _, err := z.Write(zooBlock); err != nil {
-				return
-			}
+		v.begin(200, "text/event-stream", zipped("data: "))
+		for v.r.Context().Err() == nil {
+			v.bomb()
 		}
-		_ = z.Close()
 	}),
 	whenCalled("events/unknown-type", "Sends the answer of another as an event of an unknown type, and then the right one.", func(v *visit) {
 		if e := v.events(); e.send("event: gossip\ndata: %s\n\n", v.resultMessage(`{"content":[{"type":"text","text":"gossip"}]}`)) {

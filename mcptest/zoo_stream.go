@@ -37,8 +37,8 @@ var streamZoo = []Misbehaviour{
 	wild("stream/leading", "Has a log line's date in front of its answer.", answers(`2026-07-28T00:00:00Z INFO {"jsonrpc":"2.0","id":$id,"result":$fine}`)),
 	wild("stream/batch", "Answers with an array of one.", answers(`[{"jsonrpc":"2.0","id":$id,"result":$fine}]`)),
 	wild("stream/batch-mixed", "Answers with an array in which there is rubbish, too.", answers(`[null,1,"x",[],{},{"jsonrpc":"2.0","id":$id,"result":$fine},{"jsonrpc":"2.0","method":"notifications/zoo"}]`)),
-	wild("stream/batch-large", "Answers with an array of 100,000 notifications, and the answer.",
-		answers(`[`+many(`{"jsonrpc":"2.0","method":"notifications/zoo"},`, 100_000)+`{"jsonrpc":"2.0","id":$id,"result":$fine}]`)),
+	wild("stream/batch-large", "Answers with an array of 10,000 notifications, and the answer.",
+		answers(`[`+many(`{"jsonrpc":"2.0","method":"notifications/zoo"},`, 10_000)+`{"jsonrpc":"2.0","id":$id,"result":$fine}]`)),
 	wild("stream/batch-nested", "Answers with an array in arrays.", answers(`[[[{"jsonrpc":"2.0","id":$id,"result":$fine}]]]`)),
 	wild("stream/utf-16-le", "Answers in UTF-16, as Windows writes it.", through(func(w io.WriteCloser) io.WriteCloser { return wide{w, false} })),
 	wild("stream/utf-16-be", "Answers in UTF-16, as networks write it.", through(func(w io.WriteCloser) io.WriteCloser { return wide{w, true} })),
@@ -70,13 +70,17 @@ var streamZoo = []Misbehaviour{
 	wild("liveness/only-ping", "Answers pings, and no call at all.", instead("tools/call", func(*creature, question) {})),
 }
 
-// mutePing serves well until it is probed.
+// mutePing serves well until it is probed; the second incarnation always does.
 func mutePing(do func(*creature, question)) func(*creature) {
 	return func(c *creature) {
+		if c.start > 1 {
+			c.serve()
+			return
+		}
 		c.on["ping"] = do
 		asked := false
 		c.on["server/discover"] = func(c *creature, q question) {
-			if asked || c.start > 1 {
+			if asked {
 				do(c, q)
 				return
 			}

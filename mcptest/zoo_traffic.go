@@ -56,12 +56,12 @@ func asking(method, params string) func(*creature) {
 // What a server sends that nobody asked for: before it answers a call, which
 // it then does well.
 var trafficZoo = []Misbehaviour{
-	wild("notification/flood", "Sends 200,000 log messages before the answer.", first(notes(200_000, "notifications/message", `{"level":"info","data":"flood"}`))),
-	wild("notification/progress", "Sends 20,000 reports of progress on what nobody does.", first(notes(20_000, "notifications/progress", `{"progressToken":"nobody","progress":1}`))),
+	wild("notification/flood", "Sends 30,000 log messages before the answer.", first(notes(30_000, "notifications/message", `{"level":"info","data":"flood"}`))),
+	wild("notification/progress", "Sends 5,000 reports of progress on what nobody does.", first(notes(5_000, "notifications/progress", `{"progressToken":"nobody","progress":1}`))),
 	wild("notification/progress-of-ours", "Sends progress that goes backwards, beyond the total and below zero, for the call's own id.",
 		first(notes(10, "notifications/progress", `{"progressToken":$id,"progress":-1e308,"total":0}`))),
-	wild("notification/list-changed", "Announces 20,000 changes of its tools.", first(notes(20_000, "notifications/tools/list_changed", `{}`))),
-	wild("notification/updated", "Announces 20,000 changes of resources that nobody subscribed to.", first(notes(20_000, "notifications/resources/updated", `{"uri":"zoo://other"}`))),
+	wild("notification/list-changed", "Announces 5,000 changes of its tools.", first(notes(5_000, "notifications/tools/list_changed", `{}`))),
+	wild("notification/updated", "Announces 5,000 changes of resources that nobody subscribed to.", first(notes(5_000, "notifications/resources/updated", `{"uri":"zoo://other"}`))),
 	wild("notification/cancelled", "Cancels the client's own request, and answers it.", first(notes(3, "notifications/cancelled", `{"requestId":$id,"reason":"no"}`))),
 	wild("notification/cancelled-all", "Cancels 2,000 requests that there are not.", first(notes(2_000, "notifications/cancelled", `{"requestId":1}`))),
 	wild("notification/large", "Sends eight notifications of four megabytes each.", first(notes(8, "notifications/message", `{"level":"info","data":"`+many("x", 4<<20)+`"}`))),
@@ -93,10 +93,10 @@ var trafficZoo = []Misbehaviour{
 	wild("request/same-id", "Makes 1,000 requests under one id.", first(many(`{"jsonrpc":"2.0","id":"one","method":"roots/list"}`+"\n", 1_000))),
 	wild("request/odd-ids", "Makes requests whose ids are null, a fraction, an array, an object, true, empty or a megabyte.",
 		first(oddIDs("null", "1.5", "[]", "{}", "true", `""`, `"`+many("i", 1<<20)+`"`, "-1", "1e400", "9223372036854775808"))),
-	wild("request/flood", "Makes 20,000 requests before the answer, and reads what it is answered.", firstOf(func() string { return numbered(20_000, "roots/list", "{}") })),
-	wild("request/flood-unknown", "Makes 20,000 requests that nobody knows before the answer.", firstOf(func() string { return numbered(20_000, "zoo/feed", "{}") })),
-	wild("request/flood-unread", "Makes 50,000 requests, answers the call, and reads nothing for a while.", atCall(func(c *creature, q question) {
-		c.write(numbered(50_000, "ping", "{}"))
+	wild("request/flood", "Makes 5,000 requests before the answer, and reads what it is answered.", firstOf(func() string { return numbered(5_000, "roots/list", "{}") })),
+	wild("request/flood-unknown", "Makes 5,000 requests that nobody knows before the answer.", firstOf(func() string { return numbered(5_000, "zoo/feed", "{}") })),
+	wild("request/flood-unread", "Makes 10,000 requests, answers the call, and reads nothing for a while.", atCall(func(c *creature, q question) {
+		c.write(numbered(10_000, "ping", "{}"))
 		c.behave(q)
 		c.rest(100 * time.Millisecond)
 	})),

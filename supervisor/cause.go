@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // CauseKind says what ended a session, or kept it from beginning.
@@ -58,8 +59,18 @@ type Cause struct {
 	Signal string `json:"signal,omitempty"`
 	// Stderr holds the last lines that the process wrote to stderr, oldest first.
 	Stderr []string `json:"stderr,omitempty"`
+	// RetryAfter is how long the server asked to be left alone; 0 if it did not.
+	// No try is made sooner.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Err is the underlying error, if there is one.
 	Err error `json:"-"`
+}
+
+func (c *Cause) retryAfter() time.Duration {
+	if c == nil {
+		return 0
+	}
+	return c.RetryAfter
 }
 
 // Clone returns a copy that shares nothing with c but the underlying error.

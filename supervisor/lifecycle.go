@@ -21,9 +21,10 @@ type Lifecycle struct {
 	restarts  int
 	dialled   bool
 	everReady bool
-	spent     bool // the restart intensity was exceeded
+	spent     bool // the restart intensity was exceeded, or trying at once is in vain
 	asked     bool // EvRestart came while a session had to be reaped first
 	ends      window
+	lastWords lastWords
 	cause     *Cause
 	farewell  *Cause // why EvStop came; nil before
 
@@ -142,6 +143,9 @@ func (l *Lifecycle) take(now time.Time, t *Transition, ev Event) []Effect {
 	switch ev.Kind {
 	case EvFailed, EvDied:
 		l.spent = l.ends.exceeded(now, l.policy.Intensity)
+		if t.From == Connecting && !l.everReady && l.lastWords.repeated(ev.Cause) {
+			ev.Cause = l.inVain(ev.Cause)
+		}
 	case EvRestart:
 		l.asked = t.To == Closing
 	case EvStop:
@@ -186,9 +190,9 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Eve
 		}
 	case DoArmRetry:
 		l.attempt++
-		e.Delay = l.policy.Delay(l.attempt, l.random())
+		e.Delay = max(l.policy.Delay(l.attempt, l.random()), l.cause.retryAfter())
 	case DoArmPark:
-		e.Delay = l.policy.ParkEvery
+		e.Delay = max(l.policy.ParkEvery, l.cause.retryAfter())
 	case DoArmStable:
 		e.Delay = l.policy.stableAfter()
 	case DoCancelTimer:
@@ -198,6 +202,7 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Eve
 		if t.From != Ready { // a person asked: forget the restart intensity too
 			l.spent = false
 			l.ends.reset()
+			l.lastWords = lastWords{}
 		}
 	}
 	switch kind {

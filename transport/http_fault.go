@@ -48,7 +48,7 @@ func (f *fault) callError() *messages.Error {
 
 // startCause is the fault as the cause of a failed start.
 func (f *fault) startCause() *supervisor.Cause {
-	c := &supervisor.Cause{Kind: f.cause, Permanent: f.permanent, Message: f.problem, Err: f.err}
+	c := &supervisor.Cause{Kind: f.cause, Permanent: f.permanent, Message: f.problem, Err: f.err, RetryAfter: f.retryAfter}
 	if f.hint != "" {
 		c.Message += "; " + f.hint
 	}
@@ -61,7 +61,7 @@ func (f *fault) endCause(target string) *supervisor.Cause {
 	if f.gone {
 		message = "the server is gone: " + f.problem
 	}
-	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.err}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.err, RetryAfter: f.retryAfter}
 }
 
 // brokenFault: the request went out, and the connection ended before the

@@ -80,7 +80,7 @@ var stdioCallRows = map[string]stdioRow{
 
 // probed makes a server show soon that it does not answer.
 func probed(s *facade.ServerSpec) {
-	s.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 100 * time.Millisecond, Failures: 2}
+	s.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
 }
 
 // confined is probed, and lines have a limit that is soon reached.

@@ -1,3 +1,0 @@
-package mcptest
-
-var livenessZoo, processZoo []Misbehaviour

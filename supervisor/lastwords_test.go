@@ -1,0 +1,105 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// exit is the cause of a process that ended by itself.
+func exit(code int, stderr ...string) *Cause {
+	return &Cause{Kind: CauseExit, ExitCode: &code, Message: "server process ended", Stderr: stderr}
+}
+
+// starts feeds a supervised lifecycle with starts that end as told, and returns
+// it as it stands after the last.
+func starts(p Policy, ends ...*Cause) *Lifecycle {
+	l := NewLifecycle(p, true, nil)
+	now := time.Unix(0, 0)
+	l.Step(now, Event{Kind: EvRegister})
+	for _, cause := range ends {
+		if !l.RetryAt().IsZero() {
+			now = l.RetryAt()
+			l.Step(now, Event{Kind: EvTimer, Token: l.armed})
+		}
+		l.Step(now, Event{Kind: EvFailed, Epoch: l.Epoch(), Cause: cause})
+		l.Step(now, Event{Kind: EvReleased, Epoch: l.Epoch()})
+	}
+	return l
+}
+
+func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
+	limited := Retry(5, time.Second)
+	usage := "usage: server --root DIR"
+	for name, c := range map[string]struct {
+		policy Policy
+		ends   []*Cause
+		want   State
+	}{
+		"once":                          {limited, []*Cause{exit(2, usage)}, Backoff},
+		"twice":                         {limited, []*Cause{exit(2, usage), exit(2, usage)}, Evicted},
+		"status 0":                      {limited, []*Cause{exit(0, usage), exit(0, usage)}, Evicted},
+		"other words":                   {limited, []*Cause{exit(2, usage), exit(2, "out of memory")}, Backoff},
+		"another status":                {limited, []*Cause{exit(2, usage), exit(3, usage)}, Backoff},
+		"no words":                      {limited, []*Cause{exit(2), exit(2)}, Backoff},
+		"something else in between":     {limited, []*Cause{exit(2, usage), {Kind: CauseTimeout}, exit(2, usage)}, Backoff},
+		"a signal":                      {limited, []*Cause{{Kind: CauseSignal, Stderr: []string{usage}}, {Kind: CauseSignal, Stderr: []string{usage}}}, Backoff},
+		"a policy without limit":        {Retry(Unlimited, time.Second), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, Backoff},
+		"a policy that parks":           {Retry(5, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage)}, Parked},
+		"a policy that parks, and then": {Retry(5, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage), exit(1, "new")}, Backoff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := starts(c.policy, c.ends...)
+			require.Equal(t, c.want, l.State())
+			switch c.want {
+			case Evicted:
+				require.True(t, l.Cause().Permanent)
+				require.Contains(t, l.Cause().Message, "same words")
+				require.False(t, c.ends[len(c.ends)-1].Permanent, "the cause is somebody else's, too")
+			default:
+				require.False(t, l.Cause().Permanent)
+			}
+		})
+	}
+}
+
+// What was ready once is configured well enough: it is tried as often as the
+// policy says.
+func TestAServerThatWasReadyMayFailTheSameWay(t *testing.T) {
+	l := NewLifecycle(Retry(5, time.Second), true, nil)
+	now := time.Unix(0, 0)
+	l.Step(now, Event{Kind: EvRegister})
+	l.Step(now, Event{Kind: EvOpened, Epoch: 1})
+	l.Step(now, Event{Kind: EvDiscovered, Epoch: 1})
+	l.Step(now, Event{Kind: EvDied, Epoch: 1, Cause: exit(2, "x")})
+	l.Step(now, Event{Kind: EvReleased, Epoch: 1})
+	for range 3 {
+		now = l.RetryAt()
+		l.Step(now, Event{Kind: EvTimer, Token: l.armed})
+		l.Step(now, Event{Kind: EvFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})
+		l.Step(now, Event{Kind: EvReleased, Epoch: l.Epoch()})
+		require.Equal(t, Backoff, l.State())
+	}
+}
+
+// Restart forgets the words: somebody may have mended what they were about.
+func TestARestartForgetsTheWords(t *testing.T) {
+	l := starts(Retry(5, time.Second), exit(2, "x"))
+	l.Step(time.Unix(9, 0), Event{Kind: EvRestart})
+	l.Step(time.Unix(9, 0), Event{Kind: EvFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})
+	l.Step(time.Unix(9, 0), Event{Kind: EvReleased, Epoch: l.Epoch()})
+	require.Equal(t, Backoff, l.State())
+}
+
+// A server that says when to come back is not asked sooner, nor later than the
+// policy would.
+func TestRetryAfter(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute} {
+		l := starts(Retry(5, time.Second), &Cause{Kind: CauseSpawn, RetryAfter: asked})
+		require.Equal(t, time.Unix(0, 0).Add(want), l.RetryAt(), "asked for %v", asked)
+		l = starts(Retry(1, time.Second, Park(2*time.Second)), &Cause{Kind: CauseSpawn}, &Cause{Kind: CauseSpawn, RetryAfter: asked})
+		require.Equal(t, Parked, l.State())
+		require.Equal(t, time.Unix(1, 0).Add(max(2*time.Second, asked)), l.RetryAt(), "asked for %v", asked)
+	}
+}

@@ -1,5 +1,0 @@
-//go:build linux
-
-package integration
-
-var stdioProcessRows map[string]stdioRow

@@ -1,0 +1,215 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// guarded is the scripted server behind an authorization server.
+func guarded(t *testing.T, rules mcptest.AuthorityRules) (*scripted, *mcptest.Authority) {
+	t.Helper()
+	s := newScripted(t)
+	a := mcptest.NewAuthority(s.URL)
+	a.Set(rules)
+	t.Cleanup(a.Close)
+	return s, a
+}
+
+func authSpec(a *mcptest.Authority, o messages.OAuth) messages.ServerSpec {
+	spec := httpSpec(a.URL)
+	if o.Store == nil {
+		o.Store = NewTokenMemory()
+	}
+	spec.HTTP.Auth = &o
+	return spec
+}
+
+// consentAtOnce visits an authorization URL of a server that asks nobody.
+func consentAtOnce(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	_ = resp.Body.Close()
+	return resp.Header.Get("Location"), nil
+}
+
+func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
+	s, a := guarded(t, mcptest.AuthorityRules{Rotate: true})
+	session := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce}))
+	require.Equal(t, 1, a.Counts().Visits)
+	a.Revoke(false, false)
+	before := len(s.requests("tools/call"))
+	var wg sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = session.Request(testContext(t), toolCall) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, a.Counts().Refreshes)
+	require.Equal(t, 1, a.Counts().Visits)
+	require.Equal(t, before+len(errs), len(s.requests("tools/call")), "each call reached the server once")
+}
+
+func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
+	_, a := guarded(t, mcptest.AuthorityRules{})
+	cause := openFails(t, authSpec(a, messages.OAuth{}))
+	require.Equal(t, supervisor.CauseAuth, cause.Kind)
+	require.True(t, cause.Permanent)
+	var required *messages.AuthRequired
+	require.ErrorAs(t, cause, &required)
+	require.Contains(t, required.URL, a.Issuer+"/authorize?")
+	require.NotContains(t, cause.Message, "state=")
+	require.Contains(t, cause.Message, "authorize")
+}
+
+// Without a usable token a session ends; nobody waits for a person in a call.
+func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
+	_, a := guarded(t, mcptest.AuthorityRules{})
+	store := NewTokenMemory()
+	first := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store}))
+	requireServing(t, first)
+	session := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
+	requireServing(t, session)
+	a.Revoke(true, false)
+	e := callFails(t, session)
+	require.Equal(t, messages.KindAuthRequired, e.Kind)
+	require.Equal(t, messages.NotSent, e.Outcome)
+	var required *messages.AuthRequired
+	require.ErrorAs(t, e, &required)
+	require.NotEmpty(t, required.URL)
+	requireClosed(t, session.Dead(), "the session lives without a token")
+	require.Equal(t, supervisor.CauseAuth, session.Cause().Kind)
+	require.True(t, session.Cause().Permanent)
+}
+
+func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
+	s, a := guarded(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
+	store := NewTokenMemory()
+	session := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	requireServing(t, session)
+	require.Equal(t, "read write", a.Counts().LastVisit.Get("scope"))
+	require.Len(t, s.requests("tools/call"), 1)
+
+	a.Revoke(true, false)
+	a.Set(mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "admin"}})
+	visiting := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store}))
+	alone := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
+	e := callFails(t, alone)
+	require.Equal(t, messages.KindAuthRequired, e.Kind)
+	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Nil(t, alone.Cause(), "what needs no more scopes goes on")
+	_, err := alone.Request(testContext(t), Request{Method: "ping"})
+	require.NoError(t, err)
+	requireServing(t, visiting)
+}
+
+// A token endpoint that hangs costs a call no more than OAuth.Wait, and the
+// session nothing.
+func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
+	quit := make(chan struct{})
+	hang := func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.PostForm.Get("grant_type") == "refresh_token" {
+			select {
+			case <-quit:
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	}
+	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: time.Second, Token: hang})
+	spec := authSpec(a, messages.OAuth{Visit: consentAtOnce, Wait: 100 * time.Millisecond})
+	spec.Timeouts.Shutdown = 100 * time.Millisecond
+	session := openHTTP(t, spec)
+	requireServing(t, session)
+	for deadline := time.Now().Add(patience); ; {
+		_, err := session.Request(testContext(t), toolCall)
+		if err == nil && time.Now().Before(deadline) {
+			continue
+		}
+		var e *messages.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, messages.KindUnavailable, e.Kind, "%v", e)
+		require.Equal(t, messages.NotSent, e.Outcome)
+		break
+	}
+	require.Nil(t, session.Cause())
+	close(quit)
+	require.Eventually(t, func() bool {
+		_, err := session.Request(testContext(t), toolCall)
+		return err == nil
+	}, patience, timeStep, "the session goes on when the endpoint does")
+}
+
+// Whatever the server makes of a token: it is seen nowhere.
+func TestHTTPAuthTokensStaySecret(t *testing.T) {
+	s, a := guarded(t, mcptest.AuthorityRules{})
+	log := new(lockedBuffer)
+	spec := authSpec(a, messages.OAuth{Visit: consentAtOnce})
+	d := newHTTPDialer(spec.WithDefaults(), Options{ClientInfo: testInfo, Logger: zerolog.New(log)}).(*httpDialer)
+	session := d.NewSession().(*httpSession)
+	releaseAtEnd(t, session)
+	require.NoError(t, session.Open(testContext(t)))
+	token := d.auth.Held()
+	require.Contains(t, token, "access-")
+	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		sayError(w, id, -32000, "your token is "+token)
+	})
+	e := callFails(t, session)
+	require.Contains(t, e.Error(), "your token is")
+	require.NotContains(t, allTexts(e), token)
+	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		http.Error(w, "no: Bearer "+token, http.StatusInternalServerError)
+	})
+	require.NotContains(t, allTexts(callFails(t, session)), token)
+	require.NotContains(t, log.String(), token)
+}
+
+func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
+	seen := make(chan string, 8)
+	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
+	defer stranger.Close()
+	s, a := guarded(t, mcptest.AuthorityRules{})
+	session := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce}))
+	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
+	})
+	callFails(t, session)
+	require.Empty(t, seen)
+}
+
+// The registration of one dialer is authorized from outside.
+func TestHTTPAuthorization(t *testing.T) {
+	_, a := guarded(t, mcptest.AuthorityRules{})
+	d := httpDialerFor(authSpec(a, messages.OAuth{}))
+	session := d.NewSession()
+	var required *messages.AuthRequired
+	require.ErrorAs(t, session.Open(testContext(t)), &required)
+	requireClosed(t, session.Released(), "session is not released")
+	redirect, err := consentAtOnce(testContext(t), required.URL)
+	require.NoError(t, err)
+	require.NoError(t, Authorization(d).Finish(testContext(t), redirect))
+	next := d.NewSession()
+	releaseAtEnd(t, next)
+	require.NoError(t, next.Open(testContext(t)))
+	require.Nil(t, Authorization(httpDialerFor(httpSpec(a.URL))))
+}

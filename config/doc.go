@@ -34,6 +34,12 @@
 //	limits    {line, items, pages, catalog, in_flight, queue, stderr_lines};
 //	          see [messages.Limits]
 //	probe     false, or {every, timeout, failures}; see [messages.Probe]
+//	auth      true, or {client_id, client_secret, private_key_file,
+//	          client_metadata_url, client_name, issuer, scopes, redirect_url,
+//	          grant, account, wait}; see [messages.OAuth]. For endpoints. Claude
+//	          Code's oauth {clientId, callbackPort, scopes} and Cursor's auth
+//	          {CLIENT_ID, CLIENT_SECRET, scopes} are read as well. A person
+//	          authorizes with "mcpvisor authorize".
 //	standby   true keeps a second process at hand; see [messages.ServerSpec]
 //	era       "auto", "legacy" or "modern"; see [messages.Era]
 //
@@ -45,7 +51,7 @@
 //
 // # Variables
 //
-// In command, args, cwd, envFile, url and the values of env and headers:
+// In command, args, cwd, envFile, url and the values of env, headers and auth:
 //
 //	${VAR}              the environment variable; a problem if it is not set
 //	${VAR:-default}     the default if it is not set, or empty

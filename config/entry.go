@@ -56,9 +56,8 @@ var readers = map[string]func(*entry, *hujson.Value){
 	"timeout":      (*entry).timeout,
 	"limits":       (*entry).limits,
 	"probe":        (*entry).probe,
-	"oauth": func(e *entry, v *hujson.Value) {
-		e.warn(v, "\"oauth\" is not supported; put a token into \"headers\"")
-	},
+	"auth":         (*entry).oauth,
+	"oauth":        (*entry).oauth,
 }
 
 // entry reads one server and adds it to the file, or says why not.
@@ -152,6 +151,9 @@ func (e *entry) transport(at *hujson.Value) {
 	case hasCommand && hasURL:
 		e.fail(at, "it has both \"command\" and \"url\"; keep one of them")
 	case hasCommand:
+		if e.http.Auth != nil {
+			e.warn(at, "\"auth\" is for an endpoint and not for a program; put credentials into \"env\"")
+		}
 		e.stdio.Env = merge(e.fileEnv, e.stdio.Env)
 		e.spec.Stdio = &e.stdio
 	case hasURL:

@@ -246,7 +246,7 @@ func invalid(err error) *Error {
 
 func decode[T any](raw json.RawMessage, op string) (*T, error) {
 	v := new(T)
-	err := notAnObject(raw)
+	err := checkResult(raw)
 	if err == nil {
 		err = json.Unmarshal(raw, v)
 	}
@@ -257,14 +257,6 @@ func decode[T any](raw json.RawMessage, op string) (*T, error) {
 		return nil, withOp(unreadable(err), op)
 	}
 	return v, nil
-}
-
-// notAnObject refuses a result that is null, or anything else but an object.
-func notAnObject(raw json.RawMessage) error {
-	if text := bytes.TrimLeft(raw, " \t\r\n"); len(text) == 0 || text[0] != '{' {
-		return errors.New("the result is no JSON object")
-	}
-	return nil
 }
 
 // holes refuses a list in which something is missing: whoever goes through it

@@ -18,7 +18,7 @@ func decodeToolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		return r, nil
 	}
 	r := new(mcp.CallToolResult)
-	err := notAnObject(raw)
+	err := checkResult(raw)
 	if err == nil {
 		err = r.UnmarshalJSON(raw)
 	}

@@ -38,6 +38,13 @@ var versionMisbehaviours = []HTTPMisbehaviour{
 	onDiscover("version/discover-old", "Answers server/discover, and supports only versions that have none.", func(v *visit) {
 		v.say(v.resultMessage(`{"supportedVersions":["2025-11-25","2025-06-18"],` + zooCapabilities + `,` + zooInfo + `}`))
 	}),
+	whenever("version/discover-busy", "Answers the first server/discover with an error that will pass.", func(v *visit) {
+		if v.nth == 1 {
+			v.sayError(200, -32603, "still starting up")
+			return
+		}
+		v.behave()
+	}, "server/discover"),
 	{Name: "version/future", About: "Supports a version of the future only, in both ways of asking.", habits: func() habits {
 		return habits{
 			"server/discover": func(v *visit) {

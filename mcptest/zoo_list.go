@@ -36,11 +36,11 @@ var listZoo = []Misbehaviour{
 	scripted("list/all-refused", "Declares everything and lists nothing of it.", Fault{At: StageList, Do: Error, Code: -32601, Text: "no"}),
 	wild("list/cursor-empty", "Ends every page with an empty cursor.", results("tools/list", `{"tools":[`+goodTools+`],"nextCursor":""}`)),
 	wild("list/cursor-number", "Ends the page with a number for a cursor.", results("tools/list", `{"tools":[`+goodTools+`],"nextCursor":2}`)),
-	wild("list/cursor-large", "Ends every page with a new cursor of a megabyte.", func(c *creature) {
+	wild("list/cursor-large", "Ends every page with a new cursor of 200,000 characters.", func(c *creature) {
 		n := 0
 		c.on["tools/list"] = func(c *creature, q question) {
 			n++
-			c.result(q, `{"tools":[`+goodTools+`],"nextCursor":"`+many("c", 1<<20)+strconv.Itoa(n)+`"}`)
+			c.result(q, `{"tools":[`+goodTools+`],"nextCursor":"`+many("c", 200_000)+strconv.Itoa(n)+`"}`)
 		}
 		c.serve()
 	}),

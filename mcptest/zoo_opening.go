@@ -137,8 +137,8 @@ var handshakeZoo = []Misbehaviour{
 		}
 		c.serve()
 	}),
-	wild("handshake/notifies-first", "Sends 20,000 notifications before it answers initialize.", instead("initialize", func(c *creature, q question) {
-		c.write(many(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}`+"\n", 20_000))
+	wild("handshake/notifies-first", "Sends 5,000 notifications before it answers initialize.", instead("initialize", func(c *creature, q question) {
+		c.write(many(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}`+"\n", 5_000))
 		c.behave(q)
 	})),
 }

@@ -34,9 +34,9 @@ var processZoo = append([]Misbehaviour{
 		_, _ = c.stdin.Close(), c.out.Close()
 		c.park()
 	})),
-	wild("process/stderr-flood", "Writes 16 megabytes of all bytes there are to stderr before the answer.", atCall(func(c *creature, q question) {
+	wild("process/stderr-flood", "Writes four megabytes of all bytes there are to stderr before the answer.", atCall(func(c *creature, q question) {
 		block := []byte(strings.Repeat(allBytes()+"\n", 4096))
-		for range 16 {
+		for range 4 {
 			_, _ = c.errs.Write(block)
 		}
 		c.behave(q)

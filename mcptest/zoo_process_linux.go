@@ -86,9 +86,10 @@ var unixZoo = []Misbehaviour{
 		}
 		c.behave(q)
 	}),
-	lone("process/stops", "Stops itself at the call, as by a terminal's Ctrl-Z.", atCall(func(c *creature, q question) {
+	lone("process/stops", "Stops itself at the call, as by a terminal's Ctrl-Z.", atCall(func(c *creature, _ question) {
+		// The thread that says so may run on for a moment.
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-		c.behave(q)
+		c.park()
 	})),
 	lone("process/kills-group", "Kills its whole process group at the call.", atCall(func(*creature, question) { _ = unix.Kill(0, unix.SIGKILL) })),
 	lone("process/exec", "Answers the call, and then becomes another program in the same process.", atCall(func(c *creature, q question) {

@@ -56,7 +56,7 @@ func asking(method, params string) func(*creature) {
 // What a server sends that nobody asked for: before it answers a call, which
 // it then does well.
 var trafficZoo = []Misbehaviour{
-	wild("notification/flood", "Sends 30,000 log messages before the answer.", first(notes(30_000, "notifications/message", `{"level":"info","data":"flood"}`))),
+	wild("notification/flood", "Sends 10,000 log messages before the answer.", first(notes(10_000, "notifications/message", `{"level":"info","data":"flood"}`))),
 	wild("notification/progress", "Sends 5,000 reports of progress on what nobody does.", first(notes(5_000, "notifications/progress", `{"progressToken":"nobody","progress":1}`))),
 	wild("notification/progress-of-ours", "Sends progress that goes backwards, beyond the total and below zero, for the call's own id.",
 		first(notes(10, "notifications/progress", `{"progressToken":$id,"progress":-1e308,"total":0}`))),
@@ -64,7 +64,7 @@ var trafficZoo = []Misbehaviour{
 	wild("notification/updated", "Announces 5,000 changes of resources that nobody subscribed to.", first(notes(5_000, "notifications/resources/updated", `{"uri":"zoo://other"}`))),
 	wild("notification/cancelled", "Cancels the client's own request, and answers it.", first(notes(3, "notifications/cancelled", `{"requestId":$id,"reason":"no"}`))),
 	wild("notification/cancelled-all", "Cancels 2,000 requests that there are not.", first(notes(2_000, "notifications/cancelled", `{"requestId":1}`))),
-	wild("notification/large", "Sends eight notifications of four megabytes each.", first(notes(8, "notifications/message", `{"level":"info","data":"`+many("x", 4<<20)+`"}`))),
+	wild("notification/large", "Sends four notifications of four megabytes each.", first(notes(4, "notifications/message", `{"level":"info","data":"`+many("x", 4<<20)+`"}`))),
 	wild("notification/unknown", "Sends notifications that nobody knows.", first(notes(100, "notifications/zoo/fed", `{"animal":"bear"}`))),
 	wild("notification/no-params", "Sends every notification without the parameters that it must have.", first(bare(""))),
 	wild("notification/null-params", "Sends every notification with the parameters null.", first(bare(`,"params":null`))),
@@ -93,14 +93,14 @@ var trafficZoo = []Misbehaviour{
 	wild("request/same-id", "Makes 1,000 requests under one id.", first(many(`{"jsonrpc":"2.0","id":"one","method":"roots/list"}`+"\n", 1_000))),
 	wild("request/odd-ids", "Makes requests whose ids are null, a fraction, an array, an object, true, empty or a megabyte.",
 		first(oddIDs("null", "1.5", "[]", "{}", "true", `""`, `"`+many("i", 1<<20)+`"`, "-1", "1e400", "9223372036854775808"))),
-	wild("request/flood", "Makes 5,000 requests before the answer, and reads what it is answered.", firstOf(func() string { return numbered(5_000, "roots/list", "{}") })),
+	wild("request/flood", "Makes 3,000 requests before the answer, and reads what it is answered.", firstOf(func() string { return numbered(3_000, "roots/list", "{}") })),
 	wild("request/flood-unknown", "Makes 5,000 requests that nobody knows before the answer.", firstOf(func() string { return numbered(5_000, "zoo/feed", "{}") })),
-	wild("request/flood-unread", "Makes 10,000 requests, answers the call, and reads nothing for a while.", atCall(func(c *creature, q question) {
-		c.write(numbered(10_000, "ping", "{}"))
+	wild("request/flood-unread", "Makes 5,000 requests, answers the call, and reads nothing for a while.", atCall(func(c *creature, q question) {
+		c.write(numbered(5_000, "ping", "{}"))
 		c.behave(q)
 		c.rest(100 * time.Millisecond)
 	})),
-	wild("request/large", "Makes requests with parameters of four megabytes.", first(many(`{"jsonrpc":"2.0","id":"large","method":"sampling/createMessage","params":{"messages":[],"x":"`+many("x", 4<<20)+`"}}`+"\n", 4))),
+	wild("request/large", "Makes requests with parameters of two megabytes.", first(many(`{"jsonrpc":"2.0","id":"large","method":"sampling/createMessage","params":{"messages":[],"x":"`+many("x", 2<<20)+`"}}`+"\n", 3))),
 }
 
 // bare is each notification that the protocol has, with these parameters.

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -109,7 +110,7 @@ func sorted[T any](items []T, key func(*T) string, noun string, warnings *[]stri
 	kept := make([]T, 0, len(items))
 	for _, i := range order {
 		if n := len(kept); n > 0 && key(&kept[n-1]) == key(&items[i]) {
-			*warnings = append(*warnings, noun+" \""+key(&items[i])+"\" is listed twice; the first one is kept")
+			*warnings = append(*warnings, fmt.Sprintf("%s %.100q is listed twice; the first one is kept", noun, key(&items[i])))
 			continue
 		}
 		kept = append(kept, items[i])

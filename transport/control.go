@@ -230,6 +230,10 @@ func (c *control) probed() probing {
 
 // deliver takes a message that is not an answer on the call lane.
 func (c *control) deliver(line []byte, env *envelope) {
+	if env.method != nil && env.id == nil && c.flooded() {
+		c.w.noise.dropped.Add(1) // not worth decoding
+		return
+	}
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		m = repair(env)
@@ -287,6 +291,13 @@ func (c *control) fail(id int64, why string) bool {
 	}
 	c.answered(&jsonrpc.Response{ID: rpcID, Error: &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: why}})
 	return true
+}
+
+// flooded reports whether no more notifications are taken.
+func (c *control) flooded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.notifications.count >= controlQueue
 }
 
 // admitNotification passes a notification on, unless too many are waiting.

@@ -26,7 +26,7 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
 	}
-	var tools toolList
+	tools := toolList{bounds: &d.bounds}
 	var resources []messages.Resource
 	var templates []messages.ResourceTemplate
 	var prompts []messages.Prompt
@@ -42,12 +42,18 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 			if err := decodeItem(item, def, &def.URI, "uri"); err != nil {
 				return err
 			}
+			if err := d.bounds.resource(def); err != nil {
+				return err
+			}
 			resources = append(resources, messages.Resource{Server: server, URI: def.URI, Definition: def})
 			return nil
 		})
 		d.list("resources/templates/list", "resourceTemplates", func(item json.RawMessage) error {
 			def := new(mcp.ResourceTemplate)
 			if err := decodeItem(item, def, &def.URITemplate, "uriTemplate"); err != nil {
+				return err
+			}
+			if err := d.bounds.template(def); err != nil {
 				return err
 			}
 			templates = append(templates, messages.ResourceTemplate{Server: server, URITemplate: def.URITemplate, Definition: def})
@@ -58,6 +64,9 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 		d.list("prompts/list", "prompts", func(item json.RawMessage) error {
 			def := new(mcp.Prompt)
 			if err := decodeItem(item, def, &def.Name, "name"); err != nil {
+				return err
+			}
+			if err := d.bounds.prompt(def); err != nil {
 				return err
 			}
 			prompts = append(prompts, messages.Prompt{Name: messages.Qualify(server, def.Name), Server: server,
@@ -77,6 +86,9 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	if d.asked > 0 && d.failed == d.asked {
 		return nil, fmt.Errorf("every list failed: %w", d.lastErr)
 	}
+	if n := d.bounds.cuts; n > 0 {
+		d.warn("%d titles or descriptions were too long (%d and %d bytes are taken) and are cut", n, maxTitle, maxDescription)
+	}
 	return messages.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings), nil
 }
 
@@ -90,6 +102,7 @@ type discovery struct {
 	lastErr  error
 	outage   error // of the way to the server, not of its answer
 	warnings []string
+	bounds   bounds
 }
 
 func (d *discovery) warn(format string, args ...any) {

@@ -24,6 +24,9 @@ import (
 // maxErrorBody is how much of the body of an error status is read.
 const maxErrorBody = 64 << 10
 
+// maxHeader bounds the header of a response. net/http's own bound is 10 MB.
+const maxHeader = 1 << 20
+
 // maxRetryAfter bounds what a server may ask for.
 const maxRetryAfter = 24 * time.Hour
 

@@ -90,6 +90,9 @@ func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
 	}
 	// A limit for response headers would cut calls that think before they answer.
 	t.ResponseHeaderTimeout = 0
+	if t.MaxResponseHeaderBytes == 0 {
+		t.MaxResponseHeaderBytes = maxHeader
+	}
 	if t.HTTP2 == nil {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	}

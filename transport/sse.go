@@ -67,7 +67,7 @@ func (s *sseReader) next() (sseEvent, error) {
 				e.addData(value, tail, over, first, s.limit)
 				first, started = false, true
 			case "id":
-				if bytes.IndexByte(value, 0) < 0 && len(value) <= maxEventID && !over {
+				if bytes.IndexFunc(value, noHeaderText) < 0 && len(value) <= maxEventID && !over {
 					e.id = string(value)
 					started = true
 				}
@@ -185,3 +185,7 @@ func retryDelay(value []byte) (time.Duration, bool) {
 	}
 	return time.Duration(ms) * time.Millisecond, true
 }
+
+// noHeaderText reports what no header may hold (RFC 9110, 5.5): an event's id is
+// to be sent back in one.
+func noHeaderText(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -22,7 +22,8 @@ type toolList struct {
 	chunk []mcp.Tool
 	defs  []*mcp.Tool
 	// check, if set, looks at the input schema of each tool.
-	check func(schema json.RawMessage) error
+	check  func(schema json.RawMessage) error
+	bounds *bounds
 }
 
 // add decodes one entry. Schemas stay the bytes that the server sent.
@@ -32,6 +33,9 @@ func (l *toolList) add(item json.RawMessage) error {
 	}
 	def := &l.chunk[0]
 	err := readTool(item, def)
+	if err == nil {
+		err = l.bounds.tool(def)
+	}
 	if schema, ok := def.InputSchema.(json.RawMessage); err == nil && ok && l.check != nil {
 		err = l.check(schema)
 	}

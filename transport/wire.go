@@ -91,10 +91,14 @@ func (w *wire) readLoop() error {
 	}
 }
 
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 // receive handles one line. What is not JSON-RPC is counted and skipped: it
 // costs nobody anything.
 func (w *wire) receive(line []byte) {
-	trimmed := bytes.TrimSpace(line)
+	// A parser may ignore a byte order mark (RFC 8259, 8.1); some writers begin
+	// with one.
+	trimmed := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
 	if len(trimmed) > 0 && trimmed[0] == '[' { // a batch (2025-03-26)
 		if !jsonscan.Valid(trimmed) {
 			w.noise.junk.Add(1)

@@ -41,6 +41,7 @@ type commandLine struct {
 	Read      readCmd      `cmd:"" help:"Read a resource."`
 	Prompt    promptCmd    `cmd:"" help:"Get a prompt."`
 	Run       runCmd       `cmd:"" help:"Keep the servers up and print what happens, until interrupted."`
+	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, with a browser."`
 	Doctor    doctorCmd    `cmd:"" help:"Start each server once and explain what is wrong with those that fail."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }

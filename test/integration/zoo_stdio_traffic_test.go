@@ -44,7 +44,7 @@ func silentTwice(v *stdioVisit) (*mcp.CallToolResult, error) {
 var doomed = stdioRow{spec: probed, act: awaited, any: true, fate: replaced}
 
 // toleratedOrSilent: the call is answered, or fails for itself only.
-var toleratedOrSilent = stdioRow{limit: 2 * time.Second, end: ending{is: []error{facade.ErrTimeout, facade.ErrProtocol}, orNone: true}}
+var toleratedOrSilent = stdioRow{limit: soon, end: ending{is: []error{facade.ErrTimeout, facade.ErrProtocol}, orNone: true}}
 
 var stdioTrafficRows = map[string]stdioRow{
 	"notification/flood":            tolerated,

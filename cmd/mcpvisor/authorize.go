@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+type authorizeCmd struct {
+	Server string `arg:"" help:"Server to authorize this program at; its entry has \"auth\"."`
+	Open   bool   `help:"Open the address in a browser, too."`
+	Again  bool   `help:"Authorize even if the server is ready."`
+	Forget bool   `help:"Drop the stored tokens instead."`
+}
+
+// Run implements kong's command.
+func (cmd *authorizeCmd) Run(sh *shell) error {
+	c, stop, err := sh.start(cmd.Server)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if cmd.Forget {
+		if err := c.ForgetAuthorization(sh.ctx, cmd.Server); err != nil {
+			return err
+		}
+		return sh.say("the authorization of %s is forgotten here; the server was not told", cmd.Server)
+	}
+	if s, _ := c.Inspect(cmd.Server); s.State == facade.Ready && !cmd.Again {
+		return sh.say("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
+	}
+	if err := cmd.ask(sh, c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(sh.ctx, sh.wait)
+	defer cancel()
+	_ = c.WaitReady(ctx, cmd.Server)
+	s, _ := c.Inspect(cmd.Server)
+	if s.State != facade.Ready {
+		return &exit{exitUnavailable, fmt.Sprintf("server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))}
+	}
+	return sh.say("authorized: server %s is ready, with %d tools", cmd.Server, s.Catalog.Tools)
+}
+
+// ask prints the address and waits until the person has come back from it: in a
+// browser on this machine, or with the address that a browser elsewhere shows.
+func (cmd *authorizeCmd) ask(sh *shell, c *facade.Client) error {
+	ctx, cancel := context.WithCancel(sh.ctx)
+	defer cancel()
+	done := make(chan error, 2)
+	go func() {
+		done <- c.Authorize(ctx, cmd.Server, func(url string) error {
+			go cmd.read(ctx, sh, c, done)
+			return cmd.show(sh, url)
+		})
+	}()
+	return <-done
+}
+
+func (cmd *authorizeCmd) show(sh *shell, url string) error {
+	if sh.json {
+		return printJSON(sh.out, map[string]string{"server": cmd.Server, "authorize": url})
+	}
+	fmt.Fprintf(sh.out, "Open this address and consent:\n\n%s\n\n", plain(url))
+	fmt.Fprintln(sh.out, "If your browser is on another machine, paste here the address that it ends at.")
+	if cmd.Open {
+		if err := browse(url); err != nil {
+			fmt.Fprintf(sh.err, "no browser could be opened: %v\n", err)
+		}
+	}
+	return nil
+}
+
+// read takes an address that somebody pastes.
+func (cmd *authorizeCmd) read(ctx context.Context, sh *shell, c *facade.Client, done chan<- error) {
+	lines := bufio.NewScanner(sh.in)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || ctx.Err() != nil {
+			continue
+		}
+		if !strings.Contains(line, "state=") {
+			fmt.Fprintln(sh.err, "that is not the address that the browser ends at; it begins with http and holds \"state=\"")
+			continue
+		}
+		done <- c.FinishAuthorization(ctx, cmd.Server, line)
+		return
+	}
+}
+
+// browse starts the browser of the desktop.
+func browse(url string) error {
+	command := []string{"xdg-open", url}
+	switch runtime.GOOS {
+	case "darwin":
+		command[0] = "open"
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler", url}
+	}
+	p := exec.Command(command[0], command[1:]...) //nolint:gosec // the address is an argument, not a command
+	if err := p.Start(); err != nil {
+		return err
+	}
+	go func() { _ = p.Wait() }()
+	return nil
+}
+
+// say prints one line for people.
+func (sh *shell) say(format string, args ...any) error {
+	if sh.json {
+		return printJSON(sh.out, map[string]string{"message": fmt.Sprintf(format, args...)})
+	}
+	_, err := fmt.Fprintf(sh.out, format+"\n", args...)
+	return err
+}

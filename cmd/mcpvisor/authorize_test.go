@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// guardedConfig is a configuration with one server, "web", behind an
+// authorization server. Tokens go to a directory of the test's own.
+func guardedConfig(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("AppData", dir)
+	web := mcptest.NewHTTP(mcptest.Script{Name: "web"})
+	t.Cleanup(web.Close)
+	guard := mcptest.NewAuthority(web.URL)
+	t.Cleanup(guard.Close)
+	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+		"web": map[string]any{"url": guard.URL, "auth": true}, "open": map[string]any{"url": web.URL}}})
+	require.NoError(t, err)
+	path := filepath.Join(dir, "servers.json")
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	return path
+}
+
+var address = regexp.MustCompile(`http://\S+/authorize\?\S+`)
+
+// person reads what the program prints, and goes where it says.
+func person(t *testing.T, out io.Reader, then func(url string)) *strings.Builder {
+	t.Helper()
+	seen, gone := new(strings.Builder), false
+	buffer := make([]byte, 4096)
+	for {
+		n, err := out.Read(buffer)
+		seen.Write(buffer[:n])
+		if url := address.FindString(seen.String()); url != "" && strings.HasSuffix(seen.String(), "\n") && !gone {
+			gone = true
+			then(url)
+		}
+		if err != nil {
+			return seen
+		}
+	}
+}
+
+// command runs the program; what it prints is read by a person.
+func command(t *testing.T, in io.Reader, then func(url string), args ...string) (code int, out, errs string) {
+	t.Helper()
+	r, w := io.Pipe()
+	var problems strings.Builder
+	done := make(chan int, 1)
+	go func() {
+		done <- run(context.Background(), args, in, w, &problems)
+		_ = w.Close()
+	}()
+	seen := person(t, r, then)
+	return <-done, seen.String(), problems.String()
+}
+
+func TestAuthorize(t *testing.T) {
+	path := guardedConfig(t)
+	nobody := func(string) { t.Error("nobody was to be asked") }
+	code, _, errs := command(t, strings.NewReader(""), nobody, "-c", path, "call", "web/echo", `{"text":"hello"}`)
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, errs, "mcpvisor authorize")
+	require.NotContains(t, errs, "state=")
+
+	code, out, errs := command(t, strings.NewReader(""), func(url string) {
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}, "-c", path, "authorize", "web")
+	require.Equal(t, exitFine, code, errs)
+	require.Contains(t, out, "authorized: server web is ready")
+
+	code, out, errs = command(t, strings.NewReader(""), nobody, "-c", path, "call", "web/echo", `{"text":"hello"}`)
+	require.Equal(t, exitFine, code, errs)
+	require.Contains(t, out, "hello")
+	code, out, _ = command(t, strings.NewReader(""), nobody, "-c", path, "authorize", "web")
+	require.Equal(t, exitFine, code)
+	require.Contains(t, out, "needs no authorization")
+
+	code, _, _ = command(t, strings.NewReader(""), nobody, "-c", path, "authorize", "web", "--forget")
+	require.Equal(t, exitFine, code)
+	code, _, _ = command(t, strings.NewReader(""), nobody, "-c", path, "tools", "web")
+	require.NotEqual(t, exitFine, code)
+}
+
+// Somebody whose browser is elsewhere pastes the address at which it ends.
+func TestAuthorizeByPaste(t *testing.T) {
+	path := guardedConfig(t)
+	in, keyboard := io.Pipe()
+	code, out, errs := command(t, in, func(url string) {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, err := client.Get(url)
+		if err == nil {
+			_ = resp.Body.Close()
+			_, _ = io.WriteString(keyboard, "what?\n"+resp.Header.Get("Location")+"\n")
+		}
+	}, "-c", path, "authorize", "web")
+	require.Equal(t, exitFine, code, errs)
+	require.Contains(t, errs, "that is not the address")
+	require.Contains(t, out, "authorized")
+}
+
+func TestAuthorizeWhatNeedsNone(t *testing.T) {
+	path := guardedConfig(t)
+	code, _, errs := command(t, strings.NewReader(""), func(string) {}, "-c", path, "authorize", "open", "--again")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, `"auth": {}`)
+}

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func TestOAuth(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "key.pem"), []byte("the key"), 0o600))
+	for text, want := range map[string]*messages.OAuth{
+		`"auth": true`:  {},
+		`"auth": {}`:    {},
+		`"auth": false`: nil,
+		`"auth": null`:  nil,
+		`"oauth": {"clientId": "me", "callbackPort": 8123, "scopes": "a b"}`: {ClientID: "me",
+			RedirectURL: "http://localhost:8123/callback", Scopes: []string{"a", "b"}},
+		`"auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["a"]}`:                     {ClientID: "me", ClientSecret: "hush", Scopes: []string{"a"}},
+		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: messages.GrantClient, PrivateKey: "the key"},
+		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   {ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", Wait: 2 * time.Second},
+		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: {Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
+		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
+	} {
+		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", `+text+`}}}`)
+		require.Empty(t, f.Problems, text)
+		require.Len(t, f.Servers, 1, text)
+		require.Equal(t, want, f.Servers[0].Spec.HTTP.Auth, text)
+	}
+}
+
+func TestOAuthThatCannotWork(t *testing.T) {
+	for text, says := range map[string]string{
+		`"url": "https://h/mcp", "auth": "yes"`:                                               "an object is expected",
+		`"url": "https://h/mcp", "auth": {"grant": "password"}`:                               "unknown",
+		`"url": "https://h/mcp", "auth": {"grant": "client_credentials"}`:                     "needs ClientID",
+		`"url": "https://h/mcp", "auth": {"clientid": "me"}`:                                  "unknown key",
+		`"url": "https://h/mcp", "auth": {"client_secret": "s3cret-value"}`:                   "no ClientID",
+		`"url": "https://h/mcp", "auth": true, "headers": {"authorization": "Bearer x"}`:      "Authorization header",
+		`"url": "https://u:p@h/mcp", "auth": true`:                                            "user in the URL",
+		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`: "cannot be read",
+		`"command": "x", "auth": true`:                                                        "for an endpoint",
+	} {
+		f := parse(t, t.TempDir(), `{"servers": {"web": {`+text+`}}}`)
+		require.NotEmpty(t, f.Problems, text)
+		require.Contains(t, f.Problems[0].String(), says, text)
+		require.NotContains(t, f.Problems[0].String(), "s3cret")
+	}
+}
+
+func parse(t *testing.T, dir, text string) *File {
+	t.Helper()
+	t.Setenv("SECRET", "hush")
+	f, err := Parse([]byte(text), "mcp.json", WithWorkspace(dir))
+	require.NoError(t, err)
+	return f
+}

@@ -1,0 +1,130 @@
+package facade_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// newGuarded is a server behind an authorization server.
+func newGuarded(t *testing.T) *mcptest.Authority {
+	t.Helper()
+	web := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(web.Close)
+	guard := mcptest.NewAuthority(web.URL)
+	t.Cleanup(guard.Close)
+	return guard
+}
+
+func newAuthClient(t *testing.T) *facade.Client {
+	t.Helper()
+	c, err := facade.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	return c
+}
+
+// goThere is a person with a browser who consents; the redirect is followed if
+// it leads somewhere.
+func goThere(url string, followed bool) (end string, err error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if !followed {
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	resp, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	return resp.Header.Get("Location"), resp.Body.Close()
+}
+
+func TestAuthorizeAndGoOn(t *testing.T) {
+	guard := newGuarded(t)
+	c := newAuthClient(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: "web", StartSupervised: true, Retry: facade.Retry(5, time.Hour),
+		HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: facade.TokenMemory()}}}))
+	err := c.WaitReady(ctx, "web")
+	require.ErrorIs(t, err, facade.ErrAuthRequired)
+	var required *facade.AuthRequired
+	require.ErrorAs(t, err, &required)
+	require.NotEmpty(t, required.URL)
+	s, _ := c.Inspect("web")
+	require.Equal(t, facade.Evicted, s.State, "no retry can help")
+	require.Equal(t, 1, guard.Counts().Registrations)
+
+	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	require.ErrorIs(t, err, facade.ErrAuthRequired)
+	require.ErrorAs(t, err, &required)
+	require.Contains(t, err.Error(), "authorize")
+	require.NotContains(t, err.Error(), "state=")
+
+	require.NoError(t, c.Authorize(ctx, "web", func(url string) error {
+		go func() { _, _ = goThere(url, true) }()
+		return nil
+	}))
+	require.NoError(t, c.WaitReady(ctx, "web"))
+	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	require.NoError(t, err)
+
+	guard.Revoke(true, false) // in the middle of the session
+	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	require.ErrorIs(t, err, facade.ErrAuthRequired)
+	require.ErrorAs(t, err, &required)
+	var e *facade.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, facade.NotSent, e.Outcome)
+	redirect, err := goThere(required.URL, false)
+	require.NoError(t, err)
+	require.NoError(t, c.FinishAuthorization(ctx, "web", redirect))
+	require.NoError(t, c.WaitReady(ctx, "web"))
+	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	require.NoError(t, err)
+
+	require.NoError(t, c.ForgetAuthorization(ctx, "web"))
+	require.NoError(t, c.Restart(ctx, "web"))
+	require.ErrorIs(t, c.WaitReady(ctx, "web"), facade.ErrAuthRequired)
+}
+
+func TestAuthorizeBeforeTheRegistration(t *testing.T) {
+	guard := newGuarded(t)
+	c := newAuthClient(t)
+	store := facade.TokenMemory()
+	spec := facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: store}}}
+	err := c.Register(t.Context(), spec)
+	require.ErrorIs(t, err, facade.ErrAuthRequired)
+	require.Empty(t, c.Servers())
+	require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
+		go func() { _, _ = goThere(url, true) }()
+		return nil
+	}))
+	require.NoError(t, c.Register(t.Context(), spec))
+	_, err = c.Call(t.Context(), "web/echo", map[string]any{"text": "hello"})
+	require.NoError(t, err)
+}
+
+func TestAuthorizeFails(t *testing.T) {
+	guard := newGuarded(t)
+	c := newAuthClient(t)
+	open := func(string) error { return nil }
+	require.ErrorIs(t, c.Authorize(t.Context(), "nobody", open), facade.ErrUnknownServer)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.ErrorIs(t, c.Authorize(t.Context(), "mem", open), facade.ErrInvalid)
+	require.ErrorIs(t, c.Register(t.Context(), facade.ServerSpec{Name: "web",
+		HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: facade.TokenMemory()}}}), facade.ErrAuthRequired)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { cancel(); return nil }), facade.ErrCanceled)
+	noBrowser := errors.New("no browser here")
+	err := c.Authorize(t.Context(), "web", func(string) error { return noBrowser })
+	require.ErrorIs(t, err, facade.ErrAuthRequired)
+	require.ErrorIs(t, err, noBrowser)
+	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=made-up&code=1"), facade.ErrAuthRequired)
+}

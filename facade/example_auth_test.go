@@ -1,0 +1,49 @@
+package facade_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A server that wants OAuth waits in its own state until a person has
+// authorized the client. Calls say so at once; none of them waits.
+func ExampleClient_Authorize() {
+	web := mcptest.NewHTTP(mcptest.Script{})
+	defer web.Close()
+	guard := mcptest.NewAuthority(web.URL) // an authorization server in front of it
+	defer guard.Close()
+
+	ctx := context.Background()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	err = c.Register(ctx, facade.ServerSpec{Name: "web", StartSupervised: true, HTTP: &facade.HTTP{
+		URL:  guard.URL,
+		Auth: &facade.OAuth{Store: facade.TokenMemory()}, // without Store: files of the user's
+	}})
+	if err != nil {
+		panic(err)
+	}
+	err = c.WaitReady(ctx, "web")
+	var required *facade.AuthRequired
+	fmt.Println("authorization required:", errors.As(err, &required), required.Resource == guard.URL)
+
+	err = c.Authorize(ctx, "web", func(url string) error {
+		go func() { _, _ = goThere(url, true) }() // a person opens it in a browser
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"}, facade.WaitReady())
+	fmt.Println("call:", err)
+	// Output:
+	// authorization required: true true
+	// call: <nil>
+}

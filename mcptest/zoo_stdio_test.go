@@ -1,0 +1,113 @@
+package mcptest
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMisbehavioursAreNamed(t *testing.T) {
+	stages := []string{"spawn", "negotiation", "handshake", "list", "call", "answer", "id", "error", "result", "read", "prompt",
+		"notification", "request", "stream", "process", "liveness", "shutdown"}
+	seen, about := map[string]bool{}, map[string]string{}
+	for _, m := range Misbehaviours() {
+		require.Regexp(t, regexp.MustCompile(`^[a-z]+/[a-z0-9-]+$`), m.Name)
+		require.False(t, seen[m.Name], "%s is there twice", m.Name)
+		require.Contains(t, stages, m.Stage(), m.Name)
+		require.Regexp(t, regexp.MustCompile(`^[A-Z].*\.$`), m.About, m.Name)
+		require.Empty(t, about[m.About], "%s is what %s is", m.Name, about[m.About])
+		seen[m.Name], about[m.About] = true, m.Name
+		set := 0
+		for _, is := range []bool{m.script != nil, m.serve != nil, m.command != nil} {
+			if is {
+				set++
+			}
+		}
+		require.Equal(t, 1, set, m.Name)
+		if m.script != nil {
+			require.NoError(t, m.script.Validate(), m.Name)
+		}
+		found, ok := MisbehaviourNamed(m.Name)
+		require.True(t, ok)
+		require.Equal(t, m.About, found.About)
+	}
+	require.GreaterOrEqual(t, len(seen), 100)
+	_, ok := MisbehaviourNamed("call/nothing")
+	require.False(t, ok)
+}
+
+// Each of them can be started, or is one that cannot, and then it has been
+// found by its name in the process that it is.
+func TestMisbehavioursRun(t *testing.T) {
+	for _, m := range Misbehaviours() {
+		dir := t.TempDir()
+		spec := m.Stdio(dir)
+		cmd := command(spec)
+		cmd.Dir = spec.Dir
+		stdin, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		err = cmd.Start()
+		if m.Unstartable {
+			require.Error(t, err, m.Name)
+			continue
+		}
+		require.NoError(t, err, m.Name)
+		if m.command == nil {
+			require.Eventually(t, func() bool { return Starts(dir) == 1 }, eventually, tick, m.Name)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = stdin.Close()
+	}
+}
+
+// In memory they answer until they misbehave, end when their stdin does or
+// with their context, and leave nothing behind.
+func TestMisbehavioursInMemory(t *testing.T) {
+	run := 0
+	for _, m := range Misbehaviours() {
+		server, ok := m.InMemory()
+		if !ok {
+			continue
+		}
+		run++
+		ctx, cancel := context.WithCancel(context.Background())
+		in, stdin := io.Pipe()
+		stdout, out := io.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = server.Serve(ctx, in, out, io.Discard)
+		}()
+		go func() { _, _ = io.WriteString(stdin, `{"jsonrpc":"2.0","id":1,"method":"zoo/unknown"}`+"\n") }()
+		if m.script == nil && m.Stage() == "call" {
+			line, err := bufio.NewReader(stdout).ReadString('\n')
+			require.NoError(t, err, m.Name)
+			require.True(t, strings.Contains(line, "-32601"), "%s: %s", m.Name, line)
+		}
+		cancel()
+		<-ended
+		_, _ = stdin.Close(), stdout.Close()
+	}
+	require.GreaterOrEqual(t, run, 100)
+}
+
+func TestRepeatedTextIsWrittenOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "",
+		"a":                                  "a",
+		many("ab", 3):                        "ababab",
+		"x" + many("y", 0) + "z":             "xz",
+		many("<"+many("-", 2)+">", 2) + "!":  "<--><-->!",
+		many("é", 2) + many("[", 2) + "]":    "éé[[]",
+		many(many(many("a", 2)+"b", 2), 2):   "aabaabaabaab",
+		many("a", 1) + "\n" + many("b\n", 2): "a\nb\nb\n",
+	} {
+		require.Equal(t, want, expand(text))
+	}
+}

@@ -1,0 +1,84 @@
+package transport
+
+import (
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Names and descriptions go into every listing, log line and model prompt of
+// the host, so one server must not fill those. In bytes; schemas are bounded by
+// Limits.Catalog only.
+const (
+	// maxName bounds what something is called by. One with a longer name is left
+	// out: cut, it would be another's.
+	maxName = 1 << 10
+	// maxURI is the same for the URI of a resource or template.
+	maxURI = 8 << 10
+	// maxTitle and maxDescription bound what is told about it; more is cut.
+	maxTitle       = 1 << 10
+	maxDescription = 64 << 10
+)
+
+// bounds keeps the entries of the lists within those, and counts what it cut.
+type bounds struct{ cuts int }
+
+func (b *bounds) tell(title, description *string) {
+	for text, most := range map[*string]int{title: maxTitle, description: maxDescription} {
+		if len(*text) > most {
+			*text = cut(*text, most)
+			b.cuts++
+		}
+	}
+}
+
+func (b *bounds) tool(t *mcp.Tool) error {
+	if len(t.Name) > maxName {
+		return tooLong("name", len(t.Name), maxName)
+	}
+	if len(t.Title) > maxTitle || len(t.Description) > maxDescription {
+		b.tell(&t.Title, &t.Description)
+	}
+	return nil
+}
+
+func (b *bounds) resource(r *mcp.Resource) error {
+	if len(r.URI) > maxURI {
+		return tooLong("uri", len(r.URI), maxURI)
+	}
+	b.tell(&r.Title, &r.Description)
+	if len(r.Name) > maxName {
+		r.Name = cut(r.Name, maxName)
+		b.cuts++
+	}
+	return nil
+}
+
+func (b *bounds) template(r *mcp.ResourceTemplate) error {
+	if len(r.URITemplate) > maxURI {
+		return tooLong("uriTemplate", len(r.URITemplate), maxURI)
+	}
+	b.tell(&r.Title, &r.Description)
+	if len(r.Name) > maxName {
+		r.Name = cut(r.Name, maxName)
+		b.cuts++
+	}
+	return nil
+}
+
+func (b *bounds) prompt(p *mcp.Prompt) error {
+	if len(p.Name) > maxName {
+		return tooLong("name", len(p.Name), maxName)
+	}
+	b.tell(&p.Title, &p.Description)
+	for _, a := range p.Arguments {
+		if a != nil {
+			b.tell(&a.Title, &a.Description)
+		}
+	}
+	return nil
+}
+
+func tooLong(member string, size, most int) error {
+	return fmt.Errorf("its %q is %d bytes long; %d are taken", member, size, most)
+}

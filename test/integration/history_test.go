@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"testing"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 )
@@ -41,6 +42,28 @@ func (h *history) all() []facade.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
+}
+
+// take returns the events so far, once every registration has ended, and
+// forgets them.
+func (h *history) take(ctx context.Context, t *testing.T) (events []facade.Event) {
+	t.Helper()
+	until(ctx, t, "every registration has ended", func() bool {
+		registered := 0
+		for _, e := range h.all() {
+			switch e.Kind {
+			case facade.EventRegistered:
+				registered++
+			case facade.EventUnregistered:
+				registered--
+			}
+		}
+		return registered == 0
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events, h.events = h.events, nil
+	return events
 }
 
 // of returns the events of one server so far.

@@ -37,6 +37,15 @@ func (s *storm) sabotage(ctx context.Context, r *rand.Rand) {
 // harm does what can be done to every server: crash it from within, or ask
 // for a fresh start.
 func (s *storm) harm(r *rand.Rand, target *target) {
+	if r.IntN(20) == 0 {
+		s.did("restart storm")
+		for range 20 {
+			if err := s.c.Restart(s.within(), target.name()); err != nil && !target.churned {
+				s.note("restart of %s: %v", target.name(), err)
+			}
+		}
+		return
+	}
 	if r.IntN(3) == 0 {
 		s.did("restart")
 		if err := s.c.Restart(s.within(), target.name()); err != nil && !target.churned {
@@ -72,6 +81,7 @@ func (s *storm) harmProcess(ctx context.Context, r *rand.Rand, target *target, l
 		})
 	default:
 		s.did("kill")
+		s.killed(pid)
 		send(pid, s.mark, syscall.SIGKILL)
 	}
 }

@@ -32,6 +32,9 @@ func TestStorm(t *testing.T) {
 	if testing.Short() {
 		seeds, duration = seeds[:1], min(duration, time.Second)
 	}
+	if duration > longStorm {
+		seeds = seeds[:1]
+	}
 	for i, seed := range seeds {
 		t.Run(fmt.Sprintf("%d", i+1), func(t *testing.T) {
 			t.Cleanup(func() {
@@ -40,36 +43,51 @@ func TestStorm(t *testing.T) {
 						seed, seed, duration)
 				}
 			})
-			newStorm(t, seed).rage(duration)
+			newStorm(t, seed).rage(t, duration)
 		})
 	}
 }
 
+// longStorm is what is worth having one of instead of several. gustLength bounds
+// one gust, after which everything is judged and forgotten, so that a storm may
+// last for hours.
+const (
+	longStorm  = time.Minute
+	gustLength = 15 * time.Second
+)
+
 // storm is one client among targets that are being harmed. The seed decides
 // what is done; when it strikes is left to the machine.
 type storm struct {
-	*world
+	*world  // of the gust
 	c       *facade.Client
 	events  *history
 	ledger  *ledger
 	targets []*target
 	seed    uint64
+	report  report
 
 	mu    sync.Mutex
 	wrong []string // what was seen to be wrong meanwhile
 	acts  map[string]int
+	kills []kill
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
-	w := newWorld(t)
-	s := &storm{world: w, seed: seed, ledger: newLedger(), acts: map[string]int{}}
-	s.targets = targets(w)
-	s.c, s.events = w.client()
+	s := &storm{seed: seed, report: report{faults: map[string]int{}, outcomes: map[string]int{}}}
+	s.c, s.events = newWorld(t).client()
 	return s
 }
 
 // random is the source of one of those who act.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
+
+// killed notes a kill -9 that is about to be sent.
+func (s *storm) killed(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kills = append(s.kills, kill{pid, time.Now()})
+}
 
 // note records something wrong; the test goroutine fails on it.
 func (s *storm) note(format string, args ...any) {
@@ -85,10 +103,29 @@ func (s *storm) did(what string) {
 	s.acts[what]++
 }
 
-// rage is the whole storm: fair weather, faults, fair weather again, the end,
-// and the judgement.
-func (s *storm) rage(duration time.Duration) {
-	t := s.t
+// rage is the whole storm: gust after gust on one client, and the account.
+func (s *storm) rage(t *testing.T, duration time.Duration) {
+	began := time.Now()
+	for n := uint64(0); ; n++ {
+		left := duration - time.Since(began)
+		if left <= 0 {
+			break
+		}
+		if !t.Run(fmt.Sprintf("gust %d", n+1), func(t *testing.T) { s.gust(t, n, min(left, gustLength)) }) {
+			break
+		}
+		s.report.samples = append(s.report.samples, takeSample())
+	}
+	t.Logf("seed %d: %v", s.seed, &s.report)
+	s.report.requireNoGrowth(t)
+}
+
+// gust is fair weather, faults, fair weather again, the end of all servers, and
+// the judgement.
+func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
+	s.world = newWorld(t)
+	s.ledger, s.acts, s.kills, s.wrong = newLedger(), map[string]int{}, nil, nil
+	s.targets = targets(s.world)
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Register(s.within(), target.spec), target.name())
 	}
@@ -97,7 +134,7 @@ func (s *storm) rage(duration time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), duration)
 	defer cancel()
 	var all sync.WaitGroup
-	who := uint64(0)
+	who := number * 100
 	run := func(f func(context.Context, *rand.Rand)) {
 		who++
 		r := s.random(who)
@@ -118,17 +155,18 @@ func (s *storm) rage(duration time.Duration) {
 
 	s.mend()
 	s.awaitCalm()
-	s.close(s.c)
-	<-s.events.ended
+	for _, target := range s.targets {
+		require.NoError(t, s.c.Unregister(s.within(), target.name()))
+	}
 	s.requireNoProcess()
 	records, open := s.ledger.all()
-	ev := evidence{events: s.events.all(), records: records, open: open,
+	ev := evidence{events: s.events.take(s.within(), t), records: records, open: open,
 		executions: map[string]int{}, processes: map[string]bool{}, routines: map[string]bool{},
 		web: map[string]bool{}, calm: map[string]bool{}}
 	for _, target := range s.targets {
 		target.testify(&ev)
 	}
-	t.Logf("%d calls, %d events, %v; errors: %v", len(records), len(ev.events), s.acts, tally(records))
+	s.report.add(ev, s.kills, s.acts)
 	wrong := append(s.wrong, violations(ev)...)
 	if len(wrong) > 20 {
 		wrong = append(wrong[:20], fmt.Sprintf("and %d more", len(wrong)-20))

@@ -18,9 +18,10 @@ type target struct {
 	web  *mcptest.HTTPServer
 	// tools is how many tools its whole catalog has.
 	tools int
-	// calm: nobody harms it. churned: it comes and goes.
-	calm, churned bool
-	grandchildren int
+	// calm: nobody harms it. churned: it comes and goes. sloppy: it harms its own
+	// answers.
+	calm, churned, sloppy bool
+	grandchildren         int
 }
 
 func (t *target) name() string { return t.spec.Name }
@@ -30,7 +31,7 @@ func (t *target) testify(ev *evidence) {
 	maps.Copy(ev.executions, mcptest.Executions(t.dir))
 	ev.processes[t.name()] = t.spec.Stdio != nil
 	ev.routines[t.name()] = t.spec.InMemory != nil
-	ev.web[t.name()] = t.web != nil
+	ev.web[t.name()] = t.web != nil || t.sloppy
 	ev.calm[t.name()] = t.calm
 }
 
@@ -72,8 +73,22 @@ func targets(w *world) []*target {
 	probed := make("probed", mcptest.Script{}, process)
 	probed.spec.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
 
+	// This one garbles what it says, and one incarnation after the other goes deaf,
+	// closes its stdout, or floods.
+	at := func(do mcptest.Action, stage mcptest.Stage, nth int, starts ...int) mcptest.Fault {
+		return mcptest.Fault{At: stage, Do: do, Nth: nth, Starts: starts, Count: 500}
+	}
+	sloppy := make("sloppy", mcptest.Script{Faults: []mcptest.Fault{
+		at(mcptest.Junk, mcptest.StageCall, 2), at(mcptest.HalfLine, mcptest.StageAnswer, 5), at(mcptest.Malformed, mcptest.StageCall, 9),
+		{At: mcptest.StageCall, Do: mcptest.Malformed, Text: mcptest.MalformedDuplicate, Nth: 11},
+		{At: mcptest.StageCall, Do: mcptest.LateAnswer, Nth: 13, Delay: 300 * time.Millisecond},
+		at(mcptest.Flood, mcptest.StageCall, 15), {At: mcptest.StageCall, Do: mcptest.StderrFlood, Nth: 17, Bytes: 1 << 20},
+		at(mcptest.CloseStdout, mcptest.StageAfter, 20, 1, 4, 7, 10, 13), at(mcptest.HangAll, mcptest.StageAfter, 25, 2, 5, 8, 11, 14)}}, process)
+	sloppy.spec.Probe = probed.spec.Probe
+	sloppy.sloppy = true
+
 	return []*target{
-		make("plain", mcptest.Script{}, process), probed, family,
+		make("plain", mcptest.Script{}, process), probed, family, sloppy,
 		make("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
 		make("memory", mcptest.Script{}, routine),
 		make("web", mcptest.Script{}, web()),

@@ -1,0 +1,157 @@
+//go:build linux
+
+package integration
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// report is what a storm tells when it is over, gathered gust by gust.
+type report struct {
+	gusts, calls, events int
+	faults               map[string]int
+	outcomes             map[string]int
+	// detection is from a kill -9 to the event that the server is down, recovery
+	// from there to its next ready, the delay of its policy included.
+	detection, recovery []time.Duration
+	samples             []sample
+}
+
+// sample is what this process holds while no server is registered.
+type sample struct{ routines, descriptors, heap, rss int }
+
+func takeSample() sample {
+	runtime.GC()
+	runtime.GC() // finalizers of the first may free more
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s := sample{routines: runtime.NumGoroutine(), descriptors: len(descriptors()), heap: int(m.HeapAlloc >> 10)}
+	if fields, err := os.ReadFile("/proc/self/statm"); err == nil {
+		if pages, err := strconv.Atoi(string(bytes.Fields(fields)[1])); err == nil {
+			s.rss = pages * os.Getpagesize() >> 10
+		}
+	}
+	return s
+}
+
+// kill is a kill -9 that was sent.
+type kill struct {
+	pid int
+	at  time.Time
+}
+
+// add takes in one gust.
+func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
+	r.gusts++
+	r.calls += len(ev.records)
+	r.events += len(ev.events)
+	for act, n := range acts {
+		r.faults[act] += n
+	}
+	for kind, n := range tally(ev.records) {
+		r.outcomes[kind] += n
+	}
+	r.outcomes["answered"] += len(ev.records) - len(slices.DeleteFunc(slices.Clone(ev.records), func(c *record) bool { return c.err == nil }))
+	for _, k := range kills {
+		r.measure(k, ev.events)
+	}
+}
+
+// measure finds what a kill led to, if the process was in service and nothing
+// else had ended its session first.
+func (r *report) measure(k kill, events []facade.Event) {
+	ready := slices.IndexFunc(events, func(e facade.Event) bool { return e.Kind == facade.EventReady && e.PID == k.pid })
+	if ready < 0 || events[ready].Time.After(k.at) {
+		return
+	}
+	was := events[ready]
+	for _, e := range events[ready+1:] {
+		if e.Server != was.Server || e.Gen != was.Gen {
+			continue
+		}
+		switch {
+		case e.Kind == facade.EventDown && e.Epoch == was.Epoch:
+			if e.Time.Before(k.at) || e.Cause == nil || e.Cause.Signal != "killed" {
+				return
+			}
+			r.detection = append(r.detection, e.Time.Sub(k.at))
+		case e.Kind == facade.EventReady:
+			r.recovery = append(r.recovery, e.Time.Sub(k.at))
+			return
+		}
+	}
+}
+
+// quarter is the mean of a quarter of the samples, the first (0) to the last (3).
+func (r *report) quarter(n int) (mean sample) {
+	from, to := n*len(r.samples)/4, (n+1)*len(r.samples)/4
+	if to == from {
+		return r.samples[from]
+	}
+	for _, s := range r.samples[from:to] {
+		mean.routines += s.routines
+		mean.descriptors += s.descriptors
+		mean.heap += s.heap
+		mean.rss += s.rss
+	}
+	k := to - from
+	return sample{mean.routines / k, mean.descriptors / k, mean.heap / k, mean.rss / k}
+}
+
+func (r *report) String() string {
+	var b strings.Builder
+	list := func(what string, counts map[string]int) {
+		fmt.Fprintf(&b, "%-10s", what)
+		for _, k := range slices.Sorted(maps.Keys(counts)) {
+			fmt.Fprintf(&b, " %s %d,", k, counts[k])
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%d gusts, %d calls, %d events\n", r.gusts, r.calls, r.events)
+	list("faults", r.faults)
+	list("outcomes", r.outcomes)
+	times := func(what string, d []time.Duration) {
+		if len(d) == 0 {
+			return
+		}
+		slices.Sort(d)
+		fmt.Fprintf(&b, "%-10s %d measured: median %v, p99 %v, worst %v\n", what, len(d), d[len(d)/2], d[len(d)*99/100], d[len(d)-1])
+	}
+	times("detection", r.detection)
+	times("recovery", r.recovery)
+	if len(r.samples) >= 4 {
+		for _, n := range []int{0, 3} {
+			q := r.quarter(n)
+			fmt.Fprintf(&b, "%-10s %d goroutines, %d descriptors, %d KiB heap, %d KiB RSS\n",
+				[]string{"first", "", "", "last"}[n]+" qtr.", q.routines, q.descriptors, q.heap, q.rss)
+		}
+	}
+	return b.String()
+}
+
+// requireNoGrowth compares the last quarter with the first. Goroutines and
+// descriptors are counted exactly between gusts; memory has its ups and downs,
+// and what a test remembers is in it too.
+func (r *report) requireNoGrowth(t *testing.T) {
+	if len(r.samples) < 8 {
+		return
+	}
+	first, last := r.quarter(0), r.quarter(3)
+	require.LessOrEqual(t, last.routines, first.routines+2, "goroutines grow")
+	require.LessOrEqual(t, last.descriptors, first.descriptors+2, "descriptors grow")
+	require.LessOrEqual(t, last.heap, first.heap*5/4+8<<10, "the heap grows")
+	require.LessOrEqual(t, last.rss, first.rss*3/2+32<<10, "resident memory grows")
+}

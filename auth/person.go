@@ -42,10 +42,10 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	if err != nil {
 		return err
 	}
-	if err := open(n.url); err != nil {
-		return err
-	}
-	return d.await(ctx, n, func(redirect string) error { return a.finish(ctx, n, redirect) })
+	// A browser may come back before open does: some wait for its end.
+	opened := make(chan error, 1)
+	go func() { opened <- open(n.url) }()
+	return d.await(ctx, n, opened, func(redirect string) error { return a.finish(ctx, n, redirect) })
 }
 
 // Finish completes the consent that an AuthRequired gave the URL of: redirected

@@ -134,8 +134,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var errNotOurs = errors.New("not a redirect of ours")
 
 // await waits for the redirect of a consent and hands it to complete, whose
-// error it returns.
-func (d *door) await(ctx context.Context, n *consent, complete func(redirect string) error) error {
+// error it returns. opened brings the error of opening the URL.
+func (d *door) await(ctx context.Context, n *consent, opened <-chan error, complete func(redirect string) error) error {
 	for {
 		select {
 		case k := <-d.arrived:
@@ -147,6 +147,10 @@ func (d *door) await(ctx context.Context, n *consent, complete func(redirect str
 			err = complete(k.url)
 			k.answer <- err
 			return err
+		case err := <-opened:
+			if err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -263,13 +263,17 @@ func decode[T any](raw json.RawMessage, op string) (*T, error) {
 // would stumble over a nil.
 func holes(result any) error {
 	missing := false
+	empty := func(c mcp.Content) bool {
+		r, embedded := c.(*mcp.EmbeddedResource)
+		return c == nil || embedded && r.Resource == nil
+	}
 	switch r := result.(type) {
 	case *mcp.ReadResourceResult:
 		missing = slices.Contains(r.Contents, nil)
 	case *mcp.GetPromptResult:
-		missing = slices.ContainsFunc(r.Messages, func(m *mcp.PromptMessage) bool { return m == nil || m.Content == nil })
+		missing = slices.ContainsFunc(r.Messages, func(m *mcp.PromptMessage) bool { return m == nil || empty(m.Content) })
 	case *mcp.CallToolResult:
-		missing = slices.Contains(r.Content, nil)
+		missing = slices.ContainsFunc(r.Content, empty)
 	}
 	if missing {
 		return errors.New("an entry of the result is missing")

@@ -18,7 +18,7 @@ var answerMisbehaviours = []HTTPMisbehaviour{
 		v.say("[" + zooProgress + "," + v.answer() + "]")
 	}),
 	whenCalled("call/empty-batch", "Answers with an empty batch.", func(v *visit) { v.say("[]") }),
-	whenCalled("call/nested-batch", "Answers with a batch in a batch in a batch …", func(v *visit) {
+	whenCalled("call/nested-batch", "Answers with a batch in a batch in a batch, and so on.", func(v *visit) {
 		const levels = 100_000
 		v.say(strings.Repeat("[", levels) + v.answer() + strings.Repeat("]", levels))
 	}),

@@ -48,6 +48,9 @@ func (c *zooClient) post(ctx context.Context, body string) (int, string, http.He
 		return 0, "", nil
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // such a body ends with nothing but the connection
+		return resp.StatusCode, "", resp.Header
+	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16)) // it may break
 	return resp.StatusCode, string(text), resp.Header
 }

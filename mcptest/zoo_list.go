@@ -75,7 +75,7 @@ var listZoo = []Misbehaviour{
 	wild("list/name-of-another", "Has tools with names that look like those of other servers.", tools(`{"name":"other/echo","inputSchema":{}},{"name":"mcp__other__echo","inputSchema":{}},`)),
 	wild("list/name-twice", "Lists its tools twice, differently.", tools(`{"name":"bad","description":"first"},{"name":"echo","description":"first"},`)),
 	wild("list/name-twice-large", "Lists a tool with a name of a megabyte twice.", tools(many(`{"name":"`+many("n", 1<<20)+`"},`, 2))),
-	wild("list/description-large", "Has a tool with a description of ten megabytes.", tools(`{"name":"novel","description":"`+many("chapter ", 10<<17)+`","inputSchema":{}},`)),
+	wild("list/description-large", "Has a tool with a description of four megabytes.", tools(`{"name":"novel","description":"`+many("chapter ", 1<<19)+`","inputSchema":{}},`)),
 	wild("list/description-number", "Has a tool whose description is a number.", tools(`{"name":"terse","description":12,"inputSchema":{}},`)),
 	wild("list/schema-missing", "Has tools without a schema.", results("tools/list", `{"tools":[{"name":"bad"},{"name":"echo"}]}`)),
 	wild("list/schema-null", "Has tools with the schema null.", results("tools/list", `{"tools":[{"name":"bad","inputSchema":null},{"name":"echo","inputSchema":null}]}`)),

@@ -112,7 +112,7 @@ var handshakeZoo = []Misbehaviour{
 	wild("handshake/info-null", "Says null about itself.", changed(`{"name":"zoo","version":"1"}`, "null")),
 	wild("handshake/info-text", "Says who it is in one text.", changed(`{"name":"zoo","version":"1"}`, `"zoo 1"`)),
 	wild("handshake/info-escapes", "Has escape sequences of a terminal in its name.", changed(`"name":"zoo"`, `"name":"zoo\u001b]0;pwned\u0007\u202e\n2"`)),
-	wild("handshake/instructions-large", "Has eight megabytes of instructions.", changed(`"serverInfo"`, `"instructions":"`+many("Do. ", 2<<20)+`","serverInfo"`)),
+	wild("handshake/instructions-large", "Has two megabytes of instructions.", changed(`"serverInfo"`, `"instructions":"`+many("Do. ", 1<<19)+`","serverInfo"`)),
 	wild("handshake/instructions-number", "Has a number for instructions.", changed(`"serverInfo"`, `"instructions":12,"serverInfo"`)),
 	wild("handshake/deep", "Nests its answer to initialize 100,000 levels deep.",
 		changed(`"serverInfo"`, `"_meta":{"deep":`+many("[", 100_000)+many("]", 100_000)+`},"serverInfo"`)),

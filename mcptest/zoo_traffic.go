@@ -56,7 +56,7 @@ func asking(method, params string) func(*creature) {
 // What a server sends that nobody asked for: before it answers a call, which
 // it then does well.
 var trafficZoo = []Misbehaviour{
-	wild("notification/flood", "Sends 10,000 log messages before the answer.", first(notes(10_000, "notifications/message", `{"level":"info","data":"flood"}`))),
+	wild("notification/flood", "Sends 5,000 log messages before the answer.", first(notes(5_000, "notifications/message", `{"level":"info","data":"flood"}`))),
 	wild("notification/progress", "Sends 5,000 reports of progress on what nobody does.", first(notes(5_000, "notifications/progress", `{"progressToken":"nobody","progress":1}`))),
 	wild("notification/progress-of-ours", "Sends progress that goes backwards, beyond the total and below zero, for the call's own id.",
 		first(notes(10, "notifications/progress", `{"progressToken":$id,"progress":-1e308,"total":0}`))),

@@ -213,3 +213,11 @@ func TestHTTPAuthorization(t *testing.T) {
 	require.NoError(t, next.Open(testContext(t)))
 	require.Nil(t, Authorization(httpDialerFor(httpSpec(a.URL))))
 }
+
+// Whoever has set no Auth is told that there could be one.
+func TestHTTPAuthIsOffered(t *testing.T) {
+	_, a := guarded(t, mcptest.AuthorityRules{})
+	cause := openFails(t, httpSpec(a.URL))
+	require.Equal(t, supervisor.CauseAuth, cause.Kind)
+	require.Contains(t, cause.Message, `"auth": {}`)
+}

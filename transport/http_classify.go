@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -115,6 +116,9 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
 		f.hint = "set or renew the credentials in the headers of this server"
+		if e.auth == nil && auth.Offers(resp.Header) {
+			f.hint += ", or let it be authorized by OAuth (HTTP.Auth, in a file \"auth\": {})"
+		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
 		f.kind = messages.KindUnavailable
 		f.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())

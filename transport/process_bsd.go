@@ -5,6 +5,7 @@ package transport
 import (
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -13,6 +14,7 @@ import (
 type processGroup struct {
 	pgid int
 	cmd  *exec.Cmd
+	gone atomic.Bool
 }
 
 func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
@@ -23,7 +25,13 @@ func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
 	return &processGroup{pgid: cmd.Process.Pid, cmd: cmd}, nil
 }
 
-func (g *processGroup) waitExit() { _ = g.cmd.Wait() }
+func (g *processGroup) waitExit() {
+	_ = g.cmd.Wait()
+	g.gone.Store(true)
+}
+
+// reaped reports whether the child's number may be somebody else's by now.
+func (g *processGroup) reaped() bool { return g.gone.Load() }
 
 func (g *processGroup) done() {}
 

@@ -60,6 +60,10 @@ func (g *processGroup) waitExit() {
 	}
 }
 
+// reaped reports whether the child's number may be somebody else's by now:
+// never, for as long as anybody signals it.
+func (*processGroup) reaped() bool { return false }
+
 // done gives back what the group held here. The child is reaped, and its
 // descendants are gone.
 func (g *processGroup) done() {

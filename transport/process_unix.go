@@ -11,10 +11,22 @@ import (
 )
 
 // terminate asks every process of the group to end.
-func (g *processGroup) terminate() { _ = syscall.Kill(-g.pgid, syscall.SIGTERM) }
+func (g *processGroup) terminate() { g.signal(syscall.SIGTERM) }
 
 // kill ends every process of the group.
-func (g *processGroup) kill() { _ = syscall.Kill(-g.pgid, syscall.SIGKILL) }
+func (g *processGroup) kill() { g.signal(syscall.SIGKILL) }
+
+// signal reaches the child itself, too, if it has moved to another group: ours,
+// for instance.
+func (g *processGroup) signal(sig syscall.Signal) {
+	_ = syscall.Kill(-g.pgid, sig)
+	if g.reaped() {
+		return
+	}
+	if now, err := syscall.Getpgid(g.pgid); err == nil && now != g.pgid {
+		_ = syscall.Kill(g.pgid, sig)
+	}
+}
 
 // exitCause puts an exit status in words. There is none, and state is nil, if
 // somebody else collected it: a host that reaps every child as process 1 does,

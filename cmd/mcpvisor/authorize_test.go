@@ -48,7 +48,7 @@ func person(t *testing.T, out io.Reader, then func(url string)) *strings.Builder
 		seen.Write(buffer[:n])
 		if url := address.FindString(seen.String()); url != "" && strings.HasSuffix(seen.String(), "\n") && !gone {
 			gone = true
-			then(url)
+			go then(url) // the program goes on printing
 		}
 		if err != nil {
 			return seen

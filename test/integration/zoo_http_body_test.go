@@ -94,7 +94,7 @@ var httpBodyRows = []httpRow{
 	httpGarbled("call/neither", "no answer to the request"),
 	httpGarbled("call/echo-request", "no answer to the request"),
 	httpSays("call/error-text", "no such luck"),
-	httpSays("call/error-huge", "very very"),
+	httpSays("call/error-huge", "very very").in(facade.EraModern),
 	httpSays("call/error-rude", "bad"),
 	httpFails("call/result-null", facade.ErrProtocol, facade.Answered, "cannot be read"),
 	httpFails("call/result-text", facade.ErrProtocol, facade.Answered, "cannot be read"),

@@ -39,7 +39,7 @@ var httpSessionRows = []httpRow{
 	httpFine("session/id-two"),
 	httpUnstartable("session/id-control", ""),
 	httpFine("session/id-blanks"),
-	httpFine("session/id-megabyte"),
+	httpUnstartable("session/id-megabyte", "headers exceeded"),
 	httpFine("session/id-secret"),
 	httpRow{name: "session/busy"}.acting(func(s *sceneHTTP) {
 		s.misbehave()

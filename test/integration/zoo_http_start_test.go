@@ -50,7 +50,7 @@ var httpStartRows = []httpRow{
 	httpUnstartable("start/loop", "redirects to"),
 	httpUnstartable("start/login", "redirects to"),
 	httpUnstartable("start/endless", "longer than 1048576 bytes"),
-	httpUnstartable("start/headers-10-mb", "broke before the answer").in(facade.EraLegacy),
+	httpUnstartable("start/headers-10-mb", "broke before the answer"),
 
 	httpUnstartable("start/refused", "not today"),
 	httpUnstartable("start/version-old", "1999-01-01"),

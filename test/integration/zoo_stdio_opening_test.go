@@ -14,7 +14,7 @@ import (
 
 // hurried is for starts that are to run into their bounds.
 func hurried(s *facade.ServerSpec) {
-	s.Timeouts.Negotiate, s.Timeouts.Start, s.Timeouts.List = 100*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond
+	s.Timeouts.Negotiate, s.Timeouts.Start, s.Timeouts.List = 100*time.Millisecond, 350*time.Millisecond, 350*time.Millisecond
 }
 
 // doubtful is for servers that do not answer the first question.
@@ -122,40 +122,40 @@ var stdioOpeningRows = map[string]stdioRow{
 	"handshake/error-text":           refuses,
 	"handshake/neither":              {spec: hurried, start: noStart(supervisor.CauseHandshake)},
 	"handshake/null-id":              {spec: hurried, start: noStart(supervisor.CauseTimeout)},
-	"handshake/string-id":            tolerated0,
-	"handshake/float-id":             tolerated0,
-	"handshake/twice":                tolerated0,
+	"handshake/string-id":            harmless,
+	"handshake/float-id":             harmless,
+	"handshake/twice":                harmless,
 	"handshake/null":                 {start: noStart(supervisor.CauseHandshake, supervisor.CauseVersion)},
 	"handshake/empty":                {start: noStart(supervisor.CauseHandshake, supervisor.CauseVersion)},
 	"handshake/array":                refuses,
 	"handshake/version-unknown":      noVersion,
-	"handshake/version-modern":       inEra(tolerated0, facade.EraModern),
+	"handshake/version-modern":       inEra(harmless, facade.EraModern),
 	"handshake/version-number":       refuses,
 	"handshake/version-null":         {start: noStart(supervisor.CauseHandshake, supervisor.CauseVersion)},
 	"handshake/capabilities-missing": {act: idle, any: true, fate: useless, check: offersNothing},
 	"handshake/capabilities-null":    {act: idle, any: true, fate: useless, check: offersNothing},
 	"handshake/capabilities-array":   refuses,
 	"handshake/capabilities-true":    refuses,
-	"handshake/info-null":            tolerated0,
+	"handshake/info-null":            harmless,
 	"handshake/info-text":            refuses,
-	"handshake/info-escapes": checked(tolerated0, func(v *stdioVisit) {
+	"handshake/info-escapes": checked(harmless, func(v *stdioVisit) {
 		name := v.before.Session.ServerName
 		for _, mark := range []string{"\x1b", "\a", "\n", "\u202e"} {
 			require.NotContains(v.t, name, mark, "a name is fit to be shown")
 		}
 	}),
-	"handshake/instructions-large":  tolerated0,
+	"handshake/instructions-large":  harmless,
 	"handshake/instructions-number": refuses,
 	"handshake/deep":                refuses,
 	"handshake/oversize": {spec: func(s *facade.ServerSpec) { s.Limits.Line = 1 << 20; s.Timeouts.Start = 2 * time.Second },
 		start: noStart(supervisor.CauseHandshake, supervisor.CauseProtocol)},
 	"handshake/carriage-returns": {spec: hurried, start: noStart(supervisor.CauseTimeout)},
-	"handshake/asks-first":       tolerated0,
-	"handshake/notifies-first":   tolerated0,
+	"handshake/asks-first":       harmless,
+	"handshake/notifies-first":   harmless,
 }
 
-// tolerated0 is a row of the initialize era in which nothing goes wrong.
-var tolerated0 = stdioRow{}
+// harmless is a row of the initialize era in which nothing goes wrong.
+var harmless = stdioRow{}
 
 func offersNothing(v *stdioVisit) {
 	require.Zero(v.t, v.before.Catalog.Tools)

@@ -24,12 +24,14 @@ type httpDialer struct {
 	opts Options
 	auth *auth.Authorizer // nil: tokens are headers of the spec, if there are any
 
+	asked *questions
+
 	mu  sync.Mutex
 	era messages.Era
 }
 
 func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
-	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts)}
+	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: newQuestions(spec.Name, opts)}
 }
 
 // NewSession implements Dialer.
@@ -41,6 +43,7 @@ func (d *httpDialer) NewSession() Session {
 		log:      d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
 		inbox:    newInbox(),
 	}
+	s.answers = d.asked.on(s.lifeline, &s.bonds.asking)
 	s.nextID.Store(laneBase)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
@@ -105,11 +108,12 @@ type httpSession struct {
 	// misstep is the last fault on the control lane, until an exchange works.
 	misstep atomic.Pointer[fault]
 
-	bonds  bonds
-	plain  atomic.Pointer[plainHeader]
-	inbox  *inbox
-	noise  noise
-	params paramHeaders
+	bonds   bonds
+	answers *answering
+	plain   atomic.Pointer[plainHeader]
+	inbox   *inbox
+	noise   noise
+	params  paramHeaders
 	// onMessage, if set before Open, sees every request and notification of the
 	// server's, whether it came on the way to an answer or on the standalone
 	// stream. On legacy sessions the go-sdk gets them too, and answers pings. It

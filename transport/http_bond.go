@@ -25,6 +25,8 @@ type bonds struct {
 	last  int64 // of the keys that are no ids: negative, going down
 	ended error
 	alarm alarm
+	// asking counts requests of the server's that a handler is busy with.
+	asking atomic.Int64
 }
 
 // bond is the context of one exchange. It ends with its parent, with its

@@ -64,7 +64,7 @@ func (s *httpSession) Open(ctx context.Context) error {
 // connect lets the go-sdk negotiate. It is given the URL without its secrets:
 // controlLane knows the real one.
 func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
-	client := mcp.NewClient(s.dialer.opts.ClientInfo, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	client := s.answers.client(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
 	if s.era == messages.EraLegacy {
 		options.ProtocolVersion = legacyVersion
@@ -80,7 +80,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 func (s *httpSession) settle() bool {
 	result := s.client.InitializeResult()
 	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result)}
-	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo)
+	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
 			Message: "ClientInfo cannot be written as JSON; correct it"})
@@ -92,8 +92,10 @@ func (s *httpSession) settle() bool {
 	if !s.enter() {
 		return false
 	}
+	unfollow := s.followRoots(a)
 	go func() {
 		defer s.work.Done()
+		defer unfollow()
 		err := s.client.Wait()
 		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.cleanError(err)}
 		if err != nil {

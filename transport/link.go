@@ -28,6 +28,8 @@ type link struct {
 
 	mu     sync.Mutex
 	client *mcp.ClientSession
+
+	answers *answering
 }
 
 // newLink begins to serve a process that was just started.
@@ -99,10 +101,10 @@ func (l *link) watch() {
 
 // connect negotiates a session on the link. version is what the go-sdk opens
 // with; empty means the newest, which begins with server/discover.
-func (l *link) connect(ctx context.Context, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
+func (l *link) connect(ctx context.Context, answers *answering, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
 	l.control.patience = patience
-	client := mcp.NewClient(info, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
-	session, err := client.Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	l.answers = answers
+	session, err := answers.client(info).Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return nil, err
 	}
@@ -110,4 +112,15 @@ func (l *link) connect(ctx context.Context, info *mcp.Implementation, version st
 	l.client = session
 	l.mu.Unlock()
 	return session.InitializeResult(), nil
+}
+
+// followRoots tells a legacy server whenever the roots change.
+func (l *link) followRoots(modern bool) (unfollow func()) {
+	roots := l.answers.handlers.Roots
+	if roots == nil || modern {
+		return func() {}
+	}
+	return roots.follow(l.answers.since, func() {
+		l.postIfRoom(&outgoing{line: []byte(rootsChanged + "\n")}, controlQueue)
+	})
 }

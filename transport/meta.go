@@ -20,13 +20,13 @@ func isModern(version string) bool { return version >= modernVersion }
 // requestMeta is the _meta object that each request of a modern session
 // carries (2026-07-28, basic, "Per-request metadata"), as JSON. It is empty
 // for a legacy session.
-func requestMeta(version string, info *mcp.Implementation) (json.RawMessage, error) {
+func requestMeta(version string, info *mcp.Implementation, handlers *Handlers) (json.RawMessage, error) {
 	if !isModern(version) {
 		return nil, nil
 	}
 	return json.Marshal(map[string]any{
 		mcp.MetaKeyProtocolVersion:    version,
 		mcp.MetaKeyClientInfo:         info,
-		mcp.MetaKeyClientCapabilities: struct{}{},
+		mcp.MetaKeyClientCapabilities: handlers.declare(false),
 	})
 }

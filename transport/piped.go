@@ -19,6 +19,7 @@ import (
 type pipedDialer struct {
 	spec  messages.ServerSpec
 	opts  Options
+	asked *questions
 	spawn func() (process, *supervisor.Cause)
 	era   atomic.Value // messages.Era
 	// doubts counts starts in a row that ended with the question whether the
@@ -31,7 +32,7 @@ type pipedDialer struct {
 const faith = 2
 
 func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
-	d := &pipedDialer{spec: spec, opts: opts, spawn: spawn}
+	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn}
 	d.era.Store(spec.Era)
 	return d
 }
@@ -181,7 +182,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 		case <-stop:
 		}
 	}()
-	return l.connect(ctx, s.dialer.opts.ClientInfo, version, patience)
+	return l.connect(ctx, s.dialer.asked.on(l.lifeline, &l.asking), s.dialer.opts.ClientInfo, version, patience)
 }
 
 // beginSpawn announces a process, unless the session is given up already.
@@ -245,7 +246,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		return &supervisor.Cause{Kind: supervisor.CauseVersion, Permanent: true,
 			Message: "server speaks " + result.ProtocolVersion + " only, and the era is fixed to modern; leave Era empty"}
 	}
-	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo)
+	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		return err
 	}
@@ -261,8 +262,10 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	s.dialer.doubts.Store(0)
 	s.ready.Store(&channel{wire: l.wire, meta: meta})
 	l.bequeath(s.lifeline)
+	unfollow := l.followRoots(modern)
 	go func() {
 		<-l.Released()
+		unfollow()
 		s.release()
 	}()
 	if c := s.Cause(); c != nil { // aborted meanwhile

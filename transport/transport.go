@@ -83,6 +83,8 @@ type Request struct {
 type Options struct {
 	// ClientInfo is how this client names itself to servers. Required.
 	ClientInfo *mcp.Implementation
+	// Handlers are what servers may ask of this client.
+	Handlers Handlers
 	// Logger gets what is worth a line but is no event.
 	Logger zerolog.Logger
 }

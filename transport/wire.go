@@ -45,6 +45,7 @@ type wire struct {
 
 	control *control
 	heard   atomic.Int64 // unix nanoseconds
+	asking  atomic.Int64 // requests of the server's that a handler is busy with
 	noise   noise
 }
 

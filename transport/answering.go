@@ -1,0 +1,221 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+)
+
+// handlersMost is how many handlers may run at a time for one registration,
+// those that were left behind included. Further questions are refused.
+const handlersMost = 64
+
+// questions is what the servers of one registration ask. It outlives sessions,
+// as handlers may that were left behind.
+type questions struct {
+	server   string
+	handlers Handlers
+	log      zerolog.Logger
+	running  atomic.Int64
+}
+
+func newQuestions(server string, opts Options) *questions {
+	return &questions{server: server, handlers: opts.Handlers, log: opts.Logger.With().Str("server", server).Logger()}
+}
+
+// answering answers the questions of one session, whichever way they come: as
+// requests of the server's (legacy), through the go-sdk, or in an answer of
+// its (modern), see rounds.go. Both take the go-sdk's road, which knows the
+// rules for each method.
+type answering struct {
+	*questions
+	life *lifeline
+	next mcp.MethodHandler
+	// open counts the requests of the server's that a handler is busy with. As
+	// long as there are any, no call of the session is idle.
+	open *atomic.Int64
+	// since is the revision of the roots before the server could ask for them.
+	since uint64
+}
+
+func (q *questions) on(life *lifeline, open *atomic.Int64) *answering {
+	a := &answering{questions: q, life: life, open: open}
+	if q.handlers.Roots != nil {
+		_, a.since = q.handlers.Roots.current()
+	}
+	return a
+}
+
+// client makes the go-sdk's client for the session.
+func (a *answering) client(info *mcp.Implementation) *mcp.Client {
+	c := mcp.NewClient(info, a.options())
+	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		a.next = next
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if isQuestion(method) {
+				a.open.Add(1)
+				defer a.open.Add(-1)
+			}
+			res, _, err := a.serve(ctx, method, req)
+			return res, err
+		}
+	})
+	return c
+}
+
+// isQuestion reports whether a handler of the host's is asked.
+func isQuestion(method string) bool {
+	return method == methodSample || method == methodElicit
+}
+
+const (
+	methodSample = "sampling/createMessage"
+	methodElicit = "elicitation/create"
+	methodRoots  = "roots/list"
+)
+
+// serve carries out one request, or notification, of the server's. What the
+// go-sdk, or a type of the host's that is written as JSON, does not survive
+// costs that one request. text is the result as JSON; there is none for a
+// notification.
+func (a *answering) serve(ctx context.Context, method string, req mcp.Request) (res mcp.Result, text json.RawMessage, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.panicked(method, v)
+			res, text, err = nil, nil, errNoAnswer
+		}
+	}()
+	if refused := a.refuse(method, req); refused != nil {
+		return nil, nil, refused
+	}
+	if method == methodRoots {
+		list, _ := a.handlers.Roots.current()
+		res = &mcp.ListRootsResult{Roots: append([]*mcp.Root{}, list...)} // never null
+	} else if res, err = a.next(ctx, method, req); err != nil {
+		return nil, nil, err
+	}
+	if !isQuestion(method) && method != methodRoots {
+		return res, nil, nil
+	}
+	if text, err = json.Marshal(res); err != nil {
+		a.log.Warn().Str("method", method).Err(err).Msg("what a handler returned cannot be written as JSON")
+		return nil, nil, errNoAnswer
+	}
+	return res, text, nil
+}
+
+// refuse says why a request cannot be served. The go-sdk and the handlers take
+// what it lets through for granted.
+func (a *answering) refuse(method string, req mcp.Request) error {
+	switch method {
+	case methodRoots:
+		if a.handlers.Roots == nil {
+			return errNotOffered("roots")
+		}
+	case methodSample:
+		p, _ := req.GetParams().(*mcp.CreateMessageWithToolsParams)
+		switch {
+		case a.handlers.Sample == nil:
+			return errNotOffered("sampling")
+		case p == nil || slices.ContainsFunc(p.Messages, badMessage):
+			return errBadQuestion("a message is missing, or empty")
+		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !a.handlers.SampleTools:
+			return errBadQuestion("this client declares no tools in sampling")
+		case slices.Contains(p.Tools, nil):
+			return errBadQuestion("a tool is missing")
+		}
+	case methodElicit:
+		p, _ := req.GetParams().(*mcp.ElicitParams)
+		return a.refuseElicitation(p)
+	}
+	return nil
+}
+
+func badMessage(m *mcp.SamplingMessageV2) bool {
+	return m == nil || len(m.Content) == 0 || slices.Contains(m.Content, nil)
+}
+
+// sample is what the go-sdk calls.
+func (a *answering) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	res, err := ask(ctx, a, methodSample, func(ctx context.Context) (*mcp.CreateMessageWithToolsResult, error) {
+		return a.handlers.Sample(ctx, a.server, req.Params)
+	})
+	if err == nil && (len(res.Content) == 0 || slices.Contains(res.Content, nil)) {
+		a.log.Warn().Msg("a sampling handler returned no content")
+		return nil, errNoAnswer
+	}
+	if err == nil && res.Role == "" {
+		whole := *res
+		whole.Role = "assistant"
+		res = &whole
+	}
+	return res, err
+}
+
+// ask runs a handler. It returns when the handler does, or when nobody wants
+// the answer any more; a handler that does not mind its context goes on alone.
+func ask[T any](ctx context.Context, a *answering, method string, handler func(context.Context) (*T, error)) (*T, error) {
+	type answer struct {
+		res *T
+		err error
+	}
+	if a.running.Add(1) > handlersMost {
+		a.running.Add(-1)
+		return nil, &jsonrpc.Error{Code: codeTooManyRequests, Message: "too many requests"}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan answer, 1)
+	go func() {
+		defer a.running.Add(-1)
+		got := answer{err: errNoAnswer} // also if the goroutine is ended
+		defer func() {
+			if v := recover(); v != nil {
+				a.panicked(method, v)
+			}
+			done <- got
+		}()
+		res, err := handler(ctx)
+		got = answer{res, err}
+	}()
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return nil, a.unanswered(method, got.err)
+		}
+		if got.res == nil {
+			a.log.Warn().Str("method", method).Msg("a handler returned neither a result nor an error")
+			return nil, errNoAnswer
+		}
+		return got.res, nil
+	case <-ctx.Done():
+		return nil, a.unanswered(method, context.Cause(ctx))
+	case <-a.life.Dead():
+		cancel(a.life.Cause())
+		return nil, errNoAnswer
+	}
+}
+
+// unanswered is what the server hears of a handler's error: an error of
+// JSON-RPC as it is; of all others, which may name what is none of its
+// business, nothing.
+func (a *answering) unanswered(method string, err error) error {
+	var rpc *jsonrpc.Error
+	if errors.As(err, &rpc) {
+		return rpc
+	}
+	a.log.Debug().Str("method", method).Err(err).Msg("a request of the server's was not answered")
+	return &withheld{err}
+}
+
+func (a *answering) panicked(method string, v any) {
+	a.log.Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
+}

@@ -1,0 +1,93 @@
+package transport
+
+import (
+	"context"
+	"maps"
+	"net/url"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The modes of an elicitation. None at all is a form.
+const (
+	elicitForm = "form"
+	elicitURL  = "url"
+)
+
+// refuseElicitation says why an elicitation cannot be passed on. A URL is for
+// a browser: any other scheme could make a host open a file or run a program.
+func (a *answering) refuseElicitation(p *mcp.ElicitParams) error {
+	form, link := a.handlers.ElicitForm != nil, a.handlers.ElicitURL != nil
+	switch {
+	case !form && !link:
+		return errNotOffered("elicitation")
+	case p == nil:
+		return errBadQuestion("the parameters are missing")
+	case p.Mode == elicitURL && !link, (p.Mode == elicitForm || p.Mode == "") && !form:
+		return errBadQuestion("this client does not declare that mode of elicitation")
+	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
+		return errBadQuestion("the URL is not one of http or https")
+	}
+	return nil // the rest is the go-sdk's to judge
+}
+
+func isWebAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != ""
+}
+
+// elicit is what the go-sdk calls, with parameters that it has checked. It
+// checks the answer against the requested schema afterwards.
+func (a *answering) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	p := *req.Params
+	handler := a.handlers.ElicitForm
+	if p.Mode == elicitURL {
+		handler = a.handlers.ElicitURL
+	} else {
+		p.Mode = elicitForm
+	}
+	res, err := ask(ctx, a, methodElicit, func(ctx context.Context) (*mcp.ElicitResult, error) { return handler(ctx, a.server, &p) })
+	if err != nil {
+		return nil, err
+	}
+	switch res.Action {
+	case "accept", "decline", "cancel":
+	default:
+		a.log.Warn().Str("action", res.Action).Msg("an elicitation handler returned an unknown action; it is accept, decline or cancel")
+		return nil, errNoAnswer
+	}
+	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
+	if res.Action == "accept" && p.Mode == elicitForm {
+		whole.Content = filled(res.Content, p.RequestedSchema)
+	}
+	return whole, nil
+}
+
+// filled is a copy of content in which fields that are missing have the
+// schema's defaults (SEP-1034).
+func filled(content map[string]any, schema any) map[string]any {
+	whole := make(map[string]any, len(content))
+	maps.Copy(whole, content)
+	object, _ := schema.(map[string]any)
+	fields, _ := object["properties"].(map[string]any)
+	for name, field := range fields {
+		about, _ := field.(map[string]any)
+		value, ok := about["default"]
+		if _, given := whole[name]; ok && !given {
+			whole[name] = value
+		}
+	}
+	return whole
+}
+
+// elicited is what the go-sdk calls, which handles notifications one by one:
+// so it must not wait.
+func (a *answering) elicited(ctx context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+	id := req.Params.ElicitationID
+	go func() {
+		_, _ = ask(context.WithoutCancel(ctx), a, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
+			a.handlers.Elicited(ctx, a.server, id)
+			return &struct{}{}, nil
+		})
+	}()
+}

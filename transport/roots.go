@@ -1,0 +1,65 @@
+package transport
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Roots is a list that servers may ask for and that changes while they run.
+// Safe for concurrent use.
+type Roots struct {
+	mu        sync.Mutex
+	list      []*mcp.Root // never changed, only replaced
+	revision  uint64
+	followers map[*func()]struct{}
+}
+
+// NewRoots makes a list.
+func NewRoots(roots []*mcp.Root) *Roots {
+	return &Roots{list: slices.Clone(roots), followers: make(map[*func()]struct{})}
+}
+
+// Set replaces the list and tells whoever follows. It does not block.
+func (r *Roots) Set(roots []*mcp.Root) {
+	r.mu.Lock()
+	r.list = slices.Clone(roots)
+	r.revision++
+	tell := make([]func(), 0, len(r.followers))
+	for f := range r.followers {
+		tell = append(tell, *f)
+	}
+	r.mu.Unlock()
+	for _, f := range tell {
+		f()
+	}
+}
+
+// current is the list and its revision.
+func (r *Roots) current() ([]*mcp.Root, uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list, r.revision
+}
+
+// follow has changed called after each change, from one that is newer than
+// since on, until unfollow is called. changed must not block.
+func (r *Roots) follow(since uint64, changed func()) (unfollow func()) {
+	r.mu.Lock()
+	r.followers[&changed] = struct{}{}
+	missed := r.revision != since
+	r.mu.Unlock()
+	if missed {
+		changed()
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.followers, &changed)
+	}
+}
+
+// rootsChanged is what servers of the legacy era are told. The modern era has
+// no such notice: servers ask when they need the roots.
+const rootsChanged = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`

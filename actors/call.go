@@ -21,6 +21,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	}
 	inc := v.current
 	r.Timeout, r.HardMax = callClocks(v.Spec.Timeouts, timeout)
+	r.LogLevel = inc.logLevel()
 	began := time.Now()
 	if e := inc.begin(ctx, shorter(r.Timeout, r.HardMax)); e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -21,6 +23,11 @@ type incarnation struct {
 	tally   *tally
 
 	gate gate
+
+	// port owns it; set before anybody else sees it.
+	port *actor.PID
+	// level is the log level that is wished; nil: none.
+	level atomic.Pointer[string]
 }
 
 // tally counts calls over a whole registration.

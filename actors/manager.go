@@ -245,6 +245,9 @@ func (m *manager) report(r *report) {
 		answer(e.restart[0], nil)
 		e.restart = e.restart[1:]
 	}
+	for _, reply := range r.done {
+		answer(reply, nil)
+	}
 }
 
 // lost handles a supervising actor that ended without a last report: it
@@ -269,6 +272,7 @@ func (m *manager) remove(name string, e *entry, cause *supervisor.Cause, events 
 	m.rt.hub.emit(events...)
 	e.gone(name, cause)
 	delete(m.entries, name)
+	m.rt.wished.Delete(e.gen)
 	m.finish()
 }
 

@@ -22,8 +22,14 @@ type port struct {
 	self   *actor.PID
 	parent *actor.PID
 
-	probes   *time.Timer
-	failures int
+	probes *time.Timer
+	missed int // probes in a row
+	refresher
+	listener
+}
+
+func newPort(rt *Runtime, inc *incarnation) *port {
+	return &port{rt: rt, inc: inc, listener: listener{acks: make(chan []string, 1)}}
 }
 
 // Receive implements actor.Actor.
@@ -31,20 +37,36 @@ func (p *port) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		p.self, p.parent = c.Self(), c.Parent()
+		p.inc.session.OnNotice(p.heard)
 		p.open()
 	case *messages.Discover:
 		p.discover()
 	case *messages.Watchdog:
 		p.armProbe(p.inc.spec.Probe.Every)
+		p.ready = true
+		if p.changed.Load() != 0 {
+			p.planRefresh(settle)
+		}
+	case *listChanged:
+		p.planRefresh(settle)
+	case *refreshDue:
+		p.refresh()
+	case *refreshNow:
+		p.waiting = append(p.waiting, m.reply)
+		p.refresh()
+	case *listed:
+		p.listedAgain(m)
+	case *wish:
+		p.wished(m.reply)
 	case *messages.ProbeDue:
 		p.probe()
 	case *messages.Probed:
 		p.probed(m)
 	case *messages.Reap:
-		p.stopProbes()
+		p.rest()
 		p.inc.session.Abort(m.Cause)
 	case *actor.Stopping:
-		p.stopProbes()
+		p.rest()
 		p.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the transport actor was stopped"})
 	}
 }
@@ -69,6 +91,9 @@ func (p *port) discover() {
 	p.rt.goSafe("port", func() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
+		if inc.session.Info().Era == messages.EraModern { // first, so that no change falls in between
+			p.applyAtStart(ctx)
+		}
 		catalog, err := transport.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
 		if err != nil {
 			cause := asCause(err, supervisor.CauseProtocol)
@@ -79,8 +104,20 @@ func (p *port) discover() {
 			p.tell(&messages.Failed{Epoch: epoch, Cause: cause})
 			return
 		}
+		if inc.session.Info().Era != messages.EraModern {
+			p.applyAtStart(ctx)
+		}
 		p.tell(&messages.Discovered{Epoch: epoch, Catalog: catalog})
 	}, p.panicked)
+}
+
+// applyAtStart tells a new incarnation what the host wishes to hear. What it
+// refuses is no reason not to serve.
+func (p *port) applyAtStart(ctx context.Context) {
+	if err := p.apply(ctx); err != nil && p.inc.session.Cause() == nil {
+		p.rt.opts.Logger.Warn().Str("server", p.inc.server).Uint64("epoch", p.inc.epoch).Err(err).
+			Msg("the server does not tell all that was asked for")
+	}
 }
 
 func (p *port) panicked(v any) {
@@ -97,15 +134,19 @@ func (p *port) armProbe(after time.Duration) {
 	p.probes = time.AfterFunc(after, func() { p.rt.system.Root.Send(self, &messages.ProbeDue{}) })
 }
 
-func (p *port) stopProbes() {
+// rest stops every timer.
+func (p *port) rest() {
+	p.ready = false
 	if p.probes != nil {
 		p.probes.Stop()
 	}
+	p.stopRefresh()
+	p.armTTL(nil)
 }
 
 func (p *port) probe() {
 	every := p.inc.spec.Probe.Every
-	if quiet := time.Since(p.inc.session.LastHeard()); quiet < every && p.failures == 0 {
+	if quiet := time.Since(p.inc.session.LastHeard()); quiet < every && p.missed == 0 {
 		p.armProbe(every - quiet)
 		return
 	}
@@ -126,16 +167,16 @@ func (p *port) probe() {
 
 func (p *port) probed(m *messages.Probed) {
 	if m.Err == nil {
-		p.failures = 0
+		p.missed = 0
 		p.armProbe(p.inc.spec.Probe.Every)
 		return
 	}
-	if p.failures++; p.failures < p.inc.spec.Probe.Failures {
+	if p.missed++; p.missed < p.inc.spec.Probe.Failures {
 		p.armProbe(0)
 		return
 	}
 	p.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CauseProbe, Err: m.Err,
-		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", p.failures)})
+		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", p.missed)})
 }
 
 // bounded is a context that ends after d, or only when cancelled if d is

@@ -80,6 +80,7 @@ type scriptedSession struct {
 	epoch  int
 	script script
 	born   time.Time
+	notice func(transport.Notice)
 
 	dead, released chan struct{}
 
@@ -231,6 +232,9 @@ func (s *scriptedSession) listing() json.RawMessage {
 	}
 	return raw
 }
+
+// OnNotice implements transport.Session.
+func (s *scriptedSession) OnNotice(tell func(transport.Notice)) { s.notice = tell }
 
 // Abort implements transport.Session.
 func (s *scriptedSession) Abort(cause *supervisor.Cause) {

@@ -21,6 +21,8 @@ type report struct {
 	events []messages.Event
 	// revived: a Revive has been carried out, and the view shows it.
 	revived bool
+	// done are those who wait until everybody can see it.
+	done []chan<- error
 }
 
 // supervising is the actor over one registration. The judgement is
@@ -98,6 +100,8 @@ func (s *supervising) Receive(c actor.Context) {
 	case *messages.Stop:
 		s.step(c, supervisor.Event{Kind: supervisor.EvStop,
 			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
+	case *refreshed:
+		s.refreshed(m)
 	case *messages.ReportAgain:
 		s.report(nil, false)
 	case *actor.Stopping:
@@ -207,10 +211,11 @@ func (s *supervising) begin(c actor.Context, epoch uint64) (*incarnation, *actor
 		s.rt.system.Root.Send(self, &messages.Released{Epoch: epoch})
 	}, nil)
 	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)
-	pid, err := c.SpawnNamed(s.rt.props("port", func() actor.Actor { return &port{rt: s.rt, inc: inc} }), name)
+	pid, err := c.SpawnNamed(s.rt.props("port", func() actor.Actor { return newPort(s.rt, inc) }), name)
 	if err != nil {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Err: err, Message: "transport actor could not be spawned: " + err.Error()})
 	}
+	inc.port = pid
 	return inc, pid
 }
 
@@ -283,11 +288,17 @@ func (s *supervising) stamp(e messages.Event) messages.Event {
 }
 
 func (s *supervising) report(events []messages.Event, revived bool) {
-	s.rt.tell(&report{name: s.name, gen: s.gen, events: events, revived: revived, view: &View{
+	r := s.draft(events)
+	r.revived = revived
+	s.rt.tell(r)
+}
+
+func (s *supervising) draft(events []messages.Event) *report {
+	return &report{name: s.name, gen: s.gen, events: events, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: s.lc.State(), Since: s.lc.Since(), Epoch: s.lc.Epoch(),
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]messages.Incarnation(nil), s.history...),
 		current: s.inc, standby: s.ready(), tally: s.tally,
-	}})
+	}}
 }

@@ -38,6 +38,7 @@ type Runtime struct {
 	stale    atomic.Uint64
 	managers atomic.Uint64 // how many there were
 	desk     desk
+	wished   sync.Map // gen → *wishes
 
 	drained     chan struct{} // every server is gone, after CloseAll
 	drainedOnce sync.Once

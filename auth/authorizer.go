@@ -21,6 +21,8 @@ type Authorizer struct {
 	web     *web
 	secrets secrets
 	warn    func(string)
+	// turn is held by whoever replaces the tokens.
+	turn chan struct{}
 	// doubted: the current token has not been accepted by the server yet.
 	doubted atomic.Bool
 
@@ -60,7 +62,7 @@ func New(spec *messages.HTTP, warn func(string)) (*Authorizer, error) {
 	}
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
 	a := &Authorizer{oauth: *spec.Auth, key: spec.Auth.Key(server), store: spec.Auth.Store,
-		web: newWeb(server, spec), warn: warn, pending: map[string]*consent{}}
+		web: newWeb(server, spec), warn: warn, pending: map[string]*consent{}, turn: make(chan struct{}, 1)}
 	a.secrets.keep(a.oauth.ClientSecret, a.oauth.PrivateKey)
 	for _, value := range spec.Headers {
 		a.secrets.keep(value)
@@ -180,23 +182,30 @@ func (a *Authorizer) keep(ctx context.Context, n *messages.Authorization, from o
 	return err
 }
 
-// lock keeps other processes away. Without a lock it goes on all the same: a
-// token renewed twice is better than none.
+// lock keeps others away who would replace the tokens, in this process and in
+// others. Without a lock it goes on all the same: a token renewed twice is better
+// than none.
 func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
-	locker, ok := a.store.(messages.TokenLocker)
-	if !ok {
-		return func() {}
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	unlock, err := locker.Lock(ctx, a.key)
+	leave := func() {}
+	select {
+	case a.turn <- struct{}{}:
+		leave = func() { <-a.turn }
+	case <-ctx.Done():
+	}
+	locker, ok := a.store.(messages.TokenLocker)
+	if !ok {
+		return leave
+	}
+	free, err := locker.Lock(ctx, a.key)
 	if err != nil {
 		if ctx.Err() == nil {
 			a.warn(a.Hide(err.Error()))
 		}
-		return func() {}
+		return leave
 	}
-	return unlock
+	return func() { free(); leave() }
 }
 
 // Accepted notes that the server took a token.

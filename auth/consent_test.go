@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -194,4 +195,35 @@ func TestWithoutPKCEThereIsNoFlow(t *testing.T) {
 		require.ErrorContains(t, err, "PKCE")
 		require.Zero(t, s.Counts().Visits)
 	}
+}
+
+// A renewal that comes back late does not undo what a person has done meanwhile.
+func TestConsentDuringARenewal(t *testing.T) {
+	rule, asked, free := hanging(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true, Token: rule})
+	unlocked := struct{ messages.TokenStore }{NewMemoryStore()}
+	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: unlocked})
+	requireOK(t, a)
+	n, err := a.begin(t.Context(), challenge{}, "", false)
+	require.NoError(t, err)
+	redirect, err := visit(t.Context(), n.url)
+	require.NoError(t, err)
+	age(t, a, 0, time.Hour)
+	late := make(chan error, 1)
+	go func() { _, err := request(context.Background(), a, ""); late <- err }()
+	<-asked
+	finished := make(chan error, 1)
+	go func() { finished <- a.Finish(context.Background(), redirect) }()
+	select {
+	case <-finished:
+		require.FailNow(t, "the consent did not wait for its turn")
+	case <-time.After(50 * time.Millisecond):
+	}
+	free()
+	require.NoError(t, <-late)
+	require.NoError(t, <-finished)
+	requireOK(t, a)
+	s.Revoke(false, false)
+	requireOK(t, a)
+	require.Equal(t, 1, s.Counts().Visits-1, "the consent's own refresh token is the one that is kept")
 }

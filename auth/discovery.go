@@ -27,14 +27,14 @@ type place struct {
 func (w *web) discover(ctx context.Context, metadata, favourite string) (*place, error) {
 	p := &place{resource: bare(w.server)}
 	resource, err := w.resource(ctx, metadata)
-	if err != nil {
+	if err != nil && !errors.Is(err, errAbsent) {
 		return nil, err
 	}
-	if resource == nil {
+	if err != nil {
 		// 2025-03-26 knows no metadata of resources: the server's own origin is the
 		// authorization server, with endpoints of fixed names if need be.
 		issuer := origin(w.server)
-		if p.server, err = w.issuer(ctx, issuer); err != nil || p.server != nil {
+		if p.server, err = w.issuer(ctx, issuer); !errors.Is(err, errAbsent) {
 			return p, err
 		}
 		p.server = &oauthex.AuthServerMeta{Issuer: issuer, AuthorizationEndpoint: issuer + "/authorize",
@@ -48,14 +48,14 @@ func (w *web) discover(ctx context.Context, metadata, favourite string) (*place,
 		issuer = resource.AuthorizationServers[i]
 	}
 	p.server, err = w.issuer(ctx, issuer)
-	if err == nil && p.server == nil {
+	if errors.Is(err, errAbsent) {
 		err = fmt.Errorf("the authorization server %s publishes no metadata", issuer)
 	}
 	return p, err
 }
 
 // resource reads the metadata of the MCP server (RFC 9728): where its
-// challenge says, else at the well-known places. It is nil if there is none.
+// challenge says, else at the well-known places. errAbsent: there is none.
 func (w *web) resource(ctx context.Context, named string) (*oauthex.ProtectedResourceMetadata, error) {
 	base := origin(w.server) + "/.well-known/oauth-protected-resource"
 	var addresses []string
@@ -83,7 +83,7 @@ func (w *web) resource(ctx context.Context, named string) (*oauthex.ProtectedRes
 		}
 		return &m, nil
 	}
-	return nil, nil
+	return nil, errAbsent
 }
 
 // isResource reports whether an identifier speaks for the server: its URL, or
@@ -101,7 +101,7 @@ func isResource(identifier string, server *url.URL) bool {
 }
 
 // issuer reads the metadata of an authorization server, in the three forms
-// that the specification names. It is nil if there is none.
+// that the specification names. errAbsent: there is none.
 func (w *web) issuer(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
 	if err := w.allowedText("authorization server's address", issuer); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (w *web) issuer(ctx context.Context, issuer string) (*oauthex.AuthServerMet
 		}
 		return &m, w.sound(&m)
 	}
-	return nil, nil
+	return nil, errAbsent
 }
 
 func metadataAddresses(issuer string) []string {

@@ -62,14 +62,6 @@ func visit(ctx context.Context, url string) (string, error) {
 	return resp.Header.Get("Location"), nil
 }
 
-// follow is a browser that goes on to where it is sent.
-func follow(t *testing.T, url string) {
-	t.Helper()
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
-	require.NoError(t, err)
-	_ = resp.Body.Close()
-}
-
 // request makes one request as the transport does, and repeats it as it does.
 // It returns the last status, or the error for want of a token.
 func request(ctx context.Context, a *Authorizer, method string) (int, error) {
@@ -164,4 +156,17 @@ func hanging(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.Re
 		}
 		return false
 	}, seen, free
+}
+
+// age changes how long the current token lives, and how much of that is left,
+// here and in the store.
+func age(t *testing.T, a *Authorizer, left, life time.Duration) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held = a.held.Clone()
+	a.held.Expires = time.Now().Add(left)
+	a.held.Obtained = a.held.Expires.Add(-life)
+	require.NoError(t, a.store.Save(t.Context(), a.key, a.held))
+	a.arm()
 }

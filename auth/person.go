@@ -38,7 +38,9 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 		return err
 	}
 	defer d.close()
-	n, err := a.begin(ctx, c, d.redirect, false)
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	n, err := a.begin(asking, c, d.redirect, false)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,11 @@ func (a *Authorizer) redirect(known *messages.Authorization) (string, error) {
 	if !free {
 		return wanted.String(), nil
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(wanted.Hostname(), "0"))
+	l, err := listen(wanted.Hostname(), "0")
 	if err != nil {
 		return "", fmt.Errorf("there is no free port for the redirect: %w; set RedirectURL", err)
 	}
-	defer l.Close()
-	return withPort(wanted, l), nil
+	return withPort(wanted, l), l.Close()
 }
 
 // wanted is the redirect URL to begin with. free means that any port will do.
@@ -46,6 +45,11 @@ func (a *Authorizer) wanted(known *messages.Authorization) (u *url.URL, free boo
 		}
 	}
 	return u, true
+}
+
+// listen takes no context, because it takes no time.
+func listen(host, port string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, port))
 }
 
 func withPort(u *url.URL, l net.Listener) string {
@@ -80,9 +84,9 @@ func (a *Authorizer) openDoor(known *messages.Authorization) (*door, error) {
 	if free {
 		port = "0"
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(u.Hostname(), port))
-	if _, any := a.wanted(nil); err != nil && any { // the port of last time is taken
-		l, err = net.Listen("tcp", net.JoinHostPort(u.Hostname(), "0"))
+	l, err := listen(u.Hostname(), port)
+	if _, every := a.wanted(nil); err != nil && every { // the port of last time is taken
+		l, err = listen(u.Hostname(), "0")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("nobody can listen for the redirect at %s: %w; free the port, or set another RedirectURL", u.Host, err)

@@ -14,7 +14,8 @@ import (
 
 func TestEightRefusalsMakeOneAuthorization(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	unlocked := struct{ messages.TokenStore }{NewMemoryStore()} // its lock would help
+	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: unlocked})
 	for _, err := range together(t.Context(), a, 8) {
 		require.NoError(t, err)
 	}
@@ -34,12 +35,7 @@ func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 8 * time.Second, Token: rule})
 	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
 	requireOK(t, a)
-	a.mu.Lock()
-	a.held = a.held.Clone()
-	a.held.Expires = time.Now().Add(1200 * time.Millisecond) // the renewal ahead is due at once
-	a.held.Obtained = a.held.Expires.Add(-8 * time.Second)
-	a.arm()
-	a.mu.Unlock()
+	age(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due soon
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -48,10 +44,7 @@ func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 		require.NoError(t, err)
 	}
 
-	a.mu.Lock()
-	a.held = a.held.Clone()
-	a.held.Expires = time.Now()
-	a.mu.Unlock()
+	age(t, a, 0, 8*time.Second)
 	for range 3 { // and when it is not, calls fail within their own bound
 		began := time.Now()
 		_, err := request(t.Context(), a, "")
@@ -94,10 +87,7 @@ func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
 	requireOK(t, a)
-	a.mu.Lock()
-	a.held = a.held.Clone()
-	a.held.Expires = time.Now()
-	a.mu.Unlock()
+	age(t, a, 0, time.Hour)
 	before := s.Counts().Refused
 	for _, err := range together(t.Context(), a, 8) {
 		require.NoError(t, err)

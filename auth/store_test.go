@@ -82,7 +82,7 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 		t.Skip("has no such modes")
 	}
 	dir := filepath.Join(t.TempDir(), "tokens")
-	require.NoError(t, os.Mkdir(dir, 0o777)) //nolint:gosec // that is what is mended
+	require.NoError(t, os.Mkdir(dir, 0o777))
 	s, err := NewFileStore(dir)
 	require.NoError(t, err)
 	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "refresh"}))

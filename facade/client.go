@@ -24,19 +24,22 @@ type Client struct {
 	authorizers authorizers
 }
 
-// New makes a client without servers. The error is for options that cannot
-// work; there are none today.
+// New makes a client without servers. The error, ErrInvalid, is for options that
+// cannot work.
 func New(opts ...Option) (*Client, error) {
 	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version}}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if o.wrong != nil {
+		return nil, &Error{Op: "new client", Kind: messages.KindInvalid, Cause: o.wrong}
 	}
 	c := &Client{opts: o}
 	c.rt = actors.New(actors.Options{
 		Logger: o.logger,
 		Random: o.random,
 		NewDialer: func(spec messages.ServerSpec) (transport.Dialer, error) {
-			d, err := transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Logger: o.logger})
+			d, err := transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger})
 			c.authorizers.note(spec.Name, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			return d, err
 		},

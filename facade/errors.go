@@ -17,6 +17,7 @@ var (
 	ErrRPC           = messages.ErrRPC
 	ErrAuthRequired  = messages.ErrAuthRequired
 	ErrInvalid       = messages.ErrInvalid
+	ErrInputRequired = messages.ErrInputRequired
 	ErrExists        = messages.ErrExists
 	ErrStart         = messages.ErrStart
 )

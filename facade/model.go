@@ -86,6 +86,8 @@ func modelText(tool string, e *Error) string {
 		text += "the server of " + tool + " has failed too often and was given up."
 	case messages.KindAuthRequired:
 		text += "the server of " + tool + " wants authorization, which a person has to give."
+	case messages.KindInputRequired:
+		text += "the server of " + tool + " wanted input that nobody gave it."
 	case messages.KindTimeout:
 		text += tool + " did not answer in time."
 	case messages.KindCrashed:

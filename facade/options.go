@@ -6,6 +6,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Option adjusts a [Client].
@@ -17,6 +19,9 @@ type options struct {
 	callTimeout time.Duration
 	waitReady   bool
 	random      func() float64
+	handlers    transport.Handlers
+	roots       *transport.Roots // nil: none are declared
+	wrong       error            // what options cannot work
 }
 
 // WithLogger sets the logger. Default: none.

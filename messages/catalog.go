@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -64,6 +65,8 @@ type Catalog struct {
 	// Warnings says what was left out and why: a list that failed, an entry that
 	// could not be read, a cap that was reached.
 	Warnings []string
+	// TTL is how long the server says that its lists stay true; 0 if it does not.
+	TTL time.Duration
 
 	byName map[string]int32
 	// byHash finds the tools whose alias ends with a hash.

@@ -40,6 +40,9 @@ const (
 	KindAuthRequired ErrorKind = "auth_required"
 	// KindInvalid: the arguments or the specification cannot work as given.
 	KindInvalid ErrorKind = "invalid"
+	// KindInputRequired: the server wanted input in the midst of a request, and
+	// did not get it: nobody gives such input here, or whoever does has failed.
+	KindInputRequired ErrorKind = "input_required"
 	// KindExists: a server of that name is registered already.
 	KindExists ErrorKind = "exists"
 	// KindStart: the server could not be started, connected or initialized.
@@ -76,6 +79,7 @@ var (
 	ErrRPC           = errors.New("server answered with an error")
 	ErrAuthRequired  = errors.New("authorization required")
 	ErrInvalid       = errors.New("invalid")
+	ErrInputRequired = errors.New("input required")
 	ErrExists        = errors.New("already registered")
 	ErrStart         = errors.New("server did not start")
 )
@@ -94,6 +98,7 @@ var sentinels = map[ErrorKind]error{
 	KindRPC:           ErrRPC,
 	KindAuthRequired:  ErrAuthRequired,
 	KindInvalid:       ErrInvalid,
+	KindInputRequired: ErrInputRequired,
 	KindExists:        ErrExists,
 	KindStart:         ErrStart,
 }

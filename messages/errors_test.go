@@ -34,6 +34,7 @@ var kinds = map[ErrorKind]struct {
 	KindRPC:           {ErrRPC, "never"},
 	KindAuthRequired:  {ErrAuthRequired, "never"},
 	KindInvalid:       {ErrInvalid, "never"},
+	KindInputRequired: {ErrInputRequired, "never"},
 	KindExists:        {ErrExists, "never"},
 	KindStart:         {ErrStart, "if not sent"},
 }

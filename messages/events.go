@@ -34,6 +34,16 @@ const (
 	// EventStandbyLost: a standby ended before it was needed. Epoch is its own,
 	// Cause is set. The server in service is not concerned.
 	EventStandbyLost EventKind = "standby_lost"
+	// EventChanged: the server announced changes, and the lists were read anew.
+	// Change says what is different; Tools, Resources, Templates and Prompts are
+	// the new counts.
+	EventChanged EventKind = "changed"
+	// EventResourceUpdated: a resource that the host subscribed to has a new
+	// content. URI is set; it may be of a part of the resource.
+	EventResourceUpdated EventKind = "resource_updated"
+	// EventLog: the server logged something. Log is set. Servers that log faster
+	// than 200 lines a second lose some; see Noise.Dropped.
+	EventLog EventKind = "log"
 	// EventParked: the budget is spent; the server is tried again slowly. Cause,
 	// Delay and RetryAt are set.
 	EventParked EventKind = "parked"
@@ -72,6 +82,10 @@ type Event struct {
 	Down      time.Duration `json:"down_ns,omitempty"`
 	Failed    int           `json:"failed,omitempty"`
 	Missed    uint64        `json:"missed,omitempty"`
+
+	Change *Change     `json:"change,omitempty"`
+	URI    string      `json:"uri,omitempty"`
+	Log    *LogMessage `json:"log,omitempty"`
 }
 
 // String is the event in one line, without its time.
@@ -103,6 +117,12 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s parked, next try in %v: %s", e.Server, e.Delay, e.Cause.Describe())
 	case EventEvicted:
 		return fmt.Sprintf("%s evicted: %s", e.Server, e.Cause.Describe())
+	case EventChanged:
+		return fmt.Sprintf("%s changed: %v", e.Server, e.Change)
+	case EventResourceUpdated:
+		return fmt.Sprintf("%s updated %q", e.Server, e.URI)
+	case EventLog:
+		return fmt.Sprintf("%s logs %s: %s", e.Server, e.Log.Level, e.Log.Text)
 	case EventMissed:
 		return fmt.Sprintf("%d events were dropped because this watcher is slow", e.Missed)
 	}

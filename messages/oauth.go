@@ -106,7 +106,7 @@ type TokenKey struct {
 // Authorization is what is known of one authorization: the registration of the
 // client, and the tokens. It is bound to one issuer. It holds secrets, and
 // prints without them.
-type Authorization struct {
+type Authorization struct { //nolint:recvcheck // Clone takes nil, and printing takes values
 	Issuer   string `json:"issuer"`
 	Resource string `json:"resource"`
 

@@ -101,7 +101,7 @@ type CallCounts struct {
 	InFlight int64 `json:"in_flight"`
 	// Queued counts those that wait for their turn; see Limits.InFlight.
 	Queued int64 `json:"queued,omitempty"`
-	Total    int64 `json:"total"`
+	Total  int64 `json:"total"`
 	// Failed counts calls that ended in an error of ours or of the protocol. A
 	// tool's own isError is a result and does not count.
 	Failed int64 `json:"failed"`

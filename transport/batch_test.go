@@ -18,12 +18,12 @@ func TestWireBatch(t *testing.T) {
 	one, two := p.ask(t.Context(), Request{Method: "m"}), p.ask(t.Context(), Request{Method: "m"})
 	a, b := p.read().ID, p.read().ID
 	long := `"` + strings.Repeat("x", 3*largeLine) + `"`
-	p.say(` [ 7 , {"id":%d,"result":%s},null, [{"id":%d,"result":"nested"}],"text", {"a":1} ,{"jsonrpc":"2.0","method":"notifications/tools/list_changed"},{"id":%d,"result":%s} ] `,
+	p.say(` [ 7 , {"id":%d,"result":%s},null, [{"id":%d,"result":"nested"}],"text", {"a":1} ,{"jsonrpc":"2.0","method":"notifications/of/our/own"},{"id":%d,"result":%s} ] `,
 		a, long, b, b, long)
 	require.ElementsMatch(t, []outcome{{result: long}, {result: long}}, []outcome{<-one, <-two})
 	m, err := p.control.Read(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "notifications/tools/list_changed", m.(*jsonrpc.Request).Method)
+	require.Equal(t, "notifications/of/our/own", m.(*jsonrpc.Request).Method)
 	require.Equal(t, messages.Noise{Junk: 5}, p.noiseCounts())
 }
 

@@ -77,14 +77,14 @@ func TestControlBoundsBytes(t *testing.T) {
 	p := newPeer(t, osPipe, 64<<20)
 	for id, text := range []string{long, "short"} {
 		p.say(`{"jsonrpc":"2.0","id":%d,"method":"sampling/createMessage","params":{"a":"%s"}}`, id, text)
-		p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"a":"%s"}}`, text)
+		p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"%s"}}`, text)
 	}
 	require.Equal(t, "1", string(p.readRefusal().ID))
 	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Noise{Dropped: 1} }, patience, timeStep)
 	p.next()
 	p.next()
-	p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"a":"short"}}`)
-	require.Equal(t, "notifications/message", p.next().(*jsonrpc.Request).Method, "what was read makes room")
+	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"short"}}`)
+	require.Equal(t, "notifications/of/our/own", p.next().(*jsonrpc.Request).Method, "what was read makes room")
 }
 
 // TestControlAsksADeafServerNothing: refusals are written only as long as

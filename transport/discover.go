@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,6 +22,13 @@ import (
 // list that something on the way kept from the server are errors: trying again
 // mends those, and a catalog without them would pass for the whole.
 func Discover(ctx context.Context, s Session, server string, limits messages.Limits) (*messages.Catalog, error) {
+	catalog, _, err := DiscoverLists(ctx, s, server, limits, messages.AllLists)
+	return catalog, err
+}
+
+// DiscoverLists is Discover for some of the lists; the others are empty in the
+// catalog. It tells which of them could not be read to their end.
+func DiscoverLists(ctx context.Context, s Session, server string, limits messages.Limits, lists messages.Lists) (*messages.Catalog, messages.Lists, error) {
 	d := &discovery{ctx: ctx, session: s, limits: limits}
 	caps := s.Info().Capabilities
 	if caps == nil {
@@ -33,10 +41,10 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 	if marked, ok := s.(interface{ checksMarks() bool }); ok && marked.checksMarks() {
 		tools.check = checkMarks
 	}
-	if caps.Tools != nil {
+	if caps.Tools != nil && lists&messages.ListTools != 0 {
 		d.list("tools/list", "tools", tools.add)
 	}
-	if caps.Resources != nil {
+	if caps.Resources != nil && lists&messages.ListResources != 0 {
 		d.list("resources/list", "resources", func(item json.RawMessage) error {
 			def := new(mcp.Resource)
 			if err := decodeItem(item, def, &def.URI, "uri"); err != nil {
@@ -60,7 +68,7 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 			return nil
 		})
 	}
-	if caps.Prompts != nil {
+	if caps.Prompts != nil && lists&messages.ListPrompts != 0 {
 		d.list("prompts/list", "prompts", func(item json.RawMessage) error {
 			def := new(mcp.Prompt)
 			if err := decodeItem(item, def, &def.Name, "name"); err != nil {
@@ -75,21 +83,23 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 		})
 	}
 	if c := s.Cause(); c != nil {
-		return nil, c
+		return nil, lists, c
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("listing what the server offers: %w", context.Cause(ctx))
+		return nil, lists, fmt.Errorf("listing what the server offers: %w", context.Cause(ctx))
 	}
 	if d.outage != nil {
-		return nil, fmt.Errorf("listing what the server offers: %w", d.outage)
+		return nil, lists, fmt.Errorf("listing what the server offers: %w", d.outage)
 	}
 	if d.asked > 0 && d.failed == d.asked {
-		return nil, fmt.Errorf("every list failed: %w", d.lastErr)
+		return nil, lists, fmt.Errorf("every list failed: %w", d.lastErr)
 	}
 	if n := d.bounds.cuts; n > 0 {
 		d.warn("%d titles or descriptions were too long (%d and %d bytes are taken) and are cut", n, maxTitle, maxDescription)
 	}
-	return messages.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings), nil
+	catalog := messages.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings)
+	catalog.TTL = d.ttl
+	return catalog, d.broken, nil
 }
 
 type discovery struct {
@@ -100,9 +110,11 @@ type discovery struct {
 	asked    int
 	failed   int
 	lastErr  error
+	broken   messages.Lists
 	outage   error // of the way to the server, not of its answer
 	warnings []string
 	bounds   bounds
+	ttl      time.Duration
 }
 
 func (d *discovery) warn(format string, args ...any) {
@@ -128,6 +140,9 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		if err != nil {
 			d.listFailed(method, number, err)
 			return
+		}
+		if p.ttl > 0 && (d.ttl == 0 || p.ttl < d.ttl) {
+			d.ttl = p.ttl
 		}
 		// What is kept of a page may keep all of it, so all of it counts. Of one
 		// that is too long as a whole, entries are copied for as long as there is room.
@@ -180,6 +195,10 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 	}
 }
 
+// listOf is the list that a method belongs to.
+var listOf = map[string]messages.Lists{"tools/list": messages.ListTools, "prompts/list": messages.ListPrompts,
+	"resources/list": messages.ListResources, "resources/templates/list": messages.ListResources}
+
 // listFailed notes a list, or its later pages, as missing. "Method not found"
 // on a list that the capability only implies, such as templates, is no news.
 func (d *discovery) listFailed(method string, page int, err error) {
@@ -192,6 +211,7 @@ func (d *discovery) listFailed(method string, page int, err error) {
 	if page == 1 {
 		d.failed++
 	}
+	d.broken |= listOf[method]
 	d.lastErr = fmt.Errorf("%s: %w", method, err)
 	if isOutage(err) {
 		d.outage = d.lastErr

@@ -25,6 +25,7 @@ type lister struct {
 	asked []string // method and parameters
 }
 
+func (l *lister) OnNotice(func(Notice))         {}
 func (l *lister) Open(context.Context) error    { return nil }
 func (l *lister) Abort(cause *supervisor.Cause) { l.die(cause) }
 func (l *lister) LastHeard() time.Time          { return time.Time{} }

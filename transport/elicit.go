@@ -2,9 +2,11 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/url"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -16,7 +18,7 @@ const (
 
 // refuseElicitation says why an elicitation cannot be passed on. A URL is for
 // a browser: any other scheme could make a host open a file or run a program.
-func (a *answering) refuseElicitation(p *mcp.ElicitParams) error {
+func (a *responder) refuseElicitation(p *mcp.ElicitParams) error {
 	form, link := a.handlers.ElicitForm != nil, a.handlers.ElicitURL != nil
 	switch {
 	case !form && !link:
@@ -38,7 +40,7 @@ func isWebAddress(text string) bool {
 
 // elicit is what the go-sdk calls, with parameters that it has checked. It
 // checks the answer against the requested schema afterwards.
-func (a *answering) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+func (a *responder) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	p := *req.Params
 	handler := a.handlers.ElicitForm
 	if p.Mode == elicitURL {
@@ -82,10 +84,21 @@ func filled(content map[string]any, schema any) map[string]any {
 
 // elicited is what the go-sdk calls, which handles notifications one by one:
 // so it must not wait.
-func (a *answering) elicited(ctx context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
-	id := req.Params.ElicitationID
+func (a *responder) elicited(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+	a.tellElicited(req.Params.ElicitationID)
+}
+
+// heard takes a notification that the go-sdk does not get to see.
+func (a *responder) heard(r *jsonrpc.Request) {
+	var p mcp.ElicitationCompleteParams
+	if r.Method == "notifications/elicitation/complete" && a.handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
+		a.tellElicited(p.ElicitationID)
+	}
+}
+
+func (a *responder) tellElicited(id string) {
 	go func() {
-		_, _ = ask(context.WithoutCancel(ctx), a, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
+		_, _ = ask(context.Background(), a, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
 			a.handlers.Elicited(ctx, a.server, id)
 			return &struct{}{}, nil
 		})

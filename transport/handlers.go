@@ -61,7 +61,7 @@ func (h *Handlers) declare(legacy bool) (d declared) {
 
 // options makes a client of the go-sdk's that declares and serves what there
 // are handlers for.
-func (a *answering) options() *mcp.ClientOptions {
+func (a *responder) options() *mcp.ClientOptions {
 	d := a.handlers.declare(true)
 	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}}
 	if d.Sampling != nil {

@@ -109,7 +109,7 @@ type httpSession struct {
 	misstep atomic.Pointer[fault]
 
 	bonds   bonds
-	answers *answering
+	answers *responder
 	plain   atomic.Pointer[plainHeader]
 	inbox   *inbox
 	noise   noise
@@ -119,6 +119,7 @@ type httpSession struct {
 	// stream. On legacy sessions the go-sdk gets them too, and answers pings. It
 	// is called by whoever reads, so it must not block.
 	onMessage func(jsonrpc.Message)
+	notices
 }
 
 // agreement is what negotiation came to.

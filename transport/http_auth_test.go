@@ -67,7 +67,7 @@ func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
 	}
 	require.Equal(t, 1, a.Counts().Refreshes)
 	require.Equal(t, 1, a.Counts().Visits)
-	require.Equal(t, before+len(errs), len(s.requests("tools/call")), "each call reached the server once")
+	require.Len(t, s.requests("tools/call"), before+len(errs), "each call reached the server once")
 }
 
 func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {

@@ -25,8 +25,7 @@ type bonds struct {
 	last  int64 // of the keys that are no ids: negative, going down
 	ended error
 	alarm alarm
-	// asking counts requests of the server's that a handler is busy with.
-	asking atomic.Int64
+	asking asking
 }
 
 // bond is the context of one exchange. It ends with its parent, with its
@@ -135,7 +134,13 @@ func (s *bonds) sweep() {
 	s.mu.Lock()
 	s.alarm.rung()
 	var next time.Time
+	busy := s.asking.until(now)
 	for key, b := range s.open {
+		if key > 0 && !b.deadline.IsZero() && !b.deadline.After(now) {
+			if d, ok := b.clocks.extend(busy, now); ok {
+				b.deadline = d
+			}
+		}
 		switch {
 		case b.deadline.IsZero(), b.timeless:
 		case !b.deadline.After(now):

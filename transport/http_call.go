@@ -16,7 +16,8 @@ const (
 	// confirmWait bounds the question whether a server still lives, and with it
 	// how much later than its connection a broken call ends.
 	confirmWait = time.Second
-	// cancelWait bounds the notice that nobody waits for an answer any more.
+	// cancelWait bounds a notice to the server, such as that nobody waits for an
+	// answer any more.
 	cancelWait = 2 * time.Second
 )
 
@@ -43,7 +44,21 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 		return nil, deathError(s.Cause(), messages.NotSent)
 	}
 	defer s.work.Done()
+	if !a.modern {
+		return s.send(ctx, a, r)
+	}
+	began := time.Now()
+	result, err := s.send(ctx, a, r)
+	if err == nil && wantsInput(r.Method, result) {
+		return s.answers.rounds(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
+			return s.send(ctx, a, r)
+		})
+	}
+	return result, err
+}
 
+// send sends a request once.
+func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
 	id := s.nextID.Add(1)
 	b := s.bonds.bindRequest(ctx, id, r)
 	defer b.finish()
@@ -210,14 +225,18 @@ func (s *httpSession) ask(a *agreement) {
 // cancelRemote tells a legacy server that nobody waits any more; closing the
 // connection does not mean that there. It does not wait for the notice.
 func (s *httpSession) cancelRemote(ended context.Context, a *agreement, id int64) {
-	if !s.enter() {
-		return
-	}
 	reason := "canceled"
 	if errors.Is(ended.Err(), context.DeadlineExceeded) {
 		reason = "timed out"
 	}
-	body := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason)
+	s.notify(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason))
+}
+
+// notify sends a notification of ours. It does not wait for it to arrive.
+func (s *httpSession) notify(a *agreement, body []byte) {
+	if !s.enter() {
+		return
+	}
 	go func() {
 		defer s.work.Done()
 		ctx, cancel := context.WithTimeout(s.ctx, cancelWait)

@@ -106,7 +106,7 @@ func TestHTTPCallLenient(t *testing.T) {
 	rows := map[string]handler{
 		"batch": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/message","params":{}},{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}]`, id)
+			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{}},{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}]`, id)
 		},
 		"id as text": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			sayResult(w, json.RawMessage(`"`+string(id)+`"`), `{"a":"hello"}`)

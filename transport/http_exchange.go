@@ -148,6 +148,19 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 		s.progressed(env.params)
 		return reply{}, false, nil
 	}
+	if env.id == nil && !env.malformed {
+		switch s.notices.take(env.method, env.params) {
+		case noNotice:
+		case noticeBad:
+			s.noise.junk.Add(1)
+			return reply{}, false, nil
+		case noticeDropped:
+			s.noise.dropped.Add(1)
+			return reply{}, false, nil
+		default:
+			return reply{}, false, nil
+		}
+	}
 	s.heardMessage(text)
 	return reply{}, false, nil
 }
@@ -192,8 +205,10 @@ func (s *httpSession) heardMessage(text []byte) {
 	if s.onMessage != nil {
 		s.onMessage(message)
 	}
-	// On a modern session the go-sdk has no stream open to read it from.
-	if !s.isModern() && !s.inbox.put(text) {
+	switch {
+	case s.isModern(): // where the go-sdk has no stream open to read it from
+		s.answers.heard(r)
+	case !s.inbox.put(text):
 		s.noise.dropped.Add(1)
 	}
 }

@@ -66,6 +66,9 @@ func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
 		case f != nil && f.gone:
 			s.endBy(f)
 			return
+		case f != nil && f.permanent:
+			s.log.Debug().Str("reply", f.problem).Msg("server gives no event stream without more authorization")
+			return
 		case f != nil:
 			// Unreachable for the moment, or broken off; the next try will tell.
 		case resp.StatusCode == http.StatusOK && isEventStream(resp):
@@ -173,3 +176,12 @@ func (b *inboxBody) Read(p []byte) (int, error) {
 
 // Close implements io.Closer; the body ends with its context.
 func (b *inboxBody) Close() error { return nil }
+
+// followRoots tells a legacy server whenever the roots change.
+func (s *httpSession) followRoots(a *agreement) (unfollow func()) {
+	roots := s.answers.handlers.Roots
+	if roots == nil || a.modern {
+		return func() {}
+	}
+	return roots.follow(s.answers.since, func() { s.notify(a, []byte(rootsChanged)) })
+}

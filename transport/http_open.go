@@ -78,6 +78,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 
 // settle records what was agreed on and begins to watch the go-sdk's session.
 func (s *httpSession) settle() bool {
+	s.answers.session = s.client
 	result := s.client.InitializeResult()
 	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result)}
 	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)

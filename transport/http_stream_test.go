@@ -33,7 +33,7 @@ func TestHTTPStreamAnswer(t *testing.T) {
 			say("data: not json\n\n")
 			say("event: ping\ndata: 12:00\n\n")
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n\n")
-			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n")
+			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{}}\n\n")
 			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":%q}\n\n", strings.Repeat("x", 8192))
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 		},
@@ -136,7 +136,7 @@ func TestHTTPStandaloneStreamReconnects(t *testing.T) {
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		switch tries.Add(1) {
 		case 1:
-			sayEvents(w)("id: e1\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
+			sayEvents(w)("id: e1\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
 		case 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case 3:
@@ -178,7 +178,7 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 	web := newScripted(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		say := sayEvents(w)
-		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"data\":1}}\n\n")
+		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
 		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 	})
 	s := httpDialerFor(httpSpec(web.URL)).NewSession().(*httpSession)
@@ -191,7 +191,7 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 	}
 	require.NoError(t, s.Open(testContext(t)))
 	requireServing(t, s)
-	require.Equal(t, []string{"notifications/message"}, seen)
+	require.Equal(t, []string{"notifications/of/our/own"}, seen)
 }
 
 // A server that floods loses its own messages and nothing else.

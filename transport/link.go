@@ -29,13 +29,14 @@ type link struct {
 	mu     sync.Mutex
 	client *mcp.ClientSession
 
-	answers *answering
+	answers *responder
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process, limit int, grace time.Duration) *link {
+func newLink(p process, limit int, grace time.Duration, told *notices) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
+	l.notices = told
 	l.in.onLarge = p.Widen
 	l.loops.Go(func() {
 		err := l.readLoop()
@@ -101,7 +102,7 @@ func (l *link) watch() {
 
 // connect negotiates a session on the link. version is what the go-sdk opens
 // with; empty means the newest, which begins with server/discover.
-func (l *link) connect(ctx context.Context, answers *answering, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
+func (l *link) connect(ctx context.Context, answers *responder, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
 	l.control.patience = patience
 	l.answers = answers
 	session, err := answers.client(info).Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -109,7 +110,7 @@ func (l *link) connect(ctx context.Context, answers *answering, info *mcp.Implem
 		return nil, err
 	}
 	l.mu.Lock()
-	l.client = session
+	l.client, answers.session = session, session
 	l.mu.Unlock()
 	return session.InitializeResult(), nil
 }

@@ -94,8 +94,8 @@ func TestNotificationsMustBeWellFormed(t *testing.T) {
 func TestNotificationsPassWithParameters(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	for _, said := range []string{
-		`"notifications/elicitation/complete","params":{"elicitationId":"e"}`, `"notifications/message","params": {} `,
-		`"notifications/tools/list_changed"`, `"notifications/tools/list_changed","params":null`, `"notifications/of/our/own"`,
+		`"notifications/elicitation/complete","params":{"elicitationId":"e"}`, `"notifications/cancelled","params": {} `,
+		`"notifications/of/others"`, `"notifications/of/others","params":null`, `"notifications/of/our/own"`,
 	} {
 		p.say(`{"jsonrpc":"2.0","method":%s}`, said)
 		m, err := p.control.Read(t.Context())

@@ -3,6 +3,7 @@ package transport
 import (
 	"encoding/json"
 	"errors"
+	"time"
 	"unicode/utf8"
 	"unsafe"
 
@@ -15,6 +16,7 @@ var errNoObject = errors.New("the answer is no JSON object")
 type page struct {
 	items  json.RawMessage // an array; nil if there is none
 	cursor *string
+	ttl    time.Duration
 	lost   bool // there is a cursor, but it cannot be read
 }
 
@@ -27,6 +29,10 @@ func readPage(raw json.RawMessage, member string) (p page, err error) {
 		case member:
 			if p.items = value; string(value) == "null" {
 				p.items = nil
+			}
+		case "ttlMs":
+			if ms, err := readNumber(value); err == nil && ms > 0 {
+				p.ttl = time.Duration(min(ms, 1e9) * float64(time.Millisecond))
 			}
 		case "nextCursor":
 			p.cursor = nil

@@ -101,7 +101,13 @@ func (w *wire) sweep() {
 		return
 	}
 	var next time.Time
+	busy := w.asking.until(now)
 	for _, p := range w.pending {
+		if !p.deadline.IsZero() && !p.deadline.After(now) {
+			if d, ok := p.clocks.extend(busy, now); ok {
+				p.deadline = d
+			}
+		}
 		switch {
 		case p.deadline.IsZero():
 		case p.deadline.After(now):

@@ -47,6 +47,7 @@ func (d *pipedDialer) NewSession() Session {
 type pipedSession struct {
 	*lifeline
 	dialer *pipedDialer
+	notices
 
 	ready atomic.Pointer[channel]
 
@@ -60,8 +61,9 @@ type pipedSession struct {
 
 // channel is what a request needs of a session that is open.
 type channel struct {
-	wire *wire
-	meta json.RawMessage
+	wire    *wire
+	meta    json.RawMessage // empty: the session is a legacy one
+	answers *responder
 }
 
 // Open implements Session.
@@ -159,7 +161,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 	var l *link
 	p, cause := s.dialer.spawn()
 	if cause == nil {
-		l = newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown)
+		l = newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown, &s.notices)
 	}
 	if aborted := s.endSpawn(l); aborted != nil {
 		return nil, aborted
@@ -260,7 +262,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		s.dialer.era.Store(info.Era)
 	}
 	s.dialer.doubts.Store(0)
-	s.ready.Store(&channel{wire: l.wire, meta: meta})
+	s.ready.Store(&channel{wire: l.wire, meta: meta, answers: l.answers})
 	l.bequeath(s.lifeline)
 	unfollow := l.followRoots(modern)
 	go func() {
@@ -283,7 +285,17 @@ func (s *pipedSession) current() *link {
 // Request implements Session.
 func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	if c := s.ready.Load(); c != nil {
-		return c.wire.request(ctx, r, c.meta)
+		if len(c.meta) == 0 {
+			return c.wire.request(ctx, r, nil)
+		}
+		began := time.Now()
+		result, err := c.wire.request(ctx, r, c.meta)
+		if err == nil && wantsInput(r.Method, result) {
+			return c.answers.rounds(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
+				return c.wire.request(ctx, r, c.meta)
+			})
+		}
+		return result, err
 	}
 	if c := s.Cause(); c != nil {
 		return nil, deathError(c, messages.NotSent)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -96,6 +97,41 @@ func (c *clocks) next(now time.Time) time.Time {
 		return c.latest
 	}
 	return deadline
+}
+
+// extend is the deadline of a request that seems overdue, if the server was busy
+// asking us until then: it was not idle. It fails if the time is up all the same.
+func (c *clocks) extend(busy, now time.Time) (deadline time.Time, ok bool) {
+	if busy.IsZero() {
+		return time.Time{}, false
+	}
+	deadline = c.next(busy)
+	return deadline, deadline.After(now)
+}
+
+// asking is how much a server waits for answers of ours.
+type asking struct {
+	open atomic.Int64
+	last atomic.Pointer[time.Time] // answer
+}
+
+func (a *asking) begin() { a.open.Add(1) }
+
+func (a *asking) end() {
+	now := time.Now()
+	a.last.Store(&now)
+	a.open.Add(-1)
+}
+
+// until is the latest time at which the server waited; zero if it never did.
+func (a *asking) until(now time.Time) time.Time {
+	if a.open.Load() > 0 {
+		return now
+	}
+	if last := a.last.Load(); last != nil {
+		return *last
+	}
+	return time.Time{}
 }
 
 // readProgress reads the parameters of a progress notification.

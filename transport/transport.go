@@ -32,6 +32,11 @@ type Session interface {
 	// way to release. The error is a *supervisor.Cause.
 	Open(ctx context.Context) error
 
+	// OnNotice sets who is told what the server tells without being asked. It is
+	// called before Open; tell is called by whoever reads from the server, one at a
+	// time, and must not block.
+	OnNotice(tell func(Notice))
+
 	// Request sends one request and returns the result member of the answer,
 	// verbatim. It returns when the answer came, when ctx ended, or when the
 	// session died, whichever is first. The error is a *messages.Error with Kind,
@@ -74,6 +79,10 @@ type Request struct {
 	HardMax time.Duration
 	// Track asks the server for progress notifications. Each restarts Timeout.
 	Track bool
+	// LogLevel is what the server may log about the request, since 2026-07-28 (MCP,
+	// utilities, logging); empty means nothing. Before that it is set for the whole
+	// session, with logging/setLevel.
+	LogLevel string
 	// Progress, if set, gets them with Track, in order, in the goroutine that
 	// called Request and before that returns.
 	Progress func(messages.Progress)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -44,8 +45,9 @@ type wire struct {
 	alarm   alarm
 
 	control *control
+	notices *notices
 	heard   atomic.Int64 // unix nanoseconds
-	asking  atomic.Int64 // requests of the server's that a handler is busy with
+	asking  asking
 	noise   noise
 }
 
@@ -57,6 +59,7 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 		in:       newLineReader(in, limit),
 		out:      outbox{out: out, try: tryWriter(out), takeover: make(chan struct{}, 1)},
 		pending:  make(map[int64]*pending),
+		notices:  new(notices),
 	}
 	w.nextID.Store(laneBase)
 	w.alarm.ring = w.sweep
@@ -131,6 +134,19 @@ func (w *wire) receive(line []byte) {
 	if string(env.method) == methodProgress && env.id == nil && !env.malformed {
 		w.progressed(env.params)
 		return
+	}
+	if env.method != nil && env.id == nil && !env.malformed {
+		switch w.notices.take(env.method, env.params) {
+		case noNotice:
+		case noticeBad:
+			w.noise.junk.Add(1)
+			return
+		case noticeDropped:
+			w.noise.dropped.Add(1)
+			return
+		default:
+			return
+		}
 	}
 	w.control.deliver(trimmed, &env)
 }
@@ -322,7 +338,38 @@ func errRejected(err error) error {
 	return fmt.Errorf("%w: %w", &jsonrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
 }
 
-var closing = json.RawMessage("}")
+// appendMeta appends the _meta of a request: what the session adds to each, and
+// what belongs to this one.
+func (r *Request) appendMeta(b []byte, id int64, meta json.RawMessage) []byte {
+	modern := len(meta) > len("{}")
+	first := true
+	next := func() {
+		if first {
+			b, first = append(b, '{'), false
+		} else {
+			b = append(b, ',')
+		}
+	}
+	if r.Track {
+		next()
+		b = append(b, `"progressToken":`...)
+		b = strconv.AppendInt(b, id, 10)
+	}
+	if r.LogLevel != "" && modern {
+		next()
+		b = append(b, `"`+mcp.MetaKeyLogLevel+`":"`...)
+		b = append(b, r.LogLevel...)
+		b = append(b, '"')
+	}
+	switch {
+	case first:
+		return append(b, meta...)
+	case modern:
+		next()
+		return append(b, meta[1:]...)
+	}
+	return append(b, '}')
+}
 
 // appendRequest appends a whole line. The members of meta, if any, go in front
 // of those of the parameters.
@@ -336,17 +383,7 @@ func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
 	switch {
 	case len(meta) > 0 || r.Track:
 		b = append(b, `,"params":{"_meta":`...)
-		if r.Track {
-			b = append(b, `{"progressToken":`...)
-			b = strconv.AppendInt(b, id, 10)
-			if len(meta) > len("{}") {
-				b = append(b, ',')
-				meta = meta[1:]
-			} else {
-				meta = closing
-			}
-		}
-		b = append(b, meta...)
+		b = r.appendMeta(b, id, meta)
 		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
 			b = append(b, ',')
 			b = append(b, rest...)

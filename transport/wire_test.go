@@ -226,12 +226,12 @@ func TestWireLanesAreApart(t *testing.T) {
 	ended := p.ask(t.Context(), Request{Method: "m"})
 	id := p.read().ID
 	p.waitsFor(3)
-	p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"id":%d}}`, id)
+	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"id":%d}}`, id)
 	p.say(`{"jsonrpc":"2.0","id":3,"result":{"sdk":true}}`)
 	p.say(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) // a request of the server's own
 	p.say(`{"id":%d,"result":1}`, id)
 	require.Equal(t, outcome{result: "1"}, <-ended)
-	for _, want := range []string{"notifications/message", "", "ping"} {
+	for _, want := range []string{"notifications/of/our/own", "", "ping"} {
 		m, err := p.control.Read(t.Context())
 		require.NoError(t, err)
 		if r, ok := m.(*jsonrpc.Request); ok {

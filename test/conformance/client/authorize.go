@@ -15,13 +15,10 @@ import (
 // callTestTool is what the suite's protected servers offer.
 var callTestTool = calls(call{"test-tool", map[string]any{}})
 
-// authorization is the Auth of a scenario; nil for those about something else.
+// authorization is the Auth of a scenario about authorization.
 // The suite's authorization servers consent to everything, so that a visit by
 // program is enough.
 func authorization(scenario string) (*facade.OAuth, error) {
-	if !strings.HasPrefix(scenario, "auth/") {
-		return nil, nil
-	}
 	o := &facade.OAuth{
 		ClientMetadataURL: "https://conformance-test.local/client-metadata.json",
 		RedirectURL:       "http://localhost:3000/callback",

@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 )
@@ -46,24 +49,34 @@ func run() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := facade.New()
+	c, err := facade.New(facade.WithOnElicit(consent), facade.WithOnElicitURL(consent), facade.WithOnSample(say), facade.WithSampleTools(),
+		facade.WithRoots(facade.Root{URI: "file:///", Name: "all"}))
 	if err != nil {
 		return err
 	}
 	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
-	auth, err := authorization(name)
-	if err != nil {
-		return errors.Join(err, c.Close(ctx))
-	}
-	err = c.Register(ctx, facade.ServerSpec{Name: server, HTTP: &facade.HTTP{URL: os.Args[1], Auth: auth}})
-	do := scenarios[name]
-	if auth != nil {
+	do, spec := scenarios[name], facade.ServerSpec{Name: server, HTTP: &facade.HTTP{URL: os.Args[1]}}
+	if strings.HasPrefix(name, "auth/") {
 		do = callTestTool
+		if spec.HTTP.Auth, err = authorization(name); err != nil {
+			return errors.Join(err, c.Close(ctx))
+		}
 	}
+	err = c.Register(ctx, spec)
 	if err == nil && do != nil {
 		err = do(ctx, c)
 	}
 	return errors.Join(err, c.Close(ctx))
+}
+
+// say is a model that says hello.
+func say(context.Context, facade.SampleRequest) (*facade.SampleResult, error) {
+	return &facade.SampleResult{Model: "none", StopReason: "endTurn", Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
+}
+
+// consent accepts every form as it stands, and every URL.
+func consent(context.Context, facade.ElicitRequest) (*facade.ElicitResult, error) {
+	return &facade.ElicitResult{Action: "accept"}, nil
 }
 
 // call is one tool call.

@@ -31,23 +31,25 @@ func newQuestions(server string, opts Options) *questions {
 	return &questions{server: server, handlers: opts.Handlers, log: opts.Logger.With().Str("server", server).Logger()}
 }
 
-// answering answers the questions of one session, whichever way they come: as
+// responder answers the questions of one session, whichever way they come: as
 // requests of the server's (legacy), through the go-sdk, or in an answer of
 // its (modern), see rounds.go. Both take the go-sdk's road, which knows the
 // rules for each method.
-type answering struct {
+type responder struct {
 	*questions
 	life *lifeline
 	next mcp.MethodHandler
-	// open counts the requests of the server's that a handler is busy with. As
-	// long as there are any, no call of the session is idle.
-	open *atomic.Int64
+	// session is the go-sdk's, once there is one.
+	session *mcp.ClientSession
+	// asking is told of the requests of the server's that a handler is busy with.
+	// As long as there are any, no call of the session is idle.
+	asking *asking
 	// since is the revision of the roots before the server could ask for them.
 	since uint64
 }
 
-func (q *questions) on(life *lifeline, open *atomic.Int64) *answering {
-	a := &answering{questions: q, life: life, open: open}
+func (q *questions) on(life *lifeline, asking *asking) *responder {
+	a := &responder{questions: q, life: life, asking: asking}
 	if q.handlers.Roots != nil {
 		_, a.since = q.handlers.Roots.current()
 	}
@@ -55,14 +57,14 @@ func (q *questions) on(life *lifeline, open *atomic.Int64) *answering {
 }
 
 // client makes the go-sdk's client for the session.
-func (a *answering) client(info *mcp.Implementation) *mcp.Client {
+func (a *responder) client(info *mcp.Implementation) *mcp.Client {
 	c := mcp.NewClient(info, a.options())
 	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		a.next = next
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			if isQuestion(method) {
-				a.open.Add(1)
-				defer a.open.Add(-1)
+				a.asking.begin()
+				defer a.asking.end()
 			}
 			res, _, err := a.serve(ctx, method, req)
 			return res, err
@@ -86,7 +88,7 @@ const (
 // go-sdk, or a type of the host's that is written as JSON, does not survive
 // costs that one request. text is the result as JSON; there is none for a
 // notification.
-func (a *answering) serve(ctx context.Context, method string, req mcp.Request) (res mcp.Result, text json.RawMessage, err error) {
+func (a *responder) serve(ctx context.Context, method string, req mcp.Request) (res mcp.Result, text json.RawMessage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.panicked(method, v)
@@ -114,7 +116,7 @@ func (a *answering) serve(ctx context.Context, method string, req mcp.Request) (
 
 // refuse says why a request cannot be served. The go-sdk and the handlers take
 // what it lets through for granted.
-func (a *answering) refuse(method string, req mcp.Request) error {
+func (a *responder) refuse(method string, req mcp.Request) error {
 	switch method {
 	case methodRoots:
 		if a.handlers.Roots == nil {
@@ -144,7 +146,7 @@ func badMessage(m *mcp.SamplingMessageV2) bool {
 }
 
 // sample is what the go-sdk calls.
-func (a *answering) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+func (a *responder) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
 	res, err := ask(ctx, a, methodSample, func(ctx context.Context) (*mcp.CreateMessageWithToolsResult, error) {
 		return a.handlers.Sample(ctx, a.server, req.Params)
 	})
@@ -162,7 +164,7 @@ func (a *answering) sample(ctx context.Context, req *mcp.CreateMessageWithToolsR
 
 // ask runs a handler. It returns when the handler does, or when nobody wants
 // the answer any more; a handler that does not mind its context goes on alone.
-func ask[T any](ctx context.Context, a *answering, method string, handler func(context.Context) (*T, error)) (*T, error) {
+func ask[T any](ctx context.Context, a *responder, method string, handler func(context.Context) (*T, error)) (*T, error) {
 	type answer struct {
 		res *T
 		err error
@@ -171,7 +173,7 @@ func ask[T any](ctx context.Context, a *answering, method string, handler func(c
 		a.running.Add(-1)
 		return nil, &jsonrpc.Error{Code: codeTooManyRequests, Message: "too many requests"}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	own, cancel := a.ownContext(ctx)
 	defer cancel(nil)
 	done := make(chan answer, 1)
 	go func() {
@@ -183,7 +185,7 @@ func ask[T any](ctx context.Context, a *answering, method string, handler func(c
 			}
 			done <- got
 		}()
-		res, err := handler(ctx)
+		res, err := handler(own)
 		got = answer{res, err}
 	}()
 	select {
@@ -197,17 +199,32 @@ func ask[T any](ctx context.Context, a *answering, method string, handler func(c
 		}
 		return got.res, nil
 	case <-ctx.Done():
-		return nil, a.unanswered(method, context.Cause(ctx))
 	case <-a.life.Dead():
-		cancel(a.life.Cause())
-		return nil, errNoAnswer
 	}
+	why := context.Cause(ctx)
+	if died := a.life.Cause(); died != nil {
+		why = died // of which the end of ctx is a consequence, seen or not yet seen
+	}
+	cancel(why)
+	return nil, a.unanswered(method, why)
+}
+
+// ownContext is a handler's context: it has the values and the deadline of ctx,
+// and ends when ask says so, with the cause that ask knows.
+func (a *responder) ownContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	end, ok := ctx.Deadline()
+	if !ok {
+		return own, cancel
+	}
+	own, stop := context.WithDeadlineCause(own, end, context.DeadlineExceeded)
+	return own, func(why error) { cancel(why); stop() }
 }
 
 // unanswered is what the server hears of a handler's error: an error of
 // JSON-RPC as it is; of all others, which may name what is none of its
 // business, nothing.
-func (a *answering) unanswered(method string, err error) error {
+func (a *responder) unanswered(method string, err error) error {
 	var rpc *jsonrpc.Error
 	if errors.As(err, &rpc) {
 		return rpc
@@ -216,6 +233,6 @@ func (a *answering) unanswered(method string, err error) error {
 	return &withheld{err}
 }
 
-func (a *answering) panicked(method string, v any) {
+func (a *responder) panicked(method string, v any) {
 	a.log.Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
 }

@@ -1,6 +1,10 @@
 package transport
 
-import "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+import (
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
 
 // errNoAnswer is what a server hears if there is no answer and the reason is
 // none of its business.
@@ -18,6 +22,11 @@ func (w *withheld) Unwrap() error { return errNoAnswer }
 // errNotOffered refuses what was not declared.
 func errNotOffered(what string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
+}
+
+func isNotOffered(err error) bool {
+	var rpc *jsonrpc.Error
+	return errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound
 }
 
 // errBadQuestion refuses what is against the protocol.

@@ -1,0 +1,49 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// heard takes what a server tells without being asked. Whoever reads from the
+// server calls it, so it must not wait.
+func (p *port) heard(n transport.Notice) {
+	switch n.Kind {
+	case transport.ListChanged:
+		p.outdated(n.Lists)
+	case transport.ResourceUpdated:
+		p.emit(messages.Event{Kind: messages.EventResourceUpdated, URI: n.URI})
+	case transport.LogMessage:
+		p.rt.opts.Logger.WithLevel(severity(n.Log.Level)).Str("server", p.inc.server).Str("logger", n.Log.Logger).Msg(n.Log.Text)
+		p.emit(messages.Event{Kind: messages.EventLog, Log: n.Log})
+	case transport.Acknowledged:
+		select {
+		case p.acks <- n.Honored:
+		default: // nobody waits
+		}
+	}
+}
+
+// emit publishes an event of the server's own. It does not go through the
+// manager: it changes nothing there.
+func (p *port) emit(e messages.Event) {
+	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), p.inc.server, p.inc.gen, p.inc.epoch
+	p.rt.hub.emit(e)
+}
+
+// severity is a level of RFC 5424, which the protocol uses, as one of zerolog's.
+func severity(level string) zerolog.Level {
+	switch level {
+	case "debug":
+		return zerolog.DebugLevel
+	case "warning":
+		return zerolog.WarnLevel
+	case "error", "critical", "alert", "emergency":
+		return zerolog.ErrorLevel
+	}
+	return zerolog.InfoLevel // info, notice, and what nobody knows
+}

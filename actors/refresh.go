@@ -1,0 +1,241 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+const (
+	// settle is how long after a change the list is read: changes come in crowds.
+	settle = 50 * time.Millisecond
+	// refreshPause is the least time from the end of one reading to the next. A
+	// server that announces a thousand changes a second is read four times.
+	refreshPause = 250 * time.Millisecond
+	// A list that cannot be read is tried again after 1, 2, 4 … 30 s.
+	firstAgain, lastAgain = time.Second, 30 * time.Second
+	// leastTTL bounds how often a list is read because it says that it is old.
+	leastTTL = 10 * time.Second
+)
+
+// refresher keeps the catalog of a ready server true. It belongs to the port;
+// changed is written by whoever reads from the server.
+type refresher struct {
+	changed atomic.Uint32 // the messages.Lists of which that was announced
+
+	ready    bool
+	reading  bool
+	due      time.Time // of the timer that is armed; zero: none is
+	timer    *time.Timer
+	last     time.Time // the end of the last reading
+	failures int       // in a row
+	waiting  []chan<- error
+	ttl      *time.Timer
+}
+
+// The letters of a port about its lists. refreshNow is a wish of the host's,
+// listed the end of a reading.
+type (
+	listChanged struct{ messages.Letter }
+	refreshDue  struct{ messages.Letter }
+	refreshNow  struct {
+		messages.Letter
+		reply chan<- error
+	}
+	listed struct {
+		messages.Letter
+		lists, broken messages.Lists
+		catalog       *messages.Catalog
+		waiting       []chan<- error
+		err           error
+	}
+)
+
+// refreshed tells a supervising actor what was read anew. waiting are those who
+// want to know when everybody can see it.
+type refreshed struct {
+	messages.Letter
+	epoch   uint64
+	lists   messages.Lists
+	catalog *messages.Catalog
+	waiting []chan<- error
+}
+
+// outdated notes that lists have changed. It may be called by anybody.
+func (p *port) outdated(lists messages.Lists) {
+	if p.changed.Or(uint32(lists)) == 0 {
+		p.rt.system.Root.Send(p.self, &listChanged{})
+	}
+}
+
+// planRefresh arms the timer, unless it will ring sooner.
+func (p *port) planRefresh(after time.Duration) {
+	if !p.ready || p.reading {
+		return
+	}
+	at := time.Now().Add(after)
+	if soonest := p.last.Add(refreshPause); at.Before(soonest) {
+		at = soonest
+	}
+	if !p.due.IsZero() && !at.Before(p.due) {
+		return
+	}
+	p.stopRefresh()
+	self := p.self
+	p.due = at
+	p.timer = time.AfterFunc(time.Until(at), func() { p.rt.system.Root.Send(self, &refreshDue{}) })
+}
+
+func (p *port) stopRefresh() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.due = time.Time{}
+}
+
+// refresh reads what has changed, and everything if somebody waits for it.
+func (p *port) refresh() {
+	if !p.ready || p.reading {
+		return // refreshed is told at the end of the reading
+	}
+	p.stopRefresh()
+	lists := messages.Lists(p.changed.Swap(0))
+	waiting := p.waiting
+	if p.waiting = nil; len(waiting) > 0 {
+		lists = messages.AllLists
+	}
+	if lists == 0 {
+		return
+	}
+	p.reading = true
+	inc, self := p.inc, p.self
+	p.rt.goSafe("port", func() {
+		ctx, cancel := bounded(inc.spec.Timeouts.List)
+		defer cancel()
+		l := &listed{lists: lists, waiting: waiting}
+		l.catalog, l.broken, l.err = transport.DiscoverLists(ctx, inc.session, inc.server, inc.spec.Limits, lists)
+		p.rt.system.Root.Send(self, l)
+	}, func(v any) {
+		p.rt.system.Root.Send(self, &listed{lists: lists, waiting: waiting, err: fmt.Errorf("internal error while listing: %v", v)})
+	})
+}
+
+// listedAgain draws the conclusions from a reading. Lists that could not be read
+// stay as they were, and are tried again.
+func (p *port) listedAgain(l *listed) {
+	p.reading, p.last = false, time.Now()
+	if p.inc.session.Cause() != nil {
+		p.answer(l.waiting, nil) // they see the end themselves
+		return
+	}
+	good := l.lists &^ l.broken
+	if l.err != nil {
+		good = 0
+	}
+	if bad := l.lists &^ good; bad != 0 {
+		p.failures++
+		p.changed.Or(uint32(bad))
+		p.rt.opts.Logger.Warn().Str("server", p.inc.server).Err(l.err).Strs("warnings", warnings(l.catalog)).
+			Msg("a list that had changed could not be read; it is tried again")
+		p.planRefresh(min(firstAgain<<min(p.failures-1, 10), lastAgain))
+	} else {
+		p.failures = 0
+		if p.changed.Load() != 0 || len(p.waiting) > 0 {
+			p.planRefresh(settle)
+		}
+	}
+	if good == 0 {
+		p.answer(l.waiting, l.err)
+		return
+	}
+	p.armTTL(l.catalog)
+	p.tell(&refreshed{epoch: p.inc.epoch, lists: good, catalog: l.catalog, waiting: l.waiting})
+}
+
+func warnings(c *messages.Catalog) []string {
+	if c == nil {
+		return nil
+	}
+	return c.Warnings
+}
+
+func (p *port) answer(waiting []chan<- error, err error) {
+	if err != nil {
+		err = &messages.Error{Server: p.inc.server, Gen: p.inc.gen, Epoch: p.inc.epoch, Kind: messages.KindProtocol,
+			Outcome: messages.Answered, Cause: err}
+	}
+	for _, reply := range waiting {
+		answer(reply, err)
+	}
+}
+
+// armTTL has the lists read again when the server says that they are old
+// (2026-07-28, caching).
+func (p *port) armTTL(c *messages.Catalog) {
+	if p.ttl != nil {
+		p.ttl.Stop()
+		p.ttl = nil
+	}
+	if c == nil || c.TTL <= 0 {
+		return
+	}
+	p.ttl = time.AfterFunc(max(c.TTL, leastTTL), func() { p.outdated(messages.AllLists) })
+}
+
+// refreshed puts what was read anew in place, in one swap.
+func (s *supervising) refreshed(m *refreshed) {
+	switch {
+	case s.isSpare(m.epoch) && s.spare.catalog != nil:
+		s.spare.catalog, _ = s.spare.catalog.Refreshed(m.catalog, m.lists)
+	case m.epoch == s.lc.Epoch() && s.lc.State() == supervisor.Ready && s.published != nil:
+		next, change := s.published.Refreshed(m.catalog, m.lists)
+		s.published = next
+		var events []messages.Event
+		if !change.IsZero() {
+			events = append(events, s.stamp(messages.Event{Kind: messages.EventChanged, Change: &change, Tools: len(next.Tools),
+				Resources: len(next.Resources), Templates: len(next.Templates), Prompts: len(next.Prompts)}))
+		}
+		r := s.draft(events)
+		r.done = m.waiting
+		s.rt.tell(r)
+		return
+	}
+	for _, reply := range m.waiting {
+		answer(reply, nil)
+	}
+}
+
+// Refresh reads the lists of a server anew, and returns when everybody sees the
+// result.
+func (rt *Runtime) Refresh(ctx context.Context, v *View) error {
+	return rt.ask(ctx, v, func(reply chan<- error) any { return &refreshNow{reply: reply} })
+}
+
+// ask sends a letter to the port of a server that is ready, and waits for the
+// reply.
+func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- error) any) error {
+	if v.State != supervisor.Ready || v.current.port == nil {
+		return v.unavailable()
+	}
+	reply := make(chan error, 1)
+	rt.system.Root.Send(v.current.port, letter(reply))
+	select {
+	case err := <-reply:
+		if e := (*messages.Error)(nil); errors.As(err, &e) {
+			e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
+		}
+		return err
+	case <-v.current.session.Dead():
+		return &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: messages.KindUnavailable,
+			Outcome: messages.NotSent, RetryAfter: startingHint, Cause: v.current.session.Cause()}
+	case <-ctx.Done():
+		return &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: messages.KindCanceled,
+			Outcome: messages.Unknown, Cause: context.Cause(ctx)}
+	}
+}

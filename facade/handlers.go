@@ -1,0 +1,157 @@
+package facade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Servers may ask something of the host while they work on its calls: to let
+// its model say something, to ask its user, to name its directories. A client
+// declares and answers what it has a handler for, and nothing else.
+//
+// Handlers are called by many goroutines, for all servers; up to 64 at a time
+// for one server. What one of them does costs the one request: a panic, a nil
+// and an error are answered with an error. The text of an error goes to no
+// server, unless it is a *jsonrpc.Error, whose code and message do. A handler's
+// context ends when the server, or the call that the request belongs to, does
+// not want the answer any more, when the session ends, and when the client
+// closes; one that goes on nevertheless is left behind.
+
+// SampleRequest is a server's wish to have the host's model say something
+// (sampling/createMessage).
+type SampleRequest struct {
+	// Server is who asks.
+	Server string
+	// CreateMessageWithToolsParams is what for: Messages, SystemPrompt, MaxTokens,
+	// and, with WithSampleTools, Tools and ToolChoice.
+	*mcp.CreateMessageWithToolsParams
+}
+
+// SampleResult is what the model said. An empty Role means the assistant.
+type SampleResult = mcp.CreateMessageWithToolsResult
+
+// ElicitRequest is a server's wish to ask the host's user (elicitation/create).
+type ElicitRequest struct {
+	// Server is who asks. Tell the user.
+	Server string
+	// ElicitParams is what: Message with RequestedSchema for a form; Message, URL
+	// and ElicitationID for a URL.
+	*mcp.ElicitParams
+}
+
+// ElicitResult is what the user answered: Action is "accept", with Content from
+// a form, "decline" or "cancel". Fields of a form that are missing take the
+// schema's defaults; content that does not fit the schema is refused.
+type ElicitResult = mcp.ElicitResult
+
+// ElicitComplete says that what a server sent the user to a URL for is done
+// there (notifications/elicitation/complete).
+type ElicitComplete struct {
+	Server        string
+	ElicitationID string
+}
+
+// Root is a directory or file that servers may work on; its URI begins with
+// file://.
+type Root = mcp.Root
+
+// WithOnSample has f answer what servers ask of the host's model. Default: the
+// client declares no sampling.
+func WithOnSample(f func(ctx context.Context, r SampleRequest) (*SampleResult, error)) Option {
+	return func(o *options) {
+		o.handlers.Sample = nil
+		if f == nil {
+			return
+		}
+		o.handlers.Sample = func(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams) (*SampleResult, error) {
+			return f(ctx, SampleRequest{server, p})
+		}
+	}
+}
+
+// WithSampleTools says that the handler of WithOnSample minds Tools and
+// ToolChoice. Default: such requests are refused.
+func WithSampleTools() Option { return func(o *options) { o.handlers.SampleTools = true } }
+
+// WithOnElicit has f ask the user to fill in a form. Take time: no call times
+// out by its idle clock meanwhile, though Timeouts.HardMax holds. Default: the
+// client declares no such elicitation.
+func WithOnElicit(f func(ctx context.Context, r ElicitRequest) (*ElicitResult, error)) Option {
+	return func(o *options) { o.handlers.ElicitForm = elicitation(f) }
+}
+
+// WithOnElicitURL has f ask the user to visit a URL, of http or https. Show it
+// whole, and do not open it unasked. "accept" means that the user is willing;
+// see WithOnElicitComplete for the rest. Default: the client declares no such
+// elicitation.
+func WithOnElicitURL(f func(ctx context.Context, r ElicitRequest) (*ElicitResult, error)) Option {
+	return func(o *options) { o.handlers.ElicitURL = elicitation(f) }
+}
+
+func elicitation(f func(context.Context, ElicitRequest) (*ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*ElicitResult, error) {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, server string, p *mcp.ElicitParams) (*ElicitResult, error) {
+		return f(ctx, ElicitRequest{server, p})
+	}
+}
+
+// WithOnElicitComplete has f told when a URL has served its purpose. Not every
+// server says so.
+func WithOnElicitComplete(f func(ctx context.Context, done ElicitComplete)) Option {
+	return func(o *options) {
+		o.handlers.Elicited = nil
+		if f == nil {
+			return
+		}
+		o.handlers.Elicited = func(ctx context.Context, server, id string) { f(ctx, ElicitComplete{server, id}) }
+	}
+}
+
+// WithRoots lets servers ask for the roots, which [Client.SetRoots] changes;
+// there may be none to begin with. Default: the client declares no roots. A URI
+// that is none of file:// is an error of New.
+func WithRoots(roots ...Root) Option {
+	return func(o *options) {
+		list, err := rootList(roots)
+		o.roots, o.wrong = transport.NewRoots(list), errors.Join(o.wrong, err)
+		o.handlers.Roots = o.roots
+	}
+}
+
+// SetRoots replaces the roots, and tells the servers that have a session of an
+// era in which that is done; modern ones ask when they need them. It waits for
+// nobody. Errors: ErrInvalid (a URI that is none of file://, or a client
+// without WithRoots).
+func (c *Client) SetRoots(roots ...Root) error {
+	const op = "set roots"
+	list, err := rootList(roots)
+	if err == nil && c.opts.roots == nil {
+		err = errors.New("the client declares no roots; pass WithRoots to New")
+	}
+	if err != nil {
+		return &Error{Op: op, Kind: messages.KindInvalid, Cause: err}
+	}
+	c.opts.roots.Set(list)
+	return nil
+}
+
+func rootList(roots []Root) ([]*mcp.Root, error) {
+	list := make([]*mcp.Root, 0, len(roots))
+	for _, r := range slices.Clone(roots) {
+		if u, err := url.Parse(r.URI); err != nil || u.Scheme != "file" {
+			return nil, fmt.Errorf("root %q is no URI of a file; write it as file:///path", r.URI)
+		}
+		list = append(list, &r)
+	}
+	return list, nil
+}

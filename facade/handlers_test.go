@@ -1,0 +1,172 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// asked has a server of the legacy era ask the client, and returns what it heard.
+func asked(t *testing.T, c *facade.Client, method, params string) string {
+	t.Helper()
+	res, err := c.Call(t.Context(), "s/ask", map[string]any{"method": method, "params": json.RawMessage(params)})
+	require.NoError(t, err)
+	return res.Content[0].(*mcp.TextContent).Text
+}
+
+// legacyServer is a client with one server, "s", that asks in the legacy way.
+func legacyServer(t *testing.T, opts ...facade.Option) *facade.Client {
+	t.Helper()
+	c := newClient(t, opts...)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{
+		Name: "s", Era: facade.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
+	return c
+}
+
+const (
+	wantsText = `{"message":"?","requestedSchema":{"type":"object","properties":{
+		"name":{"type":"string"},"level":{"type":"integer","default":3},"loud":{"type":"boolean","default":true}},"required":["name"]}}`
+	wantsURL    = `{"mode":"url","message":"?","url":"https://example.org/login","elicitationId":"e1"}`
+	wantsSample = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`
+	wantsTools  = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5,
+		"tools":[{"name":"t","inputSchema":{"type":"object"}}],"toolChoice":{"mode":"required"}}`
+)
+
+func TestAFormIsFilledIn(t *testing.T) {
+	shared := map[string]any{"name": "Ada"} // must not be written to
+	c := legacyServer(t, facade.WithOnElicit(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+		if r.Server != "s" || r.Mode != "form" || r.Message != "?" {
+			return nil, errors.New("not what was asked")
+		}
+		return &facade.ElicitResult{Action: "accept", Content: shared}, nil
+	}))
+	require.JSONEq(t, `{"action":"accept","content":{"name":"Ada","level":3,"loud":true}}`, asked(t, c, "elicitation/create", wantsText))
+	require.Len(t, shared, 1)
+	require.Contains(t, asked(t, c, "elicitation/create", wantsURL), "does not declare that mode")
+	require.Contains(t, asked(t, c, "sampling/createMessage", wantsSample), `-32601`)
+	require.Contains(t, asked(t, c, "roots/list", `{}`), `-32601`)
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	for name, tc := range map[string]struct {
+		handler func(context.Context) (*facade.ElicitResult, error)
+		hears   string
+	}{
+		"panic":          {func(context.Context) (*facade.ElicitResult, error) { panic("at the host") }, "-32603"},
+		"nil":            {func(context.Context) (*facade.ElicitResult, error) { return nil, nil }, "-32603"},
+		"unknown action": {func(context.Context) (*facade.ElicitResult, error) { return &facade.ElicitResult{Action: "yes"}, nil }, "-32603"},
+		"an error":       {func(context.Context) (*facade.ElicitResult, error) { return nil, errors.New("a secret") }, "the client has no answer"},
+		"a JSON-RPC one": {func(context.Context) (*facade.ElicitResult, error) {
+			return nil, &jsonrpc.Error{Code: -1, Message: "not today"}
+		}, "not today"},
+		"against schema":  {accepting(map[string]any{"name": 7}), "does not match requested schema"},
+		"field missing":   {accepting(nil), "does not match requested schema"},
+		"not JSON at all": {accepting(map[string]any{"name": "x", "other": make(chan int)}), "-32603"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := legacyServer(t, facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+				return tc.handler(ctx)
+			}))
+			heard := asked(t, c, "elicitation/create", wantsText)
+			require.Contains(t, heard, tc.hears)
+			require.NotContains(t, heard, "secret")
+			require.Contains(t, asked(t, c, "ping", `{}`), "{}")
+		})
+	}
+}
+
+func accepting(content map[string]any) func(context.Context) (*facade.ElicitResult, error) {
+	return func(context.Context) (*facade.ElicitResult, error) {
+		return &facade.ElicitResult{Action: "accept", Content: content}, nil
+	}
+}
+
+func TestSampling(t *testing.T) {
+	sample := facade.WithOnSample(func(_ context.Context, r facade.SampleRequest) (*facade.SampleResult, error) {
+		text := r.Server + ": " + r.Messages[0].Content[0].(*mcp.TextContent).Text
+		if len(r.Tools) > 0 {
+			text += " " + r.Tools[0].Name + " " + r.ToolChoice.Mode
+		}
+		return &facade.SampleResult{Model: "m", Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+	})
+	c := legacyServer(t, sample)
+	require.JSONEq(t, `{"role":"assistant","model":"m","content":{"type":"text","text":"s: hi"}}`, asked(t, c, "sampling/createMessage", wantsSample))
+	require.Contains(t, asked(t, c, "sampling/createMessage", wantsTools), "no tools in sampling")
+	require.Contains(t, asked(t, c, "sampling/createMessage", `{"messages":[null],"maxTokens":1}`), "-32602")
+
+	c = legacyServer(t, sample, facade.WithSampleTools())
+	require.Contains(t, asked(t, c, "sampling/createMessage", wantsTools), "s: hi t required")
+}
+
+func TestAURLIsVisited(t *testing.T) {
+	done := make(chan facade.ElicitComplete, 1)
+	c := legacyServer(t,
+		facade.WithOnElicitURL(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+			return &facade.ElicitResult{Action: "accept", Content: map[string]any{"url": "must not be there"}}, nil
+		}),
+		facade.WithOnElicitComplete(func(_ context.Context, d facade.ElicitComplete) { done <- d }))
+	require.JSONEq(t, `{"action":"accept"}`, asked(t, c, "elicitation/create", wantsURL))
+	for _, url := range []string{"file:///etc/passwd", "javascript:alert(1)", "https:///nowhere", "vscode://x"} {
+		require.Contains(t, asked(t, c, "elicitation/create", `{"mode":"url","message":"?","elicitationId":"e","url":"`+url+`"}`), "-32602", url)
+	}
+	require.Contains(t, asked(t, c, "elicitation/create", wantsText), "does not declare that mode")
+}
+
+// Neither a handler that waits nor one that ignores its context holds up
+// anything else.
+func TestAHandlerThatHangs(t *testing.T) {
+	began, ended := make(chan struct{}, 1), make(chan error, 1)
+	c := legacyServer(t, facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil, ctx.Err()
+	}))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Call(context.Background(), "s/ask", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
+		failed <- err
+	}()
+	<-began
+	_, err := c.Call(t.Context(), "s/echo", map[string]any{"text": "meanwhile"})
+	require.NoError(t, err)
+	require.NoError(t, c.Close(t.Context()))
+	require.Error(t, <-failed)
+	require.Error(t, <-ended)
+}
+
+func TestRootsAndTheirChanges(t *testing.T) {
+	var mu sync.Mutex
+	var heard []string
+	server := func(era facade.Era) facade.ServerSpec {
+		return facade.ServerSpec{Name: "s", Era: era, InMemory: rawServer(func(method, line string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, method)
+			return ""
+		})}
+	}
+	_ = server
+	c := legacyServer(t, facade.WithRoots(facade.Root{URI: "file:///a", Name: "A"}))
+	require.JSONEq(t, `{"roots":[{"uri":"file:///a","name":"A"}]}`, asked(t, c, "roots/list", `{}`))
+	require.NoError(t, c.SetRoots())
+	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
+	require.ErrorIs(t, c.SetRoots(facade.Root{URI: "https://example.org"}), facade.ErrInvalid)
+
+	_, err := facade.New(facade.WithRoots(facade.Root{URI: "/home"}))
+	require.ErrorIs(t, err, facade.ErrInvalid)
+	require.ErrorIs(t, newClient(t).SetRoots(), facade.ErrInvalid)
+	_ = time.Second
+}

@@ -1,0 +1,81 @@
+package messages
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Refreshed is the catalog with those lists, and the warnings about them, taken
+// from fresh, and how it differs. Both are unchanged.
+func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
+	next := *c
+	next.Warnings = slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return aboutLists(w)&lists != 0 })
+	next.Warnings = append(next.Warnings, fresh.Warnings...)
+	var change Change
+	if lists&ListTools != 0 {
+		next.Tools, next.byName, next.byHash = fresh.Tools, fresh.byName, fresh.byHash
+		change.Tools = delta(c.Tools, fresh.Tools, func(t *Tool) string { return t.Name }, func(a, b *Tool) bool {
+			return reflect.DeepEqual(a.Definition, b.Definition)
+		})
+	}
+	if lists&ListResources != 0 {
+		next.Resources, next.Templates = fresh.Resources, fresh.Templates
+		change.Resources = delta(c.Resources, fresh.Resources, func(r *Resource) string { return r.URI }, func(a, b *Resource) bool {
+			return reflect.DeepEqual(a.Definition, b.Definition)
+		})
+		change.Templates = delta(c.Templates, fresh.Templates, func(r *ResourceTemplate) string { return r.URITemplate }, func(a, b *ResourceTemplate) bool {
+			return reflect.DeepEqual(a.Definition, b.Definition)
+		})
+	}
+	if lists&ListPrompts != 0 {
+		next.Prompts = fresh.Prompts
+		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *Prompt) string { return p.Name }, func(a, b *Prompt) bool {
+			return reflect.DeepEqual(a.Definition, b.Definition)
+		})
+	}
+	return &next, change
+}
+
+// delta walks through two sorted lists side by side.
+func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool) (d Delta) {
+	i, j := 0, 0
+	for i < len(old) || j < len(fresh) {
+		var order int
+		switch {
+		case i == len(old):
+			order = 1
+		case j == len(fresh):
+			order = -1
+		default:
+			order = cmp.Compare(key(&old[i]), key(&fresh[j]))
+		}
+		switch {
+		case order < 0:
+			d.Removed = append(d.Removed, key(&old[i]))
+			i++
+		case order > 0:
+			d.Added = append(d.Added, key(&fresh[j]))
+			j++
+		default:
+			if !equal(&old[i], &fresh[j]) {
+				d.Changed = append(d.Changed, key(&fresh[j]))
+			}
+			i++
+			j++
+		}
+	}
+	return d
+}
+
+// aboutLists is what a warning is about, by its first word; the lists of all
+// kinds if it does not say.
+func aboutLists(warning string) Lists {
+	for word, lists := range map[string]Lists{"tool": ListTools, "resource": ListResources, "prompt": ListPrompts} {
+		if strings.HasPrefix(warning, word) {
+			return lists
+		}
+	}
+	return AllLists
+}

@@ -1,0 +1,169 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// Notice is what a server tells without being asked, as far as it concerns the
+// whole session: progress belongs to one request, and what asks for an answer
+// is a request.
+type Notice struct {
+	Kind NoticeKind
+	// Lists is set for ListChanged.
+	Lists messages.Lists
+	// URI is set for ResourceUpdated.
+	URI string
+	// Log is set for LogMessage.
+	Log *messages.LogMessage
+	// Honored is set for Acknowledged: the resources that the server watches.
+	Honored []string
+}
+
+// NoticeKind tells the notices apart.
+type NoticeKind uint8
+
+// The notices of MCP, utilities and server features.
+const (
+	// ListChanged: notifications/{tools,resources,prompts}/list_changed.
+	ListChanged NoticeKind = iota + 1
+	// ResourceUpdated: notifications/resources/updated.
+	ResourceUpdated
+	// LogMessage: notifications/message.
+	LogMessage
+	// Acknowledged: notifications/subscriptions/acknowledged (2026-07-28), the
+	// first message on a stream that was asked for with subscriptions/listen.
+	Acknowledged
+)
+
+// A server may tell this many updates and log messages a second, with bursts;
+// further ones are dropped and counted. Changes of lists cost nothing and are
+// always taken, as they are answered by looking.
+const (
+	noticesPerSecond = 200
+	noticesBurst     = 1000
+)
+
+// maxLogText bounds what is kept of one log message.
+const maxLogText = 8 << 10
+
+// notices hands notifications to whoever owns the session. It is called by those
+// who read from the server.
+type notices struct {
+	mu    sync.Mutex
+	tell  func(Notice)
+	limit *rate.Limiter
+	clean func(string) string
+}
+
+// OnNotice sets who is told. Called before Open; tell must not block.
+func (n *notices) OnNotice(tell func(Notice)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.tell, n.limit = tell, rate.NewLimiter(noticesPerSecond, noticesBurst)
+}
+
+type noticeResult uint8
+
+const (
+	noNotice      noticeResult = iota // somebody else's
+	noticeTaken                       // told, or nobody listens
+	noticeDropped                     // there are too many
+	noticeBad                         // it cannot be read
+)
+
+// take tells a notification, if it is one of those. method is the JSON string,
+// params may be missing.
+func (n *notices) take(method, params []byte) noticeResult {
+	var notice Notice
+	switch string(method) {
+	case `"notifications/tools/list_changed"`:
+		notice = Notice{Kind: ListChanged, Lists: messages.ListTools}
+	case `"notifications/resources/list_changed"`:
+		notice = Notice{Kind: ListChanged, Lists: messages.ListResources}
+	case `"notifications/prompts/list_changed"`:
+		notice = Notice{Kind: ListChanged, Lists: messages.ListPrompts}
+	case `"notifications/resources/updated"`:
+		notice.Kind = ResourceUpdated
+	case `"notifications/message"`:
+		notice.Kind = LogMessage
+	case `"notifications/subscriptions/acknowledged"`:
+		notice.Kind = Acknowledged
+	default:
+		return noNotice
+	}
+	if text := bytes.TrimSpace(params); notice.Kind != ListChanged && len(text) == 0 ||
+		len(text) > 0 && text[0] != '{' && (notice.Kind != ListChanged || string(text) != "null") {
+		return noticeBad // the parameters are an object, and missing only where they may be
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tell == nil {
+		return noticeTaken
+	}
+	if (notice.Kind == ResourceUpdated || notice.Kind == LogMessage) && !n.limit.AllowN(time.Now(), 1) {
+		return noticeDropped
+	}
+	if !n.read(&notice, params) {
+		return noticeBad
+	}
+	n.tell(notice)
+	return noticeTaken
+}
+
+func (n *notices) read(notice *Notice, params []byte) bool {
+	switch notice.Kind {
+	case ResourceUpdated:
+		var p struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(params, &p) != nil || p.URI == "" || len(p.URI) > maxURI {
+			return false
+		}
+		notice.URI = p.URI
+	case LogMessage:
+		var p struct {
+			Level  string          `json:"level"`
+			Logger string          `json:"logger"`
+			Data   json.RawMessage `json:"data"`
+		}
+		if json.Unmarshal(params, &p) != nil {
+			return false
+		}
+		notice.Log = &messages.LogMessage{Level: cut(plain(p.Level), 32), Logger: n.fit(p.Logger, maxOwnName), Text: n.fit(textOf(p.Data), maxLogText)}
+	case Acknowledged:
+		var p struct {
+			Notifications struct {
+				ResourceSubscriptions []string `json:"resourceSubscriptions"`
+			} `json:"notifications"`
+		}
+		if json.Unmarshal(params, &p) != nil {
+			return false
+		}
+		notice.Honored = p.Notifications.ResourceSubscriptions
+	}
+	return true
+}
+
+// fit makes a server's text fit to be shown.
+func (n *notices) fit(text string, most int) string {
+	if n.clean != nil {
+		text = n.clean(text)
+	}
+	return cut(plain(text), most)
+}
+
+// textOf is the data of a log message: text as it is, everything else as JSON.
+func textOf(data json.RawMessage) string {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		return text
+	}
+	return string(bytes.TrimSpace(data))
+}

@@ -1,0 +1,277 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// Multi round-trip requests (2026-07-28, SEP-2322): a server that wants
+// something of the client answers with resultType "input_required" and what it
+// wants. The client repeats the request, with the responses and the server's
+// state, as often as the server wants, and within reason.
+
+const (
+	// roundsMost is how often a request is sent, the first time included.
+	roundsMost = 8
+	// requestsMost is how much may be wanted in one round.
+	requestsMost = 32
+	// emptyMost is how many rounds in which nothing is wanted are waited for; a
+	// server puts calls off in this way.
+	emptyMost = 3
+)
+
+const inputRequired = `"input_required"`
+
+// wantsInput reports whether a result is no end of its request. Most results
+// do not hold the word at all.
+func wantsInput(method string, result []byte) (yes bool) {
+	if !bytes.Contains(result, []byte(inputRequired)) {
+		return false
+	}
+	switch method {
+	case "tools/call", "prompts/get", "resources/read":
+	default:
+		return false
+	}
+	_ = eachMember(result, func(key string, value []byte) error {
+		if key == "resultType" {
+			yes = string(value) == inputRequired
+		}
+		return nil
+	})
+	return yes
+}
+
+// wanted is what a server wants before it goes on.
+type wanted struct {
+	requests []inputRequest
+	state    []byte // as it stands in the result; nil if there is none
+}
+
+type inputRequest struct {
+	key    string
+	method string
+	params []byte
+}
+
+func readWanted(result []byte) (w wanted, err error) {
+	err = eachMember(result, func(key string, value []byte) error {
+		switch {
+		case string(value) == "null":
+		case key == "requestState":
+			w.state = value
+		case key == "inputRequests":
+			w.requests = nil
+			return eachMember(value, func(key string, value []byte) error {
+				r := inputRequest{key: key}
+				if len(w.requests) == requestsMost {
+					return fmt.Errorf("more than %d things are wanted at once", requestsMost)
+				}
+				err := eachMember(value, func(key string, value []byte) (err error) {
+					switch key {
+					case "method":
+						r.method, err = readString(value)
+					case "params":
+						r.params = value
+					}
+					return err
+				})
+				w.requests = append(w.requests, r)
+				return err
+			})
+		}
+		return nil
+	})
+	return w, err
+}
+
+// repeat is the parameters of the next round: the first ones, and what this
+// round has brought. Nothing of earlier rounds stays.
+func (w *wanted) repeat(first json.RawMessage, responses [][]byte) json.RawMessage {
+	b := bytes.TrimSuffix(bytes.TrimSpace(first), []byte("}"))
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 {
+		b = []byte("{")
+	}
+	b = bytes.Clone(b)
+	member := func(name string) {
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, name...)
+	}
+	if len(w.requests) > 0 {
+		member(`"inputResponses":{`)
+		for i, r := range w.requests {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			key, _ := json.Marshal(r.key) // a string always marshals
+			b = append(append(append(b, key...), ':'), responses[i]...)
+		}
+		b = append(b, '}')
+	}
+	if w.state != nil {
+		member(`"requestState":`)
+		b = append(b, w.state...)
+	}
+	return append(b, '}')
+}
+
+// rounds goes on with a request whose first answer, result, wants input. send
+// sends one round. Request.Timeout bounds each round for itself and does not
+// run while the input is gathered, which may take a person; HardMax bounds the
+// whole since began.
+func (a *responder) rounds(ctx context.Context, r Request, began time.Time, result json.RawMessage,
+	send func(context.Context, Request) (json.RawMessage, error),
+) (json.RawMessage, error) {
+	gather := ctx
+	if r.HardMax > 0 {
+		var cancel context.CancelFunc
+		gather, cancel = context.WithDeadlineCause(ctx, began.Add(r.HardMax), errOverdue)
+		defer cancel()
+	}
+	first, hardMax, empty := r.Params, r.HardMax, 0
+	for round := 1; ; round++ {
+		want, err := readWanted(result)
+		switch {
+		case err == nil && round == roundsMost:
+			err = fmt.Errorf("it was sent %d times, and the server still wants more", round)
+		case err == nil && len(want.requests) == 0 && want.state == nil:
+			err = errors.New("the server does not say which")
+		case err == nil && len(want.requests) == 0:
+			if empty++; empty > emptyMost {
+				return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.Answered,
+					Cause: fmt.Errorf("the server put the request off %d times", empty)}
+			}
+		default:
+			empty = 0
+		}
+		if err != nil {
+			return nil, noInput(err, "the server is at fault")
+		}
+		if empty > 0 {
+			a.putOff(gather, empty)
+		}
+		responses, err := a.gather(gather, want.requests)
+		switch {
+		case a.life.Cause() != nil:
+			return nil, deathError(a.life.Cause(), messages.Unknown)
+		case gather.Err() != nil:
+			return nil, requestError(gather, nil, messages.Answered, nil)
+		case err != nil:
+			return nil, err
+		}
+		r.Params = want.repeat(first, responses)
+		if hardMax > 0 {
+			r.HardMax = max(hardMax-time.Since(began), time.Millisecond)
+		}
+		if result, err = send(ctx, r); err != nil {
+			var e *messages.Error
+			if errors.As(err, &e) && e.Outcome == messages.NotSent {
+				e.Outcome = messages.Unknown // the server has seen the earlier rounds
+			}
+			return nil, err
+		}
+		if !wantsInput(r.Method, result) {
+			return result, nil
+		}
+	}
+}
+
+// putOff waits before the next round, longer each time.
+func (a *responder) putOff(ctx context.Context, n int) {
+	t := time.NewTimer(nextPause(n, 0))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-a.life.Dead():
+	}
+}
+
+// gather has everything answered that a server wants, at the same time. The
+// first failure ends it.
+func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type done struct {
+		i    int
+		text []byte
+		err  error
+	}
+	all := make(chan done, len(requests))
+	for i, r := range requests {
+		go func() {
+			text, err := a.give(ctx, r)
+			all <- done{i, text, err}
+		}()
+	}
+	responses := make([][]byte, len(requests))
+	var failed error
+	for range requests {
+		d := <-all
+		if responses[d.i] = d.text; d.err != nil && failed == nil {
+			failed = d.err
+			cancel()
+		}
+	}
+	return responses, failed
+}
+
+// give answers one thing that a server wants.
+func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
+	var req mcp.Request
+	var err error
+	switch r.method {
+	case methodSample:
+		req, err = questionFrom(r.params, func(p *mcp.CreateMessageWithToolsParams) mcp.Request {
+			return &mcp.CreateMessageWithToolsRequest{Session: a.session, Params: p}
+		})
+	case methodElicit:
+		req, err = questionFrom(r.params, func(p *mcp.ElicitParams) mcp.Request {
+			return &mcp.ElicitRequest{Session: a.session, Params: p}
+		})
+	case methodRoots:
+		req = &mcp.ListRootsRequest{Session: a.session, Params: &mcp.ListRootsParams{}}
+	default:
+		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", r.key, r.method), "the server is at fault")
+	}
+	var text []byte
+	if err == nil {
+		_, text, err = a.serve(ctx, r.method, req)
+	}
+	if err == nil {
+		return text, nil
+	}
+	hint := "set a handler for it, see WithOnElicit, WithOnSample and WithRoots"
+	var own *withheld
+	switch {
+	case errors.As(err, &own):
+		err, hint = own.err, ""
+	case !isNotOffered(err):
+		hint = ""
+	}
+	return nil, noInput(fmt.Errorf("%.60q wants %s: %w", r.key, r.method, err), hint)
+}
+
+func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {
+	p := new(P)
+	if err := json.Unmarshal(params, p); err != nil {
+		return nil, errBadQuestion("the parameters cannot be read: " + err.Error())
+	}
+	return request(p), nil
+}
+
+// noInput is the error of a request that wants what it does not get.
+func noInput(err error, hint string) *messages.Error {
+	return &messages.Error{Kind: messages.KindInputRequired, Outcome: messages.Answered, Cause: err, Hint: hint}
+}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -26,6 +24,15 @@ const (
 	firstReopen, lastReopen = 100 * time.Millisecond, 30 * time.Second
 	longEnough              = 10 * time.Second
 )
+
+// streamed is what a stream of notifications is about, as the protocol writes it
+// (2026-07-28, subscriptions).
+type streamed struct {
+	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
+	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`
+	ResourcesListChanged  bool     `json:"resourcesListChanged,omitempty"`
+	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
+}
 
 // listener tells one incarnation what the host wants to hear. Until 2025-11-25
 // that is a request for each resource and one for the log level; since
@@ -42,7 +49,7 @@ type listener struct {
 	// has ended.
 	stop  context.CancelFunc
 	ended chan struct{}
-	wants mcp.NotificationSubscriptions
+	wants streamed
 }
 
 // apply makes the server know the wishes, as far as it does not. The error
@@ -100,7 +107,7 @@ func (p *port) request(ctx context.Context, method, target string, params json.R
 // found by looking. It returns when the server has said what it honors, or when
 // it is clear that it will not.
 func (p *port) listen(ctx context.Context, uris []string) error {
-	wants := mcp.NotificationSubscriptions{ResourceSubscriptions: uris}
+	wants := streamed{ResourceSubscriptions: uris}
 	if caps := p.inc.session.Info().Capabilities; caps != nil {
 		wants.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
 		wants.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
@@ -165,7 +172,7 @@ func (p *port) silence() {
 
 // keepListening holds the stream open until ctx ends, the session dies, or the
 // server refuses. After each gap the lists are looked at.
-func (p *port) keepListening(ctx context.Context, wants mcp.NotificationSubscriptions, refused chan<- error) {
+func (p *port) keepListening(ctx context.Context, wants streamed, refused chan<- error) {
 	params, err := json.Marshal(map[string]any{"notifications": wants})
 	if err != nil {
 		refused <- err

@@ -1,12 +1,14 @@
 package facade_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -58,8 +60,6 @@ func TestAFormIsFilledIn(t *testing.T) {
 }
 
 func TestAnswersThatAreNone(t *testing.T) {
-	hang := make(chan struct{})
-	t.Cleanup(func() { close(hang) })
 	for name, tc := range map[string]struct {
 		handler func(context.Context) (*facade.ElicitResult, error)
 		hears   string
@@ -147,26 +147,31 @@ func TestAHandlerThatHangs(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-func TestRootsAndTheirChanges(t *testing.T) {
-	var mu sync.Mutex
-	var heard []string
-	server := func(era facade.Era) facade.ServerSpec {
-		return facade.ServerSpec{Name: "s", Era: era, InMemory: rawServer(func(method, line string) string {
-			mu.Lock()
-			defer mu.Unlock()
-			heard = append(heard, method)
-			return ""
-		})}
-	}
-	_ = server
+func TestRootsAreSet(t *testing.T) {
 	c := legacyServer(t, facade.WithRoots(facade.Root{URI: "file:///a", Name: "A"}))
 	require.JSONEq(t, `{"roots":[{"uri":"file:///a","name":"A"}]}`, asked(t, c, "roots/list", `{}`))
 	require.NoError(t, c.SetRoots())
 	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
 	require.ErrorIs(t, c.SetRoots(facade.Root{URI: "https://example.org"}), facade.ErrInvalid)
+	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
 
 	_, err := facade.New(facade.WithRoots(facade.Root{URI: "/home"}))
 	require.ErrorIs(t, err, facade.ErrInvalid)
 	require.ErrorIs(t, newClient(t).SetRoots(), facade.ErrInvalid)
-	_ = time.Second
+}
+
+// A legacy server over HTTP hears of it too, once for each change.
+func TestRootsThatChangeAreTold(t *testing.T) {
+	told := make(chan string, 10)
+	srv := rawHTTP(t, func(r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if strings.Contains(string(body), "roots/list_changed") {
+			told <- string(body)
+		}
+	}, func(http.ResponseWriter, *http.Request) {})
+	c := newClient(t, facade.WithRoots())
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: srv.URL}}))
+	require.NoError(t, c.SetRoots(facade.Root{URI: "file:///a"}))
+	require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, <-told)
 }

@@ -17,6 +17,12 @@ type (
 	SessionInfo = messages.SessionInfo
 	// Incarnation is one ended life of a server.
 	Incarnation = messages.Incarnation
+	// Change is what a refresh changed.
+	Change = messages.Change
+	// Delta is how one list changed.
+	Delta = messages.Delta
+	// LogMessage is one line of a server's log.
+	LogMessage = messages.LogMessage
 	// Progress is what a server says about a call that is under way.
 	Progress = messages.Progress
 )
@@ -66,4 +72,8 @@ const (
 	EventEvicted      = messages.EventEvicted
 	EventUnregistered = messages.EventUnregistered
 	EventMissed       = messages.EventMissed
+
+	EventChanged         = messages.EventChanged
+	EventResourceUpdated = messages.EventResourceUpdated
+	EventLog             = messages.EventLog
 )

@@ -72,6 +72,10 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 			p.RequestID = value
 		case "notifications":
 			p.Notifications = value
+		case "inputResponses":
+			p.Responses = value
+		case "requestState":
+			failure = texts("requestState", value, &p.State, failure)
 		}
 	})
 	return failure

@@ -58,10 +58,17 @@ func (l *httpLife) offer(server *mcp.Server, t ToolDef) {
 		if err != nil {
 			return nil, err
 		}
-		a := behaviourOf(t).do(&toolCall{ctx: ctx, tool: t, args: r.Params.Arguments, meta: meta, on: httpStand{l, r.Session}})
+		responses, err := json.Marshal(r.Params.InputResponses)
+		if err != nil {
+			return nil, err
+		}
+		a := behaviourOf(t).do(&toolCall{ctx: ctx, tool: t, args: r.Params.Arguments, meta: meta, on: httpStand{l, r.Session},
+			responses: responses, state: r.Params.RequestState})
 		switch {
 		case a.failure != nil:
 			return nil, &jsonrpc.Error{Code: int64(a.failure.Code), Message: a.failure.Message}
+		case len(a.wants) > 0:
+			return a.inputRequired()
 		case a.silent:
 			<-ctx.Done()
 			return nil, ctx.Err()

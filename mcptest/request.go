@@ -30,6 +30,8 @@ type params struct {
 	Meta          json.RawMessage
 	RequestID     json.RawMessage
 	Notifications json.RawMessage
+	Responses     json.RawMessage
+	State         string
 }
 
 // target is what a request is about.
@@ -52,6 +54,8 @@ type request struct {
 	ctx context.Context
 	// spoil holds the faults that change the answer.
 	spoil []*Fault
+	// unfinished is set where the answer wants input.
+	unfinished bool
 	// uncancellable is set where the answer comes in spite of a cancellation.
 	uncancellable bool
 }
@@ -143,7 +147,13 @@ func (s *server) success(r *request, members []byte) []byte {
 		if len(members) > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `"resultType":"complete","_meta":{"`...)
+		b = append(b, `"resultType":"`...)
+		if r.unfinished {
+			b = append(b, "input_required"...)
+		} else {
+			b = append(b, "complete"...)
+		}
+		b = append(b, `","_meta":{"`...)
 		b = append(b, mcp.MetaKeyServerInfo...)
 		b = append(b, `":`...)
 		b = append(b, s.serverInfo()...)

@@ -32,7 +32,7 @@ func fork(c *toolCall, a struct{ Detached bool }) toolAnswer {
 }
 
 func logMessage(c *toolCall, a struct{ Level, Text string }) toolAnswer {
-	c.lines.log(orDefault(a.Level, "info"), a.Text)
+	c.lines.log(c, orDefault(a.Level, "info"), a.Text)
 	return saying("sent")
 }
 

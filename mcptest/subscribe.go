@@ -113,11 +113,19 @@ func (s *server) touched(uri string) {
 	}, map[string]any{"uri": uri})
 }
 
-// log sends notifications/message if the level is one that the client wants.
-func (s *server) log(level, text string) {
+// log sends notifications/message if the level is one that the client wants: of
+// the session, or since 2026-07-28 of the call, where none means nothing.
+func (s *server) log(c *toolCall, level, text string) {
 	s.session.mu.Lock()
 	least := s.session.level
 	s.session.mu.Unlock()
+	if c.modern {
+		var meta map[string]any
+		_ = json.Unmarshal(c.meta, &meta) // it was read before
+		if least, _ = meta[mcp.MetaKeyLogLevel].(string); least == "" {
+			return
+		}
+	}
 	if slices.Index(levels, level) < slices.Index(levels, least) {
 		return
 	}

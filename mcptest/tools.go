@@ -20,6 +20,12 @@ type toolCall struct {
 	on   stand
 	// lines is the server on a pair of streams; nil over HTTP.
 	lines *server
+	// modern is whether the call is one of 2026-07-28; for lines only.
+	modern bool
+	// responses and state are what the client repeats a call with that wanted
+	// input.
+	responses json.RawMessage
+	state     string
 }
 
 // stand is what a tool can reach of the server that it runs in.
@@ -40,6 +46,9 @@ type toolAnswer struct {
 	failure    *rpcError
 	// silent is no answer at all.
 	silent bool
+	// wants is the input requests of an answer that is none yet; with state.
+	wants json.RawMessage
+	state string
 }
 
 func saying(text string) toolAnswer { return toolAnswer{text: text} }
@@ -211,7 +220,11 @@ func (s *server) callTool(r *request) (result []byte, failure *rpcError, answere
 	}
 	a := behaviourOf(tool).do(&toolCall{
 		ctx: r.ctx, tool: tool, args: r.params.Arguments, meta: r.params.Meta, on: s, lines: s,
+		modern: r.modern, responses: r.params.Responses, state: r.params.State,
 	})
+	if r.unfinished = len(a.wants) > 0; r.unfinished {
+		return a.wanting(), nil, false
+	}
 	return a.members(), a.failure, a.silent
 }
 

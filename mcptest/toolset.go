@@ -12,7 +12,7 @@ const (
 // toolOrder is the default tools in the order of their listing.
 var toolOrder = []string{
 	"echo", "add", "sleep", "fail", "pid", "count", "crash", "signal", "hang", "env", "big", "stderr",
-	"junk", "fork", "add_tool", "remove_tool", "slow_progress", "log", "touch", "ask",
+	"junk", "fork", "add_tool", "remove_tool", "slow_progress", "log", "touch", "ask", "consult",
 }
 
 // behaviours is what the default tools do, by name.
@@ -47,6 +47,8 @@ var behaviours = map[string]behaviour{
 		schema: `{"type":"object","properties":{"level":{"type":"string"},"text":{"type":"string"}},"required":["text"]}`},
 	"touch": {about: "Announces that a resource changed.", linesOnly: true, do: taking(touch),
 		schema: `{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}`},
+	"consult": {about: "Wants input of the client in so many rounds, and tells the last.", waits: true, do: taking(consult),
+		schema: `{"type":"object","properties":{"method":{"type":"string"},"params":{"type":"object"},"rounds":{"type":"integer"}},"required":["method"]}`},
 	"ask": {about: "Sends a request to the client and tells its answer.", waits: true, linesOnly: true, do: taking(ask),
 		schema: `{"type":"object","properties":{"method":{"type":"string"},"params":{"type":"object"}},"required":["method"]}`},
 }
@@ -73,6 +75,8 @@ var behaviours = map[string]behaviour{
 //	log {level, text}         a log message, if the level is wanted
 //	touch {uri}               notifications/resources/updated, if subscribed
 //	ask {method, params}      a request of the server to the client
+//	consult {method, params, rounds} the same as the version wants it: since
+//	                          2026-07-28 by answers that want input
 //
 // Over HTTP the tools that need the process's own streams are left out.
 func DefaultTools() []ToolDef {

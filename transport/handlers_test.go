@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -167,8 +166,7 @@ func TestRootsThatChange(t *testing.T) {
 	p.say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
 	require.JSONEq(t, `{"roots":[]}`, string(p.next("").Result))
 
-	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-	<-s.Released()
+	endSession(t, s)
 	require.Eventually(t, func() bool { roots.mu.Lock(); defer roots.mu.Unlock(); return len(roots.followers) == 0 }, patience, timeStep)
 
 	modern := newPartner(t, true)
@@ -224,11 +222,8 @@ func TestAPersonIsGivenTime(t *testing.T) {
 					p.say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, call.ID)
 					require.NoError(t, <-failed)
 				}
-				s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-				<-s.Released()
+				endSession(t, s)
 			})
 		})
 	}
 }
-
-var errByHost = errors.New("said by the host")

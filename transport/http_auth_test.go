@@ -150,6 +150,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, messages.KindUnavailable, e.Kind, "%v", e)
 		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Contains(t, e.Error(), "the authorization server does not answer")
 		break
 	}
 	require.Nil(t, session.Cause())

@@ -20,11 +20,11 @@ var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 // one timer keeps all their deadlines: a timer and three derived contexts for
 // each call would cost more than the rest of the call.
 type bonds struct {
-	mu    sync.Mutex
-	open  map[int64]*bond
-	last  int64 // of the keys that are no ids: negative, going down
-	ended error
-	alarm alarm
+	mu     sync.Mutex
+	open   map[int64]*bond
+	last   int64 // of the keys that are no ids: negative, going down
+	ended  error
+	alarm  alarm
 	asking asking
 }
 

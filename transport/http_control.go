@@ -76,6 +76,9 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 		s.misstep.Store(f)
 		return nil, f
 	}
+	if method == "server/discover" && got.errorm != nil {
+		s.misstep.Store(s.refusedDiscovery(got.errorm))
+	}
 	resp := plainResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
 	if method == "initialize" && got.sessionID != "" {
 		// Later changes of it are not believed.

@@ -2,9 +2,11 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -129,13 +131,29 @@ func (s *httpSession) openFailure(ctx context.Context, err error) *supervisor.Ca
 // noModernEra is the answer to an initialize that must not be sent: the
 // specification wants the modern era, and server/discover did not work out.
 func (s *httpSession) noModernEra() *fault {
-	if f := s.misstep.Load(); f != nil && f.status != http.StatusBadRequest && f.status != http.StatusMethodNotAllowed {
-		return f // says nothing about the protocol
+	said := ""
+	if f := s.misstep.Load(); f != nil {
+		if f.status != http.StatusBadRequest && f.status != http.StatusMethodNotAllowed {
+			return f // says nothing about the protocol
+		}
+		said = " (" + f.problem + ")"
 	}
 	return &fault{
-		problem: fmt.Sprintf("the server does not speak %s or newer, and the era is fixed to %q", modernVersion, messages.EraModern),
+		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", modernVersion, said, messages.EraModern),
 		hint:    "leave the era empty to negotiate it",
 		kind:    messages.KindProtocol, outcome: messages.NotSent,
 		cause: supervisor.CauseVersion, permanent: true,
 	}
+}
+
+// refusedDiscovery is what is remembered of an error that answers
+// server/discover: nil if that is about the protocol, for then the other era is
+// the answer.
+func (s *httpSession) refusedDiscovery(errorm json.RawMessage) *fault {
+	err := rpcError(errorm)
+	if code, ok := rpcCode(err); ok && (code == jsonrpc.CodeMethodNotFound || code == codeUnsupportedVersion) {
+		return nil
+	}
+	return &fault{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
+		kind: messages.KindRPC, outcome: messages.Answered, cause: supervisor.CauseHandshake}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // partner is a server in memory that shakes hands by itself; the rest of the
@@ -100,4 +101,11 @@ func (p *partner) dialer(h Handlers) Dialer {
 		Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()})
 	require.NoError(p.t, err)
 	return d
+}
+
+// endSession ends a session and waits until nothing of it is left.
+func endSession(t *testing.T, s Session) {
+	t.Helper()
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test is over"})
+	<-s.Released()
 }

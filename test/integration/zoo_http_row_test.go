@@ -98,7 +98,11 @@ func statusRows(row func(name, says string) httpRow, says string, statuses ...in
 		if text == "" {
 			text = fmt.Sprintf("HTTP %d", status)
 		}
-		rows = append(rows, row(fmt.Sprintf("call/status-%d", status), text))
+		r := row(fmt.Sprintf("call/status-%d", status), text)
+		if status%2 == 1 && status > 404 { // these are all alike
+			r = r.in(facade.EraModern)
+		}
+		rows = append(rows, r)
 	}
 	return rows
 }

@@ -1,0 +1,86 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// The same question reaches the same handler, and its answer the server,
+// whatever the transport and the version.
+func TestServersAskInEveryWay(t *testing.T) {
+	legacy := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(legacy.Close)
+	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless())
+	t.Cleanup(modern.Close)
+	for name, tc := range map[string]struct {
+		spec   facade.ServerSpec
+		rounds int
+	}{
+		"legacy process": {facade.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: facade.EraLegacy}, 0},
+		"legacy memory":  {facade.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: facade.EraLegacy}, 0},
+		"legacy HTTP":    {facade.ServerSpec{HTTP: &facade.HTTP{URL: legacy.URL}, Era: facade.EraLegacy}, 1},
+		"modern process": {facade.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: facade.EraModern}, 3},
+		"modern memory":  {facade.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: facade.EraModern}, 3},
+		"modern HTTP":    {facade.ServerSpec{HTTP: &facade.HTTP{URL: modern.URL}, Era: facade.EraModern}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asks := 0
+			c := newClient(t, facade.WithRoots(facade.Root{URI: "file:///a"}),
+				facade.WithOnElicit(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+					asks++
+					return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": r.Server}}, nil
+				}))
+			spec := tc.spec
+			spec.Name = "s"
+			require.NoError(t, c.Register(t.Context(), spec))
+			consult := func(method, params string) (string, error) {
+				res, err := c.Call(t.Context(), "s/consult", map[string]any{"method": method, "params": json.RawMessage(params), "rounds": tc.rounds})
+				if err != nil {
+					return "", err
+				}
+				return res.Content[0].(*mcp.TextContent).Text, nil
+			}
+			said, err := consult("elicitation/create", wantsText)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"action":"accept","content":{"name":"s","level":3,"loud":true}}`, said)
+			require.Equal(t, max(1, tc.rounds), asks)
+			said, err = consult("roots/list", `{}`)
+			require.NoError(t, err)
+			require.Contains(t, said, "file:///a")
+
+			said, err = consult("sampling/createMessage", wantsSample)
+			if spec.Era == facade.EraModern {
+				require.ErrorIs(t, err, facade.ErrInputRequired)
+				var e *facade.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, facade.Answered, e.Outcome)
+				require.Equal(t, "s", e.Server)
+				require.Contains(t, e.Error(), "WithOnSample")
+			} else if err == nil { // the go-sdk's server looks at the capabilities by itself
+				require.Contains(t, said, "sampling")
+			}
+			res := c.CallForModel(t.Context(), "s/consult", json.RawMessage(`{"method":"sampling/createMessage","params":`+wantsSample+`}`))
+			require.Equal(t, err != nil, res.IsError)
+			_, err = c.Call(t.Context(), "s/echo", map[string]any{"text": "still here"})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// What a host says about its own failure comes back to the host.
+func TestTheHostHearsItsOwnError(t *testing.T) {
+	own := errors.New("the dialog was closed")
+	c := newClient(t, facade.WithOnElicit(func(context.Context, facade.ElicitRequest) (*facade.ElicitResult, error) { return nil, own }))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	_, err := c.Call(t.Context(), "s/consult", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
+	require.ErrorIs(t, err, own)
+	require.ErrorIs(t, err, facade.ErrInputRequired)
+}

@@ -1,0 +1,78 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A server may ask the host's user in the midst of a call. The host says who
+// asks, and the call goes on with the answer, whatever the protocol's version.
+func ExampleWithOnElicit() {
+	ctx := context.Background()
+	c, err := facade.New(facade.WithOnElicit(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+		fmt.Printf("%s asks: %s\n", r.Server, r.Message)
+		return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
+	}))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if err := c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		panic(err)
+	}
+	res, err := c.Call(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
+		"message":         "Who are you?",
+		"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
+	// Output:
+	// demo asks: Who are you?
+	// {"action":"accept","content":{"name":"Ada"}}
+}
+
+func ExampleWithOnSample() {
+	ctx := context.Background()
+	c, err := facade.New(facade.WithOnSample(func(_ context.Context, r facade.SampleRequest) (*facade.SampleResult, error) {
+		prompt := r.Messages[0].Content[0].(*mcp.TextContent).Text
+		return &facade.SampleResult{Model: "parrot", Content: []mcp.Content{&mcp.TextContent{Text: prompt + ", " + prompt}}}, nil
+	}))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if err := c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		panic(err)
+	}
+	res, err := c.Call(ctx, "demo/consult", map[string]any{"method": "sampling/createMessage", "params": map[string]any{
+		"maxTokens": 10,
+		"messages":  []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": "hello"}}},
+	}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
+	// Output:
+	// {"content":{"type":"text","text":"hello, hello"},"model":"parrot","role":"assistant"}
+}
+
+func ExampleClient_SetRoots() {
+	ctx := context.Background()
+	c, err := facade.New(facade.WithRoots(facade.Root{URI: "file:///home/ada/notes", Name: "notes"}))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	fmt.Println(c.SetRoots(facade.Root{URI: "file:///home/ada/letters", Name: "letters"}))
+	fmt.Println(c.SetRoots(facade.Root{URI: "letters"}))
+	// Output:
+	// <nil>
+	// set roots: invalid: root "letters" is no URI of a file; write it as file:///path
+}

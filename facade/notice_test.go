@@ -1,0 +1,280 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// kinds of servers: both eras, in memory, as a process, and over HTTP.
+func everyKind(t *testing.T, f func(t *testing.T, spec facade.ServerSpec)) {
+	t.Helper()
+	retry := facade.Retry(facade.Unlimited, time.Millisecond)
+	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+		script := mcptest.Script{Versions: []string{version}}
+		t.Run("memory "+version, func(t *testing.T) {
+			f(t, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Retry: retry})
+		})
+		t.Run("process "+version, func(t *testing.T) {
+			f(t, facade.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Retry: retry})
+		})
+		t.Run("HTTP "+version, func(t *testing.T) {
+			var opts []mcptest.HTTPOption
+			if version == mcptest.Version20260728 {
+				opts = append(opts, mcptest.Stateless())
+			}
+			web := mcptest.NewHTTP(script, opts...)
+			t.Cleanup(web.Close)
+			f(t, facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Retry: retry})
+		})
+	}
+}
+
+// watch collects the events of some kinds.
+func watch(t *testing.T, c *facade.Client, kinds ...facade.EventKind) <-chan facade.Event {
+	t.Helper()
+	out := make(chan facade.Event, 1000)
+	events := c.Watch(t.Context())
+	go func() {
+		for e := range events {
+			for _, kind := range kinds {
+				if e.Kind == kind {
+					out <- e
+				}
+			}
+		}
+	}()
+	return out
+}
+
+// next is the next of those events.
+func next(t *testing.T, events <-chan facade.Event) facade.Event {
+	t.Helper()
+	select {
+	case e := <-events:
+		return e
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "the event never came")
+		panic("unreachable")
+	}
+}
+
+func call(t *testing.T, c *facade.Client, tool string, args map[string]any) {
+	t.Helper()
+	r, err := c.Call(t.Context(), tool, args)
+	require.NoError(t, err)
+	require.False(t, r.IsError, "%v", r.Content)
+}
+
+func lists(c *facade.Client, tool string) bool {
+	for t := range c.AllTools() {
+		if t.Name == tool {
+			return true
+		}
+	}
+	return false
+}
+
+// A tool that is added or removed is seen without being asked for, in one swap,
+// also after a crash.
+func TestAnnouncedChangesAreSeen(t *testing.T) {
+	everyKind(t, func(t *testing.T, spec facade.ServerSpec) {
+		c := newClient(t)
+		changes := watch(t, c, facade.EventChanged)
+		require.NoError(t, c.Register(t.Context(), spec))
+		before := len(c.Tools())
+		for round := range 2 {
+			call(t, c, "s/add_tool", map[string]any{"name": "fresh"})
+			e := next(t, changes)
+			require.Equal(t, facade.Delta{Added: []string{"s/fresh"}}, e.Change.Tools)
+			require.Equal(t, before+1, e.Tools)
+			require.True(t, lists(c, "s/fresh"))
+			call(t, c, "s/fresh", nil)
+
+			call(t, c, "s/remove_tool", map[string]any{"name": "fresh"})
+			require.Equal(t, facade.Delta{Removed: []string{"s/fresh"}}, next(t, changes).Change.Tools)
+			require.False(t, lists(c, "s/fresh"))
+			if round == 0 {
+				require.NoError(t, c.Restart(t.Context(), "s"))
+				require.NoError(t, c.WaitReady(t.Context(), "s"))
+			}
+		}
+	})
+}
+
+// A thousand announcements in no time cost a handful of lists.
+func TestAFloodOfAnnouncementsCostsAHandfulOfLists(t *testing.T) {
+	var listed, added atomic.Int64
+	const announcements = 1000
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+		switch method {
+		case "initialize":
+			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"raw","version":"1"}}`
+		case "tools/list":
+			listed.Add(1)
+			return fmt.Sprintf(`{"tools":[{"name":"x","inputSchema":{"type":"object"}},{"name":"n%d","inputSchema":{"type":"object"}}]}`, added.Load())
+		case "tools/call":
+			added.Add(1)
+			return `{"content":[]}}` + "\n" + strings.Repeat(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n", announcements/10) + `{"x":1`
+		}
+		return ""
+	})}))
+	before := listed.Load()
+	for range 10 {
+		call(t, c, "s/x", nil)
+	}
+	require.Eventually(t, func() bool { return lists(c, "s/n10") }, 20*time.Second, time.Millisecond, "the registry ends equal to the server's truth")
+	require.LessOrEqual(t, listed.Load()-before, int64(10))
+}
+
+func TestRefresh(t *testing.T) {
+	c := newClient(t)
+	var tool atomic.Value
+	tool.Store("old")
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+		if method == "tools/list" {
+			switch name := tool.Load().(string); name {
+			case "broken":
+				return `"no list"`
+			default:
+				return `{"tools":[{"name":"` + name + `"}]}`
+			}
+		}
+		return ""
+	})}))
+	tool.Store("new")
+	require.NoError(t, c.Refresh(t.Context(), "s"))
+	require.True(t, lists(c, "s/new") && !lists(c, "s/old"))
+	tool.Store("broken")
+	require.NoError(t, c.Refresh(t.Context(), "s"), "the other lists were read")
+	require.True(t, lists(c, "s/new"), "what cannot be read stays as it is")
+	tool.Store("newer")
+	require.Eventually(t, func() bool { return lists(c, "s/newer") }, 20*time.Second, 5*time.Millisecond, "it is tried again")
+
+	require.ErrorIs(t, c.Refresh(t.Context(), "nobody"), facade.ErrUnknownServer)
+}
+
+// A subscription and a log level outlive the incarnation: what they are about is
+// told after a restart, and after a crash.
+func TestSubscriptionsAndLogLevelsSurvive(t *testing.T) {
+	everyKind(t, func(t *testing.T, spec facade.ServerSpec) {
+		if spec.HTTP != nil {
+			t.Skip("the fixture's tools touch and log write lines; see TestSubscriptionsOverHTTP")
+		}
+		c := newClient(t)
+		events := watch(t, c, facade.EventResourceUpdated, facade.EventLog)
+		require.NoError(t, c.Register(t.Context(), spec))
+		require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
+		require.NoError(t, c.SetLogLevel(t.Context(), "s", "warning"))
+		hear := func(epoch uint64) {
+			call(t, c, "s/touch", map[string]any{"uri": "mcptest://other"}) // nobody subscribed
+			call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
+			e := next(t, events)
+			require.Equal(t, facade.EventResourceUpdated, e.Kind)
+			require.Equal(t, "mcptest://text", e.URI)
+			require.Equal(t, epoch, e.Epoch)
+			call(t, c, "s/log", map[string]any{"level": "info", "text": "not this"})
+			call(t, c, "s/log", map[string]any{"level": "error", "text": "but this"})
+			e = next(t, events)
+			require.Equal(t, facade.EventLog, e.Kind)
+			require.Equal(t, "but this", e.Log.Text)
+			require.Equal(t, "error", e.Log.Level)
+		}
+		hear(1)
+		require.NoError(t, c.Restart(t.Context(), "s"))
+		require.NoError(t, c.WaitReady(t.Context(), "s"))
+		hear(2)
+		_, err := c.Call(t.Context(), "s/crash", nil)
+		require.ErrorIs(t, err, facade.ErrCrashed)
+		require.NoError(t, c.WaitReady(t.Context(), "s"))
+		hear(3)
+		require.NoError(t, c.Unsubscribe(t.Context(), "s", "mcptest://text"))
+		call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
+		call(t, c, "s/log", map[string]any{"level": "error", "text": "alone"})
+		require.Equal(t, "alone", next(t, events).Log.Text)
+	})
+}
+
+// A wish may come before the server does.
+func TestSubscribeToAServerThatIsDown(t *testing.T) {
+	c := newClient(t)
+	events := watch(t, c, facade.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", StartSupervised: true, Retry: facade.Retry(5, time.Millisecond),
+		Stdio: mcptest.Stdio(mcptest.Script{StateDir: t.TempDir(),
+			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.Exit, Starts: []int{1, 2}}}})}))
+	require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
+	require.NoError(t, c.WaitReady(t.Context(), "s"))
+	call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
+	require.Equal(t, "mcptest://text", next(t, events).URI)
+}
+
+func TestWishesThatAreRefused(t *testing.T) {
+	c := newClient(t)
+	refuses := &facade.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraModern, InMemory: mcptest.InMemory(mcptest.Script{
+		Versions: []string{mcptest.Version20260728}, NoResources: true, NoTools: true,
+		Faults: []mcptest.Fault{{At: mcptest.StageCall, Method: "subscriptions/listen", Do: mcptest.Error, Text: "not here"}}})}))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "raw", InMemory: refuses}))
+	err := c.Subscribe(t.Context(), "s", "mcptest://text")
+	require.ErrorContains(t, err, "not here")
+	require.ErrorIs(t, c.Subscribe(t.Context(), "s", ""), facade.ErrInvalid)
+	require.ErrorIs(t, c.Subscribe(t.Context(), "nobody", "x:y"), facade.ErrUnknownServer)
+	require.ErrorIs(t, c.SetLogLevel(t.Context(), "s", "loud"), facade.ErrInvalid)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = c.Subscribe(ctx, "raw", "x:y") // whatever comes first
+}
+
+func TestComplete(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: rawServer(func(method, line string) string {
+		if method != "completion/complete" {
+			return ""
+		}
+		switch {
+		case strings.Contains(line, `"ref":{"name":"greet","type":"ref/prompt"}`) && strings.Contains(line, `"argument":{"name":"name","value":"A"}`):
+			return `{"completion":{"values":["Ada","Alan"],"total":7,"hasMore":true}}`
+		case strings.Contains(line, `"ref":{"type":"ref/resource","uri":"x:{y}"}`) && strings.Contains(line, `"context":{"arguments":{"z":"1"}}`):
+			return `{"completion":{"values":[]}}`
+		}
+		return `{}`
+	})}))
+	got, err := c.Complete(t.Context(), "s", facade.Completion{Prompt: "greet", Argument: "name", Value: "A"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"Ada", "Alan"}, got.Values)
+	require.Equal(t, 7, got.Total)
+	require.True(t, got.HasMore)
+	_, err = c.Complete(t.Context(), "s", facade.Completion{Template: "x:{y}", Argument: "y", Context: map[string]string{"z": "1"}})
+	require.NoError(t, err)
+	_, err = c.Complete(t.Context(), "s", facade.Completion{Prompt: "other", Argument: "y"})
+	require.ErrorIs(t, err, facade.ErrProtocol)
+	for _, bad := range []facade.Completion{{}, {Prompt: "p"}, {Argument: "a"}, {Prompt: "p", Template: "t", Argument: "a"}} {
+		_, err = c.Complete(t.Context(), "s", bad)
+		require.ErrorIs(t, err, facade.ErrInvalid)
+	}
+}
+
+// Fifty reports before the result: the caller has seen all fifty when Call
+// returns, on every way.
+func TestProgressOfACall(t *testing.T) {
+	everyKind(t, func(t *testing.T, spec facade.ServerSpec) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		var seen []float64
+		r, err := c.Call(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
+			facade.WithProgress(func(p facade.Progress) { seen = append(seen, p.Progress) }))
+		require.NoError(t, err)
+		require.False(t, r.IsError)
+		require.Len(t, seen, 50)
+		require.IsIncreasing(t, seen)
+	})
+}

@@ -1,0 +1,309 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// rounder is a modern server that answers each round of a request by what
+// round says, from 1.
+type rounder struct {
+	session Session
+	seen    func() []map[string]json.RawMessage // the parameters of each round
+	ids     func() []string
+}
+
+// overBoth runs a test over both kinds of transport.
+func overBoth(t *testing.T, h Handlers, round func(n int) string, test func(t *testing.T, r rounder)) {
+	t.Helper()
+	t.Run("stream", func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.open(h)
+		var all []map[string]json.RawMessage
+		var ids []string
+		finished := make(chan struct{})
+		go func() {
+			defer close(finished)
+			for n := 1; ; n++ {
+				select {
+				case m := <-p.heard:
+					all, ids = append(all, m.Params), append(ids, string(m.ID))
+					p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, round(n))
+				case <-s.Dead():
+					return
+				}
+			}
+		}()
+		end := func() { endSession(t, s); <-finished }
+		test(t, rounder{s, func() []map[string]json.RawMessage { end(); return all }, func() []string { end(); return ids }})
+		end()
+	})
+	t.Run("http", func(t *testing.T) {
+		web := newScripted(t)
+		n := 0
+		web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
+		})
+		answer := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			n++
+			sayResult(w, id, round(n))
+		}
+		web.handle("tools/call", answer)
+		web.handle("tools/list", answer)
+		d := newHTTPDialer(httpSpec(web.URL).WithDefaults(), Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()})
+		s := d.NewSession()
+		releaseAtEnd(t, s)
+		require.NoError(t, s.Open(t.Context()))
+		var ids []string
+		seen := func() (all []map[string]json.RawMessage) {
+			ids = nil
+			for _, r := range web.requests("tools/call") {
+				var m said
+				require.NoError(t, json.Unmarshal([]byte(r.body), &m))
+				require.Equal(t, "echo", r.header.Get("Mcp-Name"))
+				all, ids = append(all, m.Params), append(ids, string(m.ID))
+			}
+			return all
+		}
+		test(t, rounder{s, seen, func() []string { seen(); return ids }})
+	})
+}
+
+const (
+	wantsForm = `{"resultType":"input_required","inputRequests":{"form":{"method":"elicitation/create","params":{"message":"?",
+		"requestedSchema":{"type":"object","properties":{"level":{"type":"integer","default":3}}}}}},"requestState":"s"}`
+	isDone = `{"resultType":"complete","content":[{"type":"text","text":"done, input_required no more: \"input_required\""}]}`
+)
+
+func oneLineOf(text string) string { return string(oneLine(json.RawMessage(text))) }
+
+func TestRounds(t *testing.T) {
+	// A state is nobody's business but the server's: not even its spelling.
+	const state = `"\u0061\/é\u00e9 <&> \\u003c \ud83d\ude00"`
+	rounds := []string{
+		oneLineOf(wantsForm),
+		`{"requestState":` + state + `,"_meta":{"a":[1]},"inputRequests":{
+			"m<1>":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":7}},
+			"r":{"method":"roots/list"}},"resultType":"input_required"}`,
+		`{"resultType":"input_required","inputRequests":{"last":{"method":"elicitation/create","params":{"message":"?"}}}}`,
+		isDone,
+	}
+	h := Handlers{ElicitForm: atOnce, Sample: anySample, Roots: NewRoots([]*mcp.Root{{URI: "file:///a"}})}
+	overBoth(t, h, func(n int) string { return oneLineOf(rounds[n-1]) }, func(t *testing.T, r rounder) {
+		call := Request{Method: "tools/call", Target: "echo", Params: json.RawMessage(` {"name":"echo","arguments":{"a":"}"}} `), Track: true}
+		result, err := r.session.Request(testContext(t), call)
+		require.NoError(t, err)
+		require.Equal(t, isDone, string(result))
+		seen := r.seen()
+		require.Len(t, seen, 4)
+		different := map[string]bool{}
+		for _, id := range r.ids() {
+			different[id] = true
+		}
+		require.Len(t, different, 4)
+		for _, params := range seen {
+			require.Equal(t, `"echo"`, string(params["name"]))
+			require.Equal(t, `{"a":"}"}`, string(params["arguments"]))
+			require.Contains(t, string(params["_meta"]), modernVersion)
+		}
+		require.Empty(t, seen[0]["inputResponses"])
+		require.Empty(t, seen[0]["requestState"])
+		require.JSONEq(t, `{"form":{"action":"accept","content":{"level":3}}}`, string(seen[1]["inputResponses"]))
+		require.Equal(t, `"s"`, string(seen[1]["requestState"]))
+		require.JSONEq(t, `{"m<1>":{"role":"assistant","model":"","content":{"type":"text","text":"hi"}},"r":{"roots":[{"uri":"file:///a"}]}}`,
+			string(seen[2]["inputResponses"]))
+		require.Equal(t, state, string(seen[2]["requestState"]))
+		require.JSONEq(t, `{"last":{"action":"accept"}}`, string(seen[3]["inputResponses"]))
+		require.NotContains(t, seen[3], "requestState")
+	})
+}
+
+var errByHost = errors.New("said by the host")
+
+// What cannot be given costs the one request, and is not asked for again.
+func TestRoundsThatComeToNothing(t *testing.T) {
+	fails := Handlers{ElicitForm: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) { return nil, errByHost }}
+	panics := Handlers{ElicitForm: filling(func(context.Context) { panic(errByHost) })}
+	wants := func(requests string) string {
+		return `{"resultType":"input_required","inputRequests":` + requests + `}`
+	}
+	many := `{"a0":{"method":"roots/list"}`
+	for range requestsMost {
+		many += `,"a":{"method":"roots/list"}`
+	}
+	for name, tc := range map[string]struct {
+		handlers Handlers
+		result   string
+		sent     int
+		says     string
+		hint     bool
+	}{
+		"no handler":      {Handlers{}, wantsForm, 1, `"form" wants elicitation/create`, true},
+		"unknown method":  {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" wants "tools/list", which clients do not have`, true},
+		"the host fails":  {fails, wantsForm, 1, "said by the host", false},
+		"the host panics": {panics, wantsForm, 1, "the client has no answer", false},
+		"bad parameters":  {fails, wants(`{"x":{"method":"elicitation/create","params":7}}`), 1, "cannot be read", false},
+		"no parameters":   {fails, wants(`{"x":{"method":"elicitation/create"}}`), 1, "cannot be read", false},
+		"no object":       {fails, wants(`[1]`), 1, "", true},
+		"no requests":     {fails, wants(`null`), 1, "does not say which", true},
+		"too many":        {fails, wants(many + "}"), 1, "more than 32", true},
+		"for ever":        {Handlers{ElicitForm: atOnce}, wantsForm, roundsMost, "sent 8 times", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overBoth(t, tc.handlers, func(int) string { return oneLineOf(tc.result) }, func(t *testing.T, r rounder) {
+				_, err := r.session.Request(testContext(t), toolCall)
+				var e *messages.Error
+				require.ErrorAs(t, err, &e)
+				require.ErrorIs(t, e, messages.ErrInputRequired)
+				require.Equal(t, messages.Answered, e.Outcome)
+				require.ErrorContains(t, e, tc.says)
+				require.Equal(t, tc.hint, e.Hint != "", e.Hint)
+				require.Equal(t, tc.says == errByHost.Error(), errors.Is(e, errByHost))
+				require.Nil(t, r.session.Cause())
+				require.Len(t, r.seen(), tc.sent)
+			})
+		})
+	}
+}
+
+// Only the results of certain methods, of modern servers, are read that way.
+func TestWhatIsNoRound(t *testing.T) {
+	require.True(t, wantsInput("resources/read", []byte(wantsForm)))
+	require.True(t, wantsInput("prompts/get", []byte(wantsForm)))
+	require.False(t, wantsInput("tools/list", []byte(wantsForm)))
+	require.False(t, wantsInput("tools/call", []byte(isDone)))
+	require.False(t, wantsInput("tools/call", []byte(`{"inputRequests":{"a":{}}}`)))
+	require.False(t, wantsInput("tools/call", []byte(`{"content":[],"structuredContent":{"resultType":"input_required"}}`)))
+
+	p := newPartner(t, false)
+	s := p.open(Handlers{ElicitForm: atOnce})
+	go func() {
+		m := <-p.heard
+		p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, oneLineOf(wantsForm))
+	}()
+	result, err := s.Request(testContext(t), toolCall)
+	require.NoError(t, err)
+	require.JSONEq(t, wantsForm, string(result))
+}
+
+// slowly is a handler that takes its time, unless nobody waits any more.
+func slowly(d time.Duration) Handlers {
+	return Handlers{ElicitForm: filling(func(ctx context.Context) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	})}
+}
+
+// A person's time is not the server's: of the clocks of a call only the last
+// bound counts, over all rounds.
+func TestRoundsAndTheirClocks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		takes, leaves, ends time.Duration
+		err                 error
+	}{
+		"one answer":  {9 * time.Minute, 0, 0, nil},
+		"two answers": {6 * time.Minute, 0, 10 * time.Minute, messages.ErrTimeout},
+		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, messages.ErrCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := newPartner(t, true)
+				s := p.open(slowly(tc.takes))
+				defer endSession(t, s)
+				ctx := t.Context()
+				if tc.leaves > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tc.leaves)
+					defer cancel()
+				}
+				r := toolCall
+				r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+				began := time.Now()
+				failed := make(chan error, 1)
+				go func() { _, err := s.Request(ctx, r); failed <- err }()
+				sent := 1
+				first := p.next("tools/call")
+				p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, oneLineOf(wantsForm))
+				if tc.leaves == 0 {
+					second := p.next("tools/call")
+					sent++
+					answer := isDone
+					if tc.err != nil {
+						answer = oneLineOf(wantsForm)
+					}
+					p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
+				}
+				err := <-failed
+				if tc.err == nil {
+					require.NoError(t, err)
+					return
+				}
+				var e *messages.Error
+				require.ErrorAs(t, err, &e)
+				require.ErrorIs(t, e, tc.err)
+				require.Equal(t, messages.Answered, e.Outcome)
+				require.Equal(t, tc.ends, time.Since(began))
+				require.Empty(t, p.heard)
+			})
+		})
+	}
+}
+
+// A server puts a request off by wanting nothing; it is asked again, slowly,
+// and not for ever.
+func TestRequestsThatArePutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.open(Handlers{})
+		defer endSession(t, s)
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), toolCall); failed <- err }()
+		began := time.Now()
+		for range emptyMost + 1 {
+			m := p.next("tools/call")
+			require.NotContains(t, m.Params, "inputResponses")
+			p.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)
+		}
+		err := <-failed
+		require.ErrorIs(t, err, messages.ErrUnavailable)
+		var e *messages.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, messages.Answered, e.Outcome)
+		require.GreaterOrEqual(t, time.Since(began), 3*firstPause)
+	})
+}
+
+// A session that dies while somebody is asked ends the asking, and the call,
+// which nobody repeats: the server has seen it.
+func TestADeathBetweenRounds(t *testing.T) {
+	p := newPartner(t, true)
+	ended := make(chan error, 1)
+	began := make(chan struct{})
+	s := p.open(Handlers{ElicitForm: filling(func(ctx context.Context) {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+	})})
+	failed := make(chan error, 1)
+	go func() { _, err := s.Request(t.Context(), toolCall); failed <- err }()
+	m := p.next("tools/call")
+	p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, oneLineOf(wantsForm))
+	<-began
+	endSession(t, s)
+	var e *messages.Error
+	require.ErrorAs(t, <-failed, &e)
+	require.Equal(t, messages.Unknown, e.Outcome)
+	require.ErrorIs(t, <-ended, s.Cause())
+}

@@ -53,8 +53,8 @@ func (w *wishes) now() (level string, uris []string) {
 
 // logLevel is what a request to a modern server carries. It is read at every
 // call, so it takes no lock where nothing was ever wished.
-func (inc *incarnation) logLevel() string {
-	if level := inc.level.Load(); level != nil {
+func (i *incarnation) logLevel() string {
+	if level := i.level.Load(); level != nil {
 		return *level
 	}
 	return ""

@@ -82,9 +82,9 @@ func TestResultsWithHolesAreRefused(t *testing.T) {
 		return ""
 	})}))
 	for method, answers := range map[string][]string{
-		"call":   {`null`, `[]`, `"text"`, `{"content":[null]}`,
+		"call": {`null`, `[]`, `"text"`, `{"content":[null]}`,
 			`{"content":[{"type":"resource","resource":null}]}`, `{"content":[{"type":"resource"}]}`},
-		"read":   {`null`, `[]`, `{"contents":[null]}`},
+		"read": {`null`, `[]`, `{"contents":[null]}`},
 		"prompt": {`null`, `[]`, `{"messages":[null]}`, `{"messages":[{"role":"user"}]}`,
 			`{"messages":[{"role":"user","content":{"type":"resource"}}]}`},
 	} {

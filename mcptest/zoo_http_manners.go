@@ -73,7 +73,7 @@ func (h *habitat) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case v.what == "tools/call" && v.params.Name == "misbehave":
 		occasions = []string{"misbehave", v.what}
-	case v.what == http.MethodGet && r.Header.Get("Last-Event-Id") != "":
+	case v.what == http.MethodGet && r.Header.Get("Last-Event-ID") != "":
 		occasions = []string{"resume", v.what}
 	}
 	h.mu.Lock()

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,10 +14,10 @@ func TestMisbehavioursAreNamed(t *testing.T) {
 		"notification", "request", "stream", "process", "liveness", "shutdown"}
 	seen, about := map[string]bool{}, map[string]string{}
 	for _, m := range Misbehaviours() {
-		require.Regexp(t, regexp.MustCompile(`^[a-z]+/[a-z0-9-]+$`), m.Name)
+		require.Regexp(t, `^[a-z]+/[a-z0-9-]+$`, m.Name)
 		require.False(t, seen[m.Name], "%s is there twice", m.Name)
 		require.Contains(t, stages, m.Stage(), m.Name)
-		require.Regexp(t, regexp.MustCompile(`^[A-Z].*\.$`), m.About, m.Name)
+		require.Regexp(t, `^[A-Z].*\.$`, m.About, m.Name)
 		require.Empty(t, about[m.About], "%s is what %s is", m.Name, about[m.About])
 		seen[m.Name], about[m.About] = true, m.Name
 		set := 0
@@ -88,7 +86,7 @@ func TestMisbehavioursInMemory(t *testing.T) {
 		if m.script == nil && m.Stage() == "call" {
 			line, err := bufio.NewReader(stdout).ReadString('\n')
 			require.NoError(t, err, m.Name)
-			require.True(t, strings.Contains(line, "-32601"), "%s: %s", m.Name, line)
+			require.Contains(t, line, "-32601", m.Name)
 		}
 		cancel()
 		<-ended

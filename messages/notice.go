@@ -65,6 +65,6 @@ type Delta struct {
 func (d Delta) IsZero() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
 
 // IsZero reports whether nothing changed.
-func (c Change) IsZero() bool {
-	return c.Tools.IsZero() && c.Resources.IsZero() && c.Templates.IsZero() && c.Prompts.IsZero()
+func (c *Change) IsZero() bool {
+	return c == nil || c.Tools.IsZero() && c.Resources.IsZero() && c.Templates.IsZero() && c.Prompts.IsZero()
 }

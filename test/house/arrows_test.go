@@ -14,6 +14,7 @@ const (
 	proto    = "github.com/asynkron/protoactor-go/"
 	zerolog  = "github.com/rs/zerolog"
 	xsys     = "golang.org/x/sys/"
+	xtime    = "golang.org/x/time/"
 	vocables = "messages supervisor"
 )
 
@@ -32,7 +33,7 @@ var arrows = map[string]arrow{
 	"internal":   {folders: "internal"},
 	"messages":   {"supervisor", []string{sdk}},
 	"auth":       {"messages", []string{sdk + "oauthex/"}},
-	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys}},
+	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys, xtime}},
 	"actors":     {vocables + " transport", []string{proto, zerolog}},
 	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},
 	"config":     {vocables + " internal", []string{"github.com/tailscale/hujson"}},

@@ -23,6 +23,7 @@ type hub struct {
 type watcher struct {
 	mu     sync.Mutex
 	queue  []messages.Event
+	chat   int // how many of them are what servers tell
 	missed uint64
 	ended  bool
 	wake   chan struct{}
@@ -42,15 +43,35 @@ func (h *hub) emit(events ...messages.Event) {
 	}
 }
 
+// chatQueue is how many of those that wait may be of the servers' own telling: a
+// server that talks too much must not cost a watcher the news of another.
+const chatQueue = watcherQueue / 2
+
 func (w *watcher) put(e messages.Event) {
 	w.mu.Lock()
+	if isChat(e) {
+		if w.chat >= chatQueue {
+			w.missed++
+			w.mu.Unlock()
+			w.ring()
+			return
+		}
+		w.chat++
+	}
 	if len(w.queue) >= watcherQueue {
+		if isChat(w.queue[0]) {
+			w.chat--
+		}
 		w.queue = w.queue[1:]
 		w.missed++
 	}
 	w.queue = append(w.queue, e)
 	w.mu.Unlock()
 	w.ring()
+}
+
+func isChat(e messages.Event) bool {
+	return e.Kind == messages.EventLog || e.Kind == messages.EventResourceUpdated
 }
 
 func (w *watcher) ring() {
@@ -69,7 +90,7 @@ func (w *watcher) take() (events []messages.Event, ended bool) {
 		w.missed = 0
 	}
 	events = append(events, w.queue...)
-	w.queue = nil
+	w.queue, w.chat = nil, 0
 	return events, w.ended
 }
 

@@ -94,7 +94,8 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Watch subscribes to supervision events, from now on, until ctx ends or the
 // client is closed; then the channel is closed. A watcher that does not keep
-// up loses the oldest events and is told how many (EventMissed); it never
+// up loses the oldest events, and first of all what servers tell (EventLog,
+// EventResourceUpdated), and is told how many (EventMissed); it never
 // holds up anybody else. End ctx when you stop reading.
 func (c *Client) Watch(ctx context.Context) <-chan Event { return c.rt.Watch(ctx) }
 

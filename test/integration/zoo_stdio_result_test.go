@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -78,7 +79,7 @@ var stdioResultRows = map[string]stdioRow{
 	"result/number-huge":        whatever,
 	"result/number-long":        whatever,
 	"result/meta-array":         whatever,
-	"result/input-required":     everywhere(whatever),
+	"result/input-required":     everywhere(stdioRow{end: ending{is: []error{facade.ErrProtocol, facade.ErrInputRequired}, orNone: true}, any: true}),
 	"result/unknown-kind":       everywhere(whatever),
 	"result/deep":               everywhere(unread),
 	"result/deep-enough":        harmless,

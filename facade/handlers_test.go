@@ -37,7 +37,7 @@ func legacyServer(t *testing.T, opts ...facade.Option) *facade.Client {
 
 const (
 	wantsText = `{"message":"?","requestedSchema":{"type":"object","properties":{
-		"name":{"type":"string"},"level":{"type":"integer","default":3},"loud":{"type":"boolean","default":true}},"required":["name"]}}`
+		"name":{"type":"string"},"level":{"type":"integer","default":3},"loud":{"type":"boolean","default":true}},"required":["name","level"]}}`
 	wantsURL    = `{"mode":"url","message":"?","url":"https://example.org/login","elicitationId":"e1"}`
 	wantsSample = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`
 	wantsTools  = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5,

@@ -112,7 +112,7 @@ func TestChildSeesItsEnvironment(t *testing.T) {
 		t.Skip("there is no env")
 	}
 	setHost(t)
-	c, cause := startChild(&messages.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 200)
+	c, cause := startChild(&messages.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 200, nil)
 	require.Nil(t, cause)
 	<-c.Exited()
 	<-c.errDone

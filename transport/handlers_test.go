@@ -3,10 +3,12 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -155,6 +157,27 @@ func TestElicitationsThatAreComplete(t *testing.T) {
 	}
 }
 
+// On a modern session over HTTP it comes with an answer, if at all.
+func TestElicitationsThatAreCompleteOverHTTP(t *testing.T) {
+	web := newScripted(t)
+	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
+	})
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		say := sayEvents(w)
+		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{\"elicitationId\":\"e8\"}}\n\n")
+		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, isDone)
+	})
+	done := make(chan string, 1)
+	h := Handlers{ElicitURL: atOnce, Elicited: func(_ context.Context, server, id string) { done <- server + " " + id }}
+	s := newHTTPDialer(httpSpec(web.URL).WithDefaults(), Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()}).NewSession()
+	releaseAtEnd(t, s)
+	require.NoError(t, s.Open(t.Context()))
+	_, err := s.Request(testContext(t), toolCall)
+	require.NoError(t, err)
+	require.Equal(t, "web e8", <-done)
+}
+
 func TestRootsThatChange(t *testing.T) {
 	p := newPartner(t, false)
 	roots := NewRoots([]*mcp.Root{{URI: "file:///a"}})
@@ -226,4 +249,27 @@ func TestAPersonIsGivenTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The time after an answer of ours is the server's again: all of it.
+func TestTheServerIsBusyUntilItIsAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var a asking
+		var c clocks
+		deadline := c.start(Request{Timeout: time.Minute, HardMax: 5 * time.Minute})
+		_, ok := c.extend(a.until(time.Now()), deadline)
+		require.False(t, ok)
+		a.begin()
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, time.Now(), a.until(time.Now()))
+		a.end()
+		answered := time.Now()
+		time.Sleep(30 * time.Second)
+		require.Equal(t, answered, a.until(time.Now()))
+		next, ok := c.extend(a.until(time.Now()), time.Now())
+		require.True(t, ok)
+		require.Equal(t, answered.Add(time.Minute), next)
+		_, ok = c.extend(answered.Add(5*time.Minute), answered.Add(5*time.Minute))
+		require.False(t, ok)
+	})
 }

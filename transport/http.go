@@ -47,7 +47,9 @@ func (d *httpDialer) NewSession() Session {
 	s.nextID.Store(laneBase)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
+		s.notices.clean = s.endpoint.hide
 		s.endpoint.auth = d.auth
+		s.answers.veil = s.endpoint.hide
 		s.endpoint.refused = func(f *fault) { s.end(f.startCause()) }
 	}
 	return s

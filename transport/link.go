@@ -33,10 +33,10 @@ type link struct {
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process, limit int, grace time.Duration, told *notices) *link {
+func newLink(p process, limit int, grace time.Duration, told *notices, hidden veil) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
-	l.notices = told
+	l.notices, l.veil = told, hidden
 	l.in.onLarge = p.Widen
 	l.loops.Go(func() {
 		err := l.readLoop()
@@ -104,7 +104,7 @@ func (l *link) watch() {
 // with; empty means the newest, which begins with server/discover.
 func (l *link) connect(ctx context.Context, answers *responder, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
 	l.control.patience = patience
-	l.answers = answers
+	l.answers, answers.veil = answers, l.veil
 	session, err := answers.client(info).Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return nil, err

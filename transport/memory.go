@@ -31,7 +31,7 @@ func startRoutine(m *messages.InMemory, lines int) *routine {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &routine{stdin: inW, stdout: outR, stderr: newStderrTail(lines), cancel: cancel, exited: make(chan struct{})}
+	r := &routine{stdin: inW, stdout: outR, stderr: newStderrTail(lines, nil), cancel: cancel, exited: make(chan struct{})}
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {

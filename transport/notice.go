@@ -59,7 +59,7 @@ type notices struct {
 	mu    sync.Mutex
 	tell  func(Notice)
 	limit *rate.Limiter
-	clean func(string) string
+	clean veil
 }
 
 // OnNotice sets who is told. Called before Open; tell must not block.
@@ -153,10 +153,7 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 
 // fit makes a server's text fit to be shown.
 func (n *notices) fit(text string, most int) string {
-	if n.clean != nil {
-		text = n.clean(text)
-	}
-	return cut(plain(text), most)
+	return cut(plain(n.clean.text(text)), most)
 }
 
 // textOf is the data of a log message: text as it is, everything else as JSON.

@@ -21,6 +21,7 @@ type pipedDialer struct {
 	opts  Options
 	asked *questions
 	spawn func() (process, *supervisor.Cause)
+	veil  veil         // of what the server was given in confidence
 	era   atomic.Value // messages.Era
 	// doubts counts starts in a row that ended with the question whether the
 	// server is still modern.
@@ -39,7 +40,9 @@ func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (proces
 
 // NewSession implements Dialer.
 func (d *pipedDialer) NewSession() Session {
-	return &pipedSession{lifeline: newLifeline(), dialer: d}
+	s := &pipedSession{lifeline: newLifeline(), dialer: d}
+	s.clean = d.veil
+	return s
 }
 
 // pipedSession is one incarnation behind a pair of streams. Opening it may
@@ -161,7 +164,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 	var l *link
 	p, cause := s.dialer.spawn()
 	if cause == nil {
-		l = newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown, &s.notices)
+		l = newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown, &s.notices, s.dialer.veil)
 	}
 	if aborted := s.endSpawn(l); aborted != nil {
 		return nil, aborted
@@ -231,6 +234,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		}
 	}
 	c := openCause(ctx, err, l.Cause())
+	c.Message, c.Err = s.dialer.veil.text(c.Message), s.dialer.veil.error(c.Err)
 	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == messages.EraAuto && l.control.probed().state != probeAnswered {
 		c.Permanent = false // it was not heard whether it speaks the other era
 	}

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -44,6 +45,9 @@ type responder struct {
 	// asking is told of the requests of the server's that a handler is busy with.
 	// As long as there are any, no call of the session is idle.
 	asking *asking
+	// veil hides what the server was given in confidence, in errors that repeat
+	// what it says.
+	veil veil
 	// since is the revision of the roots before the server could ask for them.
 	since uint64
 }
@@ -173,7 +177,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 		a.running.Add(-1)
 		return nil, &jsonrpc.Error{Code: codeTooManyRequests, Message: "too many requests"}
 	}
-	own, cancel := a.ownContext(ctx)
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	done := make(chan answer, 1)
 	go func() {
@@ -185,7 +189,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 			}
 			done <- got
 		}()
-		res, err := handler(own)
+		res, err := handler(untilTold{own, ctx})
 		got = answer{res, err}
 	}()
 	select {
@@ -209,17 +213,15 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 	return nil, a.unanswered(method, why)
 }
 
-// ownContext is a handler's context: it has the values and the deadline of ctx,
-// and ends when ask says so, with the cause that ask knows.
-func (a *responder) ownContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	end, ok := ctx.Deadline()
-	if !ok {
-		return own, cancel
-	}
-	own, stop := context.WithDeadlineCause(own, end, context.DeadlineExceeded)
-	return own, func(why error) { cancel(why); stop() }
+// untilTold is a handler's context: it ends when ask says so, with the cause that
+// ask knows, and no sooner; so an answer that was given counts.
+type untilTold struct {
+	context.Context
+	asked context.Context
 }
+
+// Deadline implements context.Context.
+func (u untilTold) Deadline() (time.Time, bool) { return u.asked.Deadline() }
 
 // unanswered is what the server hears of a handler's error: an error of
 // JSON-RPC as it is; of all others, which may name what is none of its

@@ -243,7 +243,7 @@ func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 	case methodRoots:
 		req = &mcp.ListRootsRequest{Session: a.session, Params: &mcp.ListRootsParams{}}
 	default:
-		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", r.key, r.method), "the server is at fault")
+		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.veil.text(r.key), a.veil.text(r.method)), "the server is at fault")
 	}
 	var text []byte
 	if err == nil {
@@ -257,10 +257,13 @@ func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 	switch {
 	case errors.As(err, &own):
 		err, hint = own.err, ""
-	case !isNotOffered(err):
-		hint = ""
+	default:
+		if !isNotOffered(err) {
+			hint = ""
+		}
+		err = a.veil.error(err) // it may repeat what stands in the question
 	}
-	return nil, noInput(fmt.Errorf("%.60q wants %s: %w", r.key, r.method, err), hint)
+	return nil, noInput(fmt.Errorf("%.60q wants %s: %w", a.veil.text(r.key), r.method, err), hint)
 }
 
 func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {

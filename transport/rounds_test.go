@@ -60,7 +60,9 @@ func overBoth(t *testing.T, h Handlers, round func(n int) string, test func(t *t
 		}
 		web.handle("tools/call", answer)
 		web.handle("tools/list", answer)
-		d := newHTTPDialer(httpSpec(web.URL).WithDefaults(), Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()})
+		spec := httpSpec(web.URL)
+		spec.HTTP.Headers = map[string]string{"X-Key": secretOfRounds}
+		d := newHTTPDialer(spec.WithDefaults(), Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()})
 		s := d.NewSession()
 		releaseAtEnd(t, s)
 		require.NoError(t, s.Open(t.Context()))
@@ -128,6 +130,9 @@ func TestRounds(t *testing.T) {
 	})
 }
 
+// secretOfRounds is a header, or a variable, of the servers.
+const secretOfRounds = "hunter22"
+
 var errByHost = errors.New("said by the host")
 
 // What cannot be given costs the one request, and is not asked for again.
@@ -152,6 +157,8 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		"unknown method":  {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" wants "tools/list", which clients do not have`, true},
 		"the host fails":  {fails, wantsForm, 1, "said by the host", false},
 		"the host panics": {panics, wantsForm, 1, "the client has no answer", false},
+		"a secret":        {fails, wants(`{"Bearer hunter22":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"hunter22":{"type":"null"}}}}}}`), 1, "unsupported type", false},
+		"a secret wanted": {fails, wants(`{"x":{"method":"hunter22"}}`), 1, "clients do not have", true},
 		"bad parameters":  {fails, wants(`{"x":{"method":"elicitation/create","params":7}}`), 1, "cannot be read", false},
 		"no parameters":   {fails, wants(`{"x":{"method":"elicitation/create"}}`), 1, "cannot be read", false},
 		"no object":       {fails, wants(`[1]`), 1, "", true},
@@ -167,6 +174,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 				require.ErrorIs(t, e, messages.ErrInputRequired)
 				require.Equal(t, messages.Answered, e.Outcome)
 				require.ErrorContains(t, e, tc.says)
+				require.NotContains(t, e.Error(), secretOfRounds)
 				require.Equal(t, tc.hint, e.Hint != "", e.Hint)
 				require.Equal(t, tc.says == errByHost.Error(), errors.Is(e, errByHost))
 				require.Nil(t, r.session.Cause())
@@ -259,6 +267,41 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The last round has what the earlier ones have left of the whole time.
+func TestALastRoundIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.open(slowly(570 * time.Second))
+		defer endSession(t, s)
+		r := toolCall
+		r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+		began := time.Now()
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
+		p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.next("tools/call").ID, oneLineOf(wantsForm))
+		p.next("tools/call")
+		var e *messages.Error
+		require.ErrorAs(t, <-failed, &e)
+		require.ErrorIs(t, e, messages.ErrTimeout)
+		require.Equal(t, messages.Unknown, e.Outcome)
+		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
+	})
+}
+
+// A later round that was not sent is no request that was not sent.
+func TestALaterRoundIsNotTheFirst(t *testing.T) {
+	p := newPartner(t, true)
+	s := p.open(Handlers{ElicitForm: atOnce})
+	send := func(context.Context, Request) (json.RawMessage, error) {
+		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.NotSent}
+	}
+	_, err := s.ready.Load().answers.rounds(t.Context(), toolCall, time.Now(), []byte(oneLineOf(wantsForm)), send)
+	var e *messages.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, messages.Unknown, e.Outcome)
+	require.False(t, e.Retryable())
 }
 
 // A server puts a request off by wanting nothing; it is asked again, slowly,

@@ -32,7 +32,7 @@ func TestStderrTail(t *testing.T) {
 		"long, unfinished":  {strings.Repeat("y", 1000), []string{strings.Repeat("y", stderrLineMax)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			whole, single := newStderrTail(3), newStderrTail(3)
+			whole, single := newStderrTail(3, nil), newStderrTail(3, nil)
 			n, err := whole.Write([]byte(c.text))
 			require.NoError(t, err)
 			require.Equal(t, len(c.text), n)
@@ -50,7 +50,7 @@ func TestStderrTail(t *testing.T) {
 func TestStderrTailProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 5).Draw(t, "limit")
-		tail, whole := newStderrTail(limit), newStderrTail(limit)
+		tail, whole := newStderrTail(limit, nil), newStderrTail(limit, nil)
 		piece := rapid.OneOf(rapid.SliceOfN(rapid.Byte(), 0, 600),
 			rapid.Map(rapid.StringMatching("[ab\n\r\t \x1b\u009bü]{0,30}"), func(s string) []byte { return []byte(s) }))
 		var all []byte
@@ -76,7 +76,7 @@ func TestStderrTailProperties(t *testing.T) {
 
 // TestStderrTailIsShared: it is read while it is written.
 func TestStderrTailIsShared(t *testing.T) {
-	tail := newStderrTail(4)
+	tail := newStderrTail(4, nil)
 	var writers sync.WaitGroup
 	for w := range 4 {
 		writers.Go(func() {

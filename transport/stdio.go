@@ -13,9 +13,12 @@ import (
 )
 
 func newStdioDialer(spec messages.ServerSpec, opts Options) Dialer {
-	return newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
-		return startChild(spec.Stdio, spec.Limits.StderrLines)
+	hidden := veilOf(spec.Stdio)
+	d := newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
+		return startChild(spec.Stdio, spec.Limits.StderrLines, hidden)
 	})
+	d.veil = hidden
+	return d
 }
 
 // killGrace is how long a killed process may take to disappear before it is
@@ -42,7 +45,7 @@ type child struct {
 	reaped bool // the group's id is not ours any more
 }
 
-func startChild(s *messages.Stdio, lines int) (*child, *supervisor.Cause) {
+func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.Cause) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
@@ -54,7 +57,7 @@ func startChild(s *messages.Stdio, lines int) (*child, *supervisor.Cause) {
 		return nil, spawnCause(s.Command, cmd.Err)
 	}
 	cmd.Dir, cmd.Env = s.Dir, childEnv(s)
-	c := &child{cmd: cmd, tail: newStderrTail(lines),
+	c := &child{cmd: cmd, tail: newStderrTail(lines, hidden),
 		errDone: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
 	if !s.KeepDaemons {
 		if c.lineage = newLineage(); c.lineage != "" {

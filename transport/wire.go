@@ -44,6 +44,7 @@ type wire struct {
 
 	control *control
 	notices *notices
+	veil    veil
 	heard   atomic.Int64 // unix nanoseconds
 	asking  asking
 	noise   noise
@@ -180,7 +181,7 @@ func (w *wire) answer(id int64, env envelope) {
 		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
 			Cause: errors.New("the answer is not valid JSON")}}
 	case env.errorm != nil:
-		p.answer <- answer{err: rpcError(env.errorm)}
+		p.answer <- answer{err: rpcError(w.veil.json(env.errorm))}
 	default:
 		p.answer <- answer{result: w.in.claim(env.result)}
 	}

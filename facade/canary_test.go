@@ -1,0 +1,92 @@
+package facade_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A secret in the environment or in an argument of a server is in nothing that
+// is shown, however often the server repeats it: on stderr, in errors, in its
+// log, at the start and at the end.
+func TestNoCanaryIsShown(t *testing.T) {
+	const inEnv, inArgs = "canary-in-the-environment", "canary-in-an-argument"
+	repeat := inEnv + " and " + inArgs
+	var log lockedBuffer
+	c, err := facade.New(facade.WithLogger(zerolog.New(&log)))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(t.Context())) })
+	var shown strings.Builder
+	events := c.Watch(t.Context())
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		for e := range events {
+			raw, _ := json.Marshal(e)
+			fmt.Fprintf(&shown, "%s\n%s\n%v\n", e, raw, e.Cause)
+		}
+	}()
+	spec := func(name string, faults ...mcptest.Fault) facade.ServerSpec {
+		s := facade.ServerSpec{Name: name, Retry: facade.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Faults: faults})}
+		env := s.Stdio.Env
+		env["SERVICE_API_KEY"] = inEnv
+		s.Stdio.Args = []string{"--token", inArgs}
+		return s
+	}
+	said := &lockedBuffer{}
+	show := func(err error) {
+		require.Error(t, err)
+		fmt.Fprintf(said, "%v\n%+v\n%#v\n", err, err, err)
+	}
+	complains := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "cannot use " + repeat}
+	show(c.Register(t.Context(), spec("exits", complains, mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Exit, Code: 1},
+		mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Exit, Code: 1})))
+	show(c.Register(t.Context(), spec("refuses", mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Error, Text: "refused: " + repeat},
+		mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Error, Text: "refused: " + repeat})))
+	require.NoError(t, c.Register(t.Context(), spec("serves", complains,
+		mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: mcptest.Error, Text: "no: " + repeat})))
+	_, err = c.Call(t.Context(), "serves/echo", nil)
+	show(err)
+	require.NoError(t, c.SetLogLevel(t.Context(), "serves", "debug"))
+	call(t, c, "serves/log", map[string]any{"level": "error", "text": repeat})
+	_, err = c.Call(t.Context(), "serves/crash", nil)
+	show(err)
+	require.NoError(t, c.WaitReady(t.Context(), "serves"))
+	status, err := json.Marshal(c.Status())
+	require.NoError(t, err)
+	fmt.Fprintf(said, "%s\n%+v\n", status, c.Status())
+	require.NoError(t, c.Close(t.Context()))
+	<-seen
+	for what, text := range map[string]string{"an error or the status": said.String(), "an event": shown.String(), "the log": log.String()} {
+		require.NotContains(t, text, inEnv, what)
+		require.NotContains(t, text, inArgs, what)
+		require.Contains(t, text, "***", what)
+	}
+}

@@ -39,7 +39,7 @@ unregistered. It is decided in one place, the package ` + "`supervisor`" + `, as
 function: an event and the time go in, effects come out, and the supervising
 actor carries them out. This page is made from the table that the code runs on.
 
-Three rules hold beside the table:
+Five rules hold beside the table:
 
 - **Stale events are dropped and counted.** Each incarnation of a server has a
   number, its *epoch*, and each timer has a *token*. An event about any other
@@ -52,6 +52,13 @@ Three rules hold beside the table:
   ready alone gives nothing back. Sessions that end by themselves also count
   towards the restart intensity, where the policy sets one; that account is
   settled only by time, or by a restart on request.
+- **A start that fails twice in the same way is not tried a third time.** A process
+  that ends before the handshake, with the same exit status and the same words on
+  stderr as the time before, is configured wrongly: its cause becomes permanent, or
+  the server parks at once where the policy parks. This is judged of servers only
+  that were never ready, and never under a policy without limit.
+- **A server is not asked sooner than it said** (` + "`Retry-After`" + `): the delay of a retry
+  is the longer of the two.
 
 Beware of one clash of words: the state *discovering* means listing tools,
 resources, resource templates and prompts. It is not the ` + "`server/discover`" + ` request

@@ -4,6 +4,7 @@
 GO ?= go
 FUZZTIME ?= 20s
 CHAOSTIME ?= 61s
+RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
@@ -39,8 +40,8 @@ real: ## real servers from npm; needs node
 conformance: ## the official conformance suite, from npm; needs node
 	@.ci/run conformance
 
-chaos: ## a storm of faults, and its account: CHAOSTIME=60s SEED=0 (0: a new one)
-	$(GO) test -race -count=1 -timeout 0 -v ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED) | \
+chaos: ## a storm of faults, and its account: CHAOSTIME=30m SEED=0 (0: a new one) RACE=
+	$(GO) test $(RACE) -count=1 -timeout 0 -v ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED) | \
 		grep -v -e '^ *--- PASS: .*gust' -e '^=== '
 
 bench: ## side by side with peers, about ten minutes; BENCH="-only echo,http -rounds 5"

@@ -155,6 +155,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	m.entries[name] = &entry{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.Connecting, Since: time.Now(), tally: &tally{}}
+	m.rt.wished.Store(gen, newWishes())
 	m.publish(m.rt.Snapshot().with(name, view))
 	if msg.Accepted != nil {
 		msg.Accepted <- gen

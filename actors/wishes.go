@@ -17,11 +17,16 @@ type wishes struct {
 	uris  map[string]bool
 }
 
-// wishes finds or makes those of one registration.
+// wishes finds those of one registration. The manager makes them; when that is
+// gone, what is wished is of no consequence.
 func (rt *Runtime) wishes(gen uint64) *wishes {
-	w, _ := rt.wished.LoadOrStore(gen, &wishes{uris: map[string]bool{}})
-	return w.(*wishes)
+	if w, ok := rt.wished.Load(gen); ok {
+		return w.(*wishes)
+	}
+	return newWishes()
 }
+
+func newWishes() *wishes { return &wishes{uris: map[string]bool{}} }
 
 // subscribe adds a resource, or takes it away. It reports whether that is new.
 func (w *wishes) subscribe(uri string, on bool) bool {

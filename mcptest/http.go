@@ -155,6 +155,8 @@ type httpLife struct {
 	mu       sync.Mutex
 	ended    bool
 	requests sync.WaitGroup
+	// beginnings are those of them that begin a session.
+	beginnings sync.WaitGroup
 }
 
 func newHTTPLife(h *HTTPServer, start int) *httpLife {
@@ -176,6 +178,10 @@ func (l *httpLife) handle(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	l.requests.Add(1)
+	if !l.owner.options.Stateless && r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" {
+		l.beginnings.Add(1)
+		defer l.beginnings.Done()
+	}
 	l.mu.Unlock()
 	defer l.requests.Done()
 	switch status := l.owner.refusal(); {
@@ -205,6 +211,8 @@ func (l *httpLife) end() {
 		l.ended = true
 		l.mu.Unlock()
 		l.cancel()
+		// The go-sdk's server does not bear that a session is closed while it begins.
+		l.beginnings.Wait()
 		for session := range l.mcp.Sessions() {
 			_ = session.Close()
 		}

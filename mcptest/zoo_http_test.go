@@ -92,9 +92,22 @@ func TestHTTPMisbehavioursRun(t *testing.T) {
 		s := m.Serve()
 		c := newZooClient(t, s.URL, Version20260728)
 		// Most of those that are about a call show it; others need a session first.
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		left := make(chan struct{})
+		go func() { // leave when the request has come, or there will be no answer
+			defer close(left)
+			defer cancel()
+			for s.Requests(http.MethodPost) == 0 && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}()
 		_, _ = c.call(ctx, "misbehave")
 		cancel()
+		<-left
 		require.Positive(t, s.Requests(http.MethodPost), m.Name)
 		require.Equal(t, []string{"Bearer zoo"}, s.Values("authorization"), m.Name)
 		s.Close()

@@ -273,3 +273,21 @@ func TestTheServerIsBusyUntilItIsAnswered(t *testing.T) {
 		require.False(t, ok)
 	})
 }
+
+// The same over HTTP, where exchanges that are no call's have clocks of their own.
+func TestNoExchangeIsIdleWhileTheServerAsks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var b bonds
+		call := b.bindRequest(t.Context(), 1, Request{Timeout: time.Minute, HardMax: 5 * time.Minute})
+		defer call.finish()
+		other := b.bind(t.Context(), time.Minute)
+		defer other.finish()
+		began := time.Now()
+		b.asking.begin()
+		<-other.Done()
+		require.InDelta(t, time.Minute, time.Since(began), float64(time.Second))
+		<-call.Done()
+		require.InDelta(t, 5*time.Minute, time.Since(began), float64(time.Second))
+		require.Equal(t, errOverdue, call.Cause())
+	})
+}

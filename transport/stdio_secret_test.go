@@ -36,7 +36,7 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 
 // What explains a failure is shown.
 func TestWhatIsShownOfAStdioServer(t *testing.T) {
-	for _, text := range []string{"/home/me/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",
+	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",
 		"postgres://host/db", "--root", "monkey", "en_US.UTF-8", "some-package-name-with-words", "C:\\Users\\me\\Documents\\Project1"} {
 		require.Nil(t, veilOf(&messages.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)
 	}

@@ -14,7 +14,7 @@ import (
 
 // frugal is what a call with far too large an answer may cost: a few times the
 // limit of one message, beside what everybody else in the process does.
-const frugal = 48 << 20
+const frugal = 128 << 20
 
 var httpBodyRows = []httpRow{
 	httpOverdue("call/no-answer"),

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -41,6 +42,9 @@ type streamed struct {
 // at a time.
 type listener struct {
 	acks chan []string // what the server honors, as it says so
+	// gap: there was no stream for a while, and the next word that one stands ends
+	// that.
+	gap atomic.Bool
 
 	mu      sync.Mutex
 	applied map[string]bool
@@ -197,6 +201,7 @@ func (p *port) keepListening(ctx context.Context, wants streamed, refused chan<-
 		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
+			p.gap.Store(true)
 			p.outdated(messages.AllLists)
 		case <-ctx.Done():
 		case <-p.inc.session.Dead():

@@ -21,6 +21,12 @@ func (p *port) heard(n transport.Notice) {
 		p.rt.opts.Logger.WithLevel(severity(n.Log.Level)).Str("server", p.inc.server).Str("logger", n.Log.Logger).Msg(n.Log.Text)
 		p.emit(messages.Event{Kind: messages.EventLog, Log: n.Log})
 	case transport.Acknowledged:
+		if p.gap.Swap(false) { // what happened meanwhile was told to nobody
+			p.outdated(messages.AllLists)
+			for _, uri := range n.Honored {
+				p.emit(messages.Event{Kind: messages.EventResourceUpdated, URI: uri})
+			}
+		}
 		select {
 		case p.acks <- n.Honored:
 		default: // nobody waits

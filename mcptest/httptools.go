@@ -206,3 +206,12 @@ func (h httpStand) removeTool(name string) bool {
 }
 
 func (h httpStand) crash(int) { h.life.crash() }
+
+// log and touched leave it to the go-sdk who is told.
+func (h httpStand) log(c *toolCall, level, text string) {
+	_ = h.session.Log(c.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.life.owner.script.Name, Data: text})
+}
+
+func (h httpStand) touched(c *toolCall, uri string) {
+	_ = h.life.mcp.ResourceUpdated(c.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+}

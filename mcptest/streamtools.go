@@ -32,12 +32,12 @@ func fork(c *toolCall, a struct{ Detached bool }) toolAnswer {
 }
 
 func logMessage(c *toolCall, a struct{ Level, Text string }) toolAnswer {
-	c.lines.log(c, orDefault(a.Level, "info"), a.Text)
+	c.on.log(c, orDefault(a.Level, "info"), a.Text)
 	return saying("sent")
 }
 
 func touch(c *toolCall, a struct{ URI string }) toolAnswer {
-	c.lines.touched(a.URI)
+	c.on.touched(c, a.URI)
 	return saying("announced")
 }
 

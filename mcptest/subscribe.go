@@ -100,7 +100,7 @@ func (s *server) toolsChanged() {
 }
 
 // touched announces that a resource changed, to those who subscribed to it.
-func (s *server) touched(uri string) {
+func (s *server) touched(_ *toolCall, uri string) {
 	s.session.mu.Lock()
 	subscribed := s.session.subscribed[uri]
 	legacy := s.session.version != ""

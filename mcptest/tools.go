@@ -33,6 +33,10 @@ type stand interface {
 	identity() (instance string, start int)
 	ledger() *accounts
 	progress(c *toolCall, done, total int)
+	// log sends a log message, if the client wants it.
+	log(c *toolCall, level, text string)
+	// touched announces that a resource changed, to those who want to know.
+	touched(c *toolCall, uri string)
 	addTool(t ToolDef)
 	removeTool(name string) bool
 	crash(code int)

@@ -39,7 +39,8 @@ const (
 	// the new counts.
 	EventChanged EventKind = "changed"
 	// EventResourceUpdated: a resource that the host subscribed to has a new
-	// content. URI is set; it may be of a part of the resource.
+	// content, or may have: a stream of updates that was lost is open again. URI is
+	// set; it may be of a part of the resource.
 	EventResourceUpdated EventKind = "resource_updated"
 	// EventLog: the server logged something. Log is set. Servers that log faster
 	// than 200 lines a second lose some; see Noise.Dropped.

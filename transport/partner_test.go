@@ -49,7 +49,7 @@ func (p *partner) serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteC
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			return err
 		}
-		reply := ""
+		var reply string
 		switch m.Method {
 		case "server/discover":
 			if reply = unknownMethod; p.modern {

@@ -241,12 +241,10 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 				began := time.Now()
 				failed := make(chan error, 1)
 				go func() { _, err := s.Request(ctx, r); failed <- err }()
-				sent := 1
 				first := p.next("tools/call")
 				p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, oneLineOf(wantsForm))
 				if tc.leaves == 0 {
 					second := p.next("tools/call")
-					sent++
 					answer := isDone
 					if tc.err != nil {
 						answer = oneLineOf(wantsForm)

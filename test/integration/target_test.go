@@ -41,7 +41,7 @@ var persistent = facade.Retry(facade.Unlimited, 5*time.Millisecond,
 
 // webTools is how many of the default tools there are over HTTP, where some
 // are left out.
-const webTools = 14
+const webTools = 16
 
 // targets makes one server of each kind.
 func targets(w *world) []*target {

@@ -38,6 +38,12 @@ const (
 // the user's configuration directory, which is the default of OAuth.Store.
 func TokenFiles(dir string) (TokenStore, error) { return transport.NewTokenFiles(dir) }
 
+// TokenKeyring is a store in the keyring of the operating system: the Keychain,
+// the Credential Manager, or a Secret Service on D-Bus. One that is locked asks a
+// person for its password; nobody waits for that longer than 3 s. Windows takes
+// tokens up to 2.5 KB. Unlike files it has no lock between processes.
+func TokenKeyring() TokenStore { return transport.NewTokenKeyring() }
+
 // TokenMemory is a store that forgets at the end of the process.
 func TokenMemory() TokenStore { return transport.NewTokenMemory() }
 

@@ -120,5 +120,9 @@ type Authorizer interface {
 // NewTokenFiles returns a store of files in a directory; see auth.NewFileStore.
 func NewTokenFiles(dir string) (messages.TokenStore, error) { return auth.NewFileStore(dir) }
 
+// NewTokenKeyring returns a store in the keyring of the operating system; see
+// auth.NewKeyringStore.
+func NewTokenKeyring() messages.TokenStore { return auth.NewKeyringStore() }
+
 // NewTokenMemory returns a store that forgets at the end of the process.
 func NewTokenMemory() messages.TokenStore { return auth.NewMemoryStore() }

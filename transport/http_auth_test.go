@@ -136,11 +136,10 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		}
 		return false
 	}
-	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: time.Second, Token: hang})
+	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 3 * time.Second, Token: hang})
 	spec := authSpec(a, messages.OAuth{Visit: consentAtOnce, Wait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
 	session := openHTTP(t, spec)
-	requireServing(t, session)
 	for deadline := time.Now().Add(patience); ; {
 		_, err := session.Request(testContext(t), toolCall)
 		if err == nil && time.Now().Before(deadline) {

@@ -145,6 +145,7 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 		second := p.ask(t.Context(), Request{Method: "second"})
 		synctest.Wait()
 		p.say(`{"id":%d,"result":"forged"}`, p.nextID.Load())
+		synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			m := p.read()
 			p.say(`{"id":%d,"result":%q}`, m.ID, m.Method)

@@ -15,6 +15,7 @@ const (
 	zerolog  = "github.com/rs/zerolog"
 	xsys     = "golang.org/x/sys/"
 	xtime    = "golang.org/x/time/"
+	keyring  = "github.com/zalando/go-keyring/"
 	vocables = "messages supervisor"
 )
 
@@ -32,7 +33,7 @@ var arrows = map[string]arrow{
 	"supervisor": {},
 	"internal":   {folders: "internal"},
 	"messages":   {"supervisor", []string{sdk}},
-	"auth":       {"messages", []string{sdk + "oauthex/"}},
+	"auth":       {"messages", []string{sdk + "oauthex/", keyring}},
 	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys, xtime}},
 	"actors":     {vocables + " transport", []string{proto, zerolog}},
 	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},

@@ -14,10 +14,11 @@ import (
 
 // server is one real server and what it answers without a network.
 type server struct {
-	name  string
-	stdio func(t *testing.T) *facade.Stdio
-	tools int // at least
-	check func(t *testing.T, c *facade.Client)
+	name     string
+	protocol string
+	stdio    func(t *testing.T) *facade.Stdio
+	tools    int // at least
+	check    func(t *testing.T, c *facade.Client)
 }
 
 func node(script string, args ...string) func(*testing.T) *facade.Stdio {
@@ -48,7 +49,7 @@ func call(t *testing.T, c *facade.Client, tool string, args map[string]any) stri
 const scope = "node_modules/@modelcontextprotocol/"
 
 var servers = []server{
-	{"everything", node(scope + "server-everything/dist/index.js"), 10, func(t *testing.T, c *facade.Client) {
+	{"everything", "2025-11-25", node(scope + "server-everything/dist/index.js"), 10, func(t *testing.T, c *facade.Client) {
 		require.Contains(t, call(t, c, "everything/echo", map[string]any{"message": "hello"}), "hello")
 		require.Contains(t, call(t, c, "everything/get-sum", map[string]any{"a": 2, "b": 40}), "42")
 		doc, err := c.Read(t.Context(), "everything", c.Resources()[0].URI)
@@ -59,13 +60,13 @@ var servers = []server{
 		require.NotEmpty(t, msg.Messages)
 		require.NotEmpty(t, c.ResourceTemplates())
 	}},
-	{"filesystem", func(t *testing.T) *facade.Stdio {
+	{"filesystem", "2025-11-25", func(t *testing.T) *facade.Stdio {
 		return node(scope+"server-filesystem/dist/index.js", module(t, "testdata"))(t)
 	}, 10, func(t *testing.T, c *facade.Client) {
 		require.Contains(t, call(t, c, "filesystem/list_directory", map[string]any{"path": module(t, "testdata")}), "[FILE] hello.txt")
 		require.Contains(t, call(t, c, "filesystem/read_text_file", map[string]any{"path": module(t, "testdata/hello.txt")}), "let it crash")
 	}},
-	{"memory", func(t *testing.T) *facade.Stdio {
+	{"memory", "2025-11-25", func(t *testing.T) *facade.Stdio {
 		s := node(scope + "server-memory/dist/index.js")(t)
 		s.Env = map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "memory.json")}
 		return s
@@ -74,20 +75,36 @@ var servers = []server{
 			map[string]any{"name": "Ada", "entityType": "person", "observations": []string{"writes programs"}}}})
 		require.Contains(t, call(t, c, "memory/read_graph", nil), "writes programs")
 	}},
-	{"github", node(scope + "server-github/dist/index.js"), 20, nil}, // without a token it can only list
-	{"brave-search", func(t *testing.T) *facade.Stdio {
+	{"github", "2024-11-05", node(scope + "server-github/dist/index.js"), 20, nil}, // without a token it can only list
+	{"brave-search", "2024-11-05", func(t *testing.T) *facade.Stdio {
 		s := node(scope + "server-brave-search/dist/index.js")(t)
 		s.Env = map[string]string{"BRAVE_API_KEY": "dummy"}
 		return s
 	}, 2, nil},
-	{"sqlite", func(t *testing.T) *facade.Stdio {
+	{"sqlite", "2024-11-05", func(t *testing.T) *facade.Stdio {
 		return node("node_modules/.bin/mcp-server-sqlite-npx", filepath.Join(t.TempDir(), "test.db"))(t)
 	}, 5, func(t *testing.T, c *facade.Client) {
 		call(t, c, "sqlite/create_table", map[string]any{"query": "CREATE TABLE IF NOT EXISTS t (a INTEGER)"})
 		call(t, c, "sqlite/write_query", map[string]any{"query": "INSERT INTO t VALUES (42)"})
 		require.Contains(t, call(t, c, "sqlite/read_query", map[string]any{"query": "SELECT a FROM t"}), "42")
 	}},
-	{"fastmcp", node("fastmcp-server.mjs"), 1, func(t *testing.T, c *facade.Client) {
+	{"context7", "2026-07-28", context7, 2, checkContext7},
+	{"notion", "2025-11-25", notion, 20, checkNotion},
+	{"playwright", "2025-11-25", playwright, 20, checkPlaywright},
+	{"fastmcp", "2025-11-25", node("fastmcp-server.mjs"), 2, func(t *testing.T, c *facade.Client) {
 		require.Equal(t, "42", call(t, c, "fastmcp/add", map[string]any{"a": 2, "b": 40}))
+		counts(t, c)
 	}},
+}
+
+// counts has the server report how far it is.
+func counts(t *testing.T, c *facade.Client) {
+	t.Helper()
+	var seen []facade.Progress
+	res, err := c.Call(t.Context(), "fastmcp/count", map[string]any{"to": 3},
+		facade.WithProgress(func(p facade.Progress) { seen = append(seen, p) }))
+	require.NoError(t, err)
+	require.Equal(t, "counted to 3", res.Content[0].(*mcp.TextContent).Text)
+	require.Equal(t, []facade.Progress{{Progress: 1, Total: 3, Message: "at 1"}, {Progress: 2, Total: 3, Message: "at 2"},
+		{Progress: 3, Total: 3, Message: "at 3"}}, seen)
 }

@@ -39,12 +39,16 @@ func gone(t *testing.T, pid int) {
 		"the process group of %d is still there", pid)
 }
 
+// patient leaves a server that has to load a lot the time to say what it
+// speaks. One that says nothing for Negotiate is asked the old way.
+var patient = facade.Timeouts{Negotiate: 25 * time.Second}
+
 func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 	for _, s := range servers {
 		t.Run(s.name, func(t *testing.T) {
 			c := newClient(t)
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: s.name, Stdio: s.stdio(t),
-				Retry: facade.Retry(3, 100*time.Millisecond)}))
+				Retry: facade.Retry(3, 100*time.Millisecond), Timeouts: patient}))
 			tools := c.Tools()
 			require.GreaterOrEqual(t, len(tools), s.tools)
 			if s.check != nil {
@@ -54,6 +58,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 
 			st, ok := c.Inspect(s.name)
 			require.True(t, ok)
+			require.Equal(t, s.protocol, st.Session.ProtocolVersion)
 			first := st.Session.PID
 			watch, stop := context.WithCancel(t.Context())
 			defer stop()
@@ -76,6 +81,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 				s.check(t, c)
 			}
 			st, _ = c.Inspect(s.name)
+			require.Equal(t, s.protocol, st.Session.ProtocolVersion)
 			require.NotEqual(t, first, st.Session.PID)
 			closeClient(t, c)
 			gone(t, st.Session.PID)

@@ -1,0 +1,140 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// started is a client with one server of tests.
+func started(name string) (*facade.Client, context.Context) {
+	ctx := context.Background()
+	c, err := facade.New()
+	if err == nil {
+		err = c.Register(ctx, facade.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{})})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return c, ctx
+}
+
+// A server announces that its tools have changed; the listing follows by itself.
+func ExampleClient_Watch_changes() {
+	c, ctx := started("demo")
+	defer func() { _ = c.Close(ctx) }()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	events := c.Watch(watching)
+	if _, err := c.Call(ctx, "demo/add_tool", map[string]any{"name": "fresh"}); err != nil {
+		panic(err)
+	}
+	for e := range events {
+		if e.Kind == facade.EventChanged {
+			fmt.Println(e.Change.Tools.Added)
+			break
+		}
+	}
+	// Output: [demo/fresh]
+}
+
+// A server that does not announce its changes is looked at on request.
+func ExampleClient_Refresh() {
+	c, ctx := started("demo")
+	defer func() { _ = c.Close(ctx) }()
+	fmt.Println(c.Refresh(ctx, "demo"))
+	// Output: <nil>
+}
+
+// The subscription outlives crashes: each new incarnation is asked anew.
+func ExampleClient_Subscribe() {
+	c, ctx := started("demo")
+	defer func() { _ = c.Close(ctx) }()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	events := c.Watch(watching)
+	if err := c.Subscribe(ctx, "demo", "mcptest://text"); err != nil {
+		panic(err)
+	}
+	if err := c.Restart(ctx, "demo"); err != nil {
+		panic(err)
+	}
+	if _, err := c.Call(ctx, "demo/touch", map[string]any{"uri": "mcptest://text"}, facade.WaitReady()); err != nil {
+		panic(err)
+	}
+	for e := range events {
+		if e.Kind == facade.EventResourceUpdated {
+			fmt.Println(e.Server, e.URI)
+			break
+		}
+	}
+	fmt.Println(c.Unsubscribe(ctx, "demo", "mcptest://text"))
+	// Output:
+	// demo mcptest://text
+	// <nil>
+}
+
+// What the server logs goes to the client's logger, and to watchers.
+func ExampleClient_SetLogLevel() {
+	c, ctx := started("demo")
+	defer func() { _ = c.Close(ctx) }()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	events := c.Watch(watching)
+	if err := c.SetLogLevel(ctx, "demo", "warning"); err != nil {
+		panic(err)
+	}
+	for _, level := range []string{"debug", "error"} {
+		if _, err := c.Call(ctx, "demo/log", map[string]any{"level": level, "text": "from " + level}); err != nil {
+			panic(err)
+		}
+	}
+	for e := range events {
+		if e.Kind == facade.EventLog {
+			fmt.Println(e.Log.Level, e.Log.Text)
+			break
+		}
+	}
+	// Output: error from error
+}
+
+// Each report restarts the call's clock, so that a tool that works may take its
+// time, and one that hangs may not.
+func ExampleWithProgress() {
+	c, ctx := started("demo")
+	defer func() { _ = c.Close(ctx) }()
+	_, err := c.Call(ctx, "demo/slow_progress", map[string]any{"steps": 3},
+		facade.WithTimeout(10*time.Second),
+		facade.WithProgress(func(p facade.Progress) { fmt.Printf("%v of %v\n", p.Progress, p.Total) }))
+	fmt.Println(err)
+	// Output:
+	// 1 of 3
+	// 2 of 3
+	// 3 of 3
+	// <nil>
+}
+
+// A prompt's argument is completed by the server.
+func ExampleClient_Complete() {
+	ctx := context.Background()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	err = c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: rawServer(func(method, _ string) string {
+		if method == "completion/complete" {
+			return `{"completion":{"values":["Ada","Alan"]}}`
+		}
+		return ""
+	})})
+	if err != nil {
+		panic(err)
+	}
+	names, err := c.Complete(ctx, "demo", facade.Completion{Prompt: "greet", Argument: "name", Value: "A"})
+	fmt.Println(names.Values, err)
+	// Output: [Ada Alan] <nil>
+}

@@ -1,0 +1,119 @@
+//go:build real
+
+package real
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// playwright is a server without a browser, whatever this machine has.
+func playwright(t *testing.T) *facade.Stdio {
+	return playwrightWith(t, filepath.Join(t.TempDir(), "none"))
+}
+
+func playwrightWith(t *testing.T, browser string) *facade.Stdio {
+	t.Helper()
+	s := node("node_modules/@playwright/mcp/cli.js", "--headless", "--isolated", "--no-sandbox",
+		"--output-dir", t.TempDir(), "--executable-path", browser)(t)
+	s.Dir = t.TempDir()
+	return s
+}
+
+func checkPlaywright(t *testing.T, c *facade.Client) {
+	res, err := c.Call(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
+	require.NoError(t, err)
+	require.True(t, res.IsError)
+}
+
+// silentBrowser is a program that starts one of its own, writes down the
+// process ids of both, and says nothing. Playwright runs browsers in a process
+// group of their own, and gives them three minutes.
+func silentBrowser(t *testing.T) (program, pids string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, pids = filepath.Join(dir, "browser"), filepath.Join(dir, "pids")
+	script := fmt.Sprintf("#!/bin/sh\nsleep 1000 &\necho $$ $! > %[1]s.new\nmv %[1]s.new %[1]s\nwait\n", pids)
+	require.NoError(t, os.WriteFile(program, []byte(script), 0o700))
+	return program, pids
+}
+
+// started waits for a browser and returns its processes.
+func started(t *testing.T, path string) (pids [2]int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		_, err = fmt.Sscan(string(text), &pids[0], &pids[1])
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond, "no browser was started")
+	require.NoError(t, os.Remove(path))
+	return pids
+}
+
+// running reports whether a process is there and no zombie.
+func running(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+func TestABrowserEndsWithItsServer(t *testing.T) {
+	program, pids := silentBrowser(t)
+	c := newClient(t)
+	events := c.Watch(t.Context())
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
+		Retry: facade.Retry(3, 100*time.Millisecond)}))
+	until(t, events, facade.EventReady)
+
+	navigate := func() (browser [2]int, server int, ended <-chan error) {
+		result := make(chan error, 1)
+		go func() {
+			_, err := c.Call(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
+			result <- err
+		}()
+		browser = started(t, pids)
+		st, ok := c.Inspect("playwright")
+		require.True(t, ok)
+		require.EqualValues(t, 1, st.Calls.InFlight)
+		for _, pid := range browser {
+			require.True(t, running(pid))
+			group, err := syscall.Getpgid(pid)
+			require.NoError(t, err)
+			require.NotEqual(t, st.Session.PID, group, "playwright keeps its browser in its own group; this test checks nothing")
+		}
+		return browser, st.Session.PID, result
+	}
+	ends := func(browser [2]int, server int) {
+		gone(t, server)
+		for _, pid := range browser {
+			require.Eventually(t, func() bool { return !running(pid) }, 10*time.Second, 10*time.Millisecond,
+				"process %d of the browser is still there", pid)
+		}
+	}
+
+	browser, server, ended := navigate()
+	require.NoError(t, syscall.Kill(server, syscall.SIGKILL))
+	lost(t, ended)
+	until(t, events, facade.EventReady)
+	ends(browser, server)
+
+	browser, server, ended = navigate()
+	closeClient(t, c)
+	require.Error(t, <-ended)
+	ends(browser, server)
+}

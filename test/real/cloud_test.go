@@ -1,0 +1,80 @@
+//go:build real
+
+package real
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// cloud stands in for the web service behind a server. It has one document for
+// each path, given to those who bring the token; any other path is never
+// answered, as by a service that hangs.
+func cloud(t *testing.T, token string, documents map[string]string) string {
+	t.Helper()
+	over := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		document, ok := documents[r.URL.Path]
+		switch {
+		case r.Header.Get("Authorization") != "Bearer "+token:
+			w.WriteHeader(http.StatusUnauthorized)
+		case ok:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(document))
+		default:
+			select {
+			case <-over:
+			case <-r.Context().Done():
+			}
+		}
+	}))
+	t.Cleanup(func() {
+		close(over)
+		web.Close()
+	})
+	return web.URL
+}
+
+// hangs makes a call that the service behind the server does not answer. It
+// ends by its own clock.
+func hangs(t *testing.T, c *facade.Client, tool string, args map[string]any) {
+	t.Helper()
+	_, err := c.Call(t.Context(), tool, args, facade.WithTimeout(500*time.Millisecond))
+	require.ErrorIs(t, err, facade.ErrTimeout)
+}
+
+func context7(t *testing.T) *facade.Stdio {
+	s := node("node_modules/@upstash/context7-mcp/dist/index.js")(t)
+	s.Env = map[string]string{"CONTEXT7_API_KEY": "ctx7sk-dummy", "CONTEXT7_API_URL": cloud(t, "ctx7sk-dummy", map[string]string{
+		"/v2/libs/search": `{"results":[{"id":"/erlang/otp","title":"Erlang/OTP","description":"Let it crash","totalSnippets":7}]}`,
+	})}
+	return s
+}
+
+func checkContext7(t *testing.T, c *facade.Client) {
+	args := map[string]any{"query": "supervisors", "libraryName": "otp"}
+	require.Contains(t, call(t, c, "context7/resolve-library-id", args), "/erlang/otp")
+	hangs(t, c, "context7/query-docs", map[string]any{"query": "supervisors", "libraryId": "/erlang/otp"})
+	res, err := c.Call(t.Context(), "context7/resolve-library-id", nil)
+	require.NoError(t, err)
+	require.True(t, res.IsError)
+}
+
+func notion(t *testing.T) *facade.Stdio {
+	s := node("node_modules/@notionhq/notion-mcp-server/bin/cli.mjs")(t)
+	s.Env = map[string]string{"NOTION_TOKEN": "ntn_dummy", "BASE_URL": cloud(t, "ntn_dummy", map[string]string{
+		"/v1/users/me": `{"object":"user","id":"7","type":"bot","name":"Robot"}`,
+	})}
+	return s
+}
+
+func checkNotion(t *testing.T, c *facade.Client) {
+	require.Contains(t, call(t, c, "notion/API-get-self", nil), "Robot")
+	hangs(t, c, "notion/API-get-users", nil)
+}

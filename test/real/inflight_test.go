@@ -1,0 +1,51 @@
+//go:build real
+
+package real
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// begin makes a long call that reports progress, and returns when the server is
+// at work on it.
+func begin(t *testing.T, c *facade.Client, tool string, args map[string]any) (ended <-chan error) {
+	t.Helper()
+	working, result := make(chan struct{}, 1), make(chan error, 1)
+	go func() {
+		_, err := c.Call(t.Context(), tool, args, facade.WithProgress(func(facade.Progress) {
+			select {
+			case working <- struct{}{}:
+			default:
+			}
+		}))
+		result <- err
+	}()
+	select {
+	case <-working:
+	case err := <-result:
+		require.FailNow(t, "the call ended", "%v", err)
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "the call reports no progress")
+	}
+	return result
+}
+
+// lost asserts that a call in flight failed with its server, and that nobody
+// claims to know what became of it.
+func lost(t *testing.T, ended <-chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, facade.ErrCrashed)
+		var failed *facade.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, facade.Unknown, failed.Outcome)
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "the call did not end with its server")
+	}
+}

@@ -20,7 +20,7 @@ race: ## every test under the race detector
 	@.ci/run race
 
 soak: ## the supervised core 20 times over under the race detector
-	@.ci/run soak
+	$(GO) test -race -count=20 -timeout 30m ./supervisor ./actors ./facade
 
 vet: ## go vet for Linux, Windows and macOS
 	@.ci/run vet

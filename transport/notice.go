@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -128,15 +129,24 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 		}
 		notice.URI = p.URI
 	case LogMessage:
-		var p struct {
-			Level  string          `json:"level"`
-			Logger string          `json:"logger"`
-			Data   json.RawMessage `json:"data"`
-		}
-		if json.Unmarshal(params, &p) != nil {
+		log := new(messages.LogMessage)
+		err := eachMember(params, func(key string, value []byte) (err error) {
+			switch key {
+			case "level":
+				log.Level, err = readString(value)
+				log.Level = cut(plain(log.Level), 32)
+			case "logger":
+				log.Logger, err = readString(value)
+				log.Logger = n.fit(log.Logger, maxOwnName)
+			case "data":
+				log.Text = n.fit(textOf(value), maxLogText)
+			}
+			return err
+		})
+		if err != nil {
 			return false
 		}
-		notice.Log = &messages.LogMessage{Level: cut(plain(p.Level), 32), Logger: n.fit(p.Logger, maxOwnName), Text: n.fit(textOf(p.Data), maxLogText)}
+		notice.Log = log
 	case Acknowledged:
 		var p struct {
 			Notifications struct {
@@ -156,11 +166,37 @@ func (n *notices) fit(text string, most int) string {
 	return cut(plain(n.clean.text(text)), most)
 }
 
-// textOf is the data of a log message: text as it is, everything else as JSON.
-func textOf(data json.RawMessage) string {
-	var text string
-	if json.Unmarshal(data, &text) == nil {
-		return text
+// wholeEscapes is a copy of the beginning of a JSON string, without an escape
+// that is cut in two.
+func wholeEscapes(text []byte) []byte {
+	end := 0
+	for end < len(text) {
+		size := 1
+		if text[end] == '\\' {
+			if size = 2; end+1 < len(text) && text[end+1] == 'u' {
+				size = 6
+			}
+		}
+		if end+size > len(text) {
+			break
+		}
+		end += size
 	}
-	return string(bytes.TrimSpace(data))
+	return bytes.Clone(text[:end])
+}
+
+// textOf is the data of a log message: text as it is, everything else as JSON.
+// Of a long one only as much is looked at as may be kept.
+func textOf(data []byte) string {
+	long := len(data) > 4*maxLogText
+	if long {
+		data = data[:4*maxLogText]
+	}
+	if len(data) < 2 || data[0] != '"' {
+		return string(data)
+	}
+	if long { // it ends in the middle, perhaps of an escape
+		data = append(wholeEscapes(data), '"')
+	}
+	return jsonscan.Unquote(data, true)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,7 @@ func playwrightWith(t *testing.T, browser string) *facade.Stdio {
 	s := node("node_modules/@playwright/mcp/cli.js", "--headless", "--isolated", "--no-sandbox",
 		"--output-dir", t.TempDir(), "--executable-path", browser)(t)
 	s.Dir = t.TempDir()
+	s.Env = map[string]string{"TMPDIR": t.TempDir()} // profiles; a kill leaves them
 	return s
 }
 
@@ -59,6 +61,11 @@ func started(t *testing.T, path string) (pids [2]int) {
 		return err == nil
 	}, 30*time.Second, 10*time.Millisecond, "no browser was started")
 	require.NoError(t, os.Remove(path))
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = syscall.Kill(-pids[0], syscall.SIGKILL)
+		}
+	})
 	return pids
 }
 
@@ -73,6 +80,9 @@ func running(pid int) bool {
 }
 
 func TestABrowserEndsWithItsServer(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("what has left the group of a server is out of reach here")
+	}
 	program, pids := silentBrowser(t)
 	c := newClient(t)
 	events := c.Watch(t.Context())
@@ -86,7 +96,7 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 			_, err := c.Call(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
 			result <- err
 		}()
-		browser = started(t, pids)
+		browser = started(t, pids) // it leads its group
 		st, ok := c.Inspect("playwright")
 		require.True(t, ok)
 		require.EqualValues(t, 1, st.Calls.InFlight)

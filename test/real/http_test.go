@@ -52,11 +52,15 @@ func serve(t *testing.T, port int, args ...string) func() {
 
 func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 	for name, tc := range map[string]struct {
-		args  []string
-		check func(*testing.T, *facade.Client)
+		args []string
+		server
+		tool  string // takes long, and reports progress
+		input map[string]any
 	}{
-		"everything": {[]string{scope + "server-everything/dist/index.js", "streamableHttp"}, servers[0].check},
-		"fastmcp":    {[]string{"fastmcp-server.mjs"}, servers[len(servers)-1].check},
+		"everything": {[]string{scope + "server-everything/dist/index.js", "streamableHttp"}, servers[0],
+			"everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000}},
+		"fastmcp": {[]string{"fastmcp-server.mjs"}, servers[len(servers)-1],
+			"fastmcp/count", map[string]any{"to": 6000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := freePort(t)
@@ -66,16 +70,25 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
 				HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
 				Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+			speaks := func() {
+				st, ok := c.Inspect(name)
+				require.True(t, ok)
+				require.Equal(t, tc.protocol, st.Session.ProtocolVersion)
+			}
+			speaks()
 			tools := c.Tools()
 			tc.check(t, c)
 
+			working := begin(t, c, tc.tool, tc.input)
 			kill()
+			lost(t, working)
 			until(t, events, facade.EventDown)
 			require.Empty(t, c.Tools())
 			serve(t, port, tc.args...)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			require.NoError(t, c.WaitReady(ctx, name))
+			speaks()
 			require.Equal(t, tools, c.Tools())
 			tc.check(t, c)
 		})

@@ -81,7 +81,7 @@ var servers = []server{
 		s.Env = map[string]string{"BRAVE_API_KEY": "dummy"}
 		return s
 	}, 2, nil},
-	{"sqlite", "2024-11-05", func(t *testing.T) *facade.Stdio {
+	{"sqlite", "2025-11-25", func(t *testing.T) *facade.Stdio {
 		return node("node_modules/.bin/mcp-server-sqlite-npx", filepath.Join(t.TempDir(), "test.db"))(t)
 	}, 5, func(t *testing.T, c *facade.Client) {
 		call(t, c, "sqlite/create_table", map[string]any{"query": "CREATE TABLE IF NOT EXISTS t (a INTEGER)"})

@@ -1,0 +1,88 @@
+//go:build real
+
+package real
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// heard waits for an event and returns the log lines that came before it.
+func heard(t *testing.T, events <-chan facade.Event, what string, is func(facade.Event) bool) (log []facade.LogMessage) {
+	t.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		select {
+		case ev, ok := <-events:
+			require.True(t, ok)
+			require.NotEqual(t, facade.EventMissed, ev.Kind)
+			if is(ev) {
+				return log
+			}
+			if ev.Kind == facade.EventLog {
+				log = append(log, *ev.Log)
+			}
+		case <-limit:
+			require.FailNow(t, "no event: "+what)
+		}
+	}
+}
+
+func updated(uri string) func(facade.Event) bool {
+	return func(ev facade.Event) bool { return ev.Kind == facade.EventResourceUpdated && ev.URI == uri }
+}
+
+func logged(text string) func(facade.Event) bool {
+	return func(ev facade.Event) bool { return ev.Kind == facade.EventLog && strings.Contains(ev.Log.Text, text) }
+}
+
+// TestSubscriptionsAndTheLogLevelOutliveAServer: server-everything logs each
+// subscription at the level info, and tells of updates on demand, all of it on
+// one stream. So an update that came shows that a log line before it was not
+// sent.
+func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
+	const name, updates = "everything", "everything/toggle-subscriber-updates"
+	const first, second, third = "demo://resource/dynamic/text/1", "demo://resource/dynamic/text/2", "demo://resource/dynamic/text/3"
+	script := []string{scope + "server-everything/dist/index.js", "streamableHttp"}
+	port := freePort(t)
+	kill := serve(t, port, script...)
+	c := newClient(t)
+	events := c.Watch(t.Context())
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
+		HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+		Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+
+	require.NoError(t, c.Subscribe(t.Context(), name, first))
+	heard(t, events, "the log line about the first subscription", logged(first))
+	require.NoError(t, c.SetLogLevel(t.Context(), name, "warning"))
+	require.NoError(t, c.Subscribe(t.Context(), name, second))
+	call(t, c, updates, nil)
+	require.Empty(t, heard(t, events, "an update", updated(second)))
+
+	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
+	kill()
+	lost(t, working)
+	until(t, events, facade.EventDown)
+	serve(t, port, script...)
+	until(t, events, facade.EventReady)
+
+	// Nobody subscribes again, and nobody sets the level.
+	call(t, c, updates, nil)
+	require.Empty(t, heard(t, events, "an update of the first after the restart", updated(first)))
+	require.Empty(t, heard(t, events, "an update of the second after the restart", updated(second)))
+	require.NoError(t, c.Subscribe(t.Context(), name, third))
+	require.NoError(t, c.Unsubscribe(t.Context(), name, second))
+	call(t, c, updates, nil) // off
+	call(t, c, updates, nil) // on, and at once
+	require.Empty(t, heard(t, events, "an update of the third", updated(third)))
+
+	require.NoError(t, c.SetLogLevel(t.Context(), name, "debug"))
+	call(t, c, "everything/toggle-simulated-logging", nil)
+	heard(t, events, "a log line", logged("message - SessionId"))
+}

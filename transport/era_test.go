@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -226,5 +227,20 @@ func TestEraIsKeptThroughCrashes(t *testing.T) {
 		require.Nil(t, cause)
 		require.Equal(t, messages.EraModern, era)
 		require.Zero(t, d.doubts.Load())
+	})
+}
+
+// TestEraOfASlowStartIsNotForgotten: one that speaks both, and answered
+// server/discover too late for this session, is modern in the next.
+func TestEraOfASlowStartIsNotForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		both := eraServer(isModernServer, isLegacyServer, 0)
+		d, _ := lives(t, messages.EraAuto, asleep(10*time.Second, both), both)
+		for _, want := range []messages.Era{messages.EraLegacy, messages.EraModern} {
+			era, cause := openFor(t, d)
+			require.Nil(t, cause)
+			require.Equal(t, want, era)
+			synctest.Wait()
+		}
 	})
 }

@@ -264,6 +264,9 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	s.mu.Unlock()
 	if spec.Era == messages.EraAuto {
 		s.dialer.era.Store(info.Era)
+		if !modern {
+			s.dialer.heedLate(l)
+		}
 	}
 	s.dialer.doubts.Store(0)
 	s.ready.Store(&channel{wire: l.wire, meta: meta, answers: l.answers})
@@ -278,6 +281,24 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		return c
 	}
 	return nil
+}
+
+// heedLate remembers for the next incarnation that a server is modern which was
+// too slow to say so in time.
+func (d *pipedDialer) heedLate(l *link) {
+	p := l.control.probed()
+	if p.state != probeGivenUp && !p.late {
+		return
+	}
+	go func() {
+		select {
+		case <-p.answered:
+			if p := l.control.probed(); p.late && p.result {
+				d.era.Store(messages.EraModern)
+			}
+		case <-l.Dead():
+		}
+	}()
 }
 
 func (s *pipedSession) current() *link {

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,10 +135,10 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 			switch key {
 			case "level":
 				log.Level, err = readString(value)
-				log.Level = cut(plain(log.Level), 32)
+				log.Level = strings.Clone(cut(plain(log.Level), 32)) // the line is the reader's
 			case "logger":
 				log.Logger, err = readString(value)
-				log.Logger = n.fit(log.Logger, maxOwnName)
+				log.Logger = strings.Clone(n.fit(log.Logger, maxOwnName))
 			case "data":
 				log.Text = n.fit(textOf(value), maxLogText)
 			}

@@ -36,3 +36,33 @@ func mustMarshal(v any) []byte {
 	}
 	return raw
 }
+
+// What is told outlives the line that it was read from.
+func TestNoticesKeepNothingOfTheLine(t *testing.T) {
+	for method, params := range map[string]string{
+		`"notifications/message"`:                    `{"level":"error","logger":"db","data":"lost"}`,
+		`"notifications/resources/updated"`:          `{"uri":"file:///a"}`,
+		`"notifications/subscriptions/acknowledged"`: `{"notifications":{"resourceSubscriptions":["file:///a"]}}`,
+	} {
+		var told []Notice
+		n := new(notices)
+		n.OnNotice(func(one Notice) { told = append(told, one) })
+		line := []byte(params)
+		require.Equal(t, noticeTaken, n.take([]byte(method), line))
+		before := mustMarshal(told)
+		for i := range line {
+			line[i] = '#'
+		}
+		require.Equal(t, string(before), string(mustMarshal(told)))
+	}
+}
+
+func TestProgressKeepsNothingOfTheLine(t *testing.T) {
+	line := []byte(`{"progressToken":7,"progress":1,"message":"half way"}`)
+	_, p, ok := readProgress(line)
+	require.True(t, ok)
+	for i := range line {
+		line[i] = '#'
+	}
+	require.Equal(t, "half way", p.Message)
+}

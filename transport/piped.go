@@ -293,10 +293,10 @@ func (d *pipedDialer) heedLate(l *link) {
 	go func() {
 		select {
 		case <-p.answered:
-			if p := l.control.probed(); p.late && p.result {
-				d.era.Store(messages.EraModern)
-			}
 		case <-l.Dead():
+		}
+		if p := l.control.probed(); p.late && p.result {
+			d.era.Store(messages.EraModern)
 		}
 	}()
 }

@@ -43,24 +43,21 @@ func (b *bounds) tool(t *mcp.Tool) error {
 }
 
 func (b *bounds) resource(r *mcp.Resource) error {
-	if len(r.URI) > maxURI {
-		return tooLong("uri", len(r.URI), maxURI)
-	}
-	b.tell(&r.Title, &r.Description)
-	if len(r.Name) > maxName {
-		r.Name = cut(r.Name, maxName)
-		b.cuts++
-	}
-	return nil
+	return b.addressed("uri", r.URI, &r.Name, &r.Title, &r.Description)
 }
 
 func (b *bounds) template(r *mcp.ResourceTemplate) error {
-	if len(r.URITemplate) > maxURI {
-		return tooLong("uriTemplate", len(r.URITemplate), maxURI)
+	return b.addressed("uriTemplate", r.URITemplate, &r.Name, &r.Title, &r.Description)
+}
+
+// addressed is for what is called by its URI: its name is told, not used.
+func (b *bounds) addressed(member, uri string, name, title, description *string) error {
+	if len(uri) > maxURI {
+		return tooLong(member, len(uri), maxURI)
 	}
-	b.tell(&r.Title, &r.Description)
-	if len(r.Name) > maxName {
-		r.Name = cut(r.Name, maxName)
+	b.tell(title, description)
+	if len(*name) > maxName {
+		*name = cut(*name, maxName)
 		b.cuts++
 	}
 	return nil

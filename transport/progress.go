@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -149,7 +150,7 @@ func readProgress(params []byte) (token int64, p messages.Progress, ok bool) {
 			p.Total, err = readNumber(value)
 		case "message":
 			p.Message, err = readString(value)
-			p.Message = string([]byte(p.Message)) // the line is the reader's
+			p.Message = strings.Clone(p.Message) // the line is the reader's
 		}
 		return err
 	})

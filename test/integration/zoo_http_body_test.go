@@ -13,7 +13,8 @@ import (
 )
 
 // frugal is what a call with far too large an answer may cost: a few times the
-// limit of one message, beside what everybody else in the process does.
+// limit of one message, beside what everybody else in the process does. It counts
+// what was allocated and not what is held, so it is for answers that end.
 const frugal = 128 << 20
 
 var httpBodyRows = []httpRow{

@@ -64,11 +64,14 @@ func New(spec *messages.HTTP, warn func(string)) (*Authorizer, error) {
 	a := &Authorizer{oauth: *spec.Auth, key: spec.Auth.Key(server), store: spec.Auth.Store,
 		web: newWeb(server, spec), warn: warn, pending: map[string]*consent{}, turn: make(chan struct{}, 1)}
 	a.secrets.keep(a.oauth.ClientSecret, a.oauth.PrivateKey)
+	if e := a.oauth.Enterprise; e != nil {
+		a.secrets.keep(e.ClientSecret)
+	}
 	for _, value := range spec.Headers {
 		a.secrets.keep(value)
 	}
 	switch {
-	case a.oauth.Grant == messages.GrantClient:
+	case a.oauth.Alone():
 		a.store = nil // there is always another token to be had
 	case a.store == nil:
 		if a.store, err = NewFileStore(""); err != nil {

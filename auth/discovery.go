@@ -34,7 +34,7 @@ func (w *web) discover(ctx context.Context, metadata, favourite string) (*place,
 		// 2025-03-26 knows no metadata of resources: the server's own origin is the
 		// authorization server, with endpoints of fixed names if need be.
 		issuer := origin(w.server)
-		if p.server, err = w.issuer(ctx, issuer); !errors.Is(err, errAbsent) {
+		if p.server, err = w.issuer(ctx, issuer, sameOrigin); !errors.Is(err, errAbsent) {
 			return p, err
 		}
 		p.server = &oauthex.AuthServerMeta{Issuer: issuer, AuthorizationEndpoint: issuer + "/authorize",
@@ -47,7 +47,7 @@ func (w *web) discover(ctx context.Context, metadata, favourite string) (*place,
 	if i := slices.IndexFunc(resource.AuthorizationServers, func(s string) bool { return sameIssuer(s, favourite) }); i >= 0 {
 		issuer = resource.AuthorizationServers[i]
 	}
-	p.server, err = w.issuer(ctx, issuer)
+	p.server, err = w.issuer(ctx, issuer, sameIssuer)
 	if errors.Is(err, errAbsent) {
 		err = fmt.Errorf("the authorization server %s publishes no metadata", issuer)
 	}
@@ -101,8 +101,9 @@ func isResource(identifier string, server *url.URL) bool {
 }
 
 // issuer reads the metadata of an authorization server, in the three forms
-// that the specification names. errAbsent: there is none.
-func (w *web) issuer(ctx context.Context, issuer string) (*oauthex.AuthServerMeta, error) {
+// that the specification names. same tells whether who speaks there is the one
+// that is meant. errAbsent: there is none.
+func (w *web) issuer(ctx context.Context, issuer string, same func(says, meant string) bool) (*oauthex.AuthServerMeta, error) {
 	if err := w.allowedText("authorization server's address", issuer); err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (w *web) issuer(ctx context.Context, issuer string) (*oauthex.AuthServerMet
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("reading the metadata of the authorization server: %w", err)
-		case !sameIssuer(m.Issuer, issuer):
+		case !same(m.Issuer, issuer):
 			return nil, fmt.Errorf("the metadata of the authorization server %s says that it is %q; it is not used", issuer, m.Issuer)
 		}
 		return &m, w.sound(&m)
@@ -156,6 +157,14 @@ func (w *web) sound(m *oauthex.AuthServerMeta) error {
 // document names another. What comes back with a code is compared exactly.
 func sameIssuer(a, b string) bool {
 	return a != "" && strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
+}
+
+// sameOrigin is what can be asked of servers of 2025-03-26: they name no issuer,
+// so that it is guessed, and one with a path at that origin is no other party.
+func sameOrigin(says, meant string) bool {
+	a, errA := url.Parse(says)
+	b, errB := url.Parse(meant)
+	return errA == nil && errB == nil && a.User == nil && strings.EqualFold(a.Scheme, b.Scheme) && hostPort(a) == hostPort(b)
 }
 
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }

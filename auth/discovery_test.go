@@ -194,3 +194,41 @@ func TestPageForPeopleIsNoMetadata(t *testing.T) {
 	require.True(t, p.guessed)
 	require.Equal(t, site.URL+"/token", p.server.TokenEndpoint)
 }
+
+// A server of 2025-03-26 names no issuer that its metadata could be held
+// against; it has to be of the same origin all the same.
+func TestGuessedIssuerIsOfTheServersOrigin(t *testing.T) {
+	for _, c := range []struct {
+		issuer string // $: the server's origin
+		says   string
+	}{
+		{"$", ""},
+		{"$/", ""},
+		{"$/oauth", ""},
+		{"https://evil.example", "says that it is"},
+		{"http://127.0.0.1:1", "says that it is"},
+		{"$evil", "says that it is"},
+		{"", "says that it is"},
+	} {
+		var issuer string
+		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/.well-known/oauth-authorization-server" {
+				http.NotFound(w, r)
+				return
+			}
+			answerWith(w, http.StatusOK, `{"issuer": "`+issuer+`", "token_endpoint": "http://`+r.Host+`/t"}`)
+		}))
+		issuer = strings.ReplaceAll(c.issuer, "$", site.URL)
+		server, err := url.Parse(site.URL + "/mcp")
+		require.NoError(t, err)
+		p, err := newWeb(server, &messages.HTTP{}).discover(t.Context(), "", "")
+		site.Close()
+		if c.says != "" {
+			require.ErrorContains(t, err, c.says, c.issuer)
+			continue
+		}
+		require.NoError(t, err, c.issuer)
+		require.False(t, p.guessed)
+		require.Equal(t, issuer, p.server.Issuer)
+	}
+}

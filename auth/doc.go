@@ -5,8 +5,8 @@
 // tells it of refusals ([Authorizer.Renew]). It follows the authorization
 // chapter of MCP from 2025-03-26 to 2026-07-28: RFC 9728 and RFC 8414 (or
 // OpenID Connect) for discovery, client ID metadata documents, RFC 7591 and
-// registered clients, PKCE, RFC 8707 resources, RFC 9207 issuers, step-up, and
-// the client credentials grant.
+// registered clients, PKCE, RFC 8707 resources, RFC 9207 issuers, step-up, the
+// client credentials grant, and that of RFC 7523 for assertions.
 //
 // What it promises to its callers:
 //

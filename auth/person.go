@@ -6,14 +6,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // Authorize gets a token with a person's help: it listens on this machine for
 // the redirect, hands the authorization URL to open, and waits until the
-// redirect has come and the token is stored, or ctx ends. With the client
-// credentials grant it needs nobody. Tokens at hand are not used.
+// redirect has come and the token is stored, or ctx ends. With a grant
+// that needs no person it asks none. Tokens at hand are not used.
 func (a *Authorizer) Authorize(ctx context.Context, open func(url string) error) error {
 	return a.secrets.clean(a.authorize(ctx, open))
 }
@@ -24,7 +22,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	if err != nil {
 		return err
 	}
-	if a.oauth.Grant == messages.GrantClient {
+	if a.oauth.Alone() {
 		a.mu.Lock()
 		a.held, a.failed = nil, nil
 		a.mu.Unlock()

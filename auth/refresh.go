@@ -13,7 +13,7 @@ import (
 
 // renew gets another token than used, by the least that helps.
 func (a *Authorizer) renew(ctx context.Context, f *flight, used string, c challenge) error {
-	if a.oauth.Grant == messages.GrantClient {
+	if a.oauth.Alone() {
 		return a.byItself(ctx, f, c)
 	}
 	unlock := a.lock(ctx)
@@ -85,7 +85,7 @@ func (a *Authorizer) without(ctx context.Context, held *messages.Authorization, 
 	return true
 }
 
-// byItself gets a token by the client credentials grant (RFC 6749, section 4.4).
+// byItself gets a token without a person.
 func (a *Authorizer) byItself(ctx context.Context, f *flight, c challenge) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -114,8 +114,11 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight, c challenge) error
 	if held != nil && f.need == more {
 		scopes = union(held.Asked, held.Scopes, scopes)
 	}
-	form := url.Values{"grant_type": {"client_credentials"}, "resource": {p.resource}}
-	setScopes(form, scopes)
+	form, err := a.alone(ctx, p, scopes)
+	if err != nil {
+		return a.hopeless(err)
+	}
+	f.step()
 	got, err := a.ask(ctx, p.server.TokenEndpoint, p.server.Issuer, me, form)
 	if err != nil {
 		return a.hopeless(fmt.Errorf("asking for a token as client %q: %w", me.id, err))
@@ -130,7 +133,8 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight, c challenge) error
 
 // hopeless makes an error permanent that does not pass by itself.
 func (a *Authorizer) hopeless(err error) error {
-	if _, passes := mayPass(err); err == nil || passes {
+	var required *messages.AuthRequired
+	if _, passes := mayPass(err); err == nil || passes || errors.As(err, &required) {
 		return err
 	}
 	return &messages.AuthRequired{Reason: "no token could be had", Resource: a.key.Server, Err: err}

@@ -211,7 +211,7 @@ func ended(h *messages.Authorization, now time.Time) bool {
 
 // renewable reports whether a new token can be had without anybody.
 func (a *Authorizer) renewable(h *messages.Authorization) bool {
-	return h.RefreshToken != "" || a.oauth.Grant == messages.GrantClient
+	return h.RefreshToken != "" || a.oauth.Alone()
 }
 
 // arm sets the timer for the next renewal ahead. a.mu is held.

@@ -46,7 +46,9 @@ func (a *Authorizer) ask(ctx context.Context, endpoint, issuer string, c *client
 		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		form.Set("client_assertion", assertion)
 	case methodNone, "":
-		form.Set("client_id", c.id)
+		if c.id != "" { // an assertion may say it all
+			form.Set("client_id", c.id)
+		}
 	default:
 		return nil, fmt.Errorf("the authorization server wants the client to identify itself by %q, which is not supported", c.method)
 	}
@@ -71,6 +73,7 @@ func (a *Authorizer) read(status int, body []byte) (*tokens, error) {
 	var got struct {
 		Access  string          `json:"access_token"`
 		Type    string          `json:"token_type"`
+		Issued  string          `json:"issued_token_type"`
 		Expires json.RawMessage `json:"expires_in"`
 		Refresh string          `json:"refresh_token"`
 		Scope   *string         `json:"scope"`
@@ -79,6 +82,9 @@ func (a *Authorizer) read(status int, body []byte) (*tokens, error) {
 	}
 	err := json.Unmarshal(body, &got)
 	a.secrets.hide(got.Access, got.Refresh)
+	if strings.EqualFold(got.Type, "N_A") && got.Issued == typeAssertion {
+		got.Type = "" // no access token, but what one is asked for with (RFC 8693, section 2.2.1)
+	}
 	switch {
 	case got.Error == "temporarily_unavailable", got.Error == "server_error":
 		return nil, &passing{err: &refusal{got.Error, got.Text}}

@@ -36,7 +36,10 @@
 //	probe     false, or {every, timeout, failures}; see [messages.Probe]
 //	auth      true, or {client_id, client_secret, private_key_file,
 //	          client_metadata_url, client_name, issuer, scopes, redirect_url,
-//	          grant, account, wait}; see [messages.OAuth]. For endpoints. Claude
+//	          grant, assertion_file, enterprise {token_endpoint, client_id,
+//	          client_secret, id_token_file}, account, store, wait}; see
+//	          [messages.OAuth]. For endpoints. store is "keyring", "memory" or a
+//	          directory; files of tokens are read whenever one is needed. Claude
 //	          Code's oauth {clientId, callbackPort, scopes} and Cursor's auth
 //	          {CLIENT_ID, CLIENT_SECRET, scopes} are read as well. A person
 //	          authorizes with "mcpvisor authorize".

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -43,7 +45,12 @@ func (e *entry) oauth(v *hujson.Value) {
 				o.RedirectURL = "http://localhost:" + strconv.Itoa(port) + "/callback" // as Claude Code has it registered
 			}
 		},
+		"assertion_file": func(e *entry, v *hujson.Value) { o.Grant, o.Assertion = messages.GrantAssertion, e.assertions(v) },
+		"enterprise": func(e *entry, v *hujson.Value) {
+			o.Grant, o.Enterprise = messages.GrantAssertion, e.enterprise(v)
+		},
 		"grant":   func(e *entry, v *hujson.Value) { e.text(v, (*string)(&o.Grant)) },
+		"store":   func(e *entry, v *hujson.Value) { o.Store = e.tokenStore(v) },
 		"wait":    func(e *entry, v *hujson.Value) { e.clock(v, &o.Wait) },
 		"enabled": func(e *entry, v *hujson.Value) { e.flag(v, &on) },
 	})
@@ -62,14 +69,77 @@ func (e *entry) scopes(v *hujson.Value) []string {
 	return strings.Fields(text)
 }
 
+// tokenStore reads where tokens are kept: the keyring, memory, or a directory.
+func (e *entry) tokenStore(v *hujson.Value) messages.TokenStore {
+	var where string
+	switch e.path(v, &where); where {
+	case "":
+		return nil
+	case "keyring":
+		return auth.NewKeyringStore()
+	case "memory":
+		return auth.NewMemoryStore()
+	}
+	if !filepath.IsAbs(where) && !strings.ContainsAny(where, `/\`) {
+		e.fail(v, "%q is no place for tokens; write \"keyring\", \"memory\" or a directory such as \"./tokens\"", where)
+		return nil
+	}
+	if !filepath.IsAbs(where) {
+		where = filepath.Join(e.r.workspace, where)
+	}
+	store, err := auth.NewFileStore(where)
+	if err != nil {
+		e.fail(v, "%v", err)
+	}
+	return store
+}
+
+// enterprise reads the identity provider of an organization.
+func (e *entry) enterprise(v *hujson.Value) *messages.Enterprise {
+	p := &messages.Enterprise{}
+	e.object(v, `{"token_endpoint": "…", "client_id": "…", "id_token_file": "…"}`, map[string]func(*entry, *hujson.Value){
+		"token_endpoint": func(e *entry, v *hujson.Value) { e.text(v, &p.TokenEndpoint) },
+		"client_id":      func(e *entry, v *hujson.Value) { e.text(v, &p.ClientID) },
+		"client_secret":  func(e *entry, v *hujson.Value) { e.text(v, &p.ClientSecret) },
+		"id_token_file":  func(e *entry, v *hujson.Value) { p.IDToken = e.renewed(v) },
+	})
+	return p
+}
+
+func (e *entry) assertions(v *hujson.Value) messages.Assertion {
+	read := e.renewed(v)
+	if read == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ messages.AssertionRequest) (string, error) { return read(ctx) }
+}
+
+// renewed reads a file whenever it is asked: somebody keeps it fresh.
+func (e *entry) renewed(v *hujson.Value) func(context.Context) (string, error) {
+	path := e.filePath(v)
+	if path == "" {
+		return nil
+	}
+	return func(context.Context) (string, error) {
+		text, err := os.ReadFile(path)
+		return strings.TrimSpace(string(text)), err
+	}
+}
+
+// filePath reads the path of a file; a relative one begins at the workspace.
+func (e *entry) filePath(v *hujson.Value) string {
+	var path string
+	if e.path(v, &path); path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(e.r.workspace, path)
+	}
+	return path
+}
+
 // fileText reads a file that a value names.
 func (e *entry) fileText(v *hujson.Value) string {
-	var path string
-	if e.path(v, &path); path == "" {
+	path := e.filePath(v)
+	if path == "" {
 		return ""
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(e.r.workspace, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

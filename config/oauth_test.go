@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -34,17 +35,69 @@ func TestOAuth(t *testing.T) {
 	}
 }
 
+func TestOAuthStore(t *testing.T) {
+	dir := t.TempDir()
+	files, err := auth.NewFileStore(filepath.Join(dir, "tokens"))
+	require.NoError(t, err)
+	for text, want := range map[string]messages.TokenStore{
+		"keyring":                       auth.NewKeyringStore(),
+		"memory":                        auth.NewMemoryStore(),
+		"./tokens":                      files,
+		filepath.Join(dir, "tokens"):    files,
+		"${workspaceFolder}/tokens":     files,
+		"${NO_SUCH_STORE:-}":            nil,
+		"${NO_SUCH_STORE:-./tokens/./}": files,
+	} {
+		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": {"store": "`+text+`"}}}}`)
+		require.Empty(t, f.Problems, text)
+		require.Equal(t, want, f.Servers[0].Spec.HTTP.Auth.Store, text)
+	}
+}
+
+// Platforms renew the files that they keep tokens in.
+func TestOAuthFilesOfTokensAreReadAnew(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "token")
+	for text, read := range map[string]func(*messages.OAuth) (string, error){
+		`{"assertion_file": "token"}`: func(o *messages.OAuth) (string, error) {
+			return o.Assertion(t.Context(), messages.AssertionRequest{})
+		},
+		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: func(o *messages.OAuth) (string, error) {
+			require.Equal(t, []string{"https://idp/token", "us", "hush"}, []string{o.Enterprise.TokenEndpoint, o.Enterprise.ClientID, o.Enterprise.ClientSecret})
+			return o.Enterprise.IDToken(t.Context())
+		},
+	} {
+		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": `+text+`}}}`)
+		require.Empty(t, f.Problems, text)
+		o := f.Servers[0].Spec.HTTP.Auth
+		require.Equal(t, messages.GrantAssertion, o.Grant)
+		_, err := read(o)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		for _, token := range []string{"first", "second"} {
+			require.NoError(t, os.WriteFile(path, []byte(token+"\n"), 0o600))
+			got, err := read(o)
+			require.NoError(t, err)
+			require.Equal(t, token, got)
+		}
+		require.NoError(t, os.Remove(path))
+	}
+}
+
 func TestOAuthThatCannotWork(t *testing.T) {
 	for text, says := range map[string]string{
-		`"url": "https://h/mcp", "auth": "yes"`:                                               "an object is expected",
-		`"url": "https://h/mcp", "auth": {"grant": "password"}`:                               "unknown",
-		`"url": "https://h/mcp", "auth": {"grant": "client_credentials"}`:                     "needs ClientID",
-		`"url": "https://h/mcp", "auth": {"clientid": "me"}`:                                  "unknown key",
-		`"url": "https://h/mcp", "auth": {"client_secret": "s3cret-value"}`:                   "no ClientID",
-		`"url": "https://h/mcp", "auth": true, "headers": {"authorization": "Bearer x"}`:      "Authorization header",
-		`"url": "https://u:p@h/mcp", "auth": true`:                                            "user in the URL",
-		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`: "cannot be read",
-		`"command": "x", "auth": true`:                                                        "for an endpoint",
+		`"url": "https://h/mcp", "auth": "yes"`:                                                    "an object is expected",
+		`"url": "https://h/mcp", "auth": {"grant": "password"}`:                                    "unknown",
+		`"url": "https://h/mcp", "auth": {"grant": "client_credentials"}`:                          "needs ClientID",
+		`"url": "https://h/mcp", "auth": {"clientid": "me"}`:                                       "unknown key",
+		`"url": "https://h/mcp", "auth": {"client_secret": "s3cret-value"}`:                        "no ClientID",
+		`"url": "https://h/mcp", "auth": true, "headers": {"authorization": "Bearer x"}`:           "Authorization header",
+		`"url": "https://u:p@h/mcp", "auth": true`:                                                 "user in the URL",
+		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`:      "cannot be read",
+		`"url": "https://h/mcp", "auth": {"store": "keychain"}`:                                    "no place for tokens",
+		`"url": "https://h/mcp", "auth": {"client_id": "x", "enterprise": {"client_id": "y"}}`:     "needs TokenEndpoint",
+		`"url": "https://h/mcp", "auth": {"grant": "urn:ietf:params:oauth:grant-type:jwt-bearer"}`: "needs either",
+		`"url": "https://h/mcp", "auth": {"enterprise": {}, "assertion_file": "x"}`:                "needs either",
+		`"command": "x", "auth": true`:                                                             "for an endpoint",
 	} {
 		f := parse(t, t.TempDir(), `{"servers": {"web": {`+text+`}}}`)
 		require.NotEmpty(t, f.Problems, text)

@@ -25,12 +25,19 @@ type (
 	Authorization = messages.Authorization
 	// Grant is how a token is come by.
 	Grant = messages.Grant
+	// Enterprise is an organization's identity provider; see GrantAssertion.
+	Enterprise = messages.Enterprise
+	// Assertion makes what is shown to an authorization server; see GrantAssertion.
+	Assertion = messages.Assertion
+	// AssertionRequest says what an assertion is wanted for.
+	AssertionRequest = messages.AssertionRequest
 )
 
 // The grants of [OAuth].
 const (
-	GrantCode   = messages.GrantCode
-	GrantClient = messages.GrantClient
+	GrantCode      = messages.GrantCode
+	GrantClient    = messages.GrantClient
+	GrantAssertion = messages.GrantAssertion
 )
 
 // TokenFiles is a store of files in a directory of its own, for their owner
@@ -51,8 +58,8 @@ func TokenMemory() TokenStore { return transport.NewTokenMemory() }
 // Auth. It listens on this machine for the redirect, hands the authorization
 // URL to open (to print it, or to start a browser), waits for the person as
 // long as ctx allows, stores the token, and restarts the server, as [Client.Restart]
-// does. With GrantClient there is no person and open is not called. Authorize
-// runs open in a goroutine, and does not wait for it once the person is back.
+// does. With GrantClient and GrantAssertion there is no person and open is not
+// called. Authorize runs open in a goroutine, and does not wait for it once the person is back.
 //
 // A server whose Register failed with ErrAuthRequired may be authorized too;
 // register it again afterwards.

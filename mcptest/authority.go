@@ -50,6 +50,8 @@ type AuthorityRules struct {
 	// Document may change each metadata document that is served at a path; what
 	// it returns is the status.
 	Document func(path string, document map[string]any) int
+	// Assertion is what the assertion grant (RFC 7523) is good for. Default: nothing.
+	Assertion string
 	// Redirect may change what the redirect brings.
 	Redirect func(query url.Values)
 	// Token may answer a token request itself; then it returns true.
@@ -60,7 +62,7 @@ type AuthorityRules struct {
 
 // AuthorityCounts are what an [Authority] was asked for.
 type AuthorityCounts struct {
-	Refused, Registrations, Visits, Exchanges, Refreshes, ClientGrants int
+	Refused, Registrations, Visits, Exchanges, Refreshes, ClientGrants, AssertionGrants int
 	// LastVisit and LastToken are the parameters of the last such request.
 	LastVisit, LastToken url.Values
 }

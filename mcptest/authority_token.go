@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// grantAssertion is the grant of RFC 7523, section 2.1.
+const grantAssertion = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
 // methodOf is the JSON-RPC method of a request, whose body stays readable.
 func methodOf(r *http.Request) string {
 	if r.Method != http.MethodPost {
@@ -39,6 +42,8 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 		a.counts.Refreshes++
 	case "client_credentials":
 		a.counts.ClientGrants++
+	case grantAssertion:
+		a.counts.AssertionGrants++
 	}
 	rules := a.rules
 	a.mu.Unlock()
@@ -65,7 +70,8 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 	token := "access-" + rand.Text()
 	a.access[token] = g
 	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": life.Seconds(), "scope": strings.Join(g.scopes, " ")}
-	if refresh := r.PostForm.Get("refresh_token"); !a.rules.NoRefresh && r.PostForm.Get("grant_type") != "client_credentials" && (refresh == "" || a.rules.Rotate) {
+	kind := r.PostForm.Get("grant_type")
+	if refresh := r.PostForm.Get("refresh_token"); !a.rules.NoRefresh && kind != "client_credentials" && kind != grantAssertion && (refresh == "" || a.rules.Rotate) {
 		delete(a.renew, refresh)
 		next := "refresh-" + rand.Text()
 		a.renew[next] = g
@@ -85,6 +91,9 @@ func (a *Authority) identified(r *http.Request) (id string, ok bool) {
 		return id, true // the signature is not looked at
 	}
 	want, known := a.client[id]
+	if r.PostForm.Get("assertion") != "" {
+		return id, want == secret // the assertion says who asks
+	}
 	return id, known && want == secret
 }
 
@@ -105,6 +114,9 @@ func (a *Authority) granted(form url.Values, id string) (g grant, ok bool) {
 		return g, ok && g.client == id
 	case "client_credentials":
 		return grant{client: id, scopes: strings.Fields(form.Get("scope"))}, true
+	case grantAssertion:
+		good := a.rules.Assertion != "" && form.Get("assertion") == a.rules.Assertion
+		return grant{client: id, scopes: strings.Fields(form.Get("scope"))}, good
 	}
 	return g, false
 }

@@ -45,11 +45,15 @@ type OAuth struct {
 	RedirectURL string
 	// Grant is how a token is come by. Default: GrantCode.
 	Grant Grant
+	// Assertion makes the assertions of GrantAssertion; Enterprise is the other way
+	// to come by them.
+	Assertion  Assertion
+	Enterprise *Enterprise
 	// Account tells logins to the same server apart, where there are several. It
 	// is a part of the store's key and nothing else.
 	Account string
 	// Store keeps tokens and registrations. Default: files below the user's
-	// configuration directory. Tokens of GrantClient are not kept.
+	// configuration directory. Tokens that need no person are not kept.
 	Store TokenStore
 	// Visit, if set, visits the authorization URL by itself and returns the URL
 	// to which the authorization server redirected. It is for hosts that need no
@@ -191,6 +195,10 @@ func (o *OAuth) Clone() *OAuth {
 	}
 	c := *o
 	c.Scopes = slices.Clone(o.Scopes)
+	if o.Enterprise != nil {
+		e := *o.Enterprise
+		c.Enterprise = &e
+	}
 	return &c
 }
 
@@ -216,8 +224,12 @@ func (o *OAuth) validate(c *HTTP) (errs []error) {
 		if o.ClientID == "" || o.ClientSecret == "" && o.PrivateKey == "" {
 			add("grant %q needs ClientID, and ClientSecret or PrivateKey", o.Grant)
 		}
+	case GrantAssertion:
 	default:
-		add("grant %q is unknown; use %q, %q, or leave it empty", o.Grant, GrantCode, GrantClient)
+		add("grant %q is unknown; use %q, %q, %q, or leave it empty", o.Grant, GrantCode, GrantClient, GrantAssertion)
+	}
+	if err := o.validateAssertion(); err != nil {
+		add("%w", err)
 	}
 	if o.ClientID == "" && (o.ClientSecret != "" || o.PrivateKey != "") {
 		add("there is a secret and no ClientID; set both or none")

@@ -221,3 +221,31 @@ func TestHTTPAuthIsOffered(t *testing.T) {
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.Contains(t, cause.Message, `"auth": {}`)
 }
+
+// The first refusal is the reason, whatever the older way of starting meets.
+func TestHTTPAuthIsTheReasonOfARefusedStart(t *testing.T) {
+	for name, initialize := range map[string]func(http.ResponseWriter, *http.Request, json.RawMessage){
+		"an error": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			sayError(w, id, -32020, "header missing")
+		},
+		"a status":  func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(http.StatusNotFound) },
+		"it starts": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, a := guarded(t, mcptest.AuthorityRules{})
+			store := NewTokenMemory()
+			openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store}))
+			a.Set(mcptest.AuthorityRules{Needs: map[string]string{"server/discover": "admin"}})
+			s.handle("initialize", initialize)
+			spec := authSpec(a, messages.OAuth{Store: store})
+			if initialize == nil {
+				requireServing(t, openHTTP(t, spec))
+				return
+			}
+			cause := openFails(t, spec)
+			require.Equal(t, supervisor.CauseAuth, cause.Kind)
+			require.True(t, cause.Permanent)
+			require.Contains(t, cause.Message, "the server wants more scopes")
+		})
+	}
+}

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,10 @@ func (c *controlLane) RoundTrip(req *http.Request) (*http.Response, error) {
 // call sends a request of the go-sdk's and returns its answer.
 func (c *controlLane) call(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
+	var unauthorized *fault // a refusal of server/discover that may be the reason for what comes next
+	if earlier := s.misstep.Load(); method == "initialize" && earlier != nil && earlier.kind == messages.KindAuthRequired {
+		unauthorized = earlier
+	}
 	if method == "initialize" && s.era == messages.EraModern && s.spec.Era == messages.EraModern {
 		f := s.noModernEra()
 		s.misstep.Store(f)
@@ -61,11 +66,13 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	got, f := s.exchange(b, id, body, c.header(req))
 	switch {
 	case f != nil:
-		s.misstep.Store(f)
+		s.misstep.Store(cmp.Or(unauthorized, f))
 		if f.lost || f.gone && s.agreed.Load() != nil {
 			s.endBy(f)
 		}
 		return nil, f
+	case got.errorm != nil:
+		s.misstep.Store(unauthorized)
 	default:
 		s.misstep.Store(nil)
 	}

@@ -37,7 +37,7 @@ var arrows = map[string]arrow{
 	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys, xtime}},
 	"actors":     {vocables + " transport", []string{proto, zerolog}},
 	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},
-	"config":     {vocables + " internal", []string{"github.com/tailscale/hujson"}},
+	"config":     {vocables + " auth internal", []string{"github.com/tailscale/hujson"}},
 	"mcptest":    {"messages", []string{sdk, xsys}},
 	"cmd":        {vocables + " facade config mcptest", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"test":       {vocables + " facade config mcptest", []string{sdk, zerolog}},

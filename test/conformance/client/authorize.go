@@ -30,6 +30,11 @@ func authorization(scenario string) (*facade.OAuth, error) {
 		Secret     string `json:"client_secret"`
 		PrivateKey string `json:"private_key_pem"`
 		Issuer     string `json:"issuer"`
+		// Of an enterprise's identity provider, and of a workload's platform.
+		ProviderID       string `json:"idp_client_id"`
+		ProviderEndpoint string `json:"idp_token_endpoint"`
+		Login            string `json:"idp_id_token"`
+		Assertion        string `json:"valid_jwt"`
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &supplied); err != nil {
@@ -39,6 +44,15 @@ func authorization(scenario string) (*facade.OAuth, error) {
 	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
 	if strings.HasPrefix(scenario, "auth/client-credentials-") {
 		o.Grant = facade.GrantClient
+	}
+	if supplied.Login != "" {
+		o.Grant = facade.GrantAssertion
+		o.Enterprise = &facade.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
+			IDToken: func(context.Context) (string, error) { return supplied.Login, nil }}
+	}
+	if supplied.Assertion != "" {
+		o.Grant = facade.GrantAssertion
+		o.Assertion = func(context.Context, facade.AssertionRequest) (string, error) { return supplied.Assertion, nil }
 	}
 	return o, nil
 }

@@ -85,6 +85,9 @@ type httpSession struct {
 	unusable error // why there is no endpoint
 	// era is what was known when the session was opened.
 	era messages.Era
+	// doubtful: server/discover failed in a way that says nothing about the
+	// protocol, so that an older version is spoken this once. Of the handshake.
+	doubtful bool
 
 	// ctx ends when the session dies; everything under way hangs on it.
 	ctx    context.Context

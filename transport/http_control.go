@@ -47,8 +47,13 @@ func (c *controlLane) RoundTrip(req *http.Request) (*http.Response, error) {
 func (c *controlLane) call(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
 	var unauthorized *fault // a refusal of server/discover that may be the reason for what comes next
-	if earlier := s.misstep.Load(); method == "initialize" && earlier != nil && earlier.kind == messages.KindAuthRequired {
-		unauthorized = earlier
+	if earlier := s.misstep.Load(); method == "initialize" && earlier != nil {
+		switch {
+		case earlier.notNow():
+			return nil, earlier
+		case earlier.kind == messages.KindAuthRequired:
+			unauthorized = earlier
+		}
 	}
 	if method == "initialize" && s.era == messages.EraModern && s.spec.Era == messages.EraModern {
 		f := s.noModernEra()
@@ -66,6 +71,7 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	got, f := s.exchange(b, id, body, c.header(req))
 	switch {
 	case f != nil:
+		s.doubtful = s.doubtful || method == "server/discover" && !f.declines()
 		s.misstep.Store(cmp.Or(unauthorized, f))
 		if f.lost || f.gone && s.agreed.Load() != nil {
 			s.endBy(f)
@@ -84,7 +90,9 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 		return nil, f
 	}
 	if method == "server/discover" && got.errorm != nil {
-		s.misstep.Store(s.refusedDiscovery(got.errorm))
+		f := s.refusedDiscovery(got.errorm)
+		s.doubtful = f != nil
+		s.misstep.Store(f)
 	}
 	resp := plainResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
 	if method == "initialize" && got.sessionID != "" {

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -40,6 +41,22 @@ func (f *fault) Error() string { return f.problem }
 
 // Unwrap returns the underlying error.
 func (f *fault) Unwrap() error { return f.err }
+
+// notNow reports whether nobody was there to be asked, or asked to come again.
+func (f *fault) notNow() bool {
+	switch f.status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return f.kind == messages.KindUnavailable
+}
+
+// declines reports whether the server has heard a request and will have nothing
+// of it. A fault that does not decline says nothing about the protocol.
+func (f *fault) declines() bool {
+	return f.kind == messages.KindProtocol && f.outcome == messages.Answered &&
+		(f.status < http.StatusInternalServerError || f.status == http.StatusNotImplemented)
+}
 
 // callError is the fault as the error of a call.
 func (f *fault) callError() *messages.Error {

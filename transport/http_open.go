@@ -91,7 +91,9 @@ func (s *httpSession) settle() bool {
 	}
 	a.meta = meta
 	s.agreed.Store(a)
-	s.dialer.remember(a.info.Era)
+	if !s.doubtful {
+		s.dialer.remember(a.info.Era)
+	}
 	if !s.enter() {
 		return false
 	}

@@ -126,6 +126,49 @@ func TestHTTPOpenDiscoverRefused(t *testing.T) {
 	}
 }
 
+// What stands before a server may ask to come again; that says nothing about the
+// protocol.
+func TestHTTPOpenLater(t *testing.T) {
+	for _, code := range []int{429, 502, 503, 504} {
+		web := newScripted(t)
+		web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(code)
+		})
+		cause := openFails(t, httpSpec(web.URL))
+		require.False(t, cause.Permanent, code)
+		require.Contains(t, cause.Message, fmt.Sprint(code))
+		if code == 429 || code == 503 {
+			require.Equal(t, 7*time.Second, cause.RetryAfter, code)
+		}
+		require.Empty(t, web.requests("initialize"), code)
+	}
+}
+
+// An older version is remembered only if the server has declined the newer one.
+func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply handler
+		asked int
+	}{
+		"no such method": {nil, 1},
+		"bad request":    {status(400, "", "what?"), 1},
+		"broken":         {status(500, "", ""), 2},
+		"internal error": {func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayError(w, id, -32603, "oops") }, 2},
+	} {
+		web := newScripted(t)
+		web.handle("server/discover", c.reply)
+		d := httpDialerFor(httpSpec(web.URL))
+		for range 2 {
+			s := d.NewSession()
+			releaseAtEnd(t, s)
+			require.NoError(t, s.Open(testContext(t)), name)
+			require.Equal(t, messages.EraLegacy, s.Info().Era, name)
+		}
+		require.Len(t, web.requests("server/discover"), c.asked, name)
+	}
+}
+
 func TestHTTPOpenModernOnly(t *testing.T) {
 	web := newScripted(t)
 	spec := httpSpec(web.URL)

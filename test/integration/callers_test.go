@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -13,8 +14,13 @@ import (
 // callers is how many goroutines call the servers that are being harmed.
 const callers = 6
 
-// menu is what they call; the more often it stands there, the more often.
-var menu = []string{"echo", "echo", "echo", "pid", "pid", "pid", "count", "count", "sleep", "read", "prompt"}
+// menu is what they call; the more often it stands there, the more often. rough
+// is for the servers that are harmed: there the list of tools changes, too.
+var (
+	menu = []string{"echo", "echo", "echo", "pid", "pid", "pid", "count", "count", "sleep", "read", "prompt",
+		"consult", "consult", "slow_progress", "touch", "log"}
+	rough = append(slices.Clone(menu), "add_tool", "remove_tool")
+)
 
 // callHarmed calls whatever there is, whether it is there or not, and gives up
 // in all the ways that there are.
@@ -24,7 +30,11 @@ func (s *storm) callHarmed(ctx context.Context, r *rand.Rand) {
 		if target.calm {
 			continue
 		}
-		rec := s.callOnce(r, target, menu[r.IntN(len(menu))])
+		tool := rough[r.IntN(len(rough))]
+		if target.silent && (tool == "consult" || tool == "slow_progress") {
+			tool = "echo"
+		}
+		rec := s.callOnce(r, target, tool)
 		switch {
 		case rec.err != nil && rec.ended.Sub(rec.began) < 5*time.Millisecond:
 			pause(ctx, 5*time.Millisecond) // it is down: the answer came at once
@@ -66,12 +76,15 @@ func (s *storm) callCalm(ctx context.Context, r *rand.Rand) {
 }
 
 // audit looks at the listing all the while: each server shows its whole
-// catalog or nothing, and one that nobody harms always shows it.
+// catalog, with or without its guest, or nothing; and one that nobody harms
+// always shows it.
 func (s *storm) audit(ctx context.Context, _ *rand.Rand) {
 	for ctx.Err() == nil {
 		listed := map[string]int{}
 		for _, tool := range s.c.Tools() {
-			listed[tool.Server]++
+			if tool.OriginalName != guest {
+				listed[tool.Server]++
+			}
 		}
 		for _, target := range s.targets {
 			if n := listed[target.name()]; n != target.tools && (n != 0 || target.calm) {

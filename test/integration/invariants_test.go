@@ -81,7 +81,8 @@ type complain = func(r *record, format string, args ...any)
 
 // wrongText finds the answer to another call.
 func wrongText(r *record, bad complain) {
-	want := map[string]string{"echo": r.key, "read": r.key, "prompt": "Greet " + r.key + "."}[r.tool]
+	want := map[string]string{"echo": r.key, "read": r.key, "prompt": "Greet " + r.key + ".",
+		"consult": r.key, "slow_progress": progressed()}[r.tool]
 	if want != "" && r.text != want {
 		bad(r, "is the answer to something else")
 	}

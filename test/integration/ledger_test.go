@@ -86,6 +86,20 @@ func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string
 		if p, err = c.Prompt(ctx, server, "greet", map[string]string{"name": r.key}, opts...); err == nil && len(p.Messages) == 1 {
 			text = p.Messages[0].Content.(*mcp.TextContent).Text
 		}
+	case "consult":
+		res, err = c.Call(ctx, server+"/consult", asking(server, r.key), opts...)
+		text = answered(textOf(res))
+	case "slow_progress":
+		var seen []float64
+		opts = append(opts, facade.WithProgress(func(p facade.Progress) { seen = append(seen, p.Progress) }))
+		_, err = c.Call(ctx, server+"/slow_progress", map[string]any{"steps": steps, "ms": 1}, opts...)
+		text = fmt.Sprint(seen)
+	case "add_tool", "remove_tool":
+		_, err = c.Call(ctx, server+"/"+tool, map[string]any{"name": guest}, opts...)
+	case "touch":
+		_, err = c.Call(ctx, server+"/touch", map[string]any{"uri": storyURI}, opts...)
+	case "log":
+		_, err = c.Call(ctx, server+"/log", map[string]any{"text": r.key}, opts...)
 	default:
 		res, err = c.Call(ctx, server+"/"+tool, map[string]any{"text": r.key, "key": r.key, "ms": 20}, opts...)
 		text = textOf(res)

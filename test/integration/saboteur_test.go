@@ -154,6 +154,7 @@ func (s *storm) comeBack(r *rand.Rand, target *target) {
 	}
 	err := s.c.Register(register, spec)
 	if err == nil {
+		s.wish(target)
 		return
 	}
 	if !isOne(err, facade.ErrCanceled, facade.ErrStart, facade.ErrClosed) {

@@ -75,7 +75,7 @@ type storm struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	s := &storm{seed: seed, report: report{faults: map[string]int{}, outcomes: map[string]int{}}}
-	s.c, s.events = newWorld(t).client()
+	s.c, s.events = newWorld(t).client(talking()...)
 	return s
 }
 
@@ -129,6 +129,7 @@ func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
 	s.targets = targets(s.world)
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Register(s.within(), target.spec), target.name())
+		s.wish(target)
 	}
 	s.awaitCalm()
 
@@ -155,6 +156,7 @@ func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
 	all.Wait()
 
 	s.mend()
+	s.requireTelling()
 	s.awaitCalm()
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Unregister(s.within(), target.name()))

@@ -18,6 +18,8 @@ type target struct {
 	web  *mcptest.HTTPServer
 	// tools is how many tools its whole catalog has.
 	tools int
+	// silent: it has no way to tell anything by itself.
+	silent bool
 	// calm: nobody harms it. churned: it comes and goes. sloppy: it harms its own
 	// answers.
 	calm, churned, sloppy bool
@@ -42,6 +44,9 @@ var persistent = facade.Retry(facade.Unlimited, 5*time.Millisecond,
 // webTools is how many of the default tools there are over HTTP, where some
 // are left out.
 const webTools = 16
+
+// webTargets are those over HTTP.
+var webTargets = []string{"web", "modern", "silent"}
 
 // targets makes one server of each kind.
 func targets(w *world) []*target {
@@ -87,12 +92,16 @@ func targets(w *world) []*target {
 	sloppy.spec.Probe = probed.spec.Probe
 	sloppy.sloppy = true
 
+	// A server without sessions that answers with JSON has no stream.
+	silent := make("silent", mcptest.Script{}, web(mcptest.Stateless(), mcptest.JSONResponses()))
+	silent.silent = true
+
 	return []*target{
 		make("plain", mcptest.Script{}, process), probed, family, sloppy,
 		make("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
 		make("memory", mcptest.Script{}, routine),
 		make("web", mcptest.Script{}, web()),
-		make("modern", mcptest.Script{}, web(mcptest.Stateless(), mcptest.JSONResponses())),
+		make("modern", mcptest.Script{}, web(mcptest.Stateless())), silent,
 		churned(make("coming", mcptest.Script{}, process)), churned(make("going", mcptest.Script{}, routine)),
 		calm(make("calm", mcptest.Script{}, process)), calm(make("quiet", mcptest.Script{}, routine)),
 	}

@@ -95,7 +95,7 @@ func (c *creature) handle(line []byte) {
 // The good answers.
 const (
 	goodTools        = `{"name":"bad","description":"Misbehaves.","inputSchema":{"type":"object"}},{"name":"echo","inputSchema":{"type":"object"}}`
-	goodCapabilities = `{"tools":{},"resources":{},"prompts":{}}`
+	goodCapabilities = `{"tools":{},"resources":{"subscribe":true},"prompts":{},"logging":{}}`
 	goodInitialize   = `{"protocolVersion":"2025-11-25","capabilities":` + goodCapabilities + `,"serverInfo":{"name":"zoo","version":"1"}}`
 	goodDiscover     = `{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":` + goodCapabilities +
 		`,"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
@@ -111,6 +111,9 @@ var goodAnswers = map[string]string{
 	"resources/templates/list": `{"resourceTemplates":[]}`,
 	"prompts/list":             `{"prompts":[{"name":"` + ZooPrompt + `"}]}`,
 	"resources/read":           `{"contents":[{"uri":"` + ZooResource + `","text":"fine"}]}`,
+	"resources/subscribe":      `{}`,
+	"resources/unsubscribe":    `{}`,
+	"logging/setLevel":         `{}`,
 	"prompts/get":              `{"messages":[{"role":"user","content":{"type":"text","text":"fine"}}]}`,
 }
 
@@ -124,6 +127,9 @@ func (c *creature) behave(q question) {
 		var args struct{ Text string }
 		_ = json.Unmarshal(q.params.Arguments, &args)
 		c.result(q, `{"content":[{"type":"text","text":`+string(mustJSON(args.Text))+`}]}`)
+	case q.method == "subscriptions/listen": // there is no answer while it goes on
+		c.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` +
+			q.id + `},"notifications":` + string(q.params.Notifications) + "}}\n")
 	case ok:
 		c.result(q, answer)
 	default:

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // habitat is the server that every [HTTPMisbehaviour] lives in.
@@ -37,7 +39,9 @@ type visit struct {
 		Name      string
 		Cursor    string
 		RequestID json.RawMessage
-		Arguments struct{ Text string }
+		// Notifications are those that subscriptions/listen asks for.
+		Notifications json.RawMessage
+		Arguments     struct{ Text string }
 	}
 	// nth counts the requests of this kind, from 1.
 	nth int
@@ -118,6 +122,10 @@ func (v *visit) behave() {
 		v.w.WriteHeader(http.StatusNoContent)
 	case v.id == nil:
 		v.w.WriteHeader(http.StatusAccepted)
+	case v.what == "subscriptions/listen":
+		v.events().message(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{%q:%s},"notifications":%s}}`,
+			mcp.MetaKeySubscriptionID, v.id, v.params.Notifications))
+		v.hang()
 	default:
 		v.say(v.answer())
 	}
@@ -167,7 +175,7 @@ func (v *visit) resultMessage(result string) string {
 }
 
 const (
-	zooCapabilities = `"capabilities":{"tools":{}}`
+	zooCapabilities = `"capabilities":{"tools":{},"resources":{"subscribe":true},"logging":{}}`
 	zooInfo         = `"serverInfo":{"name":"zoo","version":"1"}`
 	zooTools        = `{"name":"echo","inputSchema":{"type":"object"}},{"name":"misbehave","inputSchema":{"type":"object"}}`
 )
@@ -183,6 +191,10 @@ func (v *visit) result() string {
 		fmt.Fprintf(&b, `"supportedVersions":[%q,%q],%s,%s`, Version20260728, Version20251125, zooCapabilities, zooInfo)
 	case "tools/list":
 		b.WriteString(`"tools":[` + zooTools + `]`)
+	case "resources/list":
+		b.WriteString(`"resources":[]`)
+	case "resources/templates/list":
+		b.WriteString(`"resourceTemplates":[]`)
 	case "tools/call":
 		text, _ := json.Marshal(v.params.Arguments.Text) // a string always marshals
 		fmt.Fprintf(&b, `"content":[{"type":"text","text":%s}]`, text)

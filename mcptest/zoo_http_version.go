@@ -82,6 +82,11 @@ func onList(name, about string, do act) HTTPMisbehaviour {
 	return whenever(name, about, do, "tools/list")
 }
 
+// onLists is what happens to all of its lists.
+func onLists(name, about string, do act) HTTPMisbehaviour {
+	return whenever(name, about, do, "tools/list", "resources/list", "resources/templates/list")
+}
+
 // zooList answers tools/list with these members of the result.
 func zooList(members string) act {
 	return func(v *visit) { v.say(v.resultMessage("{" + members + "}")) }
@@ -111,8 +116,8 @@ var listMisbehaviours = []HTTPMisbehaviour{
 		v.behave()
 	}),
 	onList("list/500", "Fails at its list each time.", plainStatus(500)),
-	onList("list/401", "Wants credentials for its list.", plainStatus(401)),
-	onList("list/html", "Lists a web page.", func(v *visit) { v.reply(200, "text/html", zooPage) }),
+	onLists("list/401", "Wants credentials for its lists.", plainStatus(401)),
+	onLists("list/html", "Lists a web page, whatever is asked for.", func(v *visit) { v.reply(200, "text/html", zooPage) }),
 	onList("list/202", "Accepts the question for its list, and does not answer it.", plainStatus(202)),
 	onList("list/endless", "Has always another page.", func(v *visit) { zooList(`"tools":[` + zooTools + `],"nextCursor":"` + v.params.Cursor + `+"`)(v) }),
 	onList("list/same-cursor", "Gives the same cursor with each page.", zooList(`"tools":[`+zooTools+`],"nextCursor":"again"`)),

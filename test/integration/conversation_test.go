@@ -76,6 +76,16 @@ func progressed() string {
 	return fmt.Sprint(seen)
 }
 
+// wishFor has a server tell what it tells, if it will.
+func (w *world) wishFor(c *facade.Client, server string) {
+	for _, err := range []error{c.Subscribe(w.within(), server, storyURI), c.SetLogLevel(w.within(), server, "info")} {
+		var e *facade.Error
+		if err != nil {
+			require.ErrorAs(w.t, err, &e)
+		}
+	}
+}
+
 // wish has a server tell what it tells, as long as it is registered.
 func (s *storm) wish(target *target) {
 	if target.silent {
@@ -95,18 +105,15 @@ func (s *storm) requireTelling() {
 		if target.churned {
 			s.wish(target) // the registration may be another one
 		}
+		h := &hearer{world: s.world, c: s.c, events: s.events, server: target.name(), patient: target.sloppy}
 		if target.silent {
-			s.call(target, "remove_tool", map[string]any{"name": guest})
+			h.call("remove_tool", map[string]any{"name": guest})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
-			s.requireShown(target, false)
+			h.requireShown(false)
 			continue
 		}
 		s.speakLatest(target)
-		s.requireHeard(target)
-		s.call(target, "add_tool", map[string]any{"name": guest})
-		s.requireShown(target, true)
-		s.call(target, "remove_tool", map[string]any{"name": guest})
-		s.requireShown(target, false)
+		h.requireHeard()
 	}
 }
 
@@ -114,7 +121,7 @@ func (s *storm) requireTelling() {
 // asked for its version: such a one is spoken to in an older one, in which a
 // server without sessions has no way to tell anything.
 func (s *storm) speakLatest(target *target) {
-	if target.web == nil || target.name() != "modern" {
+	if target.name() != "modern" {
 		return
 	}
 	for soon := s.within(); ; pause(soon, tick) {
@@ -128,49 +135,64 @@ func (s *storm) speakLatest(target *target) {
 	}
 }
 
-func (s *storm) requireShown(target *target, want bool) {
-	until(s.within(), s.t, fmt.Sprintf("%s shows its guest: %t", target.name(), want), func() bool {
-		_, ok := s.c.Tool(target.name() + "/" + guest)
+// hearer finds out whether a server tells what the host has wished for.
+type hearer struct {
+	*world
+	c      *facade.Client
+	events *history
+	server string
+	// patient: the server may spoil an answer.
+	patient bool
+}
+
+// requireHeard waits until a change of the resource, a line of the log and the
+// changes of the list of tools have been heard. A stream that was cut is opened
+// again in a while, so that all is said more than once.
+func (h *hearer) requireHeard() {
+	h.t.Helper()
+	from, soon := len(h.events.all()), h.within()
+	for n := 0; ; n++ {
+		text := fmt.Sprintf("heard %d", n)
+		h.call("touch", map[string]any{"uri": storyURI})
+		h.call("log", map[string]any{"level": "warning", "text": text})
+		pause(soon, 20*time.Millisecond)
+		fresh := h.events.all()[from:]
+		touched := slices.ContainsFunc(fresh, func(e facade.Event) bool {
+			return e.Server == h.server && e.Kind == facade.EventResourceUpdated && e.URI == storyURI
+		})
+		logged := slices.ContainsFunc(fresh, func(e facade.Event) bool {
+			return e.Server == h.server && e.Kind == facade.EventLog && strings.HasPrefix(e.Log.Text, "heard")
+		})
+		if touched && logged {
+			break
+		}
+		if soon.Err() != nil {
+			require.Failf(h.t, "the server does not tell what was wished for", "%s: resource %t, log %t", h.server, touched, logged)
+		}
+	}
+	h.call("add_tool", map[string]any{"name": guest})
+	h.requireShown(true)
+	h.call("remove_tool", map[string]any{"name": guest})
+	h.requireShown(false)
+}
+
+func (h *hearer) requireShown(want bool) {
+	h.t.Helper()
+	until(h.within(), h.t, fmt.Sprintf("%s shows its guest: %t", h.server, want), func() bool {
+		_, ok := h.c.Tool(h.server + "/" + guest)
 		return ok == want
 	})
 }
 
-// requireHeard waits until a change of the resource and a line of the log have
-// been heard. A stream that was cut is opened again in a while, so that both are
-// said more than once.
-func (s *storm) requireHeard(target *target) {
-	from, soon := len(s.events.all()), s.within()
-	for n := 0; ; n++ {
-		text := fmt.Sprintf("after the storm %d", n)
-		s.call(target, "touch", map[string]any{"uri": storyURI})
-		s.call(target, "log", map[string]any{"level": "warning", "text": text})
-		pause(soon, 20*time.Millisecond)
-		fresh := s.events.all()[from:]
-		touched := slices.ContainsFunc(fresh, func(e facade.Event) bool {
-			return e.Server == target.name() && e.Kind == facade.EventResourceUpdated && e.URI == storyURI
-		})
-		logged := slices.ContainsFunc(fresh, func(e facade.Event) bool {
-			return e.Server == target.name() && e.Kind == facade.EventLog && strings.HasPrefix(e.Log.Text, "after the storm")
-		})
-		if touched && logged {
-			return
-		}
-		if soon.Err() != nil {
-			require.Failf(s.t, "the server does not tell what was wished for", "%s: resource %t, log %t", target.name(), touched, logged)
-		}
-	}
-}
-
-// call calls a tool of a server that stands in no storm any more; one that is
-// sloppy may still spoil an answer.
-func (s *storm) call(target *target, tool string, args map[string]any) {
-	for soon := s.within(); ; pause(soon, tick) {
-		_, err := s.c.Call(soon, target.name()+"/"+tool, args, facade.WaitReady(), facade.WithTimeout(time.Second))
+func (h *hearer) call(tool string, args map[string]any) {
+	h.t.Helper()
+	for soon := h.within(); ; pause(soon, tick) {
+		_, err := h.c.Call(soon, h.server+"/"+tool, args, facade.WaitReady(), facade.WithTimeout(time.Second))
 		if err == nil {
 			return
 		}
-		if soon.Err() != nil || !target.sloppy {
-			require.NoError(s.t, err, "%s of %s", tool, target.name())
+		if soon.Err() != nil || !h.patient {
+			require.NoError(h.t, err, "%s of %s", tool, h.server)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era facade.Era) {
 	t.Cleanup(s.server.Close)
 	s.near = mcptest.HTTPMisbehaviours()[0].Serve()
 	t.Cleanup(s.near.Close)
-	s.c, s.events = s.client(facade.WithLogger(zerolog.New(s.log)))
+	s.c, s.events = s.client(append(talking(), facade.WithLogger(zerolog.New(s.log)))...)
 	require.NoError(t, s.c.Register(s.within(), facade.ServerSpec{Name: "near", HTTP: &facade.HTTP{URL: s.near.URL},
 		Timeouts: facade.Timeouts{Shutdown: zooShutdown}}))
 	near := disturbable(s.c, "near")
@@ -142,6 +142,7 @@ func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era facade.Era) {
 		r.spec(&s.spec)
 	}
 	if s.register() {
+		s.wishFor(s.c, "zoo")
 		s.play()
 	}
 	s.end(near)
@@ -185,7 +186,7 @@ func (s *sceneHTTP) play() {
 // misbehave makes the call that the row is about.
 func (s *sceneHTTP) misbehave() {
 	s.t.Helper()
-	var opts []facade.CallOption
+	opts := []facade.CallOption{facade.WithProgress(func(facade.Progress) {})}
 	bound := s.spec.Timeouts.Call
 	if s.row.clock > 0 {
 		bound, opts = s.row.clock, append(opts, facade.WithTimeout(s.row.clock))

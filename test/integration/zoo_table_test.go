@@ -146,7 +146,7 @@ func TestStdioZoo(t *testing.T) {
 // all the while, and at the end nothing left.
 func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era facade.Era) {
 	w := newWorld(t)
-	c, _ := w.client()
+	c, _ := w.client(talking()...)
 	t.Cleanup(w.clear)
 	v := &stdioVisit{world: w, c: c, limit: row.limit}
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
@@ -170,6 +170,7 @@ func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era facade.Era) {
 	err := c.Register(w.within(), v.spec)
 	v.requireWithin(began, v.spec.Timeouts.Start+v.spec.Timeouts.List, "Register")
 	if v.requireEnding(row.start, err); err == nil {
+		w.wishFor(c, hostile)
 		v.call(row)
 		began = time.Now()
 		require.NoError(t, c.Unregister(w.within(), hostile))
@@ -228,6 +229,7 @@ func (v *stdioVisit) bad(args any) (*mcp.CallToolResult, error) {
 }
 
 func (v *stdioVisit) opts() (opts []facade.CallOption) {
+	opts = []facade.CallOption{facade.WithProgress(func(facade.Progress) {})}
 	if v.limit > 0 {
 		opts = append(opts, facade.WithTimeout(v.limit))
 	}

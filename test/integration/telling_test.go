@@ -1,0 +1,71 @@
+//go:build linux
+
+package integration
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// What a host has wished for outlives a kill -9 of a server, and the restart of
+// one over HTTP on its port: a subscription, the log level, and the stream that
+// tells of lists that change.
+func TestWishesOutliveTheServer(t *testing.T) {
+	for _, version := range []string{mcptest.Version20250618, mcptest.Version20251125, mcptest.Version20260728} {
+		script := mcptest.Script{Versions: []string{version}}
+		t.Run("stdio "+version, func(t *testing.T) {
+			h := newHearer(t)
+			h.register(facade.ServerSpec{Stdio: h.stdio(script)}, version)
+			for range 3 {
+				pid := h.pid(h.c, h.server)
+				require.True(t, send(pid, h.mark, syscall.SIGKILL))
+				until(h.within(), t, "another process serves", func() bool {
+					st, _ := h.c.Inspect(h.server)
+					return st.State == facade.Ready && st.Session.PID != pid
+				})
+				h.requireHeard()
+			}
+		})
+		t.Run("HTTP "+version, func(t *testing.T) {
+			var opts []mcptest.HTTPOption
+			if version == mcptest.Version20260728 {
+				opts = append(opts, mcptest.Stateless())
+			}
+			h := newHearer(t)
+			web := mcptest.NewHTTP(script, opts...)
+			t.Cleanup(web.Close)
+			h.patient = true // the loss of a session is noticed by its use
+			h.register(facade.ServerSpec{HTTP: &facade.HTTP{URL: web.URL}}, version)
+			for range 3 {
+				web.Restart()
+				h.requireHeard()
+			}
+		})
+	}
+}
+
+func newHearer(t *testing.T) *hearer {
+	t.Helper()
+	w := newWorld(t)
+	c, events := w.client(talking()...)
+	return &hearer{world: w, c: c, events: events, server: "teller"}
+}
+
+// register registers the server with the wishes, and hears them fulfilled.
+func (h *hearer) register(spec facade.ServerSpec, version string) {
+	h.t.Helper()
+	spec.Name, spec.Retry = h.server, facade.Retry(5, 5*time.Millisecond)
+	require.NoError(h.t, h.c.Register(h.within(), spec))
+	require.NoError(h.t, h.c.Subscribe(h.within(), h.server, storyURI))
+	require.NoError(h.t, h.c.SetLogLevel(h.within(), h.server, "info"))
+	st, ok := h.c.Inspect(h.server)
+	require.True(h.t, ok)
+	require.Equal(h.t, version, st.Session.ProtocolVersion)
+	h.requireHeard()
+}

@@ -30,13 +30,15 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	if waited := time.Since(began); r.HardMax > 0 && waited > time.Millisecond {
 		r.HardMax = max(r.HardMax-waited, time.Millisecond)
 	}
+	failed, lost := true, false // also if somebody's code on the way panics
+	defer func() { inc.end(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
 	if took := time.Since(began); took >= slowCall {
 		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", r.Target).
 			Dur("took", took).Bool("failed", err != nil).Msg("slow call")
 	}
 	if err == nil {
-		inc.end(false, false)
+		failed = false
 		return raw, nil
 	}
 	var e *messages.Error
@@ -44,8 +46,8 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		e = &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Unknown, Cause: err}
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
-	inc.end(true, e.Kind == messages.KindCrashed)
-	if e.Kind == messages.KindCrashed && e.Outcome == messages.NotSent {
+	lost = e.Kind == messages.KindCrashed
+	if lost && e.Outcome == messages.NotSent {
 		// The snapshot was older than the death: the server is down, and this
 		// call has lost nothing.
 		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
@@ -83,11 +85,10 @@ func (v *View) unavailable() *messages.Error {
 	switch v.State {
 	case supervisor.Evicted:
 		e.Kind, e.Hint = messages.KindEvicted, "mend the server and call Restart"
-		if v.Cause != nil && v.Cause.Kind == supervisor.CauseAuth {
-			e.Kind, e.Hint = messages.KindAuthRequired, "set credentials and register it anew"
-			if required := (*messages.AuthRequired)(nil); errors.As(v.Cause, &required) {
-				e.Hint = "" // the cause says what to do
-			}
+	case supervisor.Unauthorized:
+		e.Kind, e.Hint = messages.KindAuthRequired, "set credentials and register it anew"
+		if required := (*messages.AuthRequired)(nil); errors.As(v.Cause, &required) {
+			e.Hint = "" // the cause says what to do
 		}
 	case supervisor.Stopping, supervisor.Stopped:
 		e.Kind, e.Cause = messages.KindClosed, errors.New("the server is being unregistered")
@@ -104,7 +105,7 @@ func (v *View) unavailable() *messages.Error {
 const startingHint = 100 * time.Millisecond
 
 // AwaitReady waits until a server is ready, and returns its view. It gives up
-// when ctx ends, when the server is gone, or when it is evicted.
+// when ctx ends, when the server is gone, or when it is evicted or unauthorized.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 	for {
 		s := rt.Snapshot()
@@ -116,7 +117,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.NotSent}
 		case v.State == supervisor.Ready && v.current.session.Cause() == nil:
 			return v, nil
-		case v.State == supervisor.Evicted, v.State == supervisor.Stopping:
+		case v.State == supervisor.Evicted, v.State == supervisor.Unauthorized, v.State == supervisor.Stopping:
 			return nil, v.unavailable()
 		}
 		select {

@@ -135,7 +135,7 @@ func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 }
 
 func TestCallsWhileTheServerIsDown(t *testing.T) {
-	kinds := map[supervisor.State]messages.ErrorKind{supervisor.Evicted: messages.KindEvicted}
+	kinds := map[supervisor.State]messages.ErrorKind{supervisor.Evicted: messages.KindEvicted, supervisor.Unauthorized: messages.KindAuthRequired}
 	for _, c := range states() {
 		if c.state == supervisor.Ready {
 			continue

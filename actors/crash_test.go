@@ -227,6 +227,8 @@ func TestTheLetterInHandIsAnswered(t *testing.T) {
 	require.ErrorIs(t, <-ask(unregister), messages.ErrClosed)
 	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &messages.Restart{Name: "fs", Reply: reply} }), messages.ErrClosed)
 
+	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &report{name: "fs", done: []chan<- error{reply}} }), messages.ErrClosed)
+
 	waits := make(chan error, 1)
 	m.entries["fs"] = &entry{restart: []chan<- error{waits}}
 	require.Empty(t, ask(func(reply chan<- error) any {

@@ -12,7 +12,7 @@ import (
 
 // gate lets a bounded number of calls through to one incarnation. Further ones
 // wait in a bounded queue, first come first served; beyond that they are turned
-// away. While nobody waits it costs a call two additions.
+// away. While nobody waits it costs a call two changes of one word.
 type gate struct {
 	limit, room int64
 
@@ -32,12 +32,19 @@ func (g *gate) tryEnter() bool {
 	return g.waiting.Load() == 0 && g.take()
 }
 
+// take never counts more inside than may be, not even for a moment in which it
+// would have to take itself back: who leaves in that moment would see no room
+// for those who wait, and nobody else looks after them.
 func (g *gate) take() bool {
-	if g.account.Add(1)&(oneLost-1) <= g.limit {
-		return true
+	for {
+		n := g.account.Load()
+		if n&(oneLost-1) >= g.limit {
+			return false
+		}
+		if g.account.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	g.account.Add(-1)
-	return false
 }
 
 // leave makes room for the next. lost: the call failed with the session.

@@ -20,13 +20,14 @@ type hub struct {
 	closed   bool
 }
 
+// watcher is one who watches. What servers tell of themselves waits apart from
+// the news of them, so that it cannot push those out.
 type watcher struct {
-	mu     sync.Mutex
-	queue  []messages.Event
-	chat   int // how many of them are what servers tell
-	missed uint64
-	ended  bool
-	wake   chan struct{}
+	mu         sync.Mutex
+	news, chat []messages.Event
+	missed     uint64
+	ended      bool
+	wake       chan struct{}
 }
 
 func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
@@ -49,25 +50,31 @@ const chatQueue = watcherQueue / 2
 
 func (w *watcher) put(e messages.Event) {
 	w.mu.Lock()
+	mine, most := &w.news, watcherQueue
 	if isChat(e) {
-		if w.chat >= chatQueue {
-			w.missed++
-			w.mu.Unlock()
-			w.ring()
-			return
-		}
-		w.chat++
+		mine, most = &w.chat, chatQueue
 	}
-	if len(w.queue) >= watcherQueue {
-		if isChat(w.queue[0]) {
-			w.chat--
-		}
-		w.queue = w.queue[1:]
+	full := len(w.news)+len(w.chat) >= watcherQueue
+	switch {
+	case full && len(w.chat) > 0:
+		w.drop(&w.chat)
+	case len(*mine) >= most:
+		w.drop(mine)
+	case full: // of news, and this is none
 		w.missed++
+		w.mu.Unlock()
+		w.ring()
+		return
 	}
-	w.queue = append(w.queue, e)
+	*mine = append(*mine, e)
 	w.mu.Unlock()
 	w.ring()
+}
+
+// drop makes room by the oldest of a queue.
+func (w *watcher) drop(queue *[]messages.Event) {
+	*queue = (*queue)[1:]
+	w.missed++
 }
 
 func isChat(e messages.Event) bool {
@@ -89,8 +96,15 @@ func (w *watcher) take() (events []messages.Event, ended bool) {
 		events = append(events, messages.Event{Kind: messages.EventMissed, Time: time.Now(), Missed: w.missed})
 		w.missed = 0
 	}
-	events = append(events, w.queue...)
-	w.queue, w.chat = nil, 0
+	for len(w.news) > 0 && len(w.chat) > 0 { // in the order in which they were published
+		from := &w.news
+		if w.chat[0].Seq < w.news[0].Seq {
+			from = &w.chat
+		}
+		events, *from = append(events, (*from)[0]), (*from)[1:]
+	}
+	events = append(append(events, w.news...), w.chat...)
+	w.news, w.chat = nil, nil
 	return events, w.ended
 }
 

@@ -46,7 +46,7 @@ func TestASlowWatcherLosesTheOldest(t *testing.T) {
 		}
 		w.put(messages.Event{Kind: kind, Failed: i})
 	}
-	require.Zero(t, w.chat)
+	require.Empty(t, w.chat)
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
 	require.Equal(t, 10, events[1].Failed)

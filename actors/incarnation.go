@@ -25,16 +25,17 @@ type incarnation struct {
 	gate gate
 
 	// port owns it; set before anybody else sees it.
-	port *actor.PID
-	// level is the log level that is wished; nil: none.
-	level atomic.Pointer[string]
+	port   *actor.PID
+	wishes *wishes
+	// spare: it is a standby, and what it tells is told by the one in service.
+	spare atomic.Bool
 }
 
 // tally counts calls over a whole registration.
 type tally struct{ total, failed, inFlight, queued atomic.Int64 }
 
-func newIncarnation(server string, gen, epoch uint64, spec *messages.ServerSpec, tally *tally, session transport.Session) *incarnation {
-	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), tally: tally,
+func newIncarnation(server string, gen, epoch uint64, spec *messages.ServerSpec, tally *tally, wishes *wishes, session transport.Session) *incarnation {
+	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), tally: tally, wishes: wishes,
 		gate: gate{limit: int64(spec.Limits.InFlight), room: int64(max(spec.Limits.Queue, 0))}}
 }
 
@@ -64,3 +65,6 @@ func (i *incarnation) end(failed, lost bool) {
 
 // casualties is how many calls failed, or are about to, with the session.
 func (i *incarnation) casualties() int { return i.gate.casualties() }
+
+// logLevel is what a request to a modern server carries.
+func (i *incarnation) logLevel() string { return i.wishes.logLevel() }

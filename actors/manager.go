@@ -120,6 +120,12 @@ func (m *manager) abandon() {
 		}
 	case *messages.Restart:
 		answer(msg.Reply, err)
+	case *report:
+		if msg != nil {
+			for _, reply := range msg.done {
+				answer(reply, err)
+			}
+		}
 	}
 	for _, e := range m.entries {
 		for _, reply := range e.restart {
@@ -238,6 +244,7 @@ func (m *manager) report(r *report) {
 		r.view = &hidden
 	}
 	m.publish(m.rt.Snapshot().with(r.name, r.view))
+	m.rt.remind(r.view)
 	m.rt.hub.emit(r.events...)
 	if r.view.State == supervisor.Ready {
 		e.registered(nil)

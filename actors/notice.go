@@ -16,27 +16,31 @@ func (p *port) heard(n transport.Notice) {
 	case transport.ListChanged:
 		p.outdated(n.Lists)
 	case transport.ResourceUpdated:
-		p.emit(messages.Event{Kind: messages.EventResourceUpdated, URI: n.URI})
+		p.updated([]string{n.URI})
 	case transport.LogMessage:
 		p.rt.opts.Logger.WithLevel(severity(n.Log.Level)).Str("server", p.inc.server).Str("logger", n.Log.Logger).Msg(n.Log.Text)
 		p.emit(messages.Event{Kind: messages.EventLog, Log: n.Log})
 	case transport.Acknowledged:
-		if p.gap.Swap(false) { // what happened meanwhile was told to nobody
-			p.outdated(messages.AllLists)
-			for _, uri := range n.Honored {
-				p.emit(messages.Event{Kind: messages.EventResourceUpdated, URI: uri})
-			}
-		}
-		select {
-		case p.acks <- n.Honored:
-		default: // nobody waits
-		}
+		p.acknowledged(n)
+	case transport.Gap: // what happened meanwhile was told to nobody
+		p.outdated(messages.AllLists)
+		p.updated(p.watchedNow())
+	}
+}
+
+func (p *port) updated(uris []string) {
+	for _, uri := range uris {
+		p.emit(messages.Event{Kind: messages.EventResourceUpdated, URI: uri})
 	}
 }
 
 // emit publishes an event of the server's own. It does not go through the
-// manager: it changes nothing there.
+// manager: it changes nothing there. What a standby tells, the server in service
+// tells too.
 func (p *port) emit(e messages.Event) {
+	if p.inc.spare.Load() {
+		return
+	}
 	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), p.inc.server, p.inc.gen, p.inc.epoch
 	p.rt.hub.emit(e)
 }

@@ -25,11 +25,12 @@ type port struct {
 	probes *time.Timer
 	missed int // probes in a row
 	refresher
+	granter
 	listener
 }
 
 func newPort(rt *Runtime, inc *incarnation) *port {
-	return &port{rt: rt, inc: inc, listener: listener{acks: make(chan []string, 1)}}
+	return &port{rt: rt, inc: inc}
 }
 
 // Receive implements actor.Actor.
@@ -42,13 +43,16 @@ func (p *port) Receive(c actor.Context) {
 	case *messages.Discover:
 		p.discover()
 	case *messages.Watchdog:
-		p.armProbe(p.inc.spec.Probe.Every)
-		p.ready = true
-		if p.changed.Load() != 0 {
-			p.planRefresh(settle)
+		if !p.ready {
+			p.ready = true
+			p.armProbe(p.inc.spec.Probe.Every)
+			p.planRefresh()
+			p.goOnGranting()
 		}
+	case *listedFirst:
+		p.age(messages.AllLists, messages.AllLists, m.catalog)
 	case *listChanged:
-		p.planRefresh(settle)
+		p.announced()
 	case *refreshDue:
 		p.refresh()
 	case *refreshNow:
@@ -57,7 +61,11 @@ func (p *port) Receive(c actor.Context) {
 	case *listed:
 		p.listedAgain(m)
 	case *wish:
-		p.wished(m.reply)
+		p.wished(m)
+	case *granted:
+		p.granted(m)
+	case *wishAgain:
+		p.grant(true)
 	case *messages.ProbeDue:
 		p.probe()
 	case *messages.Probed:
@@ -88,11 +96,14 @@ func (p *port) open() {
 
 func (p *port) discover() {
 	inc, epoch := p.inc, p.inc.epoch
+	p.granting = true
 	p.rt.goSafe("port", func() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
 		if inc.session.Info().Era == messages.EraModern { // first, so that no change falls in between
-			p.applyAtStart(ctx)
+			soon, cancel := context.WithTimeout(ctx, ackWait)
+			p.applyAtStart(soon)
+			cancel()
 		}
 		catalog, err := transport.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
 		if err != nil {
@@ -107,17 +118,15 @@ func (p *port) discover() {
 		if inc.session.Info().Era != messages.EraModern {
 			p.applyAtStart(ctx)
 		}
+		p.rt.system.Root.Send(p.self, &listedFirst{catalog: catalog})
 		p.tell(&messages.Discovered{Epoch: epoch, Catalog: catalog})
 	}, p.panicked)
 }
 
 // applyAtStart tells a new incarnation what the host wishes to hear. What it
-// refuses is no reason not to serve.
+// refuses, or does not confirm in time, is no reason not to serve.
 func (p *port) applyAtStart(ctx context.Context) {
-	if err := p.apply(ctx); err != nil && p.inc.session.Cause() == nil {
-		p.rt.opts.Logger.Warn().Str("server", p.inc.server).Uint64("epoch", p.inc.epoch).Err(err).
-			Msg("the server does not tell all that was asked for")
-	}
+	p.rt.system.Root.Send(p.self, p.apply(ctx, nil, false))
 }
 
 func (p *port) panicked(v any) {
@@ -141,7 +150,7 @@ func (p *port) rest() {
 		p.probes.Stop()
 	}
 	p.stopRefresh()
-	p.armTTL(nil)
+	p.stopGranting()
 }
 
 func (p *port) probe() {

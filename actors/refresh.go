@@ -25,26 +25,40 @@ const (
 )
 
 // refresher keeps the catalog of a ready server true. It belongs to the port;
-// changed is written by whoever reads from the server.
+// changed is written by whoever reads from the server. There is one timer, and
+// what it is set to follows from the rest: see nextReading.
 type refresher struct {
 	changed atomic.Uint32 // the messages.Lists of which that was announced
 
-	ready    bool
-	reading  bool
-	due      time.Time // of the timer that is armed; zero: none is
-	timer    *time.Timer
-	last     time.Time // the end of the last reading
+	ready   bool
+	reading bool
+	waiting []chan<- error
+	settled time.Time // when what was announced is read
+	last    time.Time // the end of the last reading
+
+	// broken are the lists that could not be read. They wait for their own time, so
+	// that they hold up nobody.
+	broken   messages.Lists
 	failures int       // in a row
-	waiting  []chan<- error
-	ttl      *time.Timer
+	again    time.Time // when they are tried again
+
+	// stale is when a list is too old, as the server says (2026-07-28, caching).
+	stale map[messages.Lists]time.Time
+
+	due   time.Time // of the timer that is armed; zero: none is
+	timer *time.Timer
 }
 
 // The letters of a port about its lists. refreshNow is a wish of the host's,
-// listed the end of a reading.
+// listed the end of a reading, listedFirst that of the first one.
 type (
 	listChanged struct{ messages.Letter }
-	refreshDue  struct{ messages.Letter }
-	refreshNow  struct {
+	listedFirst struct {
+		messages.Letter
+		catalog *messages.Catalog
+	}
+	refreshDue struct{ messages.Letter }
+	refreshNow struct {
 		messages.Letter
 		reply chan<- error
 	}
@@ -69,24 +83,50 @@ type refreshed struct {
 
 // outdated notes that lists have changed. It may be called by anybody.
 func (p *port) outdated(lists messages.Lists) {
-	if p.changed.Or(uint32(lists)) == 0 {
+	if known := messages.Lists(p.changed.Or(uint32(lists))); lists&^known != 0 {
 		p.rt.system.Root.Send(p.self, &listChanged{})
 	}
 }
 
-// planRefresh arms the timer, unless it will ring sooner.
-func (p *port) planRefresh(after time.Duration) {
+// nextReading is what is to be read at a time, and the earliest time that
+// something else is; zero if nothing is.
+func (p *port) nextReading(now time.Time) (lists messages.Lists, later time.Time) {
+	plan := func(what messages.Lists, at time.Time) {
+		switch {
+		case what == 0:
+		case !at.After(now):
+			lists |= what
+		case later.IsZero() || at.Before(later):
+			later = at
+		}
+	}
+	plan(messages.Lists(p.changed.Load())&^p.broken, p.settled)
+	plan(p.broken, p.again)
+	for list, at := range p.stale {
+		plan(list, at)
+	}
+	return lists, later
+}
+
+// planRefresh sets the timer.
+func (p *port) planRefresh() {
 	if !p.ready || p.reading {
 		return
 	}
-	at := time.Now().Add(after)
-	if soonest := p.last.Add(refreshPause); at.Before(soonest) {
+	lists, at := p.nextReading(time.Now())
+	if lists != 0 {
+		at = time.Now()
+	}
+	if soonest := p.last.Add(refreshPause); !at.IsZero() && at.Before(soonest) {
 		at = soonest
 	}
-	if !p.due.IsZero() && !at.Before(p.due) {
+	if at.Equal(p.due) {
 		return
 	}
 	p.stopRefresh()
+	if at.IsZero() {
+		return
+	}
 	self := p.self
 	p.due = at
 	p.timer = time.AfterFunc(time.Until(at), func() { p.rt.system.Root.Send(self, &refreshDue{}) })
@@ -99,20 +139,28 @@ func (p *port) stopRefresh() {
 	p.due = time.Time{}
 }
 
-// refresh reads what has changed, and everything if somebody waits for it.
+// announced has what was announced read when the crowd is over.
+func (p *port) announced() {
+	p.settled = time.Now().Add(settle)
+	p.planRefresh()
+}
+
+// refresh reads what is due, and everything if somebody waits for it.
 func (p *port) refresh() {
 	if !p.ready || p.reading {
-		return // refreshed is told at the end of the reading
+		return // what waits is seen to at the end of the reading
 	}
 	p.stopRefresh()
-	lists := messages.Lists(p.changed.Swap(0))
+	lists, _ := p.nextReading(time.Now())
 	waiting := p.waiting
 	if p.waiting = nil; len(waiting) > 0 {
 		lists = messages.AllLists
 	}
 	if lists == 0 {
+		p.planRefresh()
 		return
 	}
+	p.changed.And(^uint32(lists))
 	p.reading = true
 	inc, self := p.inc, p.self
 	p.rt.goSafe("port", func() {
@@ -138,24 +186,44 @@ func (p *port) listedAgain(l *listed) {
 	if l.err != nil {
 		good = 0
 	}
-	if bad := l.lists &^ good; bad != 0 {
+	bad := l.lists &^ good
+	if p.broken = p.broken&^good | bad; bad != 0 {
 		p.failures++
-		p.changed.Or(uint32(bad))
+		p.again = p.last.Add(min(firstAgain<<min(p.failures-1, 10), lastAgain))
 		p.rt.opts.Logger.Warn().Str("server", p.inc.server).Err(l.err).Strs("warnings", warnings(l.catalog)).
 			Msg("a list that had changed could not be read; it is tried again")
-		p.planRefresh(min(firstAgain<<min(p.failures-1, 10), lastAgain))
-	} else {
+	} else if p.broken == 0 {
 		p.failures = 0
-		if p.changed.Load() != 0 || len(p.waiting) > 0 {
-			p.planRefresh(settle)
-		}
+	}
+	p.age(l.lists, good, l.catalog)
+	if len(p.waiting) > 0 {
+		p.refresh()
+	} else {
+		p.planRefresh()
 	}
 	if good == 0 {
 		p.answer(l.waiting, l.err)
 		return
 	}
-	p.armTTL(l.catalog)
 	p.tell(&refreshed{epoch: p.inc.epoch, lists: good, catalog: l.catalog, waiting: l.waiting})
+}
+
+// age notes for how long the lists that were read are true. What could not be
+// read is broken, and not old.
+func (p *port) age(read, good messages.Lists, c *messages.Catalog) {
+	for list := messages.ListTools; list <= messages.AllLists; list <<= 1 {
+		if read&list == 0 {
+			continue
+		}
+		delete(p.stale, list)
+		if c == nil || good&list == 0 || c.TTL[list] <= 0 {
+			continue
+		}
+		if p.stale == nil {
+			p.stale = map[messages.Lists]time.Time{}
+		}
+		p.stale[list] = time.Now().Add(max(c.TTL[list], leastTTL))
+	}
 }
 
 func warnings(c *messages.Catalog) []string {
@@ -165,27 +233,34 @@ func warnings(c *messages.Catalog) []string {
 	return c.Warnings
 }
 
+// answer tells those who wait how it ended. What the server answered is a
+// protocol error to them; any other failure is what it is.
 func (p *port) answer(waiting []chan<- error, err error) {
-	if err != nil {
-		err = &messages.Error{Server: p.inc.server, Gen: p.inc.gen, Epoch: p.inc.epoch, Kind: messages.KindProtocol,
-			Outcome: messages.Answered, Cause: err}
-	}
 	for _, reply := range waiting {
-		answer(reply, err)
+		answer(reply, p.asError(err))
 	}
 }
 
-// armTTL has the lists read again when the server says that they are old
-// (2026-07-28, caching).
-func (p *port) armTTL(c *messages.Catalog) {
-	if p.ttl != nil {
-		p.ttl.Stop()
-		p.ttl = nil
+// asError is an error of this incarnation, for one who waits: a fresh one, as
+// each adds what was attempted.
+func (p *port) asError(err error) error {
+	if err == nil {
+		return nil
 	}
-	if c == nil || c.TTL <= 0 {
-		return
+	e := &messages.Error{Server: p.inc.server, Gen: p.inc.gen, Epoch: p.inc.epoch, Kind: messages.KindProtocol,
+		Outcome: messages.Answered, Cause: err}
+	switch of := (*messages.Error)(nil); {
+	case errors.As(err, &of):
+		if of.Kind != messages.KindRPC {
+			e.Kind, e.Outcome, e.RetryAfter, e.Stderr = of.Kind, of.Outcome, of.RetryAfter, of.Stderr
+		}
+		if e.Kind == messages.KindCanceled { // by the port's clock: nobody else can
+			e.Kind = messages.KindTimeout
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Kind, e.Outcome = messages.KindTimeout, messages.Unknown
 	}
-	p.ttl = time.AfterFunc(max(c.TTL, leastTTL), func() { p.outdated(messages.AllLists) })
+	return e
 }
 
 // refreshed puts what was read anew in place, in one swap.

@@ -61,6 +61,12 @@ func states() []stateCase {
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
 		}, 1, 0},
+		{supervisor.Unauthorized, func(h *house) {
+			h.plays("fs", ready)
+			supervised(h, long)
+			h.session("fs").Abort(&supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "token expired"})
+			time.Sleep(2 * second)
+		}, 1, 0},
 		{supervisor.Evicted, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, supervisor.NoRetry)

@@ -60,6 +60,7 @@ func (s *supervising) takeOver() {
 	}
 	s.leftovers[s.inc.epoch] = standby{inc: s.inc, port: s.port}
 	s.inc, s.port, s.catalog = s.spare.inc, s.spare.port, s.spare.catalog
+	s.inc.spare.Store(false)
 	s.spare, s.released = nil, false
 }
 
@@ -84,7 +85,7 @@ func (s *supervising) startSpare(c actor.Context) {
 		return
 	}
 	sp := &standby{}
-	sp.inc, sp.port = s.begin(c, s.lc.Reserve())
+	sp.inc, sp.port = s.begin(c, s.lc.Reserve(), true)
 	s.spare = sp
 }
 

@@ -185,6 +185,8 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 		}
 	case supervisor.DoGone:
 		switch s.lc.State() {
+		case supervisor.Unauthorized:
+			note(messages.Event{Kind: messages.EventAuthRequired, Cause: e.Cause})
 		case supervisor.Evicted:
 			note(messages.Event{Kind: messages.EventEvicted, Cause: e.Cause})
 		case supervisor.Stopped:
@@ -196,13 +198,14 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 // dial starts the next incarnation.
 func (s *supervising) dial(c actor.Context, epoch uint64) {
 	s.released = false
-	s.inc, s.port = s.begin(c, epoch)
+	s.inc, s.port = s.begin(c, epoch, false)
 }
 
 // begin makes an incarnation: a session, a port to own it, and a watch that
 // reports its death and its release, whatever becomes of the port.
-func (s *supervising) begin(c actor.Context, epoch uint64) (*incarnation, *actor.PID) {
-	inc := newIncarnation(s.name, s.gen, epoch, s.spec, s.tally, s.dialer.NewSession())
+func (s *supervising) begin(c actor.Context, epoch uint64, spare bool) (*incarnation, *actor.PID) {
+	inc := newIncarnation(s.name, s.gen, epoch, s.spec, s.tally, s.rt.wishes(s.gen), s.dialer.NewSession())
+	inc.spare.Store(spare)
 	self := s.self
 	s.rt.goSafe("supervisor", func() {
 		<-inc.session.Dead()

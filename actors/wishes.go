@@ -4,17 +4,18 @@ import (
 	"maps"
 	"slices"
 	"sync"
-
-	"github.com/mcpvisor/mcpvisor/messages"
+	"sync/atomic"
 )
 
 // wishes is what the host wants of one server for as long as it is registered:
 // the resources that it subscribes to, and the least severity of what is logged.
-// Every incarnation is told anew, before it is ready.
+// Every incarnation compares the version with the one that it was told of.
 type wishes struct {
-	mu    sync.Mutex
-	level string
-	uris  map[string]bool
+	level atomic.Pointer[string] // read at every call; nil: none
+
+	mu      sync.Mutex
+	version uint64
+	uris    map[string]bool
 }
 
 // wishes finds those of one registration. The manager makes them; when that is
@@ -28,46 +29,64 @@ func (rt *Runtime) wishes(gen uint64) *wishes {
 
 func newWishes() *wishes { return &wishes{uris: map[string]bool{}} }
 
-// subscribe adds a resource, or takes it away. It reports whether that is new.
-func (w *wishes) subscribe(uri string, on bool) bool {
+// subscribe adds a resource, or takes it away.
+func (w *wishes) subscribe(uri string, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.uris[uri] == on {
-		return false
+		return
 	}
+	w.version++
 	if on {
 		w.uris[uri] = true
 	} else {
 		delete(w.uris, uri)
 	}
-	return true
 }
 
 func (w *wishes) setLevel(level string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.level = level
+	w.version++
+	w.level.Store(&level)
+}
+
+// takeBackLevel puts a level that was refused back to the one that was accepted
+// last, unless somebody wishes for another meanwhile.
+func (w *wishes) takeBackLevel(refused, accepted string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.logLevel() == refused {
+		w.version++
+		w.level.Store(&accepted)
+	}
+}
+
+func (w *wishes) wants(uri string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.uris[uri]
 }
 
 // now is what is wished at the moment, in order.
-func (w *wishes) now() (level string, uris []string) {
+func (w *wishes) now() (level string, uris []string, version uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.level, slices.Sorted(maps.Keys(w.uris))
+	return w.logLevel(), slices.Sorted(maps.Keys(w.uris)), w.version
+}
+
+// changedSince reports whether there is something to tell.
+func (w *wishes) changedSince(version uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.version != version
 }
 
 // logLevel is what a request to a modern server carries. It is read at every
-// call, so it takes no lock where nothing was ever wished.
-func (i *incarnation) logLevel() string {
-	if level := i.level.Load(); level != nil {
+// call, so it takes no lock.
+func (w *wishes) logLevel() string {
+	if level := w.level.Load(); level != nil {
 		return *level
 	}
 	return ""
-}
-
-// wish tells a port that the wishes have changed. The reply is nil when the
-// server has accepted them.
-type wish struct {
-	messages.Letter
-	reply chan<- error
 }

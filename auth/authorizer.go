@@ -3,9 +3,9 @@ package auth
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -23,20 +23,23 @@ type Authorizer struct {
 	warn    func(string)
 	// turn is held by whoever replaces the tokens.
 	turn chan struct{}
-	// doubted: the current token has not been accepted by the server yet.
-	doubted atomic.Bool
 
 	mu sync.Mutex
 	// held is what is known. It is replaced and never changed.
 	held *messages.Authorization
-	// origin is where the current token came from, until it is accepted.
+	// origin is where held came from.
 	origin origins
+	// stored is what the store was seen to hold: if it holds something else,
+	// another has written it.
+	stored *messages.Authorization
+	// bound is the issuer that the spec's own client belongs to.
+	bound string
 	// refusal is what the server said last.
 	refusal challenge
 	flight  *flight
 	failed  *failure
 	pending map[string]*consent
-	place   *place // of the client credentials grant
+	place   *place // of the grants without a person
 
 	attached int
 	life     context.Context
@@ -93,8 +96,19 @@ func (a *Authorizer) wait() time.Duration {
 // Hide returns a text without any secret that the authorizer knows of.
 func (a *Authorizer) Hide(text string) string { return a.secrets.replace(text) }
 
-// errDetached is why the work of an authorizer ends.
-var errDetached = errors.New("the session ended")
+var (
+	// errDetached and errForgotten are why the work of an authorizer ends early.
+	errDetached  = errors.New("the session ended")
+	errForgotten = errors.New("the authorization was forgotten meanwhile")
+)
+
+const (
+	// storeTime is how long a store is given to keep what cannot be had twice.
+	storeTime = 5 * time.Second
+	// farewell is how long Detach waits for what was told to end, and may have
+	// something to store.
+	farewell = storeTime + time.Second
+)
 
 // Attach begins a session: what is stored is read, and tokens are renewed
 // ahead from now on. Detach ends it.
@@ -104,7 +118,9 @@ func (a *Authorizer) Attach(ctx context.Context) {
 		a.life, a.end = context.WithCancelCause(context.Background())
 	}
 	a.mu.Unlock()
-	a.recall(ctx)
+	if err := a.recall(ctx); err != nil {
+		a.warn(a.Hide(err.Error()))
+	}
 	a.mu.Lock()
 	a.arm()
 	a.mu.Unlock()
@@ -112,7 +128,9 @@ func (a *Authorizer) Attach(ctx context.Context) {
 
 // Detach ends a session. A request to the token endpoint that is under way is
 // given grace to come back: a refresh token that was rotated for nobody is lost.
-// When Detach returns, nothing of the authorizer is left running for the session.
+// When Detach returns, nothing of the authorizer is left running for the session
+// but what a function of the host's holds up: Detach is bounded by grace, and by
+// seconds, whatever that does.
 func (a *Authorizer) Detach(grace time.Duration) {
 	a.mu.Lock()
 	if a.attached--; a.attached > 0 {
@@ -125,115 +143,71 @@ func (a *Authorizer) Detach(grace time.Duration) {
 	f, end := a.flight, a.end
 	a.mu.Unlock()
 	if f != nil {
-		limit := time.NewTimer(max(grace, 0))
-		defer limit.Stop()
-		select {
-		case <-f.done:
-		case <-limit.C:
-		}
+		f.within(grace)
 	}
 	end(errDetached)
 	if f != nil {
-		<-f.done
+		f.within(farewell)
 	}
 	a.web.client.CloseIdleConnections()
-}
-
-// recall takes what is stored, if it is newer than what is known.
-func (a *Authorizer) recall(ctx context.Context) {
-	if a.store == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.wait())
-	defer cancel()
-	stored, err := a.store.Load(ctx, a.key)
-	if err != nil {
-		a.warn(a.Hide(err.Error()))
-	}
-	if stored == nil {
-		return
-	}
-	stored = stored.Clone()
-	a.secrets.hide(stored.AccessToken, stored.RefreshToken, stored.ClientSecret)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.held == nil || stored.Obtained.After(a.held.Obtained) {
-		a.adopt(stored, fromStore)
-	}
 }
 
 // adopt makes an authorization the current one. a.mu is held.
 func (a *Authorizer) adopt(n *messages.Authorization, from origins) {
 	a.held, a.origin, a.failed = n, from, nil
-	a.doubted.Store(n.AccessToken != "")
+	a.secrets.hold(n.AccessToken, n.RefreshToken, n.ClientSecret)
+	if n.ClientID == a.oauth.ClientID {
+		a.bound = n.Issuer
+	}
 	a.arm()
-}
-
-// keep stores an authorization and makes it the current one, in this order.
-// The error is the store's; the authorization is current all the same.
-func (a *Authorizer) keep(ctx context.Context, n *messages.Authorization, from origins) error {
-	a.secrets.hide(n.AccessToken, n.RefreshToken, n.ClientSecret)
-	var err error
-	if a.store != nil {
-		if err = a.store.Save(ctx, a.key, n.Clone()); err != nil {
-			err = a.secrets.clean(err)
-		}
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.adopt(n, from)
-	return err
-}
-
-// lock keeps others away who would replace the tokens, in this process and in
-// others. Without a lock it goes on all the same: a token renewed twice is better
-// than none.
-func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	leave := func() {}
-	select {
-	case a.turn <- struct{}{}:
-		leave = func() { <-a.turn }
-	case <-ctx.Done():
-	}
-	locker, ok := a.store.(messages.TokenLocker)
-	if !ok {
-		return leave
-	}
-	free, err := locker.Lock(ctx, a.key)
-	if err != nil {
-		if ctx.Err() == nil {
-			a.warn(a.Hide(err.Error()))
-		}
-		return leave
-	}
-	return func() { free(); leave() }
-}
-
-// Accepted notes that the server took a token.
-func (a *Authorizer) Accepted(token string) {
-	if token == "" || !a.doubted.Load() {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.held != nil && a.held.AccessToken == token {
-		a.origin = fromStore
-		a.doubted.Store(false)
-	}
 }
 
 // Forget drops the tokens and the registration, here and in the store. It does
-// not revoke them.
+// not revoke them. What is being renewed meanwhile is dropped as well.
 func (a *Authorizer) Forget(ctx context.Context) error {
-	a.mu.Lock()
-	a.held, a.failed, a.place = nil, nil, nil
-	a.doubted.Store(false)
-	a.arm()
-	a.mu.Unlock()
+	a.drop()
+	turn, cancel := context.WithTimeout(ctx, a.wait())
+	defer cancel()
+	unlock := a.lock(turn)
+	defer unlock()
+	a.drop() // it may have come back before we had the turn
 	if a.store == nil {
 		return nil
 	}
-	return a.secrets.clean(a.store.Delete(ctx, a.key))
+	deleting, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return a.secrets.clean(asHosted(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
+}
+
+// drop forgets what is in memory.
+func (a *Authorizer) drop() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.flight != nil {
+		a.flight.cancel(errForgotten)
+	}
+	a.held, a.stored, a.failed, a.place, a.bound = nil, nil, nil, nil, ""
+	clear(a.pending)
+	a.arm()
+}
+
+// Inherit takes over from the authorizer of an earlier registration of the same
+// server what people and issuers still refer to: the consents that were begun,
+// and the issuer that the client belongs to.
+func (a *Authorizer) Inherit(last *Authorizer) {
+	o, was := &a.oauth, &last.oauth
+	if a == last || a.key != last.key || o.ClientSecret != was.ClientSecret || o.PrivateKey != was.PrivateKey ||
+		o.Issuer != was.Issuer || o.RedirectURL != was.RedirectURL || o.Grant != was.Grant {
+		return
+	}
+	last.mu.Lock()
+	pending, bound := maps.Clone(last.pending), last.bound
+	last.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bound = bound
+	for state, n := range pending {
+		a.pending[state] = n
+		a.secrets.hide(n.state, n.verifier, n.client.secret)
+	}
 }

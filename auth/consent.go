@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -17,9 +18,10 @@ import (
 )
 
 const (
-	// consentLife is how long a person may take; consentsKept how many URLs are
-	// remembered at once.
+	// consentLife is how long a person may take; consentFresh how long the same
+	// URL is given to whoever asks; consentsKept how many are remembered at once.
 	consentLife  = 15 * time.Minute
+	consentFresh = 5 * time.Minute
 	consentsKept = 16
 )
 
@@ -33,63 +35,104 @@ type consent struct {
 	client   *client
 	redirect string
 	scopes   []string
+	metadata string // the challenge's
+	door     bool   // somebody listens for its redirect
 	began    time.Time
 }
 
 // consented gets a token for which somebody has to consent: the host's Visit,
-// or a person, whom nobody waits for here.
-func (a *Authorizer) consented(ctx context.Context, f *flight, origin origins, c challenge) error {
+// or a person, whom nobody waits for here. why is what became of the refresh
+// token.
+func (a *Authorizer) consented(ctx context.Context, f *flight, origin origins, why error) error {
 	a.mu.Lock()
 	held := a.held
 	a.mu.Unlock()
-	required := &messages.AuthRequired{Resource: a.key.Server, Reason: "the server wants a person to authorize this client", Err: c.err()}
+	c := f.challenge
+	required := &messages.AuthRequired{Resource: bare(a.web.server), Reason: "the server wants a person to authorize this client", Err: cmp.Or(why, c.err())}
 	if f.need == more {
 		required.Reason = "the server wants more scopes than the token has"
 		required.Scopes = c.scopes
-		if held != nil && covers(held.Scopes, c.scopes) {
+		switch {
+		case held != nil && covers(held.Scopes, c.scopes):
 			required.Reason = "the server wants scopes that the token has"
+			return required
+		case held != nil && covers(held.Asked, c.scopes) && a.oauth.Visit != nil:
+			required.Reason = "the server wants scopes that were asked for and not given"
 			return required
 		}
 	}
 	if a.oauth.Visit != nil {
-		if f.need == refused && origin == fromConsent {
+		if f.need == refused && f.again && origin == fromConsent {
 			required.Reason = "the server refuses the token that its authorization server gave"
 			return required
 		}
-		ctx, cancel := context.WithTimeout(ctx, visitTime)
-		defer cancel()
-		p, err := a.begin(ctx, c, "", true)
-		if err != nil {
-			return a.hopeless(err)
-		}
-		redirect, err := a.oauth.Visit(ctx, p.url)
-		if err != nil {
-			required.Reason, required.URL, required.Err = "the visit of the authorization URL failed", p.url, err
-			return required
-		}
-		err = a.complete(ctx, p, redirect)
-		if lost := (*unstored)(nil); errors.As(err, &lost) {
-			a.warn(err.Error())
-			return nil
-		}
-		return a.hopeless(err)
+		return a.visited(ctx, f, required)
 	}
-	asking, cancel := context.WithTimeout(ctx, a.wait())
+	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	p, err := a.begin(asking, c, "", f.need == refused)
+	p, err := a.begin(asking, c, nil, f.need == refused)
 	if err != nil {
 		return a.hopeless(err)
+	}
+	if f.need == more {
+		a.wish(ctx, p.scopes)
 	}
 	required.URL, required.Resource, required.Issuer, required.Scopes = p.url, p.place.resource, p.place.server.Issuer, p.scopes
 	return required
 }
 
-// begin makes an authorization URL. redirect is where it leads back to; empty
-// means a fitting one. fresh means that the tokens at hand are of no use.
-func (a *Authorizer) begin(ctx context.Context, c challenge, redirect string, fresh bool) (*consent, error) {
+// visited gets a token by the host's own visit.
+func (a *Authorizer) visited(ctx context.Context, f *flight, required *messages.AuthRequired) error {
+	ctx, cancel := context.WithTimeout(ctx, visitTime)
+	defer cancel()
+	p, err := a.begin(ctx, f.challenge, nil, f.need == refused)
+	if err != nil {
+		return a.hopeless(err)
+	}
+	close(f.visiting)
+	redirect, err := hosted(ctx, "Visit", nil, func(ctx context.Context) (string, error) { return a.oauth.Visit(ctx, p.url) })
+	if err != nil {
+		required.Reason, required.URL, required.Err = "the visit of the authorization URL failed", p.url, err
+		return required
+	}
+	if a.claim(p.state) == nil {
+		return a.hopeless(errTaken)
+	}
+	err = a.complete(ctx, p, redirect)
+	if lost := (*unstored)(nil); errors.As(err, &lost) {
+		a.warn(err.Error())
+		return nil
+	}
+	return a.hopeless(err)
+}
+
+// wish notes the scopes that were found to be wanting, for a person who consents
+// in another process. None of them is given up if that fails.
+func (a *Authorizer) wish(ctx context.Context, scopes []string) {
+	a.mu.Lock()
+	held, origin := a.held, a.origin
+	a.mu.Unlock()
+	if held == nil || slices.Equal(held.Wanted, scopes) {
+		return
+	}
+	next := held.Clone()
+	next.Wanted = scopes
+	if err := a.keep(ctx, next, origin); err != nil {
+		a.warn(err.Error())
+	}
+}
+
+// begin makes an authorization URL, unless one that was made is as good. It leads
+// back to the door, or without one to a fitting URL. fresh means that the tokens
+// at hand are of no use.
+func (a *Authorizer) begin(ctx context.Context, c challenge, d *door, fresh bool) (*consent, error) {
 	a.mu.Lock()
 	held := a.held
+	begun := a.begun(c, d)
 	a.mu.Unlock()
+	if begun != nil {
+		return begun, nil
+	}
 	favourite := a.oauth.Issuer
 	if favourite == "" && held != nil {
 		favourite = held.Issuer
@@ -105,16 +148,13 @@ func (a *Authorizer) begin(ctx context.Context, c challenge, redirect string, fr
 	case !p.guessed && !slices.Contains(s.CodeChallengeMethodsSupported, "S256"):
 		return nil, fmt.Errorf("the authorization server %s does not support PKCE with S256, without which codes can be stolen", s.Issuer)
 	}
-	known := held
-	if known != nil && known.Issuer != s.Issuer {
-		known = nil
+	known := at(p, held)
+	redirect, err := a.redirect(known, d)
+	if err != nil {
+		return nil, err
 	}
-	if redirect == "" {
-		if redirect, err = a.redirect(known); err != nil {
-			return nil, err
-		}
-	}
-	me, err := a.clientAt(ctx, s, held, redirect)
+	scopes := a.consentScopes(c, p, held)
+	me, err := a.clientAt(ctx, s, held, redirect, union(scopes, p.suggested))
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +164,17 @@ func (a *Authorizer) begin(ctx context.Context, c challenge, redirect string, fr
 			a.warn(err.Error())
 		}
 	}
-	n := &consent{state: rand.Text(), verifier: rand.Text() + rand.Text(), place: p, client: me, redirect: redirect, began: time.Now()}
-	n.scopes = a.scopes(c, p)
-	if known != nil {
-		n.scopes = union(known.Asked, known.Scopes, n.scopes)
-	}
-	if slices.Contains(s.ScopesSupported, "offline_access") { // else there may be no refresh token
-		n.scopes = union(n.scopes, []string{"offline_access"})
-	}
+	n := &consent{state: rand.Text(), verifier: rand.Text() + rand.Text(), place: p, client: me, redirect: redirect,
+		scopes: scopes, metadata: c.metadata, door: d != nil, began: time.Now()}
 	if err := n.write(s.AuthorizationEndpoint); err != nil {
 		return nil, err
 	}
 	a.secrets.hide(n.state, n.verifier)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if forgotten(ctx) {
+		return nil, errForgotten
+	}
 	maps.DeleteFunc(a.pending, func(_ string, old *consent) bool { return time.Since(old.began) > consentLife })
 	for len(a.pending) >= consentsKept {
 		oldest := slices.MinFunc(slices.Collect(maps.Values(a.pending)), func(x, y *consent) int { return x.began.Compare(y.began) })
@@ -145,6 +182,38 @@ func (a *Authorizer) begin(ctx context.Context, c challenge, redirect string, fr
 	}
 	a.pending[n.state] = n
 	return n, nil
+}
+
+// begun is a consent for the same that a person was sent to a moment ago, and may
+// be about to give; nil if there is none. a.mu is held.
+func (a *Authorizer) begun(c challenge, d *door) *consent {
+	for _, n := range a.pending {
+		if d == nil && !n.door && n.metadata == c.metadata && time.Since(n.began) < consentFresh &&
+			slices.Equal(n.scopes, a.consentScopes(c, n.place, a.held)) {
+			return n
+		}
+	}
+	return nil
+}
+
+// at is what is known at a place.
+func at(p *place, held *messages.Authorization) *messages.Authorization {
+	if held == nil || held.Issuer != p.server.Issuer {
+		return nil
+	}
+	return held
+}
+
+// errTaken: each consent is good for once.
+var errTaken = errors.New("nobody waits for this redirect: it belongs to another process, was used before, or came too late; begin anew")
+
+// claim takes a consent, by its state, from all others who would complete it.
+func (a *Authorizer) claim(state string) *consent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.pending[state]
+	delete(a.pending, state)
+	return n
 }
 
 // write makes the URL.
@@ -176,16 +245,30 @@ func setScopes(form url.Values, scopes []string) {
 	}
 }
 
-// scopes are those to ask for first: the challenge's, which are authoritative,
-// and the host's; without either, those that the server suggests.
-func (a *Authorizer) scopes(c challenge, p *place) []string {
-	if scopes := union(a.oauth.Scopes, c.scopes); len(scopes) > 0 {
-		return scopes
+// scopes are those to ask for: what was asked for, given and found wanting before,
+// the host's, and the challenge's, which are authoritative; without any, those
+// that the server suggests.
+func (a *Authorizer) scopes(c challenge, p *place, held *messages.Authorization) []string {
+	all := union(a.oauth.Scopes, c.scopes)
+	if known := at(p, held); known != nil {
+		all = union(known.Asked, known.Scopes, known.Wanted, all)
+	}
+	if len(all) > 0 {
+		return all
 	}
 	return union(p.suggested)
 }
 
-// complete makes a token of what the redirect brought.
+// consentScopes are those that a person is asked for.
+func (a *Authorizer) consentScopes(c challenge, p *place, held *messages.Authorization) []string {
+	scopes := a.scopes(c, p, held)
+	if slices.Contains(p.server.ScopesSupported, "offline_access") { // else there may be no refresh token
+		scopes = union(scopes, []string{"offline_access"})
+	}
+	return scopes
+}
+
+// complete makes a token of what the redirect of a claimed consent brought.
 func (a *Authorizer) complete(ctx context.Context, n *consent, redirected string) error {
 	u, err := url.Parse(redirected)
 	if err != nil {
@@ -195,11 +278,8 @@ func (a *Authorizer) complete(ctx context.Context, n *consent, redirected string
 	if q.Get("state") != n.state {
 		return errors.New("the redirect belongs to another request (its state is not ours); begin anew")
 	}
-	a.mu.Lock()
-	delete(a.pending, n.state) // good for once
-	a.mu.Unlock()
 	code, s := q.Get("code"), n.place.server
-	a.secrets.hide(code)
+	a.secrets.hide(n.state, n.verifier, code)
 	// Before anything else of it is believed (RFC 9207, section 2.4).
 	switch iss := q.Get("iss"); {
 	case iss == "" && s.AuthorizationResponseIssParameterSupported:
@@ -209,6 +289,7 @@ func (a *Authorizer) complete(ctx context.Context, n *consent, redirected string
 	}
 	switch {
 	case q.Get("error") != "":
+		a.wish(ctx, nil) // it may be the reason
 		return fmt.Errorf("the authorization was refused: %w", &refusal{q.Get("error"), q.Get("error_description")})
 	case code == "":
 		return errors.New("the redirect brings no code")

@@ -155,6 +155,18 @@ func TestStepUp(t *testing.T) {
 	requireOK(t, alone) // everything else goes on
 }
 
+// A discovery that takes longer than a call may wait comes to an end all the same.
+func TestSlowDiscovery(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
+	a := newAuthorizer(t, s, messages.OAuth{Wait: 50 * time.Millisecond})
+	_, err := request(t.Context(), a, "")
+	var passing *Unavailable
+	require.ErrorAs(t, err, &passing)
+	var required *messages.AuthRequired
+	require.Eventually(t, func() bool { _, err := request(t.Context(), a, ""); return errors.As(err, &required) }, soon, 10*time.Millisecond)
+	require.NotEmpty(t, required.URL)
+}
+
 // A scope that was given and is wanted again cannot be mended by consent.
 func TestStepUpInVain(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
@@ -204,7 +216,7 @@ func TestConsentDuringARenewal(t *testing.T) {
 	unlocked := struct{ messages.TokenStore }{NewMemoryStore()}
 	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: unlocked})
 	requireOK(t, a)
-	n, err := a.begin(t.Context(), challenge{}, "", false)
+	n, err := a.begin(t.Context(), challenge{}, nil, false)
 	require.NoError(t, err)
 	redirect, err := visit(t.Context(), n.url)
 	require.NoError(t, err)

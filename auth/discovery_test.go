@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -129,6 +131,34 @@ func TestFailureThatPassesIsNoVerdict(t *testing.T) {
 	_, err := request(t.Context(), a, "")
 	var passing *Unavailable
 	require.ErrorAs(t, err, &passing, "when the server is back, it works by itself")
+}
+
+// Whatever happens on the way to a server may pass, unless it is about who it is.
+func TestTransportErrorsPass(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	srv.EnableHTTP2 = true // whose errors are no net.Error
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	defer srv.Close()
+	server, err := url.Parse(srv.URL)
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		client  *http.Client
+		address string
+		passes  bool
+	}{
+		"reset stream":        {srv.Client(), srv.URL, true},
+		"nobody listens":      {nil, "https://127.0.0.1:1/", true},
+		"unknown certificate": {nil, srv.URL, false},
+		"plain HTTP":          {nil, "http://mcp.example/", false},
+	} {
+		w := newWeb(server, &messages.HTTP{Client: c.client})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.address, strings.NewReader("x"))
+		require.NoError(t, err)
+		_, _, _, err = w.do(req)
+		_, passes := mayPass(err)
+		require.Equal(t, c.passes, passes, "%s: %v", name, err)
+	}
 }
 
 // Secrets stay with the server's origin, over redirects too.

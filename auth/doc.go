@@ -17,5 +17,7 @@
 //   - A token is renewed ahead of its end while a session is attached.
 //   - A refresh token that was rotated is stored before anybody uses the access
 //     token that came with it.
+//   - A function of the host's that hangs or panics, as a Store or a Visit, holds
+//     up and brings down nobody.
 //   - Secrets are in no error of it: see [Authorizer.Hide].
 package auth

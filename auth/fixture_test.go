@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,14 +75,11 @@ func request(ctx context.Context, a *Authorizer, method string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if resp.StatusCode != http.StatusUnauthorized {
-			a.Accepted(token)
-		}
 		again := resp.StatusCode == http.StatusUnauthorized || WantsMore(resp.StatusCode, resp.Header)
 		if !again || renewals == 3 {
 			return resp.StatusCode, nil
 		}
-		if err := a.Renew(ctx, token, resp.StatusCode, resp.Header); err != nil {
+		if err := a.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
 			return resp.StatusCode, err
 		}
 	}
@@ -120,6 +118,39 @@ func requirePerson(t *testing.T, a *Authorizer, method string) *messages.AuthReq
 	var required *messages.AuthRequired
 	require.ErrorAs(t, err, &required)
 	return required
+}
+
+// authorizedStore is a store with the tokens of a visit.
+func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) messages.TokenStore {
+	t.Helper()
+	store := NewMemoryStore()
+	first := detached(t, s, messages.OAuth{Visit: visit, Store: store, Scopes: scopes})
+	first.Attach(t.Context())
+	requireOK(t, first)
+	first.Detach(time.Second)
+	return store
+}
+
+// browse is a person who consents and is sent back to where somebody listens.
+func browse(url string) error {
+	go func() {
+		if redirect, err := visit(context.Background(), url); err == nil {
+			_, _ = visit(context.Background(), redirect)
+		}
+	}()
+	return nil
+}
+
+// refusing is a rule by which the token endpoint refuses a grant, once it is told.
+func refusing(kind string, status int, body string) (rule func(http.ResponseWriter, *http.Request) bool, now *atomic.Bool) {
+	now = new(atomic.Bool)
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		refused := now.Load() && r.PostForm.Get("grant_type") == kind
+		if refused {
+			answerWith(w, status, body)
+		}
+		return refused
+	}, now
 }
 
 // together makes n requests at once and returns their errors.
@@ -167,6 +198,8 @@ func age(t *testing.T, a *Authorizer, left, life time.Duration) {
 	a.held = a.held.Clone()
 	a.held.Expires = time.Now().Add(left)
 	a.held.Obtained = a.held.Expires.Add(-life)
-	require.NoError(t, a.store.Save(t.Context(), a.key, a.held))
+	if a.store != nil {
+		require.NoError(t, a.store.Save(t.Context(), a.key, a.held))
+	}
 	a.arm()
 }

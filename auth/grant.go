@@ -36,15 +36,17 @@ func (a *Authorizer) assertion(ctx context.Context, p *place, scopes []string) (
 	if a.oauth.Enterprise != nil {
 		return a.exchange(ctx, p, scopes)
 	}
-	assertion, err := a.oauth.Assertion(ctx, messages.AssertionRequest{
-		Issuer: p.server.Issuer, Resource: p.resource, ClientID: a.oauth.ClientID, Scopes: scopes})
+	assertion, err := hosted(ctx, "Assertion", nil, func(ctx context.Context) (string, error) {
+		return a.oauth.Assertion(ctx, messages.AssertionRequest{
+			Issuer: p.server.Issuer, Resource: p.resource, ClientID: a.oauth.ClientID, Scopes: scopes})
+	})
 	return a.supplied("assertion", assertion, err)
 }
 
 // exchange gets an assertion for a person's login (RFC 8693, section 2.1).
 func (a *Authorizer) exchange(ctx context.Context, p *place, scopes []string) (string, error) {
 	e := a.oauth.Enterprise
-	login, err := e.IDToken(ctx)
+	login, err := hosted(ctx, "IDToken", nil, e.IDToken)
 	if login, err = a.supplied("ID token", login, err); err != nil {
 		return "", err
 	}

@@ -30,7 +30,6 @@ func TestAssertionGrant(t *testing.T) {
 	require.NotContains(t, a.Hide("x signed by the platform y"), "platform")
 
 	s.Revoke(true, true)
-	a.Accepted(a.Held())
 	requireOK(t, a)
 	require.Equal(t, 2, s.Counts().AssertionGrants, "each token is asked for with an assertion of its own")
 }

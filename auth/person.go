@@ -17,16 +17,15 @@ func (a *Authorizer) Authorize(ctx context.Context, open func(url string) error)
 }
 
 func (a *Authorizer) authorize(ctx context.Context, open func(url string) error) error {
-	a.recall(ctx)
+	if err := a.recall(ctx); err != nil {
+		a.warn(a.Hide(err.Error()))
+	}
 	c, err := a.asked(ctx)
 	if err != nil {
 		return err
 	}
 	if a.oauth.Alone() {
-		a.mu.Lock()
-		a.held, a.failed = nil, nil
-		a.mu.Unlock()
-		return a.byItself(ctx, &flight{need: refused}, c)
+		return a.byItself(ctx, &flight{need: refused, challenge: c})
 	}
 	a.mu.Lock()
 	held := a.held
@@ -38,38 +37,65 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	defer d.close()
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	n, err := a.begin(asking, c, d.redirect, false)
+	n, err := a.begin(asking, c, d, false)
 	if err != nil {
 		return err
 	}
 	// A browser may come back before open does: some wait for its end.
 	opened := make(chan error, 1)
 	go func() { opened <- open(n.url) }()
-	return d.await(ctx, n, opened, func(redirect string) error { return a.finish(ctx, n, redirect) })
+	err = d.await(ctx, n, opened, func(redirect string) error { return a.Finish(ctx, redirect) })
+	if ctx.Err() != nil {
+		a.distrust(ctx, n)
+	}
+	return err
+}
+
+// distrust drops a registration with which a person was sent away who did not
+// come back: it may be that the authorization server does not know it any more,
+// and tells only the person. Tokens tell us.
+func (a *Authorizer) distrust(ctx context.Context, n *consent) {
+	a.mu.Lock()
+	held, origin := a.held, a.origin
+	waits := a.pending[n.state] == n
+	a.mu.Unlock()
+	if !waits || !n.client.dynamic || held == nil || held.ClientID != n.client.id || held.RefreshToken != "" {
+		return
+	}
+	next := held.Clone()
+	next.ClientID, next.ClientSecret, next.RedirectURL = "", "", ""
+	if err := a.keep(ctx, next, origin); err != nil {
+		a.warn(err.Error())
+	}
 }
 
 // Finish completes the consent that an AuthRequired gave the URL of: redirected
-// is the URL to which the authorization server sent the person.
+// is the URL to which the authorization server sent the person. If ctx ends, the
+// exchange for a token goes on in the background: what the redirect brings is
+// good for once.
 func (a *Authorizer) Finish(ctx context.Context, redirected string) error {
 	u, err := url.Parse(redirected)
 	if err != nil {
 		return errors.New("the redirect cannot be read as a URL")
 	}
-	a.mu.Lock()
-	n := a.pending[u.Query().Get("state")]
-	a.mu.Unlock()
+	n := a.claim(u.Query().Get("state"))
 	if n == nil {
-		return errors.New("nobody waits for this redirect: it belongs to another process, was used before, or came too late; begin anew")
+		return errTaken
 	}
-	return a.secrets.clean(a.finish(ctx, n, redirected))
-}
-
-func (a *Authorizer) finish(ctx context.Context, n *consent, redirected string) error {
-	unlock := a.lock(ctx)
-	defer unlock()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return a.complete(ctx, n, redirected)
+	done := make(chan error, 1)
+	go func() {
+		unlock := a.lock(context.WithoutCancel(ctx))
+		defer unlock()
+		work, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		done <- a.secrets.clean(a.complete(work, n, redirected))
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // asked is what the server said when it refused us last. If it has not been
@@ -83,7 +109,8 @@ func (a *Authorizer) asked(ctx context.Context) (challenge, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.web.server.String(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	// It holds no secret: it goes to where a server at that address sends it.
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, nearby{}, true), http.MethodPost, a.web.server.String(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	if err != nil {
 		return c, err
 	}

@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -59,6 +60,22 @@ func refusedWith(err error) string {
 	}
 	return ""
 }
+
+// answered is an answer that says nothing but its status.
+type answered struct{ status int }
+
+func (a *answered) Error() string {
+	return fmt.Sprintf("the token endpoint answered HTTP %d", a.status)
+}
+
+// hasMoved reports whether there is nothing any more where a request went to.
+func hasMoved(err error) bool {
+	var a *answered
+	return errors.As(err, &a) && (a.status == http.StatusNotFound || a.status == http.StatusMethodNotAllowed || a.status == http.StatusGone)
+}
+
+// errSpoiled: what is stored can be read by nobody, now or later.
+var errSpoiled = errors.New("the tokens cannot be read")
 
 // unstored: there is a token, and it will be lost with this process.
 type unstored struct{ err error }

@@ -15,9 +15,12 @@ import (
 // anyRedirect is the default redirect URL; its port is chosen.
 const anyRedirect = "http://127.0.0.1/callback"
 
-// redirect is the URL for a consent whose redirect nobody listens for yet: the
+// redirect is the URL for a consent: the door's, and if nobody listens yet the
 // host's, the one that was registered, or one with a port that is free now.
-func (a *Authorizer) redirect(known *messages.Authorization) (string, error) {
+func (a *Authorizer) redirect(known *messages.Authorization, d *door) (string, error) {
+	if d != nil {
+		return d.redirect, nil
+	}
 	wanted, free := a.wanted(known)
 	if !free {
 		return wanted.String(), nil

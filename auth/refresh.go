@@ -12,50 +12,61 @@ import (
 )
 
 // renew gets another token than used, by the least that helps.
-func (a *Authorizer) renew(ctx context.Context, f *flight, used string, c challenge) error {
+func (a *Authorizer) renew(ctx context.Context, f *flight, used string) error {
 	if a.oauth.Alone() {
-		return a.byItself(ctx, f, c)
+		return a.byItself(ctx, f)
 	}
 	unlock := a.lock(ctx)
 	defer unlock()
-	f.step()
-	a.recall(ctx)
+	if err := a.recall(ctx); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	held, origin := a.held, a.origin
 	a.mu.Unlock()
 	if held != nil && held.AccessToken != "" && held.AccessToken != used && !ended(held, time.Now()) {
 		return nil // another process was faster
 	}
-	if f.need != more && held != nil && held.RefreshToken != "" && !(f.need == refused && origin == fromRefresh) {
-		err := a.refresh(ctx, held)
-		if _, passes := mayPass(err); err == nil || passes {
-			return err
+	var why error
+	if f.need != more && held != nil && held.RefreshToken != "" && !(f.again && origin == fromRefresh) {
+		why = a.refresh(ctx, held, f.challenge)
+		if _, passes := mayPass(why); why == nil || passes {
+			return why
 		}
-		if !a.without(ctx, held, f.need, err) && f.need < refused {
-			return err
+		if !a.without(ctx, held, f.need, why) && f.need == ahead {
+			return why
 		}
 	}
 	if f.need < refused {
 		return nil // the server will say what it wants
 	}
-	f.step()
-	return a.consented(ctx, f, origin, c)
+	return a.consented(ctx, f, origin, why)
 }
 
 // refresh uses the refresh token (RFC 6749, section 6).
-func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization) error {
+func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization, c challenge) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c := &client{id: held.ClientID, secret: held.ClientSecret, method: held.AuthMethod}
+	me := &client{id: held.ClientID, secret: held.ClientSecret, method: held.AuthMethod}
 	if a.oauth.ClientID != "" && held.ClientID == a.oauth.ClientID { // they may have been changed since
-		c.secret, c.key = a.oauth.ClientSecret, a.oauth.PrivateKey
+		me.secret, me.key = a.oauth.ClientSecret, a.oauth.PrivateKey
 	}
-	got, err := a.ask(asking, held.TokenEndpoint, held.Issuer, c, url.Values{
-		"grant_type": {"refresh_token"}, "refresh_token": {held.RefreshToken}, "resource": {held.Resource}})
+	next := held.Clone()
+	ask := func() (*tokens, error) {
+		return a.ask(asking, next.TokenEndpoint, next.Issuer, me, url.Values{
+			"grant_type": {"refresh_token"}, "refresh_token": {held.RefreshToken}, "resource": {held.Resource}})
+	}
+	got, err := ask()
+	if hasMoved(err) {
+		p, lost := a.web.discover(asking, c.metadata, held.Issuer)
+		if lost == nil && p.server.Issuer == held.Issuer && p.server.TokenEndpoint != held.TokenEndpoint {
+			next.TokenEndpoint = p.server.TokenEndpoint
+			got, err = ask()
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("renewing the token: %w", err)
 	}
-	next := held.Clone()
 	take(next, got)
 	if err := a.keep(ctx, next, fromRefresh); err != nil {
 		a.warn("a renewed token could not be stored, and will be lost with this process: " + err.Error())
@@ -63,21 +74,21 @@ func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization) 
 	return nil
 }
 
-// without drops what the authorization server has refused. It reports whether
-// anything was.
+// without drops what the authorization server has said to be of no use. It
+// reports whether anything was. What it refuses for another reason, as a wrong
+// secret, or in words of its own, is kept: the reason may be mended.
 func (a *Authorizer) without(ctx context.Context, held *messages.Authorization, n need, err error) bool {
-	code := refusedWith(err)
-	if code == "" {
-		return false // nothing was said about the token itself
-	}
 	next := held.Clone()
+	switch code := refusedWith(err); {
+	case code == "invalid_grant":
+	case (code == "invalid_client" || code == "unauthorized_client") && held.RedirectURL != "":
+		a.unregister(next) // the server has forgotten us
+	default:
+		return false
+	}
 	next.RefreshToken = ""
 	if n != ahead {
 		next.AccessToken = ""
-	}
-	if code == "invalid_client" && a.oauth.ClientID == "" {
-		// The server has forgotten our registration.
-		next.ClientID, next.ClientSecret, next.RedirectURL = "", "", ""
 	}
 	if err := a.keep(ctx, next, fromStore); err != nil {
 		a.warn(err.Error())
@@ -86,14 +97,15 @@ func (a *Authorizer) without(ctx context.Context, held *messages.Authorization, 
 }
 
 // byItself gets a token without a person.
-func (a *Authorizer) byItself(ctx context.Context, f *flight, c challenge) error {
+func (a *Authorizer) byItself(ctx context.Context, f *flight) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	c := f.challenge
 	a.mu.Lock()
 	p, held, origin := a.place, a.held, a.origin
 	a.mu.Unlock()
 	if f.need >= refused {
-		if held != nil && (f.need == more && covers(held.Scopes, c.scopes) || f.need == refused && origin == fromConsent && held.AccessToken != "") {
+		if held != nil && (f.need == more && (covers(held.Scopes, c.scopes) || covers(held.Asked, c.scopes)) || f.need == refused && f.again && origin == fromConsent) {
 			return &messages.AuthRequired{Reason: "the server refuses the token that its authorization server gave to this client", Err: c.err()}
 		}
 		p = nil // it may have moved
@@ -103,22 +115,17 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight, c challenge) error
 		if p, err = a.web.discover(ctx, c.metadata, a.oauth.Issuer); err != nil {
 			return a.hopeless(err)
 		}
-		f.step()
 	}
-	if err := a.mayPresent(p.server.Issuer, held); err != nil {
+	if err := a.mayPresent(p.server.Issuer); err != nil {
 		return a.hopeless(err)
 	}
 	me := &client{id: a.oauth.ClientID, secret: a.oauth.ClientSecret, key: a.oauth.PrivateKey}
 	me.method = methodFor(me, p.server.TokenEndpointAuthMethodsSupported)
-	scopes := a.scopes(c, p)
-	if held != nil && f.need == more {
-		scopes = union(held.Asked, held.Scopes, scopes)
-	}
+	scopes := a.scopes(c, p, held)
 	form, err := a.alone(ctx, p, scopes)
 	if err != nil {
 		return a.hopeless(err)
 	}
-	f.step()
 	got, err := a.ask(ctx, p.server.TokenEndpoint, p.server.Issuer, me, form)
 	if err != nil {
 		return a.hopeless(fmt.Errorf("asking for a token as client %q: %w", me.id, err))
@@ -137,7 +144,7 @@ func (a *Authorizer) hopeless(err error) error {
 	if _, passes := mayPass(err); err == nil || passes || errors.As(err, &required) {
 		return err
 	}
-	return &messages.AuthRequired{Reason: "no token could be had", Resource: a.key.Server, Err: err}
+	return &messages.AuthRequired{Reason: "no token could be had", Resource: bare(a.web.server), Err: err}
 }
 
 // err is what the server said beside its refusal.

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -36,11 +38,11 @@ type client struct {
 
 // clientAt finds out who we are at a server: registered by hand, known by our
 // metadata document, registered before, or registered now.
-func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, known *messages.Authorization, redirect string) (*client, error) {
+func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, known *messages.Authorization, redirect string, scopes []string) (*client, error) {
 	o := &a.oauth
 	switch {
 	case o.ClientID != "":
-		if err := a.mayPresent(s.Issuer, known); err != nil {
+		if err := a.mayPresent(s.Issuer); err != nil {
 			return nil, err
 		}
 		c := &client{id: o.ClientID, secret: o.ClientSecret, key: o.PrivateKey, redirect: redirect}
@@ -55,19 +57,31 @@ func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, kn
 	if s.RegistrationEndpoint == "" {
 		return nil, fmt.Errorf("the authorization server %s registers no clients by itself; register one there by hand and set ClientID", s.Issuer)
 	}
-	return a.register(ctx, s, redirect)
+	return a.register(ctx, s, redirect, scopes)
 }
 
-// mayPresent keeps credentials from a server that they were not made for.
-func (a *Authorizer) mayPresent(issuer string, known *messages.Authorization) error {
+// mayPresent keeps credentials from a server that they were not made for: not
+// OAuth.Issuer, or not the one that they were used at first.
+func (a *Authorizer) mayPresent(issuer string) error {
 	belongs := a.oauth.Issuer
-	if belongs == "" && known != nil && known.ClientID == a.oauth.ClientID {
-		belongs = known.Issuer
+	if belongs == "" {
+		a.mu.Lock()
+		belongs = a.bound
+		a.mu.Unlock()
 	}
 	if belongs == "" || sameIssuer(belongs, issuer) {
 		return nil
 	}
 	return fmt.Errorf("the server now names the authorization server %s, and the client %q belongs to %s; set ClientID and Issuer anew if that is meant", issuer, a.oauth.ClientID, belongs)
+}
+
+// unregister takes the registration out of an authorization, and what was begun
+// with it.
+func (a *Authorizer) unregister(n *messages.Authorization) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.pending, func(_ string, c *consent) bool { return c.client.id == n.ClientID })
+	n.ClientID, n.ClientSecret, n.RedirectURL = "", "", ""
 }
 
 // registered is the client of an earlier registration, if it still fits.
@@ -82,28 +96,33 @@ func registered(known *messages.Authorization, issuer, redirect string) *client 
 		redirect: known.RedirectURL, dynamic: true}
 }
 
-// methodFor chooses how to authenticate. RFC 8414: without a list the server
-// supports client_secret_basic.
+// methodFor chooses how to authenticate: of the two ways to show a secret the
+// one that the server names first. RFC 8414: without a list it supports
+// client_secret_basic.
 func methodFor(c *client, supported []string) string {
 	switch {
 	case c.key != "":
 		return methodJWT
 	case c.secret == "":
 		return methodNone
-	case len(supported) == 0 || slices.Contains(supported, methodBasic) || !slices.Contains(supported, methodPost):
-		return methodBasic
 	}
-	return methodPost
+	for _, method := range supported {
+		if method == methodBasic || method == methodPost {
+			return method
+		}
+	}
+	return methodBasic
 }
 
-// register registers a client (RFC 7591).
-func (a *Authorizer) register(ctx context.Context, s *oauthex.AuthServerMeta, redirect string) (*client, error) {
+// register registers a client (RFC 7591), for the scopes that it may come to
+// ask for: some servers give no others. Others let nobody name scopes.
+func (a *Authorizer) register(ctx context.Context, s *oauthex.AuthServerMeta, redirect string, scopes []string) (*client, error) {
 	name := a.oauth.ClientName
 	if name == "" {
 		name = "mcpvisor"
 	}
 	wanted := oauthex.ClientRegistrationMetadata{
-		RedirectURIs: []string{redirect}, ClientName: name, ApplicationType: "web",
+		RedirectURIs: []string{redirect}, ClientName: name, ApplicationType: "web", Scope: strings.Join(scopes, " "),
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 	}
 	if u, err := url.Parse(redirect); err == nil && (isLoopback(u.Hostname()) || u.Scheme != "https" && u.Scheme != "http") {
@@ -118,6 +137,16 @@ func (a *Authorizer) register(ctx context.Context, s *oauthex.AuthServerMeta, re
 	} else {
 		wanted.TokenEndpointAuthMethod = methodFor(&client{secret: "any"}, m)
 	}
+	c, err := a.enroll(ctx, s, &wanted)
+	if _, passes := mayPass(err); err != nil && !passes && wanted.Scope != "" {
+		wanted.Scope = ""
+		c, err = a.enroll(ctx, s, &wanted)
+	}
+	return c, err
+}
+
+// enroll makes one registration request.
+func (a *Authorizer) enroll(ctx context.Context, s *oauthex.AuthServerMeta, wanted *oauthex.ClientRegistrationMetadata) (*client, error) {
 	body, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, err
@@ -153,7 +182,7 @@ func (a *Authorizer) register(ctx context.Context, s *oauthex.AuthServerMeta, re
 	if err != nil {
 		return nil, fmt.Errorf("registering this client at %s failed: %w; register one by hand and set ClientID", s.Issuer, err)
 	}
-	c := &client{id: got.ID, secret: got.Secret, method: got.Method, redirect: redirect, dynamic: true}
+	c := &client{id: got.ID, secret: got.Secret, method: got.Method, redirect: wanted.RedirectURIs[0], dynamic: true}
 	if got.Expires > 0 && got.Secret != "" {
 		c.expires = time.Unix(int64(min(got.Expires, 1<<40)), 0)
 	}

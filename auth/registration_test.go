@@ -1,7 +1,9 @@
 package auth
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,55 @@ func TestRegisteredClientWithASecret(t *testing.T) {
 		s.Revoke(false, false)
 		requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
 		require.Equal(t, 1, s.Counts().Refreshes, method)
+	}
+}
+
+// Some servers read the client's name from the form alone, also where they offer
+// both ways to show a secret; others refuse a form that has it beside the header.
+func TestServersOrderOfMethods(t *testing.T) {
+	for _, methods := range [][]string{{"client_secret_post", "client_secret_basic"}, {"client_secret_basic", "client_secret_post"}} {
+		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: methods, Token: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.PostForm.Has("client_id") == (methods[0] == "client_secret_post") {
+				return false
+			}
+			answerWith(w, http.StatusUnauthorized, `{"error":"invalid_client"}`)
+			return true
+		}})
+		requireOK(t, newAuthorizer(t, s, messages.OAuth{Visit: visit}))
+	}
+}
+
+// Some servers give a client the scopes that it registered for, and no others.
+// Others register no client that names scopes.
+func TestRegistrationNamesScopes(t *testing.T) {
+	for _, takes := range []bool{true, false} {
+		var asked []string
+		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var m struct{ Scope string }
+			_ = json.NewDecoder(r.Body).Decode(&m)
+			if asked = append(asked, m.Scope); !takes && m.Scope != "" {
+				answerWith(w, http.StatusForbidden, `{"error":"insufficient_scope"}`)
+				return
+			}
+			answerWith(w, http.StatusCreated, `{"client_id":"me"}`)
+		}))
+		s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Document: func(_ string, d map[string]any) int {
+			switch {
+			case d["registration_endpoint"] != nil:
+				d["registration_endpoint"] = desk.URL
+			case d["resource"] != nil:
+				d["scopes_supported"] = []string{"read", "write"}
+			}
+			return 0
+		}})
+		a := newAuthorizer(t, s, messages.OAuth{})
+		require.Equal(t, []string{"read"}, requirePerson(t, a, "").Scopes)
+		desk.Close()
+		want := []string{"read write", ""}
+		if takes {
+			want = want[:1] // what it may ask for later, too
+		}
+		require.Equal(t, want, asked)
 	}
 }
 
@@ -107,25 +158,6 @@ func TestRegistrationIsRefused(t *testing.T) {
 	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "set ClientID")
-}
-
-func TestClientCredentials(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"jobs"}})
-	s.AddClient("service", "service-secret")
-	a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantClient, ClientID: "service", ClientSecret: "service-secret"})
-	for _, err := range together(t.Context(), a, 8) {
-		require.NoError(t, err)
-	}
-	require.Equal(t, 1, s.Counts().ClientGrants)
-	require.Equal(t, s.URL, s.Counts().LastToken.Get("resource"))
-	require.Equal(t, "jobs", s.Counts().LastToken.Get("scope"))
-	s.Revoke(false, false)
-	requireOK(t, a)
-	require.Equal(t, 2, s.Counts().ClientGrants)
-	require.Zero(t, s.Counts().Visits)
-
-	wrong := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantClient, ClientID: "service", ClientSecret: "another-secret"})
-	require.Contains(t, requirePerson(t, wrong, "").Error(), "invalid_client")
 }
 
 // Whatever goes wrong, no secret is in what is said about it.

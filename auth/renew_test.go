@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -192,6 +193,68 @@ func TestDeadRefreshToken(t *testing.T) {
 	s.Revoke(true, true) // the server has forgotten this client as well
 	requireOK(t, a)
 	require.Equal(t, 2, s.Counts().Registrations)
+}
+
+// A refresh token that is refused in words of the server's own is refused: only
+// a person can help, and is told so. It may have been a mistake, so that it is kept.
+func TestRefreshRefusedInOtherWords(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+	}{
+		"plain 400":    {http.StatusBadRequest, "refresh token expired"},
+		"nested error": {http.StatusBadRequest, `{"error":{"code":"expired"}}`},
+		"not found":    {http.StatusNotFound, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule, refuse := refusing("refresh_token", c.status, c.body)
+			s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
+			a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+			s.Revoke(false, false)
+			age(t, a, 0, time.Hour)
+			refuse.Store(true)
+			required := requirePerson(t, a, "")
+			require.NotEmpty(t, required.URL)
+			require.ErrorContains(t, required, "renewing the token: the token endpoint answered HTTP")
+			refuse.Store(false)
+			a = newAuthorizer(t, s, messages.OAuth{Store: a.store}) // the next process
+			requireOK(t, a)
+		})
+	}
+}
+
+// An endpoint that is no more is looked for once, at the same issuer.
+func TestTokenEndpointThatMoved(t *testing.T) {
+	rule, gone := refusing("refresh_token", http.StatusNotFound, "")
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true, Token: rule})
+	next := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		answerWith(w, http.StatusOK, `{"access_token":"of-the-new-endpoint"}`)
+	}))
+	defer next.Close()
+	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+	gone.Store(true)
+	s.Set(mcptest.AuthorityRules{Token: rule, Document: func(_ string, d map[string]any) int {
+		if d["token_endpoint"] != nil {
+			d["token_endpoint"] = next.URL
+		}
+		return 0
+	}})
+	age(t, a, 0, time.Hour)
+	token, err := a.Token(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "of-the-new-endpoint", token)
+}
+
+// A secret that was mistyped does not cost the refresh token.
+func TestWrongSecretKeepsTheRefreshToken(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	s.AddClient("me", "secret-of-me")
+	store := NewMemoryStore()
+	requireOK(t, newAuthorizer(t, s, messages.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store, Visit: visit}))
+	s.Revoke(false, false)
+	wrong := newAuthorizer(t, s, messages.OAuth{ClientID: "me", ClientSecret: "a-typing-error", Store: store})
+	require.ErrorContains(t, requirePerson(t, wrong, ""), "invalid_client")
+	requireOK(t, newAuthorizer(t, s, messages.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store}))
 }
 
 // A server that refuses whatever its authorization server gives is not asked

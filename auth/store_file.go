@@ -59,7 +59,7 @@ func (s *fileStore) Load(_ context.Context, key messages.TokenKey) (*messages.Au
 	}
 	var k kept
 	if json.Unmarshal(text, &k) != nil || k.Key != key {
-		return nil, fmt.Errorf("the tokens in %s cannot be read; delete the file and authorize again", path)
+		return nil, fmt.Errorf("reading %s: %w; delete the file and authorize again", path, errSpoiled)
 	}
 	return k.Authorization, nil
 }
@@ -80,7 +80,8 @@ func (s *fileStore) save(key messages.TokenKey, a *messages.Authorization) (err 
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.dir, ".new-*") // for its owner only
+	s.sweep()
+	f, err := os.CreateTemp(s.dir, newFile) // for its owner only
 	if err != nil {
 		return err
 	}
@@ -104,11 +105,35 @@ func (s *fileStore) save(key messages.TokenKey, a *messages.Authorization) (err 
 	return nil
 }
 
+const (
+	// newFile are the names of files that are being written.
+	newFile = ".new-*"
+	// newFileAge is from when on nobody writes them any more.
+	newFileAge = time.Hour
+)
+
+// sweep removes what a process left behind that was killed while it wrote.
+func (s *fileStore) sweep() {
+	left, _ := filepath.Glob(filepath.Join(s.dir, newFile))
+	for _, path := range left {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > newFileAge {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// makeDir closes the directory to others, if it is ours: a volume that was
+// mounted for this process may belong to somebody else. The files are closed in
+// any case.
 func (s *fileStore) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	return os.Chmod(s.dir, 0o700) //nolint:gosec // a directory has to be entered
+	err := os.Chmod(s.dir, 0o700) //nolint:gosec // a directory has to be entered
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
 }
 
 // Delete implements messages.TokenStore.

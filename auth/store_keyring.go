@@ -23,6 +23,10 @@ const keyringWait = 3 * time.Second
 // Keychain, the Credential Manager, or a Secret Service on D-Bus.
 type keyringStore struct{ service string }
 
+// keyringTurn is held during a visit, also by one that was given up: what that
+// writes late must not overwrite what comes after it.
+var keyringTurn = make(chan struct{}, 1)
+
 // NewKeyringStore returns a store in the keyring of the user who runs this
 // process. It is opened at its first use.
 func NewKeyringStore() messages.TokenStore { return &keyringStore{service: keyringService} }
@@ -45,7 +49,7 @@ func (s *keyringStore) Load(ctx context.Context, key messages.TokenKey) (*messag
 	}
 	var a *messages.Authorization
 	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
-		return nil, errors.New("reading tokens from the keyring: the entry of this server cannot be read; delete it and authorize anew")
+		return nil, fmt.Errorf("reading the keyring's entry of this server: %w; delete it and authorize anew", errSpoiled)
 	}
 	return a, nil
 }
@@ -85,6 +89,12 @@ func (s *keyringStore) visit(ctx context.Context, do func() (string, error)) (st
 	}
 	done := make(chan found, 1)
 	go func() {
+		select {
+		case keyringTurn <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-keyringTurn }()
 		text, err := do()
 		done <- found{text, err}
 	}()

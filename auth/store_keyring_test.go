@@ -63,6 +63,20 @@ func TestKeyringStoreThatHangs(t *testing.T) {
 	left := make(chan struct{})
 	_, err := (&keyringStore{}).visit(ctx, func() (string, error) { defer close(left); <-answer; return "", nil })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	next := make(chan error, 1) // what comes after it is not overwritten by it
+	go func() {
+		_, err := (&keyringStore{}).visit(context.Background(), func() (string, error) {
+			select {
+			case <-left:
+				return "", nil
+			default:
+				return "", errors.New("the other is still there")
+			}
+		})
+		next <- err
+	}()
+	require.Never(t, func() bool { return len(next) > 0 }, 50*time.Millisecond, 5*time.Millisecond)
 	close(answer)
-	<-left
+	require.NoError(t, <-next)
 }

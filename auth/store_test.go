@@ -128,6 +128,23 @@ func TestFileIsWholeForItsReaders(t *testing.T) {
 	}
 }
 
+// What a process left behind that was killed while it wrote is removed; what
+// another is writing is not.
+func TestFilesLeftBehind(t *testing.T) {
+	dir := t.TempDir()
+	s, err := NewFileStore(dir)
+	require.NoError(t, err)
+	old, fresh := filepath.Join(dir, ".new-1"), filepath.Join(dir, ".new-2")
+	for _, path := range []string{old, fresh} {
+		require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+	}
+	long := time.Now().Add(-2 * newFileAge)
+	require.NoError(t, os.Chtimes(old, long, long))
+	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}))
+	require.NoFileExists(t, old)
+	require.FileExists(t, fresh)
+}
+
 func TestFileThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	s, err := NewFileStore(dir)

@@ -91,7 +91,7 @@ func (a *Authorizer) read(status int, body []byte) (*tokens, error) {
 	case got.Error != "":
 		return nil, &refusal{got.Error, got.Text}
 	case status != http.StatusOK && status != http.StatusCreated:
-		return nil, fmt.Errorf("the token endpoint answered HTTP %d", status)
+		return nil, &answered{status}
 	case err != nil:
 		return nil, errors.New("the answer of the token endpoint cannot be read")
 	case got.Access == "":

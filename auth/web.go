@@ -2,12 +2,12 @@ package auth
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -61,7 +61,7 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
-		return nil, err
+		return nil, &barred{err}
 	}
 	if req.URL.Scheme == g.web.server.Scheme && strings.EqualFold(req.URL.Host, g.web.server.Host) {
 		req = req.Clone(req.Context())
@@ -76,20 +76,31 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.base.RoundTrip(req)
 }
 
+// barred marks the errors of requests that are not let out.
+type barred struct{ err error }
+
+func (b *barred) Error() string { return b.err.Error() }
+func (b *barred) Unwrap() error { return b.err }
+
 // errNoRedirect: a secret is not sent on to wherever somebody points.
 var errNoRedirect = errors.New("the answer is a redirect, which is not followed")
 
 func (w *web) followed(req *http.Request, via []*http.Request) error {
 	switch first := via[0]; {
-	case first.Method != http.MethodGet:
-		return errNoRedirect
 	case len(via) > mostRedirects:
-		return fmt.Errorf("more than %d redirects", mostRedirects)
+		return &barred{fmt.Errorf("more than %d redirects", mostRedirects)}
+	case req.Context().Value(nearby{}) != nil && origin(first.URL) == origin(req.URL):
+		return nil
+	case first.Method != http.MethodGet:
+		return &barred{errNoRedirect}
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
-		return errors.New("a redirect leaves https")
+		return &barred{errors.New("a redirect leaves https")}
 	}
 	return nil
 }
+
+// nearby in a request's context lets it follow redirects within its origin.
+type nearby struct{}
 
 // allowed checks an address that a server named: https, or plain http where
 // the MCP server itself is reached that way (its own host, or this machine for
@@ -155,7 +166,7 @@ func (w *web) do(req *http.Request) (status int, contentType string, body []byte
 			err = wrapped.Err // the wrapping names the whole URL
 		}
 		err = fmt.Errorf("%s: %w", req.URL.Host, err)
-		if req.Context().Err() == nil && !isNetwork(err) {
+		if isFinal(err) {
 			return 0, "", nil, err
 		}
 		return 0, "", nil, &passing{err: err}
@@ -174,11 +185,13 @@ func (w *web) do(req *http.Request) (status int, contentType string, body []byte
 	return resp.StatusCode, resp.Header.Get("Content-Type"), body, nil
 }
 
-// isNetwork: the error is of the way to the server, and not of what was asked.
-func isNetwork(err error) bool {
-	var network net.Error
-	var op *net.OpError
-	return errors.As(err, &network) || errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+// isFinal: the request was not let out, or whoever answers is not who is meant.
+// Everything else on the way to a server may pass.
+func isFinal(err error) bool {
+	var b *barred
+	var certificate *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	return errors.As(err, &b) || errors.As(err, &certificate) || errors.As(err, &plain) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // longestRetryAfter bounds what a server may ask for.

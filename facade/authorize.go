@@ -68,25 +68,17 @@ func TokenMemory() TokenStore { return transport.NewTokenMemory() }
 // URL is not on this machine), ErrAuthRequired (the authorization was refused or
 // failed), ErrCanceled, ErrClosed.
 func (c *Client) Authorize(ctx context.Context, server string, open func(url string) error) error {
-	op := "authorize " + server
-	a, err := c.authorizer(server, op)
-	if err != nil {
-		return err
-	}
-	return c.authorized(ctx, server, op, a.Authorize(ctx, open))
+	return c.authorize(ctx, server, func(ctx context.Context, a transport.Authorizer) error { return a.Authorize(ctx, open) })
 }
 
 // FinishAuthorization is the other half of [AuthRequired].URL, for hosts whose
 // RedirectURL is a page of their own, and for people who copy what their browser
 // shows: redirect is the whole URL to which the authorization server sent them.
-// The server is restarted with the token. Errors as for [Client.Authorize].
+// The server is restarted with the token. If ctx ends first, as with the request
+// of a browser that leaves, the token is still fetched and stored, and Restart uses
+// it. Errors as for [Client.Authorize].
 func (c *Client) FinishAuthorization(ctx context.Context, server, redirect string) error {
-	op := "authorize " + server
-	a, err := c.authorizer(server, op)
-	if err != nil {
-		return err
-	}
-	return c.authorized(ctx, server, op, a.Finish(ctx, redirect))
+	return c.authorize(ctx, server, func(ctx context.Context, a transport.Authorizer) error { return a.Finish(ctx, redirect) })
 }
 
 // ForgetAuthorization drops the stored tokens of a server, and the registration
@@ -117,14 +109,27 @@ func (c *Client) authorizer(server, op string) (transport.Authorizer, error) {
 	return nil, &Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
 }
 
-// authorized follows an authorization that ended with err.
-func (c *Client) authorized(ctx context.Context, server, op string, err error) error {
+// authorize authorizes a server in one of two ways and gives it a fresh start.
+// Close ends that.
+func (c *Client) authorize(ctx context.Context, server string, do func(context.Context, transport.Authorizer) error) error {
+	op := "authorize " + server
+	a, err := c.authorizer(server, op)
 	if err != nil {
-		e := &Error{Server: server, Op: op, Kind: messages.KindAuthRequired, Cause: err}
-		if ctx.Err() != nil {
-			e.Kind = messages.KindCanceled
-		}
-		return e
+		return err
+	}
+	ctx, cancel := c.authorizers.within(ctx)
+	defer cancel()
+	if err = context.Cause(ctx); err == nil {
+		err = do(ctx, a)
+	}
+	switch {
+	case err == nil:
+	case context.Cause(ctx) == errClientClosed:
+		return &Error{Server: server, Op: op, Kind: messages.KindClosed, Cause: errClientClosed}
+	case ctx.Err() != nil:
+		return &Error{Server: server, Op: op, Kind: messages.KindCanceled, Cause: err}
+	default:
+		return &Error{Server: server, Op: op, Kind: messages.KindAuthRequired, Cause: err}
 	}
 	err = withOp(c.rt.Restart(ctx, server), op)
 	if errors.Is(err, ErrUnknownServer) { // it waits to be registered again
@@ -133,11 +138,47 @@ func (c *Client) authorized(ctx context.Context, server, op string, err error) e
 	return err
 }
 
+// errClientClosed is why an authorization ends that Close finds under way.
+var errClientClosed = errors.New("the client is closed; make a new one")
+
 // authorizers remembers what obtains the tokens of each server, also of those
 // that could not be registered for want of one.
 type authorizers struct {
 	mu     sync.Mutex
 	byName map[string]transport.Authorizer
+	// ends holds what ends the authorizations under way.
+	ends   map[*context.CancelCauseFunc]struct{}
+	closed bool
+}
+
+// within is a context that ends with the client as well.
+func (s *authorizers) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		end(errClientClosed)
+	}
+	if s.ends == nil {
+		s.ends = map[*context.CancelCauseFunc]struct{}{}
+	}
+	s.ends[&end] = struct{}{}
+	return ctx, func() {
+		s.mu.Lock()
+		delete(s.ends, &end)
+		s.mu.Unlock()
+		end(nil)
+	}
+}
+
+// close ends the authorizations under way, for good.
+func (s *authorizers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for end := range s.ends {
+		(*end)(errClientClosed)
+	}
 }
 
 // authorizersKept is from how many on those of servers that are no more are
@@ -160,6 +201,7 @@ func (s *authorizers) note(name string, d transport.Dialer, registered func(stri
 		}
 	}
 	if a := transport.Authorization(d); a != nil {
+		transport.Inherit(a, s.byName[name])
 		s.byName[name] = a
 	} else {
 		delete(s.byName, name)

@@ -58,7 +58,7 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 	require.ErrorAs(t, err, &required)
 	require.NotEmpty(t, required.URL)
 	s, _ := c.Inspect("web")
-	require.Equal(t, facade.Evicted, s.State, "no retry can help")
+	require.Equal(t, facade.Unauthorized, s.State, "no retry can help")
 	require.Equal(t, 1, guard.Counts().Registrations)
 
 	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
@@ -127,4 +127,75 @@ func TestAuthorizeFails(t *testing.T) {
 	require.ErrorIs(t, err, facade.ErrAuthRequired)
 	require.ErrorIs(t, err, noBrowser)
 	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=made-up&code=1"), facade.ErrAuthRequired)
+}
+
+// Close ends an authorization that is under way, and there is none afterwards.
+func TestAuthorizeAndClose(t *testing.T) {
+	guard := newGuarded(t)
+	c, err := facade.New()
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Register(t.Context(), webSpec(guard, &facade.OAuth{})), facade.ErrAuthRequired)
+	shown, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- c.Authorize(context.Background(), "web", func(string) error { close(shown); return nil })
+	}()
+	<-shown
+	require.NoError(t, c.Close(context.Background()))
+	require.ErrorIs(t, <-done, facade.ErrClosed)
+
+	asked := false
+	require.ErrorIs(t, c.Authorize(t.Context(), "web", func(string) error { asked = true; return nil }), facade.ErrClosed)
+	require.False(t, asked)
+	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), facade.ErrClosed)
+}
+
+// webSpec is a guarded server with a store of its own.
+func webSpec(guard *mcptest.Authority, o *facade.OAuth) facade.ServerSpec {
+	if o.Store == nil {
+		o.Store = facade.TokenMemory()
+	}
+	return facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL, Auth: o}}
+}
+
+// A host may try to register as often as it likes while a person consents.
+func TestRegisterAgainWhileAPersonConsents(t *testing.T) {
+	guard := newGuarded(t)
+	c := newAuthClient(t)
+	spec := webSpec(guard, &facade.OAuth{})
+	var first, again *facade.AuthRequired
+	require.ErrorAs(t, c.Register(t.Context(), spec), &first)
+	require.ErrorAs(t, c.Register(t.Context(), spec), &again)
+	require.Equal(t, first.URL, again.URL)
+	redirect, err := goThere(first.URL, false)
+	require.NoError(t, err)
+	require.NoError(t, c.FinishAuthorization(t.Context(), "web", redirect))
+	require.NoError(t, c.Register(t.Context(), spec))
+}
+
+// Functions of the host's that hang or panic hold up and bring down nobody.
+func TestHostThatHangsOrPanics(t *testing.T) {
+	guard := newGuarded(t)
+	c, err := facade.New()
+	require.NoError(t, err)
+	free, visiting := make(chan struct{}), make(chan struct{}, 9)
+	defer close(free)
+	spec := webSpec(guard, &facade.OAuth{Visit: func(context.Context, string) (string, error) {
+		visiting <- struct{}{}
+		<-free
+		return "", context.Canceled
+	}})
+	spec.StartSupervised, spec.Timeouts = true, facade.Timeouts{Start: time.Second, Shutdown: 100 * time.Millisecond}
+	require.NoError(t, c.Register(t.Context(), spec))
+	<-visiting
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(t, c.Unregister(ctx, "web"))
+	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &facade.OAuth{Store: panicky{facade.TokenMemory()}})), facade.ErrAuthRequired)
+	require.NoError(t, c.Close(ctx))
+}
+
+type panicky struct{ facade.TokenStore }
+
+func (panicky) Load(context.Context, facade.TokenKey) (*facade.Authorization, error) {
+	panic("of the host")
 }

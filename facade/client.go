@@ -89,6 +89,7 @@ func (c *Client) WaitReady(ctx context.Context, name string) error {
 // the servers' Timeouts.Shutdown whatever they do, and by ctx; it may be
 // called more than once.
 func (c *Client) Close(ctx context.Context) error {
+	c.authorizers.close()
 	return withOp(c.rt.Close(ctx), "close")
 }
 

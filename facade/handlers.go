@@ -18,12 +18,15 @@ import (
 // declares and answers what it has a handler for, and nothing else.
 //
 // Handlers are called by many goroutines, for all servers; up to 64 at a time
-// for one server. What one of them does costs the one request: a panic, a nil
-// and an error are answered with an error. The text of an error goes to no
-// server, unless it is a *jsonrpc.Error, whose code and message do. A handler's
-// context ends when the server, or the call that the request belongs to, does
-// not want the answer any more, when the session ends, and when the client
-// closes; one that goes on nevertheless is left behind.
+// for one server, whose further requests wait. What one of them does costs the
+// one request: a panic, a nil and an error are answered with an error. The text
+// of an error goes to no server, unless it is a *jsonrpc.Error itself, whose code,
+// message and data do; one that is wrapped, as the errors of calls are, is not
+// told. A handler's context ends when the server does not want the answer any
+// more, when the call that the request belongs to fails (as far as that is known:
+// servers before 2026-07-28 on a pair of pipes do not say which it is), when the
+// session ends, and when the client closes; one that goes on nevertheless is left
+// behind.
 
 // SampleRequest is a server's wish to have the host's model say something
 // (sampling/createMessage).
@@ -49,7 +52,8 @@ type ElicitRequest struct {
 
 // ElicitResult is what the user answered: Action is "accept", with Content from
 // a form, "decline" or "cancel". Fields of a form that are missing take the
-// schema's defaults; content that does not fit the schema is refused.
+// schema's defaults; content that does not fit the schema is refused. A schema
+// that is no flat form is refused before anybody is asked.
 type ElicitResult = mcp.ElicitResult
 
 // ElicitComplete says that what a server sent the user to a URL for is done

@@ -26,7 +26,9 @@ func decodeToolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		err = holes(r)
 	}
 	if err != nil {
-		return nil, unreadable(err)
+		e := unreadable(err)
+		e.Hint = "CallRaw returns it as it is"
+		return nil, e
 	}
 	return r, nil
 }
@@ -189,7 +191,7 @@ func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 
 // unreadable is the error of a result that is not what it should be.
 func unreadable(err error) *Error {
-	return &Error{Kind: messages.KindProtocol, Outcome: Answered, Hint: "CallRaw returns it as it is",
+	return &Error{Kind: messages.KindProtocol, Outcome: Answered,
 		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
 }
 

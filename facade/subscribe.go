@@ -13,8 +13,8 @@ import (
 // Refresh reads everything that a server offers anew, and returns when the
 // listing shows it. Servers that announce their changes are read by themselves
 // (see [EventChanged]); this is for the others. A list that cannot be read stays
-// as it is. Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrProtocol,
-// ErrCanceled.
+// as it is. Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrProtocol (the
+// server answered, and badly), ErrTimeout, ErrCanceled.
 func (c *Client) Refresh(ctx context.Context, server string) error {
 	return c.telling(server, "refresh "+server, func(v *actors.View) error { return c.rt.Refresh(ctx, v) })
 }
@@ -23,8 +23,10 @@ func (c *Client) Refresh(ctx context.Context, server string) error {
 // The subscription belongs to the registration: each new incarnation is asked
 // before it is ready, and a server that is down when Subscribe is called is
 // asked when it is back. If the server is ready and refuses, the error says so
-// and nothing is remembered. Errors: ErrUnknownServer, ErrInvalid, ErrProtocol,
-// ErrCanceled (the subscription stands, if the server has heard of it).
+// (ErrProtocol) and nothing is remembered. After any other error the subscription
+// stands, and the server is asked again; Unsubscribe takes it back. Errors:
+// ErrUnknownServer, ErrInvalid, ErrProtocol, ErrTimeout, ErrUnavailable,
+// ErrCanceled.
 //
 // MCP, resources, subscriptions; since 2026-07-28 subscriptions/listen.
 func (c *Client) Subscribe(ctx context.Context, server, uri string) error {
@@ -50,7 +52,8 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 // SetLogLevel asks a server to log what is of that severity or above: debug,
 // info, notice, warning, error, critical, alert or emergency. What it logs goes
 // to the client's logger and to watchers ([EventLog]). Like a subscription, the
-// level is set anew for each incarnation. Errors as for [Client.Subscribe].
+// level is set anew for each incarnation; a level that is refused gives way to the
+// one before. Errors as for [Client.Subscribe].
 //
 // MCP, utilities, logging; since 2026-07-28 the level goes with every request.
 func (c *Client) SetLogLevel(ctx context.Context, server, level string) error {

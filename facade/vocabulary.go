@@ -51,6 +51,8 @@ const (
 	Backoff = supervisor.Backoff
 	// Parked: its budget is spent; it is tried again slowly.
 	Parked = supervisor.Parked
+	// Unauthorized: it wants credentials, and waits; see [Client.Authorize].
+	Unauthorized = supervisor.Unauthorized
 	// Evicted: it was given up; Restart brings it back.
 	Evicted = supervisor.Evicted
 	// Stopping: it is being unregistered.
@@ -69,6 +71,7 @@ const (
 	EventStandby      = messages.EventStandby
 	EventStandbyLost  = messages.EventStandbyLost
 	EventParked       = messages.EventParked
+	EventAuthRequired = messages.EventAuthRequired
 	EventEvicted      = messages.EventEvicted
 	EventUnregistered = messages.EventUnregistered
 	EventMissed       = messages.EventMissed

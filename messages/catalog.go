@@ -65,8 +65,9 @@ type Catalog struct {
 	// Warnings says what was left out and why: a list that failed, an entry that
 	// could not be read, a cap that was reached.
 	Warnings []string
-	// TTL is how long the server says that its lists stay true; 0 if it does not.
-	TTL time.Duration
+	// TTL is how long the server says that a list stays true, by list. What it does
+	// not say is missing.
+	TTL map[Lists]time.Duration
 
 	byName map[string]int32
 	// byHash finds the tools whose alias ends with a hash.

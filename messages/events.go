@@ -39,8 +39,9 @@ const (
 	// the new counts.
 	EventChanged EventKind = "changed"
 	// EventResourceUpdated: a resource that the host subscribed to has a new
-	// content, or may have: a stream of updates that was lost is open again. URI is
-	// set; it may be of a part of the resource.
+	// content, or may have: a stream of updates was lost, or took the place of
+	// others, and is open now. URI is set; it may be of a part of the resource. For
+	// what changed between two incarnations there is none: see EventReady.
 	EventResourceUpdated EventKind = "resource_updated"
 	// EventLog: the server logged something. Log is set. Servers that log faster
 	// than 200 lines a second lose some; see Noise.Dropped.
@@ -48,6 +49,9 @@ const (
 	// EventParked: the budget is spent; the server is tried again slowly. Cause,
 	// Delay and RetryAt are set.
 	EventParked EventKind = "parked"
+	// EventAuthRequired: the server waits for somebody to authorize it. Cause is
+	// set; errors.As finds the [AuthRequired] in it, if there is one.
+	EventAuthRequired EventKind = "auth_required"
 	// EventEvicted: given up. Cause is set.
 	EventEvicted EventKind = "evicted"
 	// EventUnregistered: the registration is gone and everything it held is reaped.
@@ -116,6 +120,8 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s retry %d/%d in %v", e.Server, e.Attempt, e.MaxAttempts, e.Delay)
 	case EventParked:
 		return fmt.Sprintf("%s parked, next try in %v: %s", e.Server, e.Delay, e.Cause.Describe())
+	case EventAuthRequired:
+		return fmt.Sprintf("%s waits to be authorized: %s", e.Server, e.Cause.Describe())
 	case EventEvicted:
 		return fmt.Sprintf("%s evicted: %s", e.Server, e.Cause.Describe())
 	case EventChanged:

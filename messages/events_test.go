@@ -35,9 +35,10 @@ func TestEventString(t *testing.T) {
 		"fs has a standby: epoch 2, pid 77": {Kind: EventStandby, Server: "fs", Epoch: 2, PID: 77},
 		"fs lost its standby: exit status 3; stderr: boom | bye": {
 			Kind: EventStandbyLost, Server: "fs", Epoch: 2, Cause: cause},
-		"fs evicted: exit status 3; stderr: boom | bye":       {Kind: EventEvicted, Server: "fs", Cause: cause},
-		"17 events were dropped because this watcher is slow": {Kind: EventMissed, Missed: 17},
-		"fs of_another_release":                               {Kind: "of_another_release", Server: "fs"},
+		"fs waits to be authorized: exit status 3; stderr: boom | bye": {Kind: EventAuthRequired, Server: "fs", Cause: cause},
+		"fs evicted: exit status 3; stderr: boom | bye":                {Kind: EventEvicted, Server: "fs", Cause: cause},
+		"17 events were dropped because this watcher is slow":          {Kind: EventMissed, Missed: 17},
+		"fs of_another_release":                                        {Kind: "of_another_release", Server: "fs"},
 	} {
 		require.Equal(t, want, e.String())
 	}
@@ -46,7 +47,7 @@ func TestEventString(t *testing.T) {
 // TestEventWithoutDetails: no kind needs more than itself to be shown.
 func TestEventWithoutDetails(t *testing.T) {
 	for _, kind := range []EventKind{EventRegistered, EventConnecting, EventReady, EventDown, EventStartFailed, EventRetry,
-		EventStable, EventStandby, EventStandbyLost, EventParked, EventEvicted, EventUnregistered, EventMissed} {
+		EventStable, EventStandby, EventStandbyLost, EventParked, EventAuthRequired, EventEvicted, EventUnregistered, EventMissed} {
 		text := Event{Kind: kind, Server: "fs"}.String()
 		require.NotContains(t, text, "\n")
 		require.NotContains(t, text, "%!")

@@ -2,6 +2,8 @@ package messages
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"slices"
@@ -28,7 +30,9 @@ type OAuth struct {
 	// PKCS #1 or SEC 1 key; RSA (RS256), P-256 (ES256) or Ed25519.
 	PrivateKey string
 	// Issuer is the authorization server that ClientID belongs to. The client is
-	// presented to no other. Empty: the one that the server names first.
+	// presented to no other. Empty: the one that the server names first, from then
+	// on; GrantClient and GrantAssertion, which keep nothing, forget it with the
+	// process, so set it if that matters.
 	Issuer string
 	// ClientMetadataURL is an https URL at which this host publishes its client
 	// metadata document; it is the client's name at servers that support that.
@@ -60,7 +64,8 @@ type OAuth struct {
 	// person: calls wait for it. It is bounded by a minute.
 	Visit func(ctx context.Context, url string) (redirect string, err error)
 	// Wait is how long a call waits at most for a token that has to be fetched
-	// first. Default: 5 s.
+	// first, and once more for each token that the server then refuses. Default:
+	// 5 s.
 	Wait time.Duration
 }
 
@@ -98,7 +103,8 @@ type TokenLocker interface {
 
 // TokenKey names one authorization.
 type TokenKey struct {
-	// Server is the MCP endpoint, without user, query and fragment.
+	// Server is the MCP endpoint, without user and fragment, and with a digest in
+	// place of its query.
 	Server string `json:"server"`
 	// Client is OAuth.ClientID or OAuth.ClientMetadataURL; empty for a client that
 	// registers itself. What is stored says which issuer it belongs to.
@@ -134,6 +140,9 @@ type Authorization struct { //nolint:recvcheck // Clone takes nil, and printing 
 	Scopes []string `json:"scopes,omitempty"`
 	// Asked are those that were asked for.
 	Asked []string `json:"asked,omitempty"`
+	// Wanted are those to ask for when somebody consents next: the server has
+	// found them wanting.
+	Wanted []string `json:"wanted,omitempty"`
 }
 
 // Clone returns a copy that shares nothing with a.
@@ -142,7 +151,7 @@ func (a *Authorization) Clone() *Authorization {
 		return nil
 	}
 	c := *a
-	c.Scopes, c.Asked = slices.Clone(a.Scopes), slices.Clone(a.Asked)
+	c.Scopes, c.Asked, c.Wanted = slices.Clone(a.Scopes), slices.Clone(a.Asked), slices.Clone(a.Wanted)
 	return &c
 }
 
@@ -206,6 +215,10 @@ func (o *OAuth) Clone() *OAuth {
 func (o *OAuth) Key(server *url.URL) TokenKey {
 	u := *server
 	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
+	if server.RawQuery != "" { // it may hold secrets, and stores show their keys
+		sum := sha256.Sum256([]byte(server.RawQuery))
+		u.RawQuery = hex.EncodeToString(sum[:8])
+	}
 	key := TokenKey{Server: u.String(), Client: o.ClientID, Account: o.Account}
 	if key.Client == "" {
 		key.Client = o.ClientMetadataURL

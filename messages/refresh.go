@@ -2,17 +2,36 @@ package messages
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
-// Refreshed is the catalog with those lists, and the warnings about them, taken
-// from fresh, and how it differs. Both are unchanged.
+// Refreshed is the catalog with those lists taken from fresh, and how it differs.
+// Both are unchanged. The warnings of fresh take the place of those about the same
+// lists, also where it warns that a list could not be read and stays as it was.
 func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
 	next := *c
-	next.Warnings = slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return aboutLists(w)&lists != 0 })
+	read := lists
+	for _, w := range fresh.Warnings {
+		if about := aboutLists(w); about != AllLists {
+			read |= about
+		}
+	}
+	next.Warnings = slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return aboutLists(w)&read != 0 })
 	next.Warnings = append(next.Warnings, fresh.Warnings...)
+	next.TTL = maps.Clone(c.TTL)
+	maps.DeleteFunc(next.TTL, func(list Lists, _ time.Duration) bool { return list&lists != 0 })
+	for list, ttl := range fresh.TTL {
+		if list&lists != 0 {
+			if next.TTL == nil {
+				next.TTL = map[Lists]time.Duration{}
+			}
+			next.TTL[list] = ttl
+		}
+	}
 	var change Change
 	if lists&ListTools != 0 {
 		next.Tools, next.byName, next.byHash = fresh.Tools, fresh.byName, fresh.byHash

@@ -120,6 +120,8 @@ func (l *Lifecycle) holds(now time.Time, g Guard, ev Event) bool {
 		return l.asked
 	case FirstStart:
 		return !l.everReady && !l.supervised
+	case WantsAuth:
+		return l.cause != nil && l.cause.Permanent && l.cause.Kind == CauseAuth
 	case Permanent:
 		return l.cause != nil && l.cause.Permanent
 	case BudgetLeft:

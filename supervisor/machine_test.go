@@ -44,10 +44,10 @@ func (m *machine) feed(ev Event) {
 	if stale || before == Stopped {
 		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
 	}
-	if before == Evicted && ev.Kind != EvRestart && ev.Kind != EvStop {
+	if (before == Evicted || before == Unauthorized) && ev.Kind != EvRestart && ev.Kind != EvStop {
 		require.Nil(m.t, effects, "%q woke an evicted server", ev.Kind)
 	}
-	out := after == Evicted || after == Parked || after == Stopped
+	out := after == Evicted || after == Unauthorized || after == Parked || after == Stopped
 	gone := slices.Contains(kinds(effects), DoGone)
 	require.Equal(m.t, out && before != after, gone, "gone is announced on entering %s", after)
 	if before == after {
@@ -71,6 +71,8 @@ func (m *machine) cause(t *rapid.T) *Cause {
 		return nil
 	case 1:
 		return hopeless()
+	case 2:
+		return forbidden()
 	}
 	return crashed()
 }

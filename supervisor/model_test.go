@@ -20,6 +20,7 @@ type model struct {
 	wish             EventKind // EvRestart, EvStop or nothing
 	served           bool      // some session became ready
 	hopeless         bool      // the last end was permanent
+	unauthorized     bool      // and for want of credentials
 	tries            int
 	ends             []time.Time // all of them, never pruned
 	tooMany          bool
@@ -48,6 +49,7 @@ func (m *model) take(now time.Time, ev Event) {
 		if running && (ev.Kind == EvDied || !s.listed) {
 			s.ending = true
 			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
+			m.unauthorized = m.hopeless && ev.Cause.Kind == CauseAuth
 			m.countEnd(now)
 			if ev.Kind == EvDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
 				m.tries++
@@ -118,6 +120,8 @@ func (m *model) judge() {
 		m.begin()
 	case !m.served && !m.supervised:
 		m.over = true
+	case m.unauthorized:
+		m.resting = Unauthorized
 	case m.hopeless:
 		m.resting = Evicted
 	case m.left() > 0 && !m.tooMany:

@@ -82,6 +82,11 @@ func crashed() *supervisor.Cause {
 }
 
 func hopeless() *supervisor.Cause {
+	return &supervisor.Cause{Kind: supervisor.CauseConfig, Message: "not found; check the path", Permanent: true}
+}
+
+// forbidden is what only a person can mend.
+func forbidden() *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseAuth, Message: "401; check the token", Permanent: true}
 }
 
@@ -130,6 +135,10 @@ func reach(t *testing.T, state supervisor.State) *script {
 		s.on(supervisor.EvRegister).start().on(supervisor.EvDied)
 	case supervisor.Backoff, supervisor.Parked, supervisor.Evicted:
 		s.on(supervisor.EvRegister).start().crash()
+	case supervisor.Unauthorized:
+		s.on(supervisor.EvRegister).start()
+		s.step(supervisor.Event{Kind: supervisor.EvDied, Epoch: 1, Cause: forbidden()})
+		s.on(supervisor.EvReleased)
 	case supervisor.Stopping:
 		s.on(supervisor.EvRegister).on(supervisor.EvStop)
 	case supervisor.Stopped:

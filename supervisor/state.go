@@ -22,6 +22,10 @@ const (
 	// Parked: the retry budget is spent; the server is tried again at the slow
 	// pace of [Policy.ParkEvery].
 	Parked State = "parked"
+	// Unauthorized: the server wants credentials that only a person or a new
+	// configuration can supply. Only a restart dials it again; authorizing it
+	// brings one.
+	Unauthorized State = "unauthorized"
 	// Evicted: given up. Only an explicit restart dials it again.
 	Evicted State = "evicted"
 	// Stopping: the registration is being removed and its session reaped.
@@ -33,7 +37,7 @@ const (
 // States lists every state that a registered server can be in, in the order
 // in which a life usually passes through them.
 func States() []State {
-	return []State{Connecting, Discovering, Ready, Closing, Backoff, Parked, Evicted, Stopping, Stopped}
+	return []State{Connecting, Discovering, Ready, Closing, Backoff, Parked, Unauthorized, Evicted, Stopping, Stopped}
 }
 
 // Live reports whether the state has a session behind it that must be reaped
@@ -59,6 +63,8 @@ func (s State) Glyph() string {
 		return "↻"
 	case Parked:
 		return "◷"
+	case Unauthorized:
+		return "◇"
 	case Evicted:
 		return "✗"
 	}

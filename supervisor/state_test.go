@@ -13,15 +13,16 @@ func TestStatesAndTheirMarks(t *testing.T) {
 		live  bool
 		glyph string
 	}{
-		supervisor.Connecting:  {true, "◐"},
-		supervisor.Discovering: {true, "◐"},
-		supervisor.Ready:       {true, "●"},
-		supervisor.Closing:     {true, "◌"},
-		supervisor.Backoff:     {false, "↻"},
-		supervisor.Parked:      {false, "◷"},
-		supervisor.Evicted:     {false, "✗"},
-		supervisor.Stopping:    {true, "◌"},
-		supervisor.Stopped:     {false, "○"},
+		supervisor.Connecting:   {true, "◐"},
+		supervisor.Discovering:  {true, "◐"},
+		supervisor.Ready:        {true, "●"},
+		supervisor.Closing:      {true, "◌"},
+		supervisor.Backoff:      {false, "↻"},
+		supervisor.Parked:       {false, "◷"},
+		supervisor.Unauthorized: {false, "◇"},
+		supervisor.Evicted:      {false, "✗"},
+		supervisor.Stopping:     {true, "◌"},
+		supervisor.Stopped:      {false, "○"},
 	}
 	require.Len(t, supervisor.States(), len(want))
 	for _, s := range supervisor.States() {

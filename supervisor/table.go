@@ -10,6 +10,8 @@ const (
 	RestartAsked Guard = "restart asked"
 	// FirstStart: the server was never ready and is not supervised from the start.
 	FirstStart Guard = "first start failed, not supervised from the start"
+	// WantsAuth: trying again cannot help before somebody has authorized it.
+	WantsAuth Guard = "permanent cause: authorization"
 	// Permanent: trying again cannot help.
 	Permanent Guard = "permanent cause"
 	// BudgetLeft: another attempt is allowed.
@@ -56,6 +58,7 @@ var table = []Transition{
 
 	{Closing, EvReleased, RestartAsked, Connecting, do(DoResetBudget, DoDial)},
 	{Closing, EvReleased, FirstStart, Stopped, do(DoGone)},
+	{Closing, EvReleased, WantsAuth, Unauthorized, do(DoGone)},
 	{Closing, EvReleased, Permanent, Evicted, do(DoGone)},
 	{Closing, EvReleased, BudgetLeft, Backoff, do(DoArmRetry)},
 	{Closing, EvReleased, MayPark, Parked, do(DoGone, DoArmPark)},
@@ -70,6 +73,9 @@ var table = []Transition{
 	{Parked, EvTimer, Always, Connecting, do(DoDial)},
 	{Parked, EvRestart, Always, Connecting, do(DoCancelTimer, DoResetBudget, DoDial)},
 	{Parked, EvStop, Always, Stopped, do(DoCancelTimer, DoGone)},
+
+	{Unauthorized, EvRestart, Always, Connecting, do(DoResetBudget, DoDial)},
+	{Unauthorized, EvStop, Always, Stopped, do(DoGone)},
 
 	{Evicted, EvRestart, Always, Connecting, do(DoResetBudget, DoDial)},
 	{Evicted, EvStop, Always, Stopped, do(DoGone)},

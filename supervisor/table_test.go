@@ -49,6 +49,11 @@ var rows = []struct {
 	{Closing, EvReleased, FirstStart, Stopped, done(DoGone), func(t *testing.T) *script {
 		return newScript(t, Retry(3, time.Second), false).on(EvRegister).on(EvFailed)
 	}},
+	{Closing, EvReleased, WantsAuth, Unauthorized, done(DoGone), func(t *testing.T) *script {
+		s := reach(t, Connecting)
+		s.step(Event{Kind: EvFailed, Epoch: 1, Cause: forbidden()})
+		return s
+	}},
 	{Closing, EvReleased, Permanent, Evicted, done(DoGone), func(t *testing.T) *script {
 		s := reach(t, Connecting)
 		s.step(Event{Kind: EvFailed, Epoch: 1, Cause: hopeless()})
@@ -71,6 +76,9 @@ var rows = []struct {
 	{Parked, EvTimer, Always, Connecting, done(DoDial), nil},
 	{Parked, EvRestart, Always, Connecting, done(DoCancelTimer, DoResetBudget, DoDial), nil},
 	{Parked, EvStop, Always, Stopped, done(DoCancelTimer, DoGone), nil},
+
+	{Unauthorized, EvRestart, Always, Connecting, done(DoResetBudget, DoDial), nil},
+	{Unauthorized, EvStop, Always, Stopped, done(DoGone), nil},
 
 	{Evicted, EvRestart, Always, Connecting, done(DoResetBudget, DoDial), nil},
 	{Evicted, EvStop, Always, Stopped, done(DoGone), nil},

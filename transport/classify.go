@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -134,25 +133,6 @@ func deathError(died *supervisor.Cause, outcome messages.Outcome) *messages.Erro
 		e.Kind = messages.KindAuthRequired
 	}
 	return e
-}
-
-// rpcError is the error of a request that the server answered with an error
-// object; code and data survive in the *jsonrpc.Error. The message is made fit
-// to be shown.
-func rpcError(raw json.RawMessage) *messages.Error {
-	var rpc jsonrpc.Error
-	if err := json.Unmarshal(raw, &rpc); err != nil {
-		// Servers have been seen to answer with a bare string.
-		var text string
-		if json.Unmarshal(raw, &text) == nil {
-			rpc = jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text}
-		} else {
-			return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
-				Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
-		}
-	}
-	rpc.Message = cut(plain(rpc.Message), maxErrorText)
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &rpc}
 }
 
 // isUnsupportedVersion recognises the go-sdk's unexported error of that

@@ -38,8 +38,7 @@ type control struct {
 	mu            sync.Mutex
 	inbox         []jsonrpc.Message
 	notifications allowance
-	requests      allowance
-	asked         map[jsonrpc.ID]int  // the server's requests, and their sizes
+	owed          owed
 	waiting       map[jsonrpc.ID]bool // the go-sdk's own requests
 	probe         probing
 	wake          chan struct{}
@@ -52,12 +51,12 @@ type control struct {
 	patience time.Duration
 }
 
-// allowance bounds messages by number and size. One may be of any size, if it
-// is alone.
-type allowance struct{ count, bytes int }
+// allowance bounds messages by number, most, and size. One may be of any size, if
+// it is alone.
+type allowance struct{ most, count, bytes int }
 
 func (a *allowance) take(size int) bool {
-	if a.count >= controlQueue || a.count > 0 && a.bytes+size > controlBytes {
+	if a.count >= a.most || a.count > 0 && a.bytes+size > controlBytes {
 		return false
 	}
 	a.count++
@@ -71,7 +70,7 @@ func (a *allowance) giveBack(size int) {
 }
 
 func newControl(w *wire) *control {
-	return &control{w: w, asked: make(map[jsonrpc.ID]int), waiting: make(map[jsonrpc.ID]bool),
+	return &control{w: w, notifications: allowance{most: controlQueue}, owed: owed{room: allowance{most: controlQueue}}, waiting: make(map[jsonrpc.ID]bool),
 		wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
@@ -120,7 +119,7 @@ func (c *control) Read(ctx context.Context) (jsonrpc.Message, error) {
 // Write implements mcp.Connection.
 func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
 	if r, ok := m.(*jsonrpc.Response); ok {
-		defer c.answer(r.ID)()
+		defer c.owed.answer(r.ID)()
 	}
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -135,24 +134,6 @@ func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 	}
 	return c.w.send(ctx, append(line, '\n'))
-}
-
-// answer makes the id of a request free, as the go-sdk has. The request itself
-// counts until the function that is returned is called: its answer waits to be
-// written, with a goroutine.
-func (c *control) answer(id jsonrpc.ID) (written func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	size, ok := c.asked[id]
-	if !ok {
-		return func() {}
-	}
-	delete(c.asked, id)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.requests.giveBack(size)
-	}
 }
 
 // deliver takes a message that is not an answer on the call lane.
@@ -245,29 +226,26 @@ func notificationSize(r *jsonrpc.Request) int { return len(r.Method) + len(r.Par
 // answer, and does not answer one whose id is in use.
 func (c *control) admitRequest(r *jsonrpc.Request, size int) {
 	if !isForClients(r) {
-		c.refuse(r.ID, jsonrpc.CodeMethodNotFound, "clients do not have this method")
+		c.refuse(r.ID, errNotForClients)
 		return
 	}
-	c.mu.Lock()
-	_, inUse := c.asked[r.ID]
-	admitted := !inUse && c.requests.take(size)
-	if admitted {
-		c.asked[r.ID] = size
-		c.pushLocked(r)
-	}
-	c.mu.Unlock()
+	admitted, inUse := c.owed.admit(r.ID, size, 0)
 	switch {
 	case inUse:
 		c.w.noise.junk.Add(1)
 	case !admitted:
-		c.refuse(r.ID, codeTooManyRequests, "too many requests")
+		c.refuse(r.ID, errTooMany)
+	default:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.pushLocked(r)
 	}
 }
 
 // refuse answers a request with an error, unless answers are not being read:
 // then it is dropped.
-func (c *control) refuse(id jsonrpc.ID, code int64, text string) {
-	line, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: text}})
+func (c *control) refuse(id jsonrpc.ID, why *jsonrpc.Error) {
+	line, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: why})
 	if err != nil || len(line) > refusalMax || !c.w.postIfRoom(&outgoing{line: append(line, '\n')}, controlQueue) {
 		c.w.noise.dropped.Add(1)
 	}

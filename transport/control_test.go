@@ -66,7 +66,7 @@ func TestControlBoundsRequests(t *testing.T) {
 	require.Equal(t, messages.Noise{Junk: controlQueue, Dropped: 1}, p.noiseCounts())
 	p.control.mu.Lock()
 	defer p.control.mu.Unlock()
-	require.Len(t, p.control.asked, controlQueue)
+	require.Len(t, p.control.owed.open, controlQueue)
 	require.Len(t, p.control.inbox, controlQueue/2+1)
 }
 
@@ -124,9 +124,9 @@ func TestControlFloodOfADeafServer(t *testing.T) {
 	}
 	require.NotZero(t, s.Info().Noise.Dropped)
 	lane := s.(*pipedSession).current().control
-	lane.mu.Lock()
-	defer lane.mu.Unlock()
-	require.LessOrEqual(t, lane.requests.count, controlQueue)
+	lane.owed.mu.Lock()
+	defer lane.owed.mu.Unlock()
+	require.LessOrEqual(t, lane.owed.room.count, controlQueue)
 }
 
 // TestControlRefusesMethodsOfServers: the go-sdk's client would ask the server

@@ -29,7 +29,7 @@ func Discover(ctx context.Context, s Session, server string, limits messages.Lim
 // DiscoverLists is Discover for some of the lists; the others are empty in the
 // catalog. It tells which of them could not be read to their end.
 func DiscoverLists(ctx context.Context, s Session, server string, limits messages.Limits, lists messages.Lists) (*messages.Catalog, messages.Lists, error) {
-	d := &discovery{ctx: ctx, session: s, limits: limits}
+	d := &discovery{ctx: ctx, session: s, limits: limits, ttl: map[messages.Lists]time.Duration{}}
 	caps := s.Info().Capabilities
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
@@ -114,7 +114,7 @@ type discovery struct {
 	outage   error // of the way to the server, not of its answer
 	warnings []string
 	bounds   bounds
-	ttl      time.Duration
+	ttl      map[messages.Lists]time.Duration
 }
 
 func (d *discovery) warn(format string, args ...any) {
@@ -141,8 +141,8 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			d.listFailed(method, number, err)
 			return
 		}
-		if p.ttl > 0 && (d.ttl == 0 || p.ttl < d.ttl) {
-			d.ttl = p.ttl
+		if list := listOf[method]; p.ttl > 0 && (d.ttl[list] == 0 || p.ttl < d.ttl[list]) {
+			d.ttl[list] = p.ttl
 		}
 		// What is kept of a page may keep all of it, so all of it counts. Of one
 		// that is too long as a whole, entries are copied for as long as there is room.

@@ -30,6 +30,9 @@ func (a *responder) refuseElicitation(p *mcp.ElicitParams) error {
 	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
 		return errBadQuestion("the URL is not one of http or https")
 	}
+	if err := checkForm(p.RequestedSchema); err != nil {
+		return errBadQuestion("requestedSchema: " + err.Error())
+	}
 	return nil // the rest is the go-sdk's to judge
 }
 

@@ -11,7 +11,7 @@ import (
 // called by many goroutines; server is who asks.
 //
 // A handler's context ends when the server takes its question back, when the
-// call that the question belongs to ends, and when the session dies. One that
+// call that the question is known to belong to fails, and when the session dies. One that
 // goes on nevertheless is left behind: nobody waits for it.
 type Handlers struct {
 	// Sample answers sampling/createMessage. Requests with tools come only with

@@ -42,6 +42,7 @@ func (d *httpDialer) NewSession() Session {
 		spec:     d.spec,
 		log:      d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
 		inbox:    newInbox(),
+		owed:     owed{room: allowance{most: inboxSize}},
 	}
 	s.answers = d.asked.on(s.lifeline, &s.bonds.asking)
 	s.nextID.Store(laneBase)
@@ -117,6 +118,7 @@ type httpSession struct {
 	answers *responder
 	plain   atomic.Pointer[plainHeader]
 	inbox   *inbox
+	owed    owed
 	noise   noise
 	params  paramHeaders
 	// onMessage, if set before Open, sees every request and notification of the

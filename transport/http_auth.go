@@ -43,30 +43,35 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 	for renewals := 0; ; renewals++ {
 		token, err := e.auth.Token(ctx)
 		if err != nil {
-			return nil, e.noToken(ctx, err)
+			return nil, e.giveUp(e.noToken(ctx, err))
 		}
 		resp, f := e.follow(ctx, method, body, withToken(header, token))
 		if f != nil {
 			return nil, f
 		}
 		refused := resp.StatusCode == http.StatusUnauthorized
-		if !refused {
-			e.auth.Accepted(token)
-		}
 		if !refused && !auth.WantsMore(resp.StatusCode, resp.Header) || renewals == maxRenewals {
 			return resp, nil
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 		_ = resp.Body.Close()
-		if err := e.auth.Renew(ctx, token, resp.StatusCode, resp.Header); err != nil {
+		if err := e.auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
 			f := e.noToken(ctx, err)
 			f.status = resp.StatusCode
-			if refused && f.permanent && e.refused != nil {
-				e.refused(f)
+			if refused { // without more scopes the others go on
+				return nil, e.giveUp(f)
 			}
 			return nil, f
 		}
 	}
+}
+
+// giveUp ends the session if no other request of it can have a token either.
+func (e *endpoint) giveUp(f *fault) *fault {
+	if f.permanent && e.refused != nil {
+		e.refused(f)
+	}
+	return f
 }
 
 // withToken is a header with a token. header may be shared, so that it is copied.
@@ -115,6 +120,15 @@ type Authorizer interface {
 	Finish(ctx context.Context, redirect string) error
 	// Forget drops tokens and registration.
 	Forget(ctx context.Context) error
+}
+
+// Inherit hands over from the authorizer of an earlier registration of a server
+// to that of the next; see auth.Authorizer.Inherit.
+func Inherit(next, last Authorizer) {
+	n, ok := next.(*auth.Authorizer)
+	if l, same := last.(*auth.Authorizer); ok && same {
+		n.Inherit(l)
+	}
 }
 
 // NewTokenFiles returns a store of files in a directory; see auth.NewFileStore.

@@ -3,9 +3,11 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +123,60 @@ func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
 	_, err := alone.Request(testContext(t), Request{Method: "ping"})
 	require.NoError(t, err)
 	requireServing(t, visiting)
+}
+
+// A call that wants more scopes ends the session for nobody whose token is merely
+// to be refreshed.
+func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
+	var slow atomic.Bool
+	gate := make(chan struct{})
+	_, a := guarded(t, mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "write"}, Document: func(string, map[string]any) int {
+		if slow.Load() {
+			<-gate
+		}
+		return 0
+	}})
+	store := NewTokenMemory()
+	openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	s := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
+	slow.Store(true)
+	before := a.Counts().Refused
+	stepUp, ping := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := s.Request(context.Background(), toolCall); stepUp <- err }()
+	require.Eventually(t, func() bool { return a.Counts().Refused > before }, patience, timeStep)
+	require.Never(t, func() bool { return len(stepUp) > 0 }, 100*time.Millisecond, timeStep)
+	a.Revoke(false, false) // the refresh token is good
+	go func() { _, err := s.Request(context.Background(), Request{Method: "ping"}); ping <- err }()
+	require.Never(t, func() bool { return len(ping) > 0 }, 100*time.Millisecond, timeStep)
+	close(gate)
+	require.Error(t, <-stepUp)
+	require.NoError(t, <-ping)
+	require.Nil(t, s.Cause())
+}
+
+// A client that is blocked has no session without a token.
+func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
+	var refuse atomic.Bool
+	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
+		if refuse.Load() {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
+		}
+		return refuse.Load()
+	}})
+	a.AddClient("me", "secret-of-me")
+	s := openHTTP(t, authSpec(a, messages.OAuth{Grant: messages.GrantClient, ClientID: "me", ClientSecret: "secret-of-me"}))
+	requireServing(t, s)
+	refuse.Store(true)
+	var e *messages.Error
+	require.Eventually(t, func() bool {
+		_, err := s.Request(testContext(t), toolCall)
+		return errors.As(err, &e)
+	}, patience, timeStep)
+	require.Equal(t, messages.KindAuthRequired, e.Kind)
+	requireClosed(t, s.Dead(), "every call fails for good, and the session goes on")
+	require.Equal(t, supervisor.CauseAuth, s.Cause().Kind)
+	require.True(t, s.Cause().Permanent)
 }
 
 // A token endpoint that hangs costs a call no more than OAuth.Wait, and the

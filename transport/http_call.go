@@ -40,10 +40,6 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 	if err := ctx.Err(); err != nil {
 		return nil, requestError(ctx, nil, messages.NotSent, err)
 	}
-	if !s.enter() {
-		return nil, deathError(s.Cause(), messages.NotSent)
-	}
-	defer s.work.Done()
 	if !a.modern {
 		return s.send(ctx, a, r)
 	}
@@ -57,12 +53,25 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 	return result, err
 }
 
-// send sends a request once.
+// send sends a request once. What the session waits for at its end is the
+// exchange, and nothing of the caller's.
 func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
+	if !s.enter() {
+		return nil, deathError(s.Cause(), messages.NotSent)
+	}
 	id := s.nextID.Add(1)
 	b := s.bonds.bindRequest(ctx, id, r)
+	r.Stream.opens(id)
+	if b.news != nil {
+		return s.sendAndTell(b, a, id, r)
+	}
+	defer s.work.Done()
 	defer b.finish()
-	got, f := s.exchangeAndTell(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+	return s.sendBound(b, a, id, r)
+}
+
+func (s *httpSession) sendBound(b *bond, a *agreement, id int64, r Request) (json.RawMessage, error) {
+	got, f := s.exchange(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil {
 		return nil, s.callFailed(b, a, id, f)
 	}
@@ -75,34 +84,33 @@ func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.R
 	return got.result, nil
 }
 
-// exchangeAndTell is exchange, and reports the progress on the way to the
-// caller, if that asked for it.
-func (s *httpSession) exchangeAndTell(b *bond, id int64, body []byte, header http.Header) (got reply, f *fault) {
-	told := b.news
-	if told == nil {
-		return s.exchange(b, id, body, header)
-	}
+// sendAndTell sends a request whose caller wants to hear of its progress. The
+// caller's goroutine does nothing but that, for as long as it likes; if it panics,
+// the exchange is given up.
+func (s *httpSession) sendAndTell(b *bond, a *agreement, id int64, r Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		got, f = s.exchange(b, id, body, header)
+		defer s.work.Done()
+		defer b.finish()
+		result, err = s.sendBound(b, a, id, r)
 	}()
 	finished := false
 	defer func() {
-		if !finished { // whoever is told has panicked
+		if !finished {
 			b.end(context.Canceled, context.Canceled)
-			<-done
 		}
 	}()
-	for !finished {
+	for answered := false; !answered; {
 		select {
 		case <-done:
-			finished = true
-		case <-told.more:
+			answered = true
+		case <-b.news.more:
 		}
-		told.tell()
+		b.news.tell()
 	}
-	return got, f
+	finished = true
+	return result, err
 }
 
 // callHeader is the header of a request on the call lane. It may be shared: do
@@ -154,6 +162,7 @@ func (s *httpSession) sessionHeader(a *agreement) http.Header {
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
 func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f *fault) error {
+	s.takeBack(id)
 	switch {
 	case f.lost || f.gone:
 		s.endBy(f)
@@ -233,12 +242,17 @@ func (s *httpSession) cancelRemote(ended context.Context, a *agreement, id int64
 }
 
 // notify sends a notification of ours. It does not wait for it to arrive.
-func (s *httpSession) notify(a *agreement, body []byte) {
+func (s *httpSession) notify(a *agreement, body []byte) { s.post(a, body, func() {}) }
+
+// post sends a message of ours, and calls then when that has ended.
+func (s *httpSession) post(a *agreement, body []byte, then func()) {
 	if !s.enter() {
+		then()
 		return
 	}
 	go func() {
 		defer s.work.Done()
+		defer then()
 		ctx, cancel := context.WithTimeout(s.ctx, cancelWait)
 		defer cancel()
 		h := s.sessionHeader(a)

@@ -108,7 +108,14 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 // is missing.
 func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, error) {
 	s := c.s
-	b := s.bonds.bind(req.Context(), 0)
+	patience := time.Duration(0)
+	if m, err := jsonrpc.DecodeMessage(body); err == nil {
+		if answer, ok := m.(*jsonrpc.Response); ok {
+			defer s.owed.answer(answer.ID)()
+			patience = answerWait
+		}
+	}
+	b := s.bonds.bind(req.Context(), patience)
 	defer b.finish()
 	resp, f := s.endpoint.do(b, http.MethodPost, body, c.header(req))
 	if f == nil {

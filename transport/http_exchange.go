@@ -161,7 +161,7 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 			return reply{}, false, nil
 		}
 	}
-	s.heardMessage(text)
+	s.heardMessage(text, id)
 	return reply{}, false, nil
 }
 
@@ -194,32 +194,13 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 	return got, found, nil
 }
 
-// heardMessage passes on a request or notification of the server's.
-func (s *httpSession) heardMessage(text []byte) {
-	message, err := jsonrpc.DecodeMessage(text)
-	r, _ := message.(*jsonrpc.Request)
-	if err != nil || r == nil || !wellFormed(r) || !isForClients(r) { // the go-sdk would end the session over it, or the process
-		s.noise.junk.Add(1)
-		return
-	}
-	if s.onMessage != nil {
-		s.onMessage(message)
-	}
-	switch {
-	case s.isModern(): // where the go-sdk has no stream open to read it from
-		s.answers.heard(r)
-	case !s.inbox.put(text):
-		s.noise.dropped.Add(1)
-	}
-}
-
 // refusal makes sense of a reply with an error status. A JSON-RPC error with
 // the request's id is an answer like any other: only a server that knows the
 // session and has read the request can give it. One without id is an answer
 // too, unless the status says more.
 func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (reply, *fault) {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	f := s.endpoint.statusFault(resp, body, hadSession)
+	body := s.errorBody(resp)
+	f := s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], hadSession)
 	env, ok := scanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.errorm == nil || env.method != nil {
 		return reply{}, f
@@ -239,6 +220,17 @@ func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (r
 		return reply{errorm: env.errorm}, nil
 	}
 	return reply{}, f
+}
+
+// errorBody reads the body of an error status: the beginning of what it says, or
+// all of what may be an answer.
+func (s *httpSession) errorBody(resp *http.Response) []byte {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if more := int64(s.spec.Limits.Line - len(body)); more > 0 && len(body) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		rest, _ := io.ReadAll(io.LimitReader(resp.Body, more))
+		body = append(body, rest...)
+	}
+	return body
 }
 
 var errTooLong = errors.New("too long")

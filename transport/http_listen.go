@@ -39,13 +39,15 @@ func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
 }
 
 // keepStream holds the server's standalone event stream until ctx ends or the
-// server turns out to offer none. It closes ready after the first reply.
+// server turns out to offer none. It closes ready after the first reply. A stream
+// that does not go on where the last one ended is told as a gap.
 func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
 	var (
 		lastID string
 		retry  time.Duration
 		tries  int  // without an event
 		worked bool // there has been a stream
+		missed bool // a stream was lost, or was not to be had at first
 		said   = ready
 	)
 	tell := func() {
@@ -74,6 +76,9 @@ func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
 		case resp.StatusCode == http.StatusOK && isEventStream(resp):
 			worked = true
 			tell()
+			if missed && lastID == "" { // nothing says where it should go on
+				s.notices.gap()
+			}
 			if s.readStream(resp, &lastID, &retry) {
 				tries = 0
 			}
@@ -92,6 +97,7 @@ func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
 			retry = max(retry, f.retryAfter)
 		}
 		tell()
+		missed = true
 		wait := afterStream
 		if tries > 0 || f != nil || retry > 0 {
 			wait = nextPause(tries+1, retry)

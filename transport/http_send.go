@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -36,7 +37,7 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 			// net/http sees through NopCloser, and sends header and body in one write.
 			req.ContentLength, req.Body = int64(len(body)), io.NopCloser(content)
 		}
-		resp, err := e.rt.RoundTrip(req)
+		resp, err := e.roundTrip(req)
 		if err == nil && resp == nil {
 			err = errors.New("the RoundTripper returned nothing")
 		}
@@ -69,6 +70,20 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 			return nil, f
 		}
 	}
+}
+
+// roundTrip asks the RoundTripper. One of the host's that panics does so in a
+// goroutine of ours as likely as in its own, where nobody could recover it: it
+// costs the one request.
+func (e *endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
+	if e.foreign {
+		defer func() {
+			if v := recover(); v != nil {
+				resp, err = nil, fmt.Errorf("the RoundTripper panicked: %v", v)
+			}
+		}()
+	}
+	return e.rt.RoundTrip(req)
 }
 
 // headerFor is the header of one request, with the cookies that belong to it.

@@ -3,10 +3,12 @@ package transport
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -26,6 +28,9 @@ type Notice struct {
 	Log *messages.LogMessage
 	// Honored is set for Acknowledged: the resources that the server watches.
 	Honored []string
+	// Stream is set for Acknowledged: the id of the request that asked for it, see
+	// [Stream.Sent]; 0 if the server does not say.
+	Stream int64
 }
 
 // NoticeKind tells the notices apart.
@@ -42,6 +47,9 @@ const (
 	// Acknowledged: notifications/subscriptions/acknowledged (2026-07-28), the
 	// first message on a stream that was asked for with subscriptions/listen.
 	Acknowledged
+	// Gap: for a while the server could tell nothing, and now it can again. No
+	// message of the server's; a stream of its notifications was lost.
+	Gap
 )
 
 // A server may tell this many updates and log messages a second, with bursts;
@@ -69,6 +77,15 @@ func (n *notices) OnNotice(tell func(Notice)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tell, n.limit = tell, rate.NewLimiter(noticesPerSecond, noticesBurst)
+}
+
+// gap tells that notifications may have been lost.
+func (n *notices) gap() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.tell != nil {
+		n.tell(Notice{Kind: Gap})
+	}
 }
 
 type noticeResult uint8
@@ -153,11 +170,19 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 			Notifications struct {
 				ResourceSubscriptions []string `json:"resourceSubscriptions"`
 			} `json:"notifications"`
+			Meta json.RawMessage `json:"_meta"`
+		}
+		var meta struct {
+			Stream json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
 		}
 		if json.Unmarshal(params, &p) != nil {
 			return false
 		}
 		notice.Honored = p.Notifications.ResourceSubscriptions
+		_ = json.Unmarshal(p.Meta, &meta) // it need not be there
+		if id, err := strconv.ParseInt(string(bytes.TrimSpace(meta.Stream)), 10, 64); err == nil {
+			notice.Stream = id
+		}
 	}
 	return true
 }
@@ -200,4 +225,11 @@ func textOf(data []byte) string {
 		data = append(wholeEscapes(data), '"')
 	}
 	return jsonscan.Unquote(data, true)
+}
+
+// Unsupported reports whether a server has said that it does not know a request,
+// or not with such parameters: asking again does not help.
+func Unsupported(err error) bool {
+	code, ok := rpcCode(err)
+	return ok && (code == jsonrpc.CodeMethodNotFound || code == jsonrpc.CodeInvalidParams)
 }

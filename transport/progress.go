@@ -20,9 +20,15 @@ import (
 // message.
 const methodProgress = `"notifications/progress"`
 
-// newsMost is how many reports may wait for one caller that is slower than its
-// server. Further ones are dropped and counted.
-const newsMost = 8192
+const (
+	// newsMost is how many reports may wait for one caller that is slower than its
+	// server, and newsBytes how long their messages may be altogether. Further ones
+	// are dropped and counted.
+	newsMost  = 8192
+	newsBytes = 1 << 20
+	// maxProgress bounds the message of one report, in bytes; more is cut.
+	maxProgress = 8 << 10
+)
 
 // news carries reports to the caller of one request, who reads them in its own
 // goroutine. So a slow reader holds up nobody but itself, and has read all of
@@ -30,6 +36,7 @@ const newsMost = 8192
 type news struct {
 	mu     sync.Mutex
 	queued []messages.Progress
+	bytes  int // of the messages in queued
 	more   chan struct{}
 	report func(messages.Progress)
 }
@@ -46,10 +53,11 @@ func newNews(report func(messages.Progress)) *news {
 func (n *news) put(p messages.Progress) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.queued) >= newsMost {
+	if len(n.queued) >= newsMost || n.bytes+len(p.Message) > newsBytes {
 		return false
 	}
 	n.queued = append(n.queued, p)
+	n.bytes += len(p.Message)
 	select {
 	case n.more <- struct{}{}:
 	default:
@@ -61,7 +69,7 @@ func (n *news) put(p messages.Progress) bool {
 func (n *news) tell() {
 	n.mu.Lock()
 	queued := n.queued
-	n.queued = nil
+	n.queued, n.bytes = nil, 0
 	n.mu.Unlock()
 	for _, p := range queued {
 		n.report(p)
@@ -150,7 +158,7 @@ func readProgress(params []byte) (token int64, p messages.Progress, ok bool) {
 			p.Total, err = readNumber(value)
 		case "message":
 			p.Message, err = readString(value)
-			p.Message = strings.Clone(p.Message) // the line is the reader's
+			p.Message = strings.Clone(cut(p.Message, maxProgress)) // the line is the reader's
 		}
 		return err
 	})

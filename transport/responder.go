@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -15,9 +14,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// handlersMost is how many handlers may run at a time for one registration,
-// those that were left behind included. Further questions are refused.
-const handlersMost = 64
+const (
+	// handlersMost is how many handlers may run at a time for one registration,
+	// those that were left behind included. Further questions wait.
+	handlersMost = 64
+	// waitingMost is how many may wait. Further ones are refused.
+	waitingMost = 1024
+)
 
 // questions is what the servers of one registration ask. It outlives sessions,
 // as handlers may that were left behind.
@@ -25,11 +28,13 @@ type questions struct {
 	server   string
 	handlers Handlers
 	log      zerolog.Logger
-	running  atomic.Int64
+	running  chan struct{} // holds one for each handler that runs
+	waiting  atomic.Int64
 }
 
 func newQuestions(server string, opts Options) *questions {
-	return &questions{server: server, handlers: opts.Handlers, log: opts.Logger.With().Str("server", server).Logger()}
+	return &questions{server: server, handlers: opts.Handlers, log: opts.Logger.With().Str("server", server).Logger(),
+		running: make(chan struct{}, handlersMost)}
 }
 
 // responder answers the questions of one session, whichever way they come: as
@@ -166,6 +171,36 @@ func (a *responder) sample(ctx context.Context, req *mcp.CreateMessageWithToolsR
 	return res, err
 }
 
+// begin waits for a place among the handlers that run, in the order in which
+// they came. It gives up like ask.
+func (a *responder) begin(ctx context.Context) error {
+	select {
+	case a.running <- struct{}{}:
+		return nil
+	default:
+	}
+	defer a.waiting.Add(-1)
+	if a.waiting.Add(1) > waitingMost {
+		return errTooMany
+	}
+	select {
+	case a.running <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+	case <-a.life.Dead():
+	}
+	return a.endOf(ctx)
+}
+
+// endOf is why nobody wants an answer any more. The end of ctx is often a
+// consequence of the session's, seen or not yet seen.
+func (a *responder) endOf(ctx context.Context) error {
+	if died := a.life.Cause(); died != nil {
+		return died
+	}
+	return context.Cause(ctx)
+}
+
 // ask runs a handler. It returns when the handler does, or when nobody wants
 // the answer any more; a handler that does not mind its context goes on alone.
 func ask[T any](ctx context.Context, a *responder, method string, handler func(context.Context) (*T, error)) (*T, error) {
@@ -173,15 +208,14 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 		res *T
 		err error
 	}
-	if a.running.Add(1) > handlersMost {
-		a.running.Add(-1)
-		return nil, &jsonrpc.Error{Code: codeTooManyRequests, Message: "too many requests"}
+	if err := a.begin(ctx); err != nil {
+		return nil, a.unanswered(method, err)
 	}
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	done := make(chan answer, 1)
 	go func() {
-		defer a.running.Add(-1)
+		defer func() { <-a.running }()
 		got := answer{err: errNoAnswer} // also if the goroutine is ended
 		defer func() {
 			if v := recover(); v != nil {
@@ -205,10 +239,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 	case <-ctx.Done():
 	case <-a.life.Dead():
 	}
-	why := context.Cause(ctx)
-	if died := a.life.Cause(); died != nil {
-		why = died // of which the end of ctx is a consequence, seen or not yet seen
-	}
+	why := a.endOf(ctx)
 	cancel(why)
 	return nil, a.unanswered(method, why)
 }
@@ -225,10 +256,10 @@ func (u untilTold) Deadline() (time.Time, bool) { return u.asked.Deadline() }
 
 // unanswered is what the server hears of a handler's error: an error of
 // JSON-RPC as it is; of all others, which may name what is none of its
-// business, nothing.
+// business, nothing. One that stands behind another error is what some other
+// server said to the handler.
 func (a *responder) unanswered(method string, err error) error {
-	var rpc *jsonrpc.Error
-	if errors.As(err, &rpc) {
+	if rpc, ok := err.(*jsonrpc.Error); ok && rpc != nil {
 		return rpc
 	}
 	a.log.Debug().Str("method", method).Err(err).Msg("a request of the server's was not answered")

@@ -24,6 +24,12 @@ func errNotOffered(what string) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
 }
 
+// errTooMany refuses what would be more than may wait.
+var errTooMany = &jsonrpc.Error{Code: codeTooManyRequests, Message: "too many requests"}
+
+// errNotForClients refuses what is for servers.
+var errNotForClients = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "clients do not have this method"}
+
 func isNotOffered(err error) bool {
 	var rpc *jsonrpc.Error
 	return errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound

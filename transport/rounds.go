@@ -199,7 +199,8 @@ func (a *responder) putOff(ctx context.Context, n int) {
 }
 
 // gather has everything answered that a server wants, at the same time. The
-// first failure ends it.
+// first failure ends it, and so do ctx and the death of the session; it waits
+// for nothing that goes on nevertheless.
 func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,15 +217,20 @@ func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]by
 		}()
 	}
 	responses := make([][]byte, len(requests))
-	var failed error
 	for range requests {
-		d := <-all
-		if responses[d.i] = d.text; d.err != nil && failed == nil {
-			failed = d.err
-			cancel()
+		select {
+		case d := <-all:
+			if d.err != nil {
+				return nil, d.err
+			}
+			responses[d.i] = d.text
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-a.life.Dead():
+			return nil, a.life.Cause()
 		}
 	}
-	return responses, failed
+	return responses, nil
 }
 
 // give answers one thing that a server wants.

@@ -86,6 +86,27 @@ type Request struct {
 	// Progress, if set, gets them with Track, in order, in the goroutine that
 	// called Request and before that returns.
 	Progress func(messages.Progress)
+	// Stream, if set, says that the request is one that stays open to hear of
+	// things (2026-07-28, subscriptions/listen), and not one to be answered.
+	Stream *Stream
+}
+
+// Stream is about a request that stays open until its context ends.
+type Stream struct {
+	// Sent, if set, gets the id of the request before it leaves: the notifications
+	// of the stream name it.
+	Sent func(id int64)
+	// Farewell is how long an answer to the cancellation is waited for, where
+	// closing a connection does not end the stream by itself. There need not be
+	// one; servers that give one have left nothing to do.
+	Farewell time.Duration
+}
+
+// opens tells the id of a request that is about to leave.
+func (s *Stream) opens(id int64) {
+	if s != nil && s.Sent != nil {
+		s.Sent(id)
+	}
 }
 
 // Options are what a dialer needs beside the specification.

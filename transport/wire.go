@@ -214,6 +214,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	p.id = w.nextID.Add(1)
 	p.line = appendRequest(p.line, p.id, r, meta)
 	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
+	r.Stream.opens(p.id)
 
 	w.mu.Lock()
 	if w.ended {
@@ -241,7 +242,11 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 		select {
 		case a = <-p.answer:
 		case <-ctx.Done():
-			a = w.leave(ctx, p)
+			if r.Stream == nil {
+				a = w.leave(ctx, p)
+			} else {
+				a = w.dismiss(ctx, p, r.Stream.Farewell)
+			}
 		}
 	}
 	if a.err == nil {
@@ -255,20 +260,30 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	return nil, a.err
 }
 
-// listenFor waits for the answer and reports the progress on the way.
+// listenFor waits for the answer and reports the progress on the way. Whoever is
+// told may panic: then nobody waits any more.
 func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
-	told := p.news
-	defer func() { told.tell() }()
-	for {
+	told, finished := p.news, false
+	defer func() {
+		if finished {
+			return
+		}
+		if outcome, gone := w.giveUp(p); !gone && outcome == messages.Unknown {
+			w.cancelRemote(p.id, false)
+		}
+	}()
+	for answered := false; !answered; {
 		select {
 		case a = <-p.answer:
-			return a
+			answered = true
 		case <-told.more:
-			told.tell()
 		case <-ctx.Done():
-			return w.leave(ctx, p)
+			a, answered = w.leave(ctx, p), true
 		}
+		told.tell()
 	}
+	finished = true
+	return a
 }
 
 // leave ends the wait of a caller whose context has ended.
@@ -278,6 +293,22 @@ func (w *wire) leave(ctx context.Context, p *pending) answer {
 		return <-p.answer // it has just come, or is about to
 	}
 	return answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == messages.Unknown}
+}
+
+// dismiss ends a stream whose context has ended, and gives the server a while to
+// confirm that. What is still queued leaves before the cancellation does.
+func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) answer {
+	w.cancelRemote(p.id, false)
+	t := time.NewTimer(farewell)
+	defer t.Stop()
+	select {
+	case <-p.answer:
+	case <-t.C:
+		if a := w.leave(ctx, p); a.unheard {
+			return answer{err: a.err}
+		}
+	}
+	return answer{err: requestError(ctx, nil, messages.Unknown, nil)}
 }
 
 // cancelRemote tells the server that nobody waits for the answer any more

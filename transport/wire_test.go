@@ -143,7 +143,7 @@ func TestWireAnswers(t *testing.T) {
 		"id as a string":      {`{"id":"ID","result":1}`, `1`, "", ""},
 		"id as a fraction":    {`{"id":ID.0,"result":1}`, `1`, "", ""},
 		"with carriage":       {`{"id":ID,"result":1}` + "\r", `1`, "", ""},
-		"in a batch":          {`[{"id":ID,"result":1},7]`, `1`, "", ""},
+		"in a batch":          {`[7,{"id":ID,"result":1}]`, `1`, "", ""},
 		"behind a banner":     {"Server v1.0 running\n{half a line\n" + `{"id":ID,"result":1}`, `1`, "", ""},
 		"behind a long line":  {long + "\n" + `{"id":ID,"result":1}`, `1`, "", ""},
 		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", messages.KindRPC, "no such thing"},

@@ -12,7 +12,7 @@ func look(s facade.State) (glyph, color string) {
 	switch s {
 	case facade.Ready:
 		return "●", green
-	case facade.Evicted:
+	case facade.Evicted, facade.Unauthorized:
 		return "✗", red
 	case facade.Parked:
 		return "◌", yellow

@@ -32,16 +32,17 @@ func (l *life) served(from, to time.Time) bool {
 // successors is which events may follow which, on one registration. "" is its
 // beginning.
 var successors = map[facade.EventKind][]facade.EventKind{
-	"":                      {facade.EventRegistered},
-	facade.EventRegistered:  {facade.EventConnecting},
-	facade.EventConnecting:  {facade.EventReady, facade.EventStartFailed, facade.EventConnecting, facade.EventUnregistered},
-	facade.EventReady:       {facade.EventStable, facade.EventDown},
-	facade.EventStable:      {facade.EventDown},
-	facade.EventDown:        {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
-	facade.EventStartFailed: {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
-	facade.EventRetry:       {facade.EventConnecting, facade.EventUnregistered},
-	facade.EventParked:      {facade.EventConnecting, facade.EventUnregistered},
-	facade.EventEvicted:     {facade.EventConnecting, facade.EventUnregistered},
+	"":                       {facade.EventRegistered},
+	facade.EventRegistered:   {facade.EventConnecting},
+	facade.EventConnecting:   {facade.EventReady, facade.EventStartFailed, facade.EventConnecting, facade.EventUnregistered},
+	facade.EventReady:        {facade.EventStable, facade.EventDown},
+	facade.EventStable:       {facade.EventDown},
+	facade.EventDown:         {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
+	facade.EventStartFailed:  {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
+	facade.EventRetry:        {facade.EventConnecting, facade.EventUnregistered},
+	facade.EventParked:       {facade.EventConnecting, facade.EventUnregistered},
+	facade.EventAuthRequired: {facade.EventConnecting, facade.EventUnregistered},
+	facade.EventEvicted:      {facade.EventConnecting, facade.EventUnregistered},
 }
 
 // lives reads the incarnations out of the events, and everything in the events

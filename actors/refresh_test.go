@@ -1,0 +1,132 @@
+package actors
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// The server says how long its lists are true, also those that were read first.
+func TestListsAreReadAgainWhenTheyAreOld(t *testing.T) {
+	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		switch r.Method {
+		case "tools/list":
+			return `{"tools":[],"ttlMs":15000}`, nil
+		case "resources/list":
+			return `{"resources":[],"ttlMs":60000}`, nil
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []messages.Event) {
+		time.Sleep(10 * time.Minute)
+		require.InDelta(t, 40, a.session(1).count("tools/list"), 2)
+		require.InDelta(t, 10, a.session(1).count("resources/list"), 1, "each has its own time")
+	})
+}
+
+func TestReadingOneListKeepsTheTimeOfAnother(t *testing.T) {
+	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/list" {
+			return `{"resources":[],"ttlMs":15000}`, nil
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
+		time.Sleep(time.Second)
+		for range 20 {
+			a.session(1).toolsChanged()
+			time.Sleep(10 * time.Second)
+		}
+		require.GreaterOrEqual(t, a.session(1).count("resources/list"), 12)
+	})
+}
+
+// A list that cannot be read has a pause that grows, and the others do not wait
+// for it.
+func TestABrokenListHoldsUpNoOther(t *testing.T) {
+	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/list" {
+			return "", rpcErr("ECONNREFUSED")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
+		time.Sleep(64 * time.Second) // the pause is 30 s by now
+		before := a.session(1).count("resources/list")
+		for range 10 {
+			a.offers("new")
+			a.session(1).toolsChanged()
+			time.Sleep(time.Second)
+			require.True(t, offered(rt, "new"))
+			a.offers("old")
+			a.session(1).toolsChanged()
+			time.Sleep(time.Second)
+			require.True(t, offered(rt, "old"))
+		}
+		require.LessOrEqual(t, a.session(1).count("resources/list")-before, 1, "and it keeps its pause")
+	})
+}
+
+func TestWarningsAboutAListAreReplaced(t *testing.T) {
+	a := &announcer{handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/list" {
+			return "", rpcErr(strings.Repeat("no ", s.count(r.Method)%7)) // never the same
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		for range 100 {
+			require.NoError(t, rt.Refresh(context.Background(), view(rt)))
+		}
+		require.Len(t, view(rt).Catalog.Warnings, 1)
+	})
+}
+
+// Who asks for a refresh while one is failing is served after it, and not after
+// the pause of what is broken.
+func TestRefreshWaitsForNoPause(t *testing.T) {
+	var broken atomic.Bool
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if broken.Load() && strings.HasSuffix(r.Method, "/list") {
+			s.pause(ctx, 100*time.Millisecond)
+			return "", rpcErr("no")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		broken.Store(true)
+		for range 6 {
+			require.Error(t, rt.Refresh(context.Background(), view(rt)))
+		}
+		go func() { _ = rt.Refresh(context.Background(), view(rt)) }()
+		time.Sleep(50 * time.Millisecond)
+		require.Less(t, spends(func() { _ = rt.Refresh(context.Background(), view(rt)) }), 2*time.Second)
+	})
+}
+
+// What nobody answered is no answer.
+func TestRefreshThatTimesOut(t *testing.T) {
+	var deaf atomic.Bool
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if deaf.Load() {
+			s.pause(ctx, -1)
+			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: ctx.Err()}
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		deaf.Store(true)
+		e := asError(t, rt.Refresh(context.Background(), view(rt)))
+		require.Equal(t, messages.KindTimeout, e.Kind, "%v", e)
+		require.Equal(t, messages.Unknown, e.Outcome)
+	})
+}

@@ -1,0 +1,232 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// A resource that is refused ends the news of nothing else, also at a restart
+// that asks for all of them.
+func TestARefusedResourceCostsNoStream(t *testing.T) {
+	a := &announcer{modern: true, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+		about := wantsOf(r).ResourceSubscriptions
+		if slices.Contains(about, "x:bad") || s.epoch > 1 && slices.Contains(about, "x:gone") {
+			return "", rpcErr("no such resource")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:gone"))
+		require.NoError(t, subscribe(t, rt, "x:good"))
+		require.Error(t, subscribe(t, rt, "x:bad"))
+		for epoch := 1; epoch <= 2; epoch++ {
+			time.Sleep(10 * time.Minute)
+			before := updates(got(), "x:good")
+			a.session(epoch).update("x:good")
+			tool := fmt.Sprint("new", epoch)
+			a.offers(tool)
+			a.session(epoch).toolsChanged()
+			time.Sleep(time.Minute)
+			require.True(t, offered(rt, tool), "list changes are heard")
+			require.Equal(t, before+1, updates(got(), "x:good"))
+			a.session(epoch).Abort(errScripted)
+		}
+	})
+}
+
+// Only the word that there is no such thing ends the listening, and only before
+// it ever worked.
+func TestAnErrorAtReopeningIsNotTheLastWord(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method != "subscriptions/listen" {
+			return "", nil
+		}
+		switch s.count(r.Method) {
+		case 1, 2:
+			ctx, cancel := context.WithTimeout(ctx, time.Minute) // something on the way cuts it
+			defer cancel()
+			return "", s.listen(ctx, r, 0, wantsOf(r).ResourceSubscriptions)
+		case 3, 4, 5, 6:
+			return "", rpcErr("just starting")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, 1, updates(got(), "x:a"), "it counts as updated after the gap")
+		a.session(1).update("x:a")
+		require.Equal(t, 2, updates(got(), "x:a"))
+		a.offers("new")
+		a.session(1).toolsChanged()
+		time.Sleep(time.Second)
+		require.True(t, offered(rt, "new"))
+	})
+}
+
+// Between a stream and what takes its place nothing is lost.
+func TestNoNewsIsLostWhileStreamsChange(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "subscriptions/listen" {
+			return "", s.listen(ctx, r, 20*time.Millisecond, wantsOf(r).ResourceSubscriptions) // a round trip
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		for i := range 3 * mostGroups { // more than there may be streams
+			before := updates(got(), "x:a")
+			tool := fmt.Sprint("new", i)
+			go func() {
+				time.Sleep(10 * time.Millisecond)
+				a.offers(tool)
+				a.session(1).toolsChanged()
+				a.session(1).update("x:a")
+			}()
+			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
+			time.Sleep(time.Second)
+			require.Greater(t, updates(got(), "x:a"), before, "%d", i)
+			require.True(t, offered(rt, tool), "%d", i)
+			a.session(1).mu.Lock()
+			require.LessOrEqual(t, len(a.session(1).streams), 1+mostGroups)
+			a.session(1).mu.Unlock()
+		}
+	})
+}
+
+// The word on one stream is not taken for that on another.
+func TestAWordIsAboutItsStream(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method != "subscriptions/listen" {
+			return "", nil
+		}
+		after := 4 * time.Second // a second after ackWait
+		if len(wantsOf(r).ResourceSubscriptions) > 0 {
+			after = 200 * time.Millisecond
+		}
+		return "", s.listen(ctx, r, after, wantsOf(r).ResourceSubscriptions)
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		time.Sleep(900 * time.Millisecond)
+		require.NoError(t, subscribe(t, rt, "x:a"))
+	})
+}
+
+func TestAWordThatComesLateIsAGap(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "subscriptions/listen" {
+			return "", s.listen(ctx, r, 5*time.Second, wantsOf(r).ResourceSubscriptions)
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		time.Sleep(time.Second) // ready after 3 s
+		a.offers("new")
+		a.session(1).toolsChanged() // nobody listens yet
+		time.Sleep(10 * time.Second)
+		require.True(t, offered(rt, "new"))
+
+		e := asError(t, subscribe(t, rt, "x:a"))
+		require.Equal(t, messages.KindTimeout, e.Kind)
+		a.session(1).update("x:a")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, updates(got(), "x:a"), "it stands, and counts as updated")
+		require.NoError(t, subscribe(t, rt, "x:a"))
+	})
+}
+
+// A server that does not name the stream is understood all the same.
+func TestAWordThatNamesNoStream(t *testing.T) {
+	a := &announcer{modern: true}
+	a.handle = func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method != "subscriptions/listen" {
+			return "", nil
+		}
+		r.Stream.Sent(int64(s.count(r.Method)))
+		s.tell(transport.Notice{Kind: transport.Acknowledged, Honored: wantsOf(r).ResourceSubscriptions})
+		s.pause(ctx, -1)
+		return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: errors.New("ended")}
+	}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		require.NoError(t, subscribe(t, rt, "x:b"))
+	})
+}
+
+// A server that never lets the request pass has its lists looked at rarely.
+func TestAttemptsToListenReadNoLists(t *testing.T) {
+	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "subscriptions/listen" {
+			return "", &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered, Cause: errors.New("HTTP 405")}
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		time.Sleep(time.Hour)
+		require.InDelta(t, 6, a.session(1).count("tools/list"), 1)
+		require.Equal(t, messages.KindProtocol, asError(t, subscribe(t, rt, "x:a")).Kind)
+		require.Empty(t, wished(rt))
+	})
+}
+
+// What a standby tells, the server in service tells too.
+func TestAStandbyDoublesNoUpdates(t *testing.T) {
+	a := &announcer{modern: true}
+	announces(t, a, messages.ServerSpec{Standby: true, Retry: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		time.Sleep(time.Minute)
+		for epoch := 1; epoch <= 3; epoch++ {
+			require.NotNil(t, view(rt).standby)
+			before := updates(got(), "x:a")
+			a.session(epoch).update("x:a") // a file that both watch
+			a.session(epoch + 1).update("x:a")
+			require.Equal(t, 1, updates(got(), "x:a")-before)
+			a.session(epoch).Abort(errScripted)
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A server that keeps its listeners by session, as those of the go-sdk do on a
+// pipe: the end of any stream makes it forget who listens for the lists.
+func TestListenersThatAreKeptBySession(t *testing.T) {
+	var forgotten atomic.Bool
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		about := wantsOf(r)
+		if about.ToolsListChanged {
+			forgotten.Store(false)
+		}
+		if r.Method != "subscriptions/listen" {
+			return "", nil
+		}
+		defer forgotten.Store(true)
+		if slices.Contains(about.ResourceSubscriptions, "x:bad") {
+			return "", rpcErr("no such resource")
+		}
+		return "", s.listen(ctx, r, time.Millisecond, about.ResourceSubscriptions)
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		for i := range 2 * mostGroups {
+			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
+			time.Sleep(time.Millisecond)
+			require.False(t, forgotten.Load())
+		}
+		require.Error(t, subscribe(t, rt, "x:bad"))
+		time.Sleep(time.Millisecond)
+		require.False(t, forgotten.Load())
+		require.NoError(t, rt.Subscribe(context.Background(), view(rt), "x:3", false))
+		time.Sleep(time.Second)
+		require.False(t, forgotten.Load())
+	})
+}

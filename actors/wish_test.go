@@ -1,0 +1,279 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// bothEras runs a test with a server of each.
+func bothEras(t *testing.T, f func(t *testing.T, modern bool)) {
+	t.Helper()
+	for _, modern := range []bool{false, true} {
+		t.Run(fmt.Sprint("modern ", modern), func(t *testing.T) { f(t, modern) })
+	}
+}
+
+// wished is what the host wishes of the server at the moment.
+func wished(rt *Runtime) []string {
+	_, uris, _ := rt.wishes(view(rt).Gen).now()
+	return uris
+}
+
+// What is wished while a server is being listed is told as soon as it is ready.
+func TestWishesDuringDiscovery(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+			if r.Method == "tools/list" {
+				s.pause(ctx, 5*time.Second)
+			}
+			return "", nil
+		}}
+		announces(t, a, messages.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			time.Sleep(time.Second)
+			require.Equal(t, supervisor.Discovering, view(rt).State)
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+			time.Sleep(time.Minute)
+			require.Equal(t, supervisor.Ready, view(rt).State)
+			require.Equal(t, "debug", view(rt).current.logLevel())
+			require.Equal(t, 1, strings.Count(a.session(1).heard(), `"x:a"`))
+		})
+	})
+}
+
+// A wish at any moment of a life is heard: the server is told, or its successor.
+func TestAWishAtAnyMoment(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+			s.pause(ctx, 3*time.Millisecond)
+			return "", nil
+		}}
+		announces(t, a, messages.ServerSpec{StartSupervised: true, Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			var uris []string
+			for i := range 60 {
+				uri := fmt.Sprintf("x:%d", i)
+				uris = append(uris, uri)
+				require.NoError(t, subscribe(t, rt, uri))
+				if i%7 == 0 {
+					view(rt).current.session.Abort(errScripted)
+				}
+				time.Sleep(time.Duration(i%5) * time.Millisecond)
+			}
+			time.Sleep(2 * time.Minute)
+			v := view(rt)
+			require.Equal(t, supervisor.Ready, v.State)
+			require.NotNil(t, v.standby)
+			for _, inc := range []*incarnation{v.current, v.standby} {
+				heard := inc.session.(*announcing).heard()
+				for _, uri := range uris {
+					require.Contains(t, heard, `"`+uri+`"`)
+				}
+			}
+		})
+	})
+}
+
+// Who wishes while an older view is the latest tells nobody: the next view that
+// is published has it told.
+func TestAWishThatOvertakesAReport(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern}
+		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			time.Sleep(time.Second)
+			view(rt).current.wishes.subscribe("x:a", true)
+			rt.system.Root.Send(rt.desk.entries["s"].supervisor, &messages.ReportAgain{})
+			synctest.Wait()
+			require.Contains(t, a.session(1).heard(), "x:a")
+			require.Contains(t, a.session(2).heard(), "x:a")
+		})
+	})
+}
+
+func TestAStandbyIsToldOfWishes(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern}
+		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			time.Sleep(time.Second)
+			require.NotNil(t, view(rt).standby)
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+			synctest.Wait()
+			require.Contains(t, a.session(2).heard(), "x:a")
+			a.session(1).Abort(errScripted)
+			synctest.Wait()
+			require.EqualValues(t, 2, view(rt).Epoch)
+			require.Equal(t, "debug", view(rt).current.logLevel())
+		})
+	})
+}
+
+func TestARefusedLevelFailsNoOtherWish(t *testing.T) {
+	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "logging/setLevel" && strings.Contains(string(r.Params), "debug") {
+			return "", rpcErr("that is too much")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "error"))
+		for range 2 {
+			require.Error(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+		}
+		require.NoError(t, subscribe(t, rt, "x:good"))
+		a.session(1).Abort(errScripted)
+		time.Sleep(time.Second)
+		require.Contains(t, a.session(2).heard(), `logging/setLevel {"level":"error"}`, "the one that was accepted holds")
+		require.Contains(t, a.session(2).heard(), "x:good")
+	})
+}
+
+// A resource that is refused costs itself, also when it was wished before the
+// server was there; wished anew, it is asked for anew.
+func TestARefusedSubscriptionFailsNoOther(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		var tolerant atomic.Bool
+		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+			bad := func(uri string) bool { return uri == "x:bad" && !tolerant.Load() }
+			switch {
+			case r.Method == "resources/subscribe" && strings.Contains(string(r.Params), "x:bad") && !tolerant.Load():
+				return "", rpcErr("unknown resource")
+			case r.Method == "subscriptions/listen":
+				return "", s.listen(ctx, r, 0, slices.DeleteFunc(wantsOf(r).ResourceSubscriptions, bad))
+			case r.Method == "tools/list":
+				s.pause(ctx, time.Second)
+			}
+			return "", nil
+		}}
+		announces(t, a, messages.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			require.NoError(t, subscribe(t, rt, "x:bad"), "it is not ready: it will be told")
+			require.NoError(t, subscribe(t, rt, "x:early"))
+			time.Sleep(time.Minute)
+			require.NoError(t, subscribe(t, rt, "x:good"))
+			require.Equal(t, []string{"x:bad", "x:early", "x:good"}, wished(rt))
+			e := asError(t, subscribe(t, rt, "x:bad"))
+			require.Equal(t, messages.KindProtocol, e.Kind)
+			require.Equal(t, []string{"x:early", "x:good"}, wished(rt), "nothing is remembered")
+			tolerant.Store(true)
+			require.NoError(t, subscribe(t, rt, "x:bad"))
+			require.NoError(t, rt.Subscribe(context.Background(), view(rt), "x:early", false))
+			require.Equal(t, []string{"x:bad", "x:good"}, wished(rt))
+		})
+	})
+}
+
+// What a new incarnation refuses is asked for again: it may only be starting.
+func TestWhatIsRefusedAtTheStartIsTriedAgain(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+			about := r.Method == "resources/subscribe" || len(wantsOf(r).ResourceSubscriptions) > 0
+			if s.epoch == 2 && about && strings.Contains(string(r.Params), "x:late") && s.count(r.Method) < 8 {
+				return "", rpcErr("not yet")
+			}
+			return "", nil
+		}}
+		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			for _, uri := range []string{"x:a", "x:b", "x:late"} {
+				require.NoError(t, subscribe(t, rt, uri))
+			}
+			a.session(1).Abort(errScripted)
+			time.Sleep(10 * time.Minute)
+			require.Equal(t, []string{"x:a", "x:b", "x:late"}, wished(rt))
+			asked := a.session(2).heard()
+			require.NoError(t, subscribe(t, rt, "x:late"))
+			require.Equal(t, asked, a.session(2).heard(), "it stands")
+		})
+	})
+}
+
+// Who leaves takes nobody's subscription along, not even his own: the server may
+// have heard of it.
+func TestASubscriptionOutlivesTheWait(t *testing.T) {
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/subscribe" {
+			s.pause(ctx, time.Second)
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		left := make(chan error, 1)
+		go func() { left <- rt.Subscribe(ctx, view(rt), "x:a", true) }()
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		require.Equal(t, messages.KindCanceled, asError(t, <-left).Kind)
+		require.Equal(t, 1, a.session(1).count("resources/subscribe"))
+		require.Equal(t, []string{"x:a"}, wished(rt))
+		a.session(1).Abort(errScripted)
+		time.Sleep(time.Second)
+		require.Contains(t, a.session(2).heard(), "x:a")
+	})
+}
+
+// A subscription that nobody answered is no refusal; it is tried again.
+func TestASubscriptionThatTimesOut(t *testing.T) {
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
+			s.pause(ctx, r.Timeout)
+			return "", &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown, Cause: errors.New("deaf")}
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		e := asError(t, subscribe(t, rt, "x:a"))
+		require.Equal(t, messages.KindTimeout, e.Kind, "%v", e)
+		require.Equal(t, messages.Unknown, e.Outcome)
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
+	})
+}
+
+// Whoever waits is let go by the death of the server, by Close and by Unregister.
+func TestThoseWhoWaitForAWishAreLetGo(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		ends := map[string]func(rt *Runtime, a *announcer) error{
+			"close":      func(rt *Runtime, _ *announcer) error { return rt.Close(context.Background()) },
+			"unregister": func(rt *Runtime, _ *announcer) error { return rt.Unregister(context.Background(), "s") },
+			"die":        func(_ *Runtime, a *announcer) error { a.session(1).Abort(errScripted); return nil },
+		}
+		for name, end := range ends {
+			t.Run(name, func(t *testing.T) {
+				var hangs atomic.Bool
+				a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, _ transport.Request) (string, error) {
+					if hangs.Load() && s.epoch == 1 {
+						s.pause(ctx, -1)
+						return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.Unknown, Cause: errScripted}
+					}
+					return "", nil
+				}}
+				announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+					hangs.Store(true)
+					v, done := view(rt), make(chan error, 15)
+					for i := range 5 {
+						go func() { done <- rt.Subscribe(context.Background(), v, fmt.Sprint("x:", i), true) }()
+						go func() { done <- rt.Refresh(context.Background(), v) }()
+						go func() { done <- rt.SetLogLevel(context.Background(), v, "debug") }()
+					}
+					time.Sleep(100 * time.Millisecond)
+					require.NoError(t, end(rt, a))
+					for range 15 {
+						<-done
+					}
+				})
+			})
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// A function of the host's that ignores its context holds up nobody.
+func TestDetachAndAHostThatHangs(t *testing.T) {
+	for name, hang := range map[string]func(o *messages.OAuth, hang func()){
+		"visit": func(o *messages.OAuth, hang func()) {
+			o.Visit = func(context.Context, string) (string, error) { hang(); return "", errors.New("late") }
+		},
+		"store": func(o *messages.OAuth, hang func()) { o.Store = hungStore{NewMemoryStore(), hang} },
+		"assertion": func(o *messages.OAuth, hang func()) {
+			o.Grant = messages.GrantAssertion
+			o.Assertion = func(context.Context, messages.AssertionRequest) (string, error) {
+				hang()
+				return "", errors.New("late")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAuthority(t, mcptest.AuthorityRules{})
+			free, hangs := make(chan struct{}), make(chan struct{}, 8)
+			defer close(free)
+			var o messages.OAuth
+			hang(&o, func() { hangs <- struct{}{}; <-free })
+			a := detached(t, s, o)
+			attaching, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			a.Attach(attaching)
+			failed := make(chan error, 1)
+			go func() { _, err := request(context.Background(), a, ""); failed <- err }()
+			<-hangs
+			done := make(chan struct{})
+			go func() { a.Detach(50 * time.Millisecond); close(done) }()
+			select {
+			case <-done:
+			case <-time.After(2 * soon):
+				require.FailNow(t, "Detach does not return")
+			}
+			require.Error(t, <-failed)
+		})
+	}
+}
+
+type hungStore struct {
+	messages.TokenStore
+	hang func()
+}
+
+func (h hungStore) Load(context.Context, messages.TokenKey) (*messages.Authorization, error) {
+	h.hang()
+	return nil, errors.New("late")
+}
+
+// A panic of the host's is an error of that function, wherever it is called.
+func TestHostThatPanics(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, messages.OAuth{Store: panickyStore{}})
+	redirect, err := visit(t.Context(), requirePerson(t, a, "").URL)
+	require.NoError(t, err)
+	require.ErrorContains(t, a.Finish(t.Context(), redirect), "Store panicked: of the host")
+	requireOK(t, a) // the token is good for this process
+	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
+
+	a = newAuthorizer(t, s, messages.OAuth{Visit: func(context.Context, string) (string, error) { panic("of the host") }})
+	require.ErrorContains(t, requirePerson(t, a, ""), "Visit panicked: of the host")
+	a = newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion,
+		Assertion: func(context.Context, messages.AssertionRequest) (string, error) { panic("of the host") }})
+	_, err = request(t.Context(), a, "")
+	require.ErrorContains(t, err, "Assertion panicked: of the host")
+}
+
+type panickyStore struct{}
+
+func (panickyStore) Load(context.Context, messages.TokenKey) (*messages.Authorization, error) {
+	panic("of the host")
+}
+
+func (panickyStore) Save(context.Context, messages.TokenKey, *messages.Authorization) error {
+	panic("of the host")
+}
+func (panickyStore) Delete(context.Context, messages.TokenKey) error { panic("of the host") }
+func (panickyStore) Lock(context.Context, messages.TokenKey) (func(), error) {
+	return func() { panic("of the host") }, nil
+}
+
+// A lock that comes too late is given back.
+func TestLockThatComesLate(t *testing.T) {
+	given, freed := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := hosted(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+		<-given
+		return func() { close(freed) }, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	close(given)
+	<-freed
+}

@@ -1,0 +1,56 @@
+package auth
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// A host that has a Visit is asked to be waited for, and nothing before it.
+func TestTokenEndpointThatHangsBeforeAVisit(t *testing.T) {
+	rule, _, _ := hanging(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
+	requireOK(t, a)
+	s.Set(mcptest.AuthorityRules{Token: rule})
+	s.Revoke(false, false)
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	_, err := request(ctx, a, "")
+	var passing *Unavailable
+	require.ErrorAs(t, err, &passing)
+}
+
+// The visit itself takes as long as it takes.
+func TestVisitIsWaitedFor(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, messages.OAuth{Wait: 200 * time.Millisecond, Visit: func(ctx context.Context, url string) (string, error) {
+		time.Sleep(400 * time.Millisecond)
+		return visit(ctx, url)
+	}})
+	requireOK(t, a)
+}
+
+// However many steps a renewal has: the whole of it is waited for once.
+func TestWaitIsForTheWholeRenewal(t *testing.T) {
+	rule, _, _ := hanging(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	store := authorizedStore(t, s)
+	s.Set(mcptest.AuthorityRules{Token: rule})
+	a := newAuthorizer(t, s, messages.OAuth{Store: store, Wait: 1500 * time.Millisecond})
+	s.Revoke(false, false)
+	unlock, err := store.(messages.TokenLocker).Lock(t.Context(), a.key)
+	require.NoError(t, err)
+	began := time.Now()
+	timer := time.AfterFunc(1400*time.Millisecond, unlock)
+	defer timer.Stop()
+	_, err = request(t.Context(), a, "")
+	var passing *Unavailable
+	require.ErrorAs(t, err, &passing)
+	require.Less(t, time.Since(began), 2700*time.Millisecond, "the second step begins no new wait")
+}

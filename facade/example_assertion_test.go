@@ -1,0 +1,58 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A workload needs no person: its platform keeps a signed token in a file, and
+// the authorization server trusts the platform.
+func ExampleAssertion() {
+	web := mcptest.NewHTTP(mcptest.Script{})
+	defer web.Close()
+	guard := mcptest.NewAuthority(web.URL)
+	defer guard.Close()
+	guard.Set(mcptest.AuthorityRules{Assertion: "signed-by-the-platform"})
+
+	ctx := context.Background()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	err = c.Register(ctx, facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{
+		Grant: facade.GrantAssertion,
+		Assertion: func(_ context.Context, wanted facade.AssertionRequest) (string, error) {
+			fmt.Println("for the authorization server:", wanted.Issuer == guard.Issuer)
+			return "signed-by-the-platform", nil // or os.ReadFile of a projected token
+		},
+	}}})
+	if err != nil {
+		panic(err)
+	}
+	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	fmt.Println("call:", err)
+	// Output:
+	// for the authorization server: true
+	// call: <nil>
+}
+
+// In an enterprise one login is enough: its identity provider decides which
+// servers a person may use.
+func ExampleEnterprise() {
+	auth := &facade.OAuth{
+		Grant:    facade.GrantAssertion,
+		ClientID: "this-host", // at the servers' authorization server
+		Enterprise: &facade.Enterprise{
+			TokenEndpoint: "https://idp.example.com/token",
+			ClientID:      "this-host-at-the-idp",
+			IDToken:       func(context.Context) (string, error) { return "the ID token of the login", nil },
+		},
+	}
+	spec := facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: "https://mcp.example.com/mcp", Auth: auth}}
+	fmt.Println(spec.Name, spec.TransportKind())
+	// Output: web http
+}

@@ -1,0 +1,108 @@
+package facade_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// cutServer is a server of 2025-11-25 whose standalone stream can be cut, as
+// proxies do. What it announces meanwhile is told to nobody.
+type cutServer struct {
+	mu      sync.Mutex
+	tool    string
+	streams int
+	cut     chan struct{}
+	ids     bool // its events can be asked for again
+}
+
+func (s *cutServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		s.stream(w, r)
+		return
+	}
+	var m incoming
+	body, _ := io.ReadAll(r.Body)
+	if r.Method != http.MethodPost || json.Unmarshal(body, &m) != nil || m.ID == nil {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	text := shakeHands(m.Method)
+	switch m.Method {
+	case "server/discover":
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	case "initialize":
+		w.Header().Set("Mcp-Session-Id", "one")
+		text = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true}},"serverInfo":{"name":"raw","version":"1"}}`
+	case "tools/list":
+		s.mu.Lock()
+		text = `{"tools":[{"name":"` + s.tool + `","inputSchema":{"type":"object"}}]}`
+		s.mu.Unlock()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text)
+}
+
+func (s *cutServer) stream(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.streams++
+	first := s.streams == 1
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	if s.ids {
+		_, _ = fmt.Fprint(w, "id: 1\ndata: \n\n")
+		if r.Header.Get("Last-Event-ID") == "1" { // what it missed
+			_, _ = fmt.Fprint(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"x:missed\"}}\n\n")
+		}
+	}
+	_ = http.NewResponseController(w).Flush()
+	if first {
+		<-s.cut
+		return
+	}
+	<-r.Context().Done()
+}
+
+func (s *cutServer) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tool = "new"
+	close(s.cut)
+}
+
+func TestAGapInTheStandaloneStreamIsMadeUpFor(t *testing.T) {
+	s := &cutServer{tool: "old", cut: make(chan struct{})}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	c := newClient(t)
+	updates := watch(t, c, facade.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Retry: facade.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
+	s.lose()
+	require.Equal(t, "x:a", next(t, updates).URI, "it counts as updated")
+	require.Eventually(t, func() bool { return lists(c, "s/new") }, 20*time.Second, time.Millisecond)
+}
+
+// A stream that goes on where it was cut has no gap.
+func TestAStreamThatGoesOnHasNoGap(t *testing.T) {
+	s := &cutServer{tool: "old", cut: make(chan struct{}), ids: true}
+	web := httptest.NewServer(s)
+	t.Cleanup(web.Close)
+	c := newClient(t)
+	updates := watch(t, c, facade.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Retry: facade.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
+	s.lose()
+	require.Equal(t, "x:missed", next(t, updates).URI)
+	require.Empty(t, updates)
+}

@@ -1,0 +1,75 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// 100 calls at a time, each of which asks once: more than handlers may run.
+func TestManyCallsThatAsk(t *testing.T) {
+	for _, era := range []facade.Era{facade.EraLegacy, facade.EraModern} {
+		t.Run(string(era), func(t *testing.T) {
+			full := make(chan struct{})
+			var inside atomic.Int64
+			c := newClient(t, facade.WithOnElicit(func(context.Context, facade.ElicitRequest) (*facade.ElicitResult, error) {
+				if inside.Add(1) == 64 { // as many as may be; the rest is on its way
+					time.AfterFunc(200*time.Millisecond, func() { close(full) })
+				}
+				<-full
+				return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": "x"}}, nil
+			}))
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: era, InMemory: mcptest.InMemory(mcptest.Script{})}))
+			var wg sync.WaitGroup
+			var failed atomic.Int64
+			var last atomic.Value
+			for range 100 {
+				wg.Go(func() {
+					r, err := c.CallRaw(context.Background(), "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
+					if err != nil {
+						failed.Add(1)
+						last.Store(err.Error())
+					} else if strings.Contains(string(r), "too many") {
+						failed.Add(1)
+						last.Store(string(r))
+					}
+				})
+			}
+			wg.Wait()
+			require.Zero(t, failed.Load(), "%v", last.Load())
+		})
+	}
+}
+
+// "A handler's context ends when … the call that the request belongs to does
+// not want the answer any more": over HTTP a question comes on its call's stream.
+func TestAQuestionEndsWithItsCallOverHTTP(t *testing.T) {
+	legacy := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(legacy.Close)
+	asked, ended := make(chan struct{}), make(chan struct{})
+	c := newClient(t, facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+		close(asked)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	}))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: legacy.URL}, Era: facade.EraLegacy}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-asked; cancel() }()
+	_, err := c.CallRaw(ctx, "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
+	require.Error(t, err)
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "the question is still put to the user")
+	}
+}

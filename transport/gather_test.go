@@ -1,0 +1,43 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// What the go-sdk does with an answer may go on; nobody waits for it.
+func TestInputThatNeverComes(t *testing.T) {
+	stop := make(chan struct{})
+	defer close(stop)
+	wants := []inputRequest{{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}}
+	stuck := func() *responder {
+		q := newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
+		a := q.on(newLifeline(), new(asking))
+		a.next = func(context.Context, string, mcp.Request) (mcp.Result, error) {
+			<-stop
+			return nil, errors.New("too late")
+		}
+		return a
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := stuck().gather(ctx, wants)
+	require.ErrorIs(t, err, context.Canceled)
+
+	a := stuck()
+	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
+	a.life.die(killed)
+	_, err = a.gather(t.Context(), wants)
+	require.ErrorIs(t, err, killed)
+
+	// The first failure decides.
+	_, err = stuck().gather(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
+	require.ErrorContains(t, err, "which clients do not have")
+}

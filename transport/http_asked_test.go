@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+)
+
+// A server that asks without end and takes no answer has a bounded number of
+// connections busy with them; the calls are not concerned.
+func TestHTTPFloodOfRequests(t *testing.T) {
+	const flood = 3000
+	web := newScripted(t)
+	var stalled, most atomic.Int64
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		say := sayEvents(w)
+		for n := range flood {
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n\n", n+1)
+		}
+		web.hang(r)
+	})
+	web.handle("", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { // answers
+		n := stalled.Add(1)
+		defer stalled.Add(-1)
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		web.hang(r)
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	require.Eventually(t, func() bool { return s.Info().Noise.Dropped+uint64(most.Load()) >= flood }, patience, timeStep)
+	require.LessOrEqual(t, most.Load(), int64(inboxSize))
+	requireServing(t, s)
+	s.owed.mu.Lock()
+	defer s.owed.mu.Unlock()
+	require.LessOrEqual(t, s.owed.room.count, inboxSize)
+}
+
+// A stalled answer does not keep its place for ever.
+func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
+	web := newScripted(t)
+	asked := make(chan struct{})
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
+		web.hang(r)
+	})
+	web.handle("", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		close(asked)
+		web.hang(r)
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	requireClosed(t, asked, "the ping is not answered")
+	owes := func() int {
+		s.owed.mu.Lock()
+		defer s.owed.mu.Unlock()
+		return s.owed.room.count
+	}
+	require.Equal(t, 1, owes())
+	s.bonds.mu.Lock()
+	bounded := 0
+	for key, b := range s.bonds.open {
+		if key < 0 && !b.deadline.IsZero() {
+			bounded++
+			b.end(http.ErrServerClosed, errOverdue) // as if its time were up
+		}
+	}
+	s.bonds.mu.Unlock()
+	require.Equal(t, 1, bounded)
+	require.Eventually(t, func() bool { return owes() == 0 }, patience, timeStep)
+	requireServing(t, s)
+}
+
+// A server's request is answered, whatever it is; one whose id is in use is not.
+func TestHTTPRequestsAreAllAnswered(t *testing.T) {
+	web := newScripted(t)
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		say := sayEvents(w)
+		for n, method := range []string{"ping", "completion/complete", "unknown/method", "roots/list", "sampling/createMessage"} {
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":%q,\"params\":{}}\n\n", 100+n, method)
+		}
+		say("data: {\"jsonrpc\":\"2.0\",\"id\":\"text\",\"method\":\"ping\"}\n\n")
+		web.hang(r)
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	want := map[string]bool{`"text"`: true}
+	for n := range 5 {
+		want[fmt.Sprint(100+n)] = true
+	}
+	require.Eventually(t, func() bool {
+		got := map[string]bool{}
+		for _, r := range web.requests("") {
+			var m said
+			require.NoError(t, json.Unmarshal([]byte(r.body), &m))
+			got[string(m.ID)] = true
+			if string(m.ID) == "101" {
+				require.Contains(t, string(m.Error), "-32601")
+			}
+		}
+		return len(got) == len(want)
+	}, patience, timeStep)
+	require.Eventually(t, func() bool {
+		s.owed.mu.Lock()
+		defer s.owed.mu.Unlock()
+		return s.owed.room == allowance{most: inboxSize} && len(s.owed.open) == 0
+	}, patience, timeStep)
+}
+
+func TestOwed(t *testing.T) {
+	o := owed{room: allowance{most: 2}}
+	id := func(n int) jsonrpc.ID {
+		id, err := jsonrpc.MakeID(float64(n))
+		require.NoError(t, err)
+		return id
+	}
+	admit := func(n int, call int64) [2]bool {
+		admitted, inUse := o.admit(id(n), 10, call)
+		return [2]bool{admitted, inUse}
+	}
+	require.Equal(t, [2]bool{true, false}, admit(1, 7))
+	require.Equal(t, [2]bool{false, true}, admit(1, 7))
+	require.Equal(t, [2]bool{true, false}, admit(2, 8))
+	require.Equal(t, [2]bool{false, false}, admit(3, 8))
+	require.Equal(t, []jsonrpc.ID{id(1)}, o.of(7))
+	written := o.answer(id(1))
+	require.Empty(t, o.of(7))
+	require.Equal(t, [2]bool{false, false}, admit(1, 7), "the answer is on its way")
+	written()
+	require.Equal(t, [2]bool{true, false}, admit(1, 7))
+	o.answer(id(9))() // of nothing
+	require.Equal(t, 2, o.room.count)
+}

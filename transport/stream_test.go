@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// openStream sends a request that stays open, and reads it at the other end.
+func openStream(t *testing.T, p *peer, farewell time.Duration) (id int64, stop func(), ended <-chan outcome) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan int64, 1)
+	ended = p.ask(ctx, Request{Method: "subscriptions/listen",
+		Stream: &Stream{Farewell: farewell, Sent: func(id int64) { sent <- id }}})
+	m := p.read()
+	require.Equal(t, "subscriptions/listen", m.Method)
+	require.Equal(t, m.ID, <-sent, "it is named before it leaves")
+	return m.ID, cancel, ended
+}
+
+// A stream that was cancelled has ended when the server says so.
+func TestWireStreamEndsWithTheServersWord(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	id, stop, ended := openStream(t, p, time.Hour)
+	stop()
+	m := p.read()
+	require.Equal(t, "notifications/cancelled", m.Method)
+	require.Contains(t, string(m.Params), "requestId")
+	select {
+	case <-ended:
+		require.FailNow(t, "the server has not said that it has ended")
+	case <-time.After(50 * time.Millisecond):
+	}
+	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
+	o := <-ended
+	require.Equal(t, messages.KindCanceled, o.err.Kind)
+	require.Zero(t, p.noiseCounts().Unmatched)
+}
+
+// A server need not say so (MCP, cancellation): then the wait has an end, and
+// nothing is cancelled twice.
+func TestWireStreamOfASilentServerEnds(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	_, stop, ended := openStream(t, p, 10*time.Millisecond)
+	stop()
+	require.Equal(t, messages.KindCanceled, (<-ended).err.Kind)
+	other := p.ask(t.Context(), Request{Method: "tools/list"})
+	require.Equal(t, "notifications/cancelled", p.read().Method)
+	m := p.read()
+	require.Equal(t, "tools/list", m.Method)
+	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, m.ID)
+	require.Nil(t, (<-other).err)
+}
+
+func TestWireStreamEndsWithTheSession(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	_, stop, ended := openStream(t, p, time.Hour)
+	stop()
+	p.die(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"})
+	require.NotNil(t, (<-ended).err)
+}
+
+// The word that a stream stands says which one; what is no number names none.
+func TestAcknowledgementsNameTheirStream(t *testing.T) {
+	for meta, want := range map[string]int64{
+		`"_meta":{"io.modelcontextprotocol/subscriptionId":1099511627777},`:   1099511627777,
+		`"_meta":{"io.modelcontextprotocol/subscriptionId":"1099511627777"},`: 0,
+		`"_meta":{},`: 0,
+		`"_meta":[],`: 0,
+		``:            0,
+	} {
+		var told []Notice
+		n := new(notices)
+		n.OnNotice(func(one Notice) { told = append(told, one) })
+		params := `{` + meta + `"notifications":{"resourceSubscriptions":["x:a"]}}`
+		require.Equal(t, noticeTaken, n.take([]byte(`"notifications/subscriptions/acknowledged"`), []byte(params)))
+		require.Equal(t, []Notice{{Kind: Acknowledged, Honored: []string{"x:a"}, Stream: want}}, told, strings.TrimSpace(meta))
+	}
+}

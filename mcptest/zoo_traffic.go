@@ -1,6 +1,7 @@
 package mcptest
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -53,6 +54,17 @@ func asking(method, params string) func(*creature) {
 	}
 }
 
+// twice is a schema that leads to its end on two roads at each of so many forks.
+func twice(forks int) string {
+	var b strings.Builder
+	b.WriteString(`{"type":"object","properties":{},"allOf":[{"$ref":"#/$defs/d0"}],"$defs":{`)
+	for i := range forks {
+		fmt.Fprintf(&b, `"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `"d%d":{}}}`, forks)
+	return b.String()
+}
+
 // What a server sends that nobody asked for: before it answers a call, which
 // it then does well.
 var trafficZoo = []Misbehaviour{
@@ -85,6 +97,10 @@ var trafficZoo = []Misbehaviour{
 	wild("request/sampling-null", "Wants a model to say something, with parameters that are null.", asking("sampling/createMessage", "null")),
 	wild("request/elicitation", "Wants a human to fill in a form before it answers the call.", asking("elicitation/create", `{"message":"password?","requestedSchema":{"type":"object"}}`)),
 	wild("request/elicitation-wrong", "Wants a human to fill in what is no form.", asking("elicitation/create", `{"message":1,"requestedSchema":[]}`)),
+	wild("request/form-of-itself", "Wants a human to fill in a form that consists of itself.",
+		asking("elicitation/create", `{"message":"again","requestedSchema":{"type":"object","properties":{},"$ref":"#"}}`)),
+	wild("request/form-of-forms", "Wants a human to fill in a form of forms, sixty deep, each of them twice.",
+		asking("elicitation/create", `{"message":"again","requestedSchema":`+twice(60)+`}`)),
 	wild("request/unknown", "Makes a request that nobody knows.", asking("zoo/feed", `[1]`)),
 	wild("request/of-servers", "Makes the request of the client that the client makes of it.", asking("tools/call", `{"name":"bad"}`)),
 	wild("request/completion", "Makes a request that only servers serve, and which a well-known SDK gives back to the server.", asking("completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}`)),

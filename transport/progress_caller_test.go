@@ -2,13 +2,12 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"encoding/json"
 
 	"github.com/mcpvisor/mcpvisor/messages"
 )

@@ -70,6 +70,8 @@ var stdioTrafficRows = map[string]stdioRow{
 	"request/sampling-null":     harmless,
 	"request/elicitation":       harmless,
 	"request/elicitation-wrong": harmless,
+	"request/form-of-itself":    harmless,
+	"request/form-of-forms":     harmless,
 	"request/unknown":           tolerated,
 	"request/of-servers":        harmless,
 	"request/completion":        harmless,

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http/httptrace"
 	"slices"
 	"sync"
@@ -43,7 +44,7 @@ type bond struct {
 	deadline        time.Time    // zero: none; with the set's lock
 	clocks          clocks
 	news            *news
-	timeless        bool // the deadline counts no more; with the set's lock
+	timeless        bool // the deadline counts no more, or it has passed; with the set's lock
 	done            chan struct{}
 	release         func() bool // of the parent; nil if it never ends
 
@@ -93,12 +94,13 @@ func (s *bonds) bindRequest(parent context.Context, id int64, r Request) *bond {
 	return b
 }
 
-// end ends every exchange, now and from now on.
+// end ends every exchange, now and from now on. An exchange that has ended is
+// in the set until it is finished: the answer may have come already, and what
+// came before it belongs to it.
 func (s *bonds) end(cause error) {
 	s.mu.Lock()
 	s.ended = cause
-	open := s.open
-	s.open = nil
+	open := slices.Collect(maps.Values(s.open))
 	s.alarm.stop()
 	s.mu.Unlock()
 	for _, b := range open {
@@ -145,7 +147,7 @@ func (s *bonds) sweep() {
 		case b.deadline.IsZero(), b.timeless:
 		case !b.deadline.After(now):
 			overdue = append(overdue, b)
-			delete(s.open, key)
+			b.timeless = true
 		case next.IsZero() || b.deadline.Before(next):
 			next = b.deadline
 		}

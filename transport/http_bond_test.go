@@ -55,6 +55,32 @@ func TestABondEndsWithItsParent(t *testing.T) {
 	require.Empty(t, s.open)
 }
 
+// An answer that has come counts though the session has died meanwhile, or the
+// time is up; so does what the server told before it.
+func TestABondIsToldOfProgressUntilItIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s bonds
+		heard := 0
+		report := func(messages.Progress) { heard++ }
+		died := s.bindRequest(context.Background(), 1, Request{Progress: report})
+		overdue := s.bindRequest(context.Background(), 2, Request{Progress: report, Timeout: time.Second})
+		<-overdue.Done()
+		s.end(errors.New("the session died"))
+		<-died.Done()
+		for id, b := range map[int64]*bond{1: died, 2: overdue} {
+			to, found := s.progressed(id)
+			require.True(t, found)
+			require.True(t, to.put(messages.Progress{}))
+			to.tell()
+			b.finish()
+			_, found = s.progressed(id)
+			require.False(t, found)
+		}
+		require.Equal(t, 2, heard)
+		require.Empty(t, s.open)
+	})
+}
+
 func TestABondEndsWithItsSession(t *testing.T) {
 	var s bonds
 	why := errors.New("the session died")

@@ -18,7 +18,7 @@ import (
 )
 
 // storms is how many storms run where no seed is given.
-const storms = 3
+const storms = 2
 
 func TestStorm(t *testing.T) {
 	seeds := []uint64{*chaosSeed}

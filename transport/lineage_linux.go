@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,12 +83,49 @@ var census headcount
 type headcount struct {
 	mu   sync.Mutex
 	next *look
+	// children are the servers that have not been reaped. They are no descendants
+	// that anybody looks for, and where there are many they are most of what there
+	// is to read.
+	children map[int]bool
+
 	busy sync.Mutex
+	buf  []byte
+	rest time.Time // when the next look may begin
 }
+
+// A look is followed by share times as long, at most longestRest, without one:
+// when many servers end at once, their dying is not slowed down by being watched.
+const (
+	share       = 4
+	longestRest = 50 * time.Millisecond
+)
 
 type look struct {
 	done  chan struct{}
 	found map[string][]int
+}
+
+// born notes a server, and reaped that its number may be another's from now on:
+// it comes before that.
+func (h *headcount) born(pid int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.children == nil {
+		h.children = map[int]bool{}
+	}
+	h.children[pid] = true
+}
+
+func (h *headcount) reaped(pid int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.children, pid)
+}
+
+func (h *headcount) isChild(pid int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.children[pid]
 }
 
 // take is what the process table says at some moment after the call.
@@ -104,16 +142,19 @@ func (h *headcount) take() map[string][]int {
 		return l.found
 	}
 	h.busy.Lock()
+	time.Sleep(time.Until(h.rest))
 	h.mu.Lock()
 	h.next = nil // whoever comes now wants a later one
 	h.mu.Unlock()
-	l.found = descendants()
+	began := time.Now()
+	l.found = h.descendants()
+	h.rest = time.Now().Add(min(share*time.Since(began), longestRest))
 	h.busy.Unlock()
 	close(l.done)
 	return l.found
 }
 
-func descendants() map[string][]int {
+func (h *headcount) descendants() map[string][]int {
 	found := map[string][]int{}
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -121,13 +162,15 @@ func descendants() map[string][]int {
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	buf := make([]byte, 64<<10)
+	if h.buf == nil {
+		h.buf = make([]byte, 64<<10)
+	}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil {
+		if err != nil || h.isChild(pid) {
 			continue
 		}
-		if lineage := lineageOf(pid, buf); lineage != "" {
+		if lineage := lineageOf(pid, h.buf); lineage != "" {
 			found[lineage] = append(found[lineage], pid)
 		}
 	}

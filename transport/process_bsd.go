@@ -33,6 +33,8 @@ func (g *processGroup) waitExit() {
 // reaped reports whether the child's number may be somebody else's by now.
 func (g *processGroup) reaped() bool { return g.gone.Load() }
 
+func (g *processGroup) reaping() {}
+
 func (g *processGroup) done() {}
 
 // widenPipe does nothing here: the size of a pipe is the system's.

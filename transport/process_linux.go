@@ -24,6 +24,7 @@ func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
 		return nil, err
 	}
 	g := &processGroup{pgid: cmd.Process.Pid}
+	census.born(g.pgid)
 	if fd >= 0 {
 		if err := unix.SetNonblock(fd, true); err == nil {
 			g.pidfd = os.NewFile(uintptr(fd), "pidfd")
@@ -63,6 +64,9 @@ func (g *processGroup) waitExit() {
 // reaped reports whether the child's number may be somebody else's by now:
 // never, for as long as anybody signals it.
 func (*processGroup) reaped() bool { return false }
+
+// reaping comes before the child is reaped.
+func (g *processGroup) reaping() { census.reaped(g.pgid) }
 
 // done gives back what the group held here. The child is reaped, and its
 // descendants are gone.

@@ -52,6 +52,8 @@ func (g *processGroup) kill() {
 	_ = g.cmd.Process.Kill()
 }
 
+func (g *processGroup) reaping() {}
+
 func (g *processGroup) done() { _ = windows.CloseHandle(g.job) }
 
 // exitCause puts an exit status in words; state is nil if waiting for it failed.

@@ -122,6 +122,7 @@ func (c *child) reap() {
 	c.mu.Lock()
 	c.reaped = true
 	c.mu.Unlock()
+	c.group.reaping()
 	_ = c.cmd.Wait()
 	close(c.exited)
 	if c.lineage != "" {

@@ -22,8 +22,7 @@ type watchdog struct {
 	groups map[int]bool
 }
 
-// watchdogScript reads "+ group" and "- group", and "q" when it is not needed
-// any more. It looks for marks until there are none: what is killed may just
+// watchdogScript reads "+ group" and "- group". It looks for marks until there are none: what is killed may just
 // have forked.
 const watchdogScript = `
 trap "" HUP INT TERM QUIT PIPE
@@ -32,7 +31,6 @@ while read -r op id; do
 	case $op in
 	+) groups="$groups$id " ;;
 	-) case $groups in *" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;; esac ;;
-	q) exit 0 ;;
 	esac
 done
 for id in $groups; do kill -s KILL -- "-$id"; done
@@ -99,14 +97,14 @@ func (d *watchdog) tell(format string, args ...any) bool {
 	return err == nil
 }
 
-// dismiss ends the watchdog, if there is one, and waits for its end.
+// dismiss ends the watchdog, if there is one, and waits for its end. It is killed:
+// a shell is slow, and may have a long list to strike out before it would hear
+// that it can go.
 func (d *watchdog) dismiss() {
 	if d.cmd == nil {
 		return
 	}
-	if !d.tell("q\n") {
-		_ = d.cmd.Process.Kill()
-	}
+	_ = d.cmd.Process.Kill()
 	_ = d.stdin.Close()
 	_ = d.cmd.Wait()
 	d.cmd, d.stdin = nil, nil

@@ -106,7 +106,7 @@ func TestControlAsksADeafServerNothing(t *testing.T) {
 // too, and the calls under way are not concerned.
 func TestControlFloodOfADeafServer(t *testing.T) {
 	var flood []string
-	for n := range 8 * controlQueue {
+	for n := range 4 * controlQueue {
 		flood = append(flood, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"a":"%s"}}`, n, strings.Repeat("x", 100)))
 	}
 	deaf := make(chan struct{})

@@ -25,7 +25,6 @@ func (a *Authorizer) alone(ctx context.Context, p *place, scopes []string) (url.
 		if err != nil {
 			return nil, err
 		}
-		a.secrets.hide(assertion)
 		form.Set("assertion", assertion)
 	}
 	return form, nil

@@ -84,10 +84,7 @@ func (e *entry) tokenStore(v *hujson.Value) messages.TokenStore {
 		e.fail(v, "%q is no place for tokens; write \"keyring\", \"memory\" or a directory such as \"./tokens\"", where)
 		return nil
 	}
-	if !filepath.IsAbs(where) {
-		where = filepath.Join(e.r.workspace, where)
-	}
-	store, err := auth.NewFileStore(where)
+	store, err := auth.NewFileStore(e.filePath(v))
 	if err != nil {
 		e.fail(v, "%v", err)
 	}
@@ -124,15 +121,6 @@ func (e *entry) renewed(v *hujson.Value) func(context.Context) (string, error) {
 		text, err := os.ReadFile(path)
 		return strings.TrimSpace(string(text)), err
 	}
-}
-
-// filePath reads the path of a file; a relative one begins at the workspace.
-func (e *entry) filePath(v *hujson.Value) string {
-	var path string
-	if e.path(v, &path); path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(e.r.workspace, path)
-	}
-	return path
 }
 
 // fileText reads a file that a value names.

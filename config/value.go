@@ -127,18 +127,24 @@ func (e *entry) clock(v *hujson.Value, into *time.Duration) {
 	e.fail(v, "a duration is expected here; write it as \"500ms\", \"30s\" or \"5m\", or as a number of seconds")
 }
 
+// filePath reads the path of a file; a relative one begins at the workspace.
+func (e *entry) filePath(v *hujson.Value) string {
+	var path string
+	if e.path(v, &path); path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(e.r.workspace, path)
+	}
+	return path
+}
+
 // envFile reads a file of NAME=value lines.
 func (e *entry) envFile(v *hujson.Value) {
 	shown, ok := e.raw(v)
 	if !ok {
 		return
 	}
-	var path string
-	if e.path(v, &path); path == "" {
+	path := e.filePath(v)
+	if path == "" {
 		return
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(e.r.workspace, path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -22,8 +22,8 @@ type watchdog struct {
 	groups map[int]bool
 }
 
-// watchdogScript reads "+ group" and "- group". It looks for marks until there are none: what is killed may just
-// have forked.
+// watchdogScript reads "+ group" and "- group". It looks for marks until there are
+// none: what is killed may just have forked.
 const watchdogScript = `
 trap "" HUP INT TERM QUIT PIPE
 groups=" "

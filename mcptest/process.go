@@ -50,10 +50,12 @@ func Main() {
 // environment holds all that it needs. The process exits with status 0 when
 // stdin ends.
 //
-// Stdio panics if the script is not valid (see [Script.Validate]), or if the
+// Stdio panics if the script is not valid (see [Script.Validate]), if one of its
+// faults has [Fault.Starts] and there is no StateDir to count them in, or if the
 // path of the current binary cannot be found out.
 func Stdio(s Script) *messages.Stdio {
 	s.mustBeValid()
+	s.mustCountStarts()
 	exe, err := os.Executable()
 	if err != nil {
 		panic(fmt.Errorf("mcptest: finding the current binary: %w", err))

@@ -149,6 +149,16 @@ func (s Script) mustBeValid() {
 	}
 }
 
+// mustCountStarts panics if a process could not tell which incarnation it is,
+// so that each would take itself for the first.
+func (s Script) mustCountStarts() {
+	for i, f := range s.Faults {
+		if len(f.Starts) > 0 && s.StateDir == "" {
+			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory, as t.TempDir()", ErrScript, i, f.Starts))
+		}
+	}
+}
+
 // The JSON forms shadow the durations, so that a script is written and read
 // with "50ms" rather than with nanoseconds.
 type (

@@ -74,3 +74,12 @@ func TestValidateFindsWhatCannotWork(t *testing.T) {
 		require.Panics(t, func() { Stdio(s) }, name)
 	}
 }
+
+func TestStartsOfAProcessNeedAnAccount(t *testing.T) {
+	s := one(Fault{At: StageStart, Do: Exit, Starts: []int{2}})
+	require.NotPanics(t, func() { InMemory(s) })
+	require.PanicsWithError(t, "mcptest script: fault 0 happens in the starts [2], which a process cannot count; set StateDir to a directory, as t.TempDir()",
+		func() { Stdio(s) })
+	s.StateDir = t.TempDir()
+	require.NotPanics(t, func() { Stdio(s) })
+}

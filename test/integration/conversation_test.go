@@ -109,7 +109,7 @@ func (s *storm) requireTelling() {
 		if target.silent {
 			h.call("remove_tool", map[string]any{"name": guest})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
-			h.requireShown(false)
+			require.False(s.t, h.shows(), "%s shows what it was told to remove", target.name())
 			continue
 		}
 		s.speakLatest(target)
@@ -170,18 +170,35 @@ func (h *hearer) requireHeard() {
 			require.Failf(h.t, "the server does not tell what was wished for", "%s: resource %t, log %t", h.server, touched, logged)
 		}
 	}
-	h.call("add_tool", map[string]any{"name": guest})
-	h.requireShown(true)
-	h.call("remove_tool", map[string]any{"name": guest})
-	h.requireShown(false)
+	h.requireFollowed("add_tool", true)
+	h.requireFollowed("remove_tool", false)
 }
 
-func (h *hearer) requireShown(want bool) {
+// requireFollowed changes the list of tools and waits until it is shown. What
+// an incarnation has changed is gone with it, so that a server which ended
+// meanwhile has to be asked once more.
+func (h *hearer) requireFollowed(change string, want bool) {
 	h.t.Helper()
-	until(h.within(), h.t, fmt.Sprintf("%s shows its guest: %t", h.server, want), func() bool {
-		_, ok := h.c.Tool(h.server + "/" + guest)
-		return ok == want
-	})
+	for shown := false; !shown; {
+		epoch := h.epoch()
+		h.call(change, map[string]any{"name": guest})
+		until(h.within(), h.t, fmt.Sprintf("%s shows its guest: %t", h.server, want), func() bool {
+			shown = h.shows() == want
+			return shown || h.epoch() != epoch
+		})
+	}
+}
+
+func (h *hearer) shows() bool {
+	_, ok := h.c.Tool(h.server + "/" + guest)
+	return ok
+}
+
+// epoch is that of the incarnation that serves, or served last.
+func (h *hearer) epoch() uint64 {
+	st, ok := h.c.Inspect(h.server)
+	require.True(h.t, ok, "%s is registered", h.server)
+	return st.Epoch
 }
 
 func (h *hearer) call(tool string, args map[string]any) {

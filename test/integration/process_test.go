@@ -42,17 +42,38 @@ func children() []string {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var out []string
 	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		// The command stands in brackets and may hold anything.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(os.Getpid()) {
-			out = append(out, filepath.Base(filepath.Dir(path))+" "+string(fields[0]))
+		if state, parent := readStat(path); parent == strconv.Itoa(os.Getpid()) {
+			out = append(out, filepath.Base(filepath.Dir(path))+" "+state)
 		}
 	}
 	return out
+}
+
+// readStat reads the state and the parent from a stat file in /proc; both are
+// empty if there is none any more.
+func readStat(path string) (state, parent string) {
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return "", ""
+	}
+	// The command stands in brackets and may hold anything.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return "", ""
+	}
+	return string(fields[0]), string(fields[1])
+}
+
+// frozen reports whether every thread of a process is stopped. SIGSTOP takes
+// effect when one of them gets around to it; the others run until then.
+func frozen(pid int) bool {
+	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	for _, path := range threads {
+		if state, _ := readStat(path); state != "T" {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
 
 // send signals a process, unless it is gone or its number has been given to

@@ -98,7 +98,7 @@ var trafficZoo = []Misbehaviour{
 	wild("request/elicitation", "Wants a human to fill in a form before it answers the call.", asking("elicitation/create", `{"message":"password?","requestedSchema":{"type":"object"}}`)),
 	wild("request/elicitation-wrong", "Wants a human to fill in what is no form.", asking("elicitation/create", `{"message":1,"requestedSchema":[]}`)),
 	wild("request/form-of-itself", "Wants a human to fill in a form that consists of itself.",
-		asking("elicitation/create", `{"message":"again","requestedSchema":{"type":"object","properties":{},"$ref":"#"}}`)),
+		asking("elicitation/create", `{"message":"again","requestedSchema":{"type":"object","properties":{"key":{"type":"string"}},"$ref":"#"}}`)),
 	wild("request/form-of-forms", "Wants a human to fill in a form of forms, sixty deep, each of them twice.",
 		asking("elicitation/create", `{"message":"again","requestedSchema":`+twice(60)+`}`)),
 	wild("request/unknown", "Makes a request that nobody knows.", asking("zoo/feed", `[1]`)),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -46,13 +47,24 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		e = &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Unknown, Cause: err}
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
-	lost = e.Kind == messages.KindCrashed
-	if lost && e.Outcome == messages.NotSent {
-		// The snapshot was older than the death: the server is down, and this
-		// call has lost nothing.
+	switch {
+	case e.Kind == messages.KindCrashed && e.Outcome == messages.NotSent:
+		// The server died before it: it is down, and this call has lost nothing.
 		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
+	case e.Kind == messages.KindCrashed:
+		lost = true
+	case e.Kind == messages.KindTimeout && e.Hint == "":
+		e.Hint = overdue(r, time.Since(began))
 	}
 	return nil, e
+}
+
+// overdue says which clock ended a call.
+func overdue(r transport.Request, took time.Duration) string {
+	if r.HardMax > 0 && (took >= r.HardMax || r.Timeout == 0) {
+		return fmt.Sprintf("it took %v, and Timeouts.HardMax allows no more", r.HardMax.Round(time.Millisecond))
+	}
+	return fmt.Sprintf("the server was silent about it for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }
 
 // slowCall is how long a call takes that gets a line in the log.
@@ -96,6 +108,9 @@ func (v *View) unavailable() *messages.Error {
 		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)
 	default:
 		e.RetryAfter = startingHint
+		if v.Cause == nil {
+			e.Cause = errors.New("it is still starting")
+		}
 	}
 	return e
 }
@@ -124,7 +139,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		case <-s.Changed():
 		case <-ctx.Done():
 			e := v.unavailable()
-			e.Kind, e.Cause = messages.KindCanceled, context.Cause(ctx)
+			e.Kind, e.Cause, e.Hint = messages.KindCanceled, context.Cause(ctx), "the server is "+string(v.State)
 			return nil, e
 		}
 	}

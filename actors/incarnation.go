@@ -39,8 +39,12 @@ func newIncarnation(server string, gen, epoch uint64, spec *messages.ServerSpec,
 		gate: gate{limit: int64(spec.Limits.InFlight), room: int64(max(spec.Limits.Queue, 0))}}
 }
 
-// begin counts a call in, when it is its turn; clock is how long it may wait.
+// begin counts a call in, when it is its turn; clock is how long it may wait. A
+// session that is dead lets nobody in: what comes later is no casualty of it.
 func (i *incarnation) begin(ctx context.Context, clock time.Duration) *messages.Error {
+	if ended(i.session.Dead()) {
+		return i.unavailable()
+	}
 	if !i.gate.tryEnter() {
 		i.tally.queued.Add(1)
 		e := i.gate.enter(ctx, i.session.Dead(), clock)
@@ -52,6 +56,15 @@ func (i *incarnation) begin(ctx context.Context, clock time.Duration) *messages.
 	i.tally.total.Add(1)
 	i.tally.inFlight.Add(1)
 	return nil
+}
+
+// unavailable is for a call whose snapshot is older than the session's death.
+func (i *incarnation) unavailable() *messages.Error {
+	e := &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, RetryAfter: startingHint}
+	if died := i.session.Cause(); died != nil {
+		e.Cause, e.Stderr = died, died.Stderr
+	}
+	return e
 }
 
 // end counts a call out.

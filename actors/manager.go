@@ -206,7 +206,7 @@ func (m *manager) stop(c actor.Context, name string, e *entry) {
 func (m *manager) withdraw(name string, gen uint64) {
 	if v := m.rt.Snapshot().Server(name); v != nil && v.Gen == gen && v.Catalog != nil {
 		gone := *v
-		gone.Catalog, gone.State = nil, supervisor.Stopping
+		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.Stopping
 		m.publish(m.rt.Snapshot().with(name, &gone))
 	}
 }
@@ -237,6 +237,9 @@ func (m *manager) report(r *report) {
 	if r.view.State == supervisor.Stopped {
 		m.remove(r.name, e, r.view.Cause, r.events...)
 		return
+	}
+	if before := m.rt.Snapshot().Server(r.name); before != nil {
+		r.view.last = before.known()
 	}
 	if e.stopping && r.view.Catalog != nil {
 		hidden := *r.view

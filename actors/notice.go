@@ -3,8 +3,6 @@ package actors
 import (
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -18,7 +16,6 @@ func (p *port) heard(n transport.Notice) {
 	case transport.ResourceUpdated:
 		p.updated([]string{n.URI})
 	case transport.LogMessage:
-		p.rt.opts.Logger.WithLevel(severity(n.Log.Level)).Str("server", p.inc.server).Str("logger", n.Log.Logger).Msg(n.Log.Text)
 		p.emit(messages.Event{Kind: messages.EventLog, Log: n.Log})
 	case transport.Acknowledged:
 		p.acknowledged(n)
@@ -43,17 +40,4 @@ func (p *port) emit(e messages.Event) {
 	}
 	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), p.inc.server, p.inc.gen, p.inc.epoch
 	p.rt.hub.emit(e)
-}
-
-// severity is a level of RFC 5424, which the protocol uses, as one of zerolog's.
-func severity(level string) zerolog.Level {
-	switch level {
-	case "debug":
-		return zerolog.DebugLevel
-	case "warning":
-		return zerolog.WarnLevel
-	case "error", "critical", "alert", "emergency":
-		return zerolog.ErrorLevel
-	}
-	return zerolog.InfoLevel // info, notice, and what nobody knows
 }

@@ -29,8 +29,9 @@ type View struct {
 	EverReady bool
 	History   []messages.Incarnation
 
-	current *incarnation // the latest one, dead or alive; nil before the first
-	standby *incarnation // ready to take over; nil if there is none
+	last    *messages.Catalog // of a server that is down: what it offered
+	current *incarnation      // the latest one, dead or alive; nil before the first
+	standby *incarnation      // ready to take over; nil if there is none
 	tally   *tally
 }
 
@@ -126,31 +127,50 @@ func gather[T any](s *Snapshot, of func(*messages.Catalog) []T) []T {
 	return list
 }
 
-// Alias resolves a tool's alias. One that two tools share resolves to neither.
+// Alias finds a listed tool by its alias.
 func (s *Snapshot) Alias(alias string) (messages.Tool, bool) {
+	if server, name, ok := s.SplitAlias(alias); ok {
+		return s.servers[server].Catalog.Tool(name)
+	}
+	return messages.Tool{}, false
+}
+
+// SplitAlias takes an alias apart into a registered server and the server's own
+// name of the tool. It holds while the server is down, whose tools keep their
+// names. An alias that two tools share belongs to neither.
+func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	if server, name, plain := messages.SplitAlias(alias); plain {
-		if v := s.servers[server]; v != nil {
-			return v.Catalog.Tool(name)
-		}
-		return messages.Tool{}, false
+		return server, name, s.servers[server] != nil
 	}
 	if t, ok := s.aliases.Load(alias); ok {
-		return t.(messages.Tool), true
+		t := t.(messages.Tool)
+		return t.Server, t.OriginalName, true
 	}
 	var found messages.Tool
 	owners := 0
-	for c := range s.Catalogs() {
-		if t, ok := c.ToolByAlias(alias); ok {
+	for _, v := range s.servers {
+		if t, ok := v.known().ToolByAlias(alias); ok {
 			found = t
 			owners++
 		}
 	}
 	if owners != 1 {
-		return messages.Tool{}, false
+		return "", "", false
 	}
 	s.aliases.Store(alias, found)
-	return found, true
+	return found.Server, found.OriginalName, true
 }
+
+// known is what the server offers, or offered while it was up.
+func (v *View) known() *messages.Catalog {
+	if v.Catalog != nil {
+		return v.Catalog
+	}
+	return v.last
+}
+
+// Closed reports whether the client is being closed, or is.
+func (s *Snapshot) Closed() bool { return s.closed }
 
 // Changed is closed when this snapshot has been replaced.
 func (s *Snapshot) Changed() <-chan struct{} { return s.next }

@@ -43,7 +43,8 @@ type Runtime struct {
 	drained     chan struct{} // every server is gone, after CloseAll
 	drainedOnce sync.Once
 	closeOnce   sync.Once
-	closed      chan struct{} // the tree is gone too
+	written     <-chan struct{} // the journal is complete
+	closed      chan struct{}   // the tree is gone too, and all is written
 }
 
 // New starts a runtime without servers.
@@ -51,6 +52,7 @@ func New(opts Options) *Runtime {
 	rt := &Runtime{opts: opts, hub: newHub(), drained: make(chan struct{}), closed: make(chan struct{})}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.desk.entries = map[string]*entry{}
+	rt.written = rt.journal()
 	logger := slog.New(zerolog.NewSlogHandler(opts.Logger.Level(zerolog.WarnLevel)))
 	rt.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
@@ -233,6 +235,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 			_ = rt.system.Root.StopFuture(rt.root).Wait()
 			rt.system.Shutdown()
 			rt.hub.close()
+			finish(rt.written)
 			close(rt.closed)
 		}()
 	})

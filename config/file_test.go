@@ -126,7 +126,7 @@ func TestAFileOfNoUseIsAnError(t *testing.T) {
 	}
 	_, err := Load("testdata/none.json")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "create it")
+	require.EqualError(t, err, "configuration testdata/none.json does not exist; create it, or name another file")
 }
 
 func TestEnvFile(t *testing.T) {

@@ -21,12 +21,22 @@ func Load(path string, opts ...Option) (*File, error) {
 	data, err := readAll(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("configuration %s does not exist; create it, or name another file: %w", path, os.ErrNotExist)
+		return nil, absent(path)
 	case err != nil:
 		return nil, fmt.Errorf("configuration %s cannot be read; name a file that can: %w", path, err)
 	}
 	return Parse(data, path, opts...)
 }
+
+// absent is the error about a file that does not exist: os.ErrNotExist, which
+// would say so once more.
+type absent string
+
+func (path absent) Error() string {
+	return fmt.Sprintf("configuration %s does not exist; create it, or name another file", string(path))
+}
+
+func (absent) Unwrap() error { return os.ErrNotExist }
 
 // readAll reads a file to its end, or a little more than maxSize of it. A pipe
 // is as good as a file.

@@ -163,7 +163,9 @@ func (c *Client) request(ctx context.Context, v *actors.View, r transport.Reques
 func (c *Client) callOptions(opts []CallOption) callOptions {
 	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	return o
 }
@@ -185,9 +187,7 @@ func (c *Client) server(ctx context.Context, name string, o callOptions) (*actor
 func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*actors.View, string, error) {
 	server, name, ok := messages.SplitName(tool)
 	if !ok {
-		if t, found := c.rt.Snapshot().Alias(tool); found {
-			server, name, ok = t.Server, t.OriginalName, true
-		}
+		server, name, ok = c.rt.Snapshot().SplitAlias(tool)
 	}
 	if !ok {
 		return nil, "", unknownTool(c.rt.Snapshot(), tool)

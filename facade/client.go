@@ -29,7 +29,9 @@ type Client struct {
 func New(opts ...Option) (*Client, error) {
 	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version}}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	if o.wrong != nil {
 		return nil, &Error{Op: "new client", Kind: messages.KindInvalid, Cause: o.wrong}

@@ -3,13 +3,19 @@
 // namespaced surface.
 //
 //	c, err := facade.New()
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close(ctx)
 //	err = c.Register(ctx, facade.ServerSpec{
 //		Name:  "fs",
 //		Stdio: &facade.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
 //		Retry: facade.Retry(3, 500*time.Millisecond),
 //	})
+//	if err != nil {
+//		return err // it says what to mend
+//	}
 //	res, err := c.Call(ctx, "fs/list_directory", map[string]any{"path": "/tmp"})
-//	err = c.Close(ctx)
 //
 // What a user may rely on: a crash is noticed by the exit, not by a poll; the
 // calls in flight fail at once with a typed error, and the tools leave the

@@ -22,9 +22,20 @@ var (
 	ErrStart         = messages.ErrStart
 )
 
-// Outcomes of a request that ended in an error.
+type (
+	// ErrorKind classifies an [Error], as its sentinel does; see [messages.ErrorKind].
+	ErrorKind = messages.ErrorKind
+	// Outcome says what is known about a request that ended in an error.
+	Outcome = messages.Outcome
+)
+
+// The outcomes of a request that ended in an error.
 const (
-	NotSent  = messages.NotSent
-	Unknown  = messages.Unknown
+	// NotSent: the server has not seen the request. Repeating it is safe.
+	NotSent = messages.NotSent
+	// Unknown: the request, or part of it, left; whether it had an effect is not
+	// known. Repeat it only if that does no harm.
+	Unknown = messages.Unknown
+	// Answered: the server answered, and the answer is the error.
 	Answered = messages.Answered
 )

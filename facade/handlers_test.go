@@ -12,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -63,25 +64,29 @@ func TestAnswersThatAreNone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handler func(context.Context) (*facade.ElicitResult, error)
 		hears   string
+		logs    string // what the host is warned of
 	}{
-		"panic":          {func(context.Context) (*facade.ElicitResult, error) { panic("at the host") }, "-32603"},
-		"nil":            {func(context.Context) (*facade.ElicitResult, error) { return nil, nil }, "-32603"},
-		"unknown action": {func(context.Context) (*facade.ElicitResult, error) { return &facade.ElicitResult{Action: "yes"}, nil }, "-32603"},
-		"an error":       {func(context.Context) (*facade.ElicitResult, error) { return nil, errors.New("a secret") }, "the client has no answer"},
+		"panic":          {func(context.Context) (*facade.ElicitResult, error) { panic("a secret") }, "-32603", "the handler panicked: a secret"},
+		"nil":            {func(context.Context) (*facade.ElicitResult, error) { return nil, nil }, "-32603", "neither a result nor an error"},
+		"unknown action": {func(context.Context) (*facade.ElicitResult, error) { return &facade.ElicitResult{Action: "yes"}, nil }, "-32603", `the action \"yes\"`},
+		"an error":       {func(context.Context) (*facade.ElicitResult, error) { return nil, errors.New("a secret") }, "the client has no answer", "a secret"},
 		"a JSON-RPC one": {func(context.Context) (*facade.ElicitResult, error) {
 			return nil, &jsonrpc.Error{Code: -1, Message: "not today"}
-		}, "not today"},
-		"against schema":  {accepting(map[string]any{"name": 7}), "does not match requested schema"},
-		"field missing":   {accepting(nil), "does not match requested schema"},
-		"not JSON at all": {accepting(map[string]any{"name": "x", "other": make(chan int)}), "-32603"},
+		}, "not today", ""},
+		"against schema":  {accepting(map[string]any{"name": 7}), "does not match requested schema", ""},
+		"field missing":   {accepting(nil), "does not match requested schema", ""},
+		"not JSON at all": {accepting(map[string]any{"name": "x", "other": make(chan int)}), "-32603", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := legacyServer(t, facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
-				return tc.handler(ctx)
-			}))
+			var log lockedBuffer
+			c := legacyServer(t, facade.WithLogger(zerolog.New(&log).Level(zerolog.WarnLevel)),
+				facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+					return tc.handler(ctx)
+				}))
 			heard := asked(t, c, "elicitation/create", wantsText)
 			require.Contains(t, heard, tc.hears)
 			require.NotContains(t, heard, "secret")
+			require.Contains(t, log.String(), tc.logs)
 			require.Contains(t, asked(t, c, "ping", `{}`), "{}")
 		})
 	}

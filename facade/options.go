@@ -24,7 +24,10 @@ type options struct {
 	wrong       error            // what options cannot work
 }
 
-// WithLogger sets the logger. Default: none.
+// WithLogger sets the logger. It gets every supervision event (evictions and
+// parking as errors, ends and retries as warnings), what servers log, slow calls,
+// handlers that fail, and what servers do that they should not. What a server
+// writes to stderr comes with the causes. Default: none.
 func WithLogger(l zerolog.Logger) Option { return func(o *options) { o.logger = l } }
 
 // WithClientInfo sets how the client names itself to servers. Default:
@@ -33,8 +36,8 @@ func WithClientInfo(name, version string) Option {
 	return func(o *options) { o.clientInfo = &mcp.Implementation{Name: name, Version: version} }
 }
 
-// WithCallTimeout sets the default bound of one call, over each server's
-// Timeouts.Call. Default: the server's.
+// WithCallTimeout sets the default of [WithTimeout], over each server's
+// Timeouts.Call. Default: 0, the server's.
 func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
 
 // WithWaitReady makes every call wait for a server that is down, as [WaitReady]
@@ -71,11 +74,12 @@ func WaitReady() CallOption { return func(o *callOptions) { o.waitReady = true }
 // WithProgress has the server's progress reports about this call handed to f,
 // in order, in the goroutine that makes the call, and all of them before the
 // call returns. While f runs the call cannot end; nothing else waits for it. If f
-// panics, the call is given up. Messages beyond 8 KiB are cut; what f does not keep
+// panics, the call is given up, and the panic goes on in that goroutine. Messages beyond 8 KiB are cut; what f does not keep
 // up with is dropped beyond 8,192 reports or 1 MiB. Each report restarts the call's
 // timeout, with or without WithProgress.
 func WithProgress(f func(Progress)) CallOption { return func(o *callOptions) { o.progress = f } }
 
-// WithTimeout bounds this call: its time without progress. The server's
-// Timeouts.HardMax bounds it as a whole all the same.
+// WithTimeout bounds this call: its time without progress. 0 is the default, less
+// than 0 no such bound. The server's Timeouts.HardMax bounds the call as a whole
+// all the same.
 func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }

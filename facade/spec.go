@@ -4,59 +4,44 @@ import (
 	"context"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/messages"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The values that a user handles, under one roof.
+// The values that a user handles, under one roof. Their fields are described
+// where they are declared: go doc messages.ServerSpec.
 type (
-	// ServerSpec says how one server is reached and looked after.
+	// ServerSpec says how one server is reached and looked after; see [messages.ServerSpec].
 	ServerSpec = messages.ServerSpec
-	// Stdio runs a server as a subprocess.
+	// Stdio runs a server as a subprocess; see [messages.Stdio].
 	Stdio = messages.Stdio
-	// HTTP reaches a server over Streamable HTTP.
+	// HTTP reaches a server over Streamable HTTP; see [messages.HTTP].
 	HTTP = messages.HTTP
-	// InMemory runs a server inside this process.
+	// InMemory runs a server inside this process; see [messages.InMemory].
 	InMemory = messages.InMemory
-	// Timeouts are one server's clocks.
+	// Timeouts are one server's clocks; see [messages.Timeouts].
 	Timeouts = messages.Timeouts
-	// Limits bound what one server may cost.
+	// Limits bound what one server may cost; see [messages.Limits].
 	Limits = messages.Limits
-	// Probe says how liveness is checked.
+	// Probe says how liveness is checked; see [messages.Probe].
 	Probe = messages.Probe
-	// Policy says what follows a crash.
-	Policy = supervisor.Policy
-	// Tool is one tool, as listed.
+	// Tool is one tool, as listed; see [messages.Tool].
 	Tool = messages.Tool
-	// Resource is one resource, as listed.
+	// Resource is one resource, as listed; see [messages.Resource].
 	Resource = messages.Resource
-	// ResourceTemplate is one resource template, as listed.
+	// ResourceTemplate is one resource template, as listed; see [messages.ResourceTemplate].
 	ResourceTemplate = messages.ResourceTemplate
-	// Prompt is one prompt, as listed.
+	// Prompt is one prompt, as listed; see [messages.Prompt].
 	Prompt = messages.Prompt
-	// ServerStatus is what is known about a server at one moment.
+	// ServerStatus is what is known about a server at one moment; see [messages.ServerStatus].
 	ServerStatus = messages.ServerStatus
-	// Event is one fact of supervision.
+	// Event is one fact of supervision; see [messages.Event].
 	Event = messages.Event
-	// Error is the one error type.
+	// Error is the one error type; see [messages.Error].
 	Error = messages.Error
 )
-
-// NoRetry evicts a server at its first end.
-var NoRetry = supervisor.NoRetry
-
-// Unlimited, as the number of attempts of [Retry], retries for ever.
-const Unlimited = supervisor.Unlimited
-
-// Retry waits base, 2·base, 4·base, … between at most maxAttempts tries in a
-// row; see supervisor.Retry for the options.
-func Retry(maxAttempts int, base time.Duration, opts ...supervisor.RetryOption) Policy {
-	return supervisor.Retry(maxAttempts, base, opts...)
-}
 
 // ServeInMemory makes an in-memory transport of a go-sdk server. Every
 // incarnation is a new session of the same server.

@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/actors"
@@ -9,6 +10,9 @@ import (
 )
 
 func unknownServer(s *actors.Snapshot, name string) *Error {
+	if s.Closed() {
+		return closed(name)
+	}
 	e := &Error{Server: name, Kind: messages.KindUnknownServer, Outcome: NotSent}
 	if near := nearest.Names(name, s.Names()); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
@@ -18,7 +22,23 @@ func unknownServer(s *actors.Snapshot, name string) *Error {
 	return e
 }
 
+// nameLike is the name of a tool in the form in which somebody asked for one.
+func nameLike(asked string, t *messages.Tool) string {
+	if strings.HasPrefix(asked, messages.AliasPrefix) {
+		return t.Alias
+	}
+	return t.Name
+}
+
+// closed is what becomes of calls after Close, which leaves no server to know.
+func closed(server string) *Error {
+	return &Error{Server: server, Kind: messages.KindClosed, Outcome: NotSent, Cause: errors.New("the client is closed; make a new one")}
+}
+
 func unknownTool(s *actors.Snapshot, tool string) *Error {
+	if s.Closed() {
+		return closed("")
+	}
 	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent}
 	e.Server, _, _ = messages.SplitName(tool)
 	var names []string
@@ -31,7 +51,7 @@ func unknownTool(s *actors.Snapshot, tool string) *Error {
 			continue // the server is known, so it is the tool that is misspelt
 		}
 		for i := range c.Tools {
-			names = append(names, c.Tools[i].Name)
+			names = append(names, nameLike(tool, &c.Tools[i]))
 		}
 	}
 	if near := nearest.Names(tool, names); len(near) > 0 {

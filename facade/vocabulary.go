@@ -11,6 +11,8 @@ type (
 	State = supervisor.State
 	// Cause explains the end of a session.
 	Cause = supervisor.Cause
+	// CauseKind says what ended a session, or kept it from beginning.
+	CauseKind = supervisor.CauseKind
 	// EventKind says what an [Event] reports.
 	EventKind = messages.EventKind
 	// SessionInfo describes an open session.
@@ -57,6 +59,24 @@ const (
 	Evicted = supervisor.Evicted
 	// Stopping: it is being unregistered.
 	Stopping = supervisor.Stopping
+)
+
+// The kinds of causes; see supervisor.CauseKind.
+const (
+	CauseSpawn     = supervisor.CauseSpawn
+	CauseConfig    = supervisor.CauseConfig
+	CauseHandshake = supervisor.CauseHandshake
+	CauseVersion   = supervisor.CauseVersion
+	CauseAuth      = supervisor.CauseAuth
+	CauseExit      = supervisor.CauseExit
+	CauseSignal    = supervisor.CauseSignal
+	CauseClosed    = supervisor.CauseClosed
+	CauseProtocol  = supervisor.CauseProtocol
+	CauseTimeout   = supervisor.CauseTimeout
+	CauseProbe     = supervisor.CauseProbe
+	CausePanic     = supervisor.CausePanic
+	CauseRequested = supervisor.CauseRequested
+	CauseRestart   = supervisor.CauseRestart
 )
 
 // The kinds of events; see messages.EventKind for what each carries.

@@ -149,7 +149,11 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(what)
 	if e.Cause != nil {
-		b.WriteString(": " + e.Cause.Error())
+		text := e.Cause.Error()
+		if e.Kind == KindInvalid { // several faults of one value
+			text = strings.ReplaceAll(text, "\n", "; ")
+		}
+		b.WriteString(": " + text)
 	}
 	if len(e.Stderr) > 0 {
 		fmt.Fprintf(&b, "; stderr: %s", strings.Join(e.Stderr, " | "))

@@ -71,6 +71,7 @@ type Event struct {
 	Gen    uint64    `json:"gen,omitempty"`
 	Epoch  uint64    `json:"epoch,omitempty"`
 
+	// Cause is nil where there is none: look before you hand it on as an error.
 	Cause *supervisor.Cause `json:"cause,omitempty"`
 
 	Attempt     int           `json:"attempt,omitempty"`
@@ -106,7 +107,14 @@ func (e Event) String() string {
 		}
 		return s
 	case EventDown:
-		return fmt.Sprintf("%s down: %s; %d calls in flight failed", e.Server, e.Cause.Describe(), e.Failed)
+		s := fmt.Sprintf("%s down: %s", e.Server, e.Cause.Describe())
+		switch e.Failed {
+		case 0:
+			return s
+		case 1:
+			return s + "; 1 call in flight failed"
+		}
+		return fmt.Sprintf("%s; %d calls in flight failed", s, e.Failed)
 	case EventStandby:
 		return fmt.Sprintf("%s has a standby: epoch %d, pid %d", e.Server, e.Epoch, e.PID)
 	case EventStandbyLost:

@@ -24,7 +24,7 @@ func TestEventString(t *testing.T) {
 			Kind: EventReady, Server: "fs", Tools: 4, Protocol: "2026-07-28", Epoch: 3, PID: 77, Down: 1234567 * time.Microsecond},
 		"fs down: exit status 3; stderr: boom | bye; 2 calls in flight failed": {
 			Kind: EventDown, Server: "fs", Cause: cause, Failed: 2},
-		"fs down: unknown cause; 0 calls in flight failed": {Kind: EventDown, Server: "fs"},
+		"fs down: unknown cause": {Kind: EventDown, Server: "fs"},
 		"fs did not start: exit status 3; stderr: boom | bye": {
 			Kind: EventStartFailed, Server: "fs", Cause: cause},
 		"fs retry 2/3 in 500ms": {Kind: EventRetry, Server: "fs", Attempt: 2, MaxAttempts: 3, Delay: 500 * time.Millisecond},

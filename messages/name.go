@@ -11,9 +11,11 @@ import (
 // hold none, so the first one splits; tool names may hold more.
 const Separator = "/"
 
+// AliasPrefix begins every alias.
+const AliasPrefix = "mcp__"
+
 const (
 	maxServerName = 64
-	aliasPrefix   = "mcp__"
 	aliasJoint    = "__"
 	aliasHashLen  = 8
 )
@@ -87,12 +89,12 @@ func Alias(server, name string) string {
 // AppendAlias appends what [Alias] returns.
 func AppendAlias(b []byte, server, name string) []byte {
 	if plainAlias(server, name) {
-		return append(append(append(append(b, aliasPrefix...), server...), aliasJoint...), name...)
+		return append(append(append(append(b, AliasPrefix...), server...), aliasJoint...), name...)
 	}
 	s, n := providerSafe(server), providerSafe(name)
 	sum := sha256.Sum256([]byte(Qualify(server, name)))
 	hash := "_" + hex.EncodeToString(sum[:])[:aliasHashLen]
-	room := MaxAlias - len(aliasPrefix) - len(aliasJoint) - len(hash)
+	room := MaxAlias - len(AliasPrefix) - len(aliasJoint) - len(hash)
 	if len(s)+len(n) > room {
 		keep := min(len(s), max(room-len(n), room/3))
 		s = s[:keep]
@@ -100,7 +102,7 @@ func AppendAlias(b []byte, server, name string) []byte {
 			n = n[len(n)-(room-keep):]
 		}
 	}
-	b = append(append(append(append(b, aliasPrefix...), s...), aliasJoint...), n...)
+	b = append(append(append(append(b, AliasPrefix...), s...), aliasJoint...), n...)
 	return append(b, hash...)
 }
 
@@ -108,7 +110,7 @@ func AppendAlias(b []byte, server, name string) []byte {
 // name of the tool. ok is false for an alias that ends with a hash: such a one
 // can only be looked up. Whether the tool exists is another question.
 func SplitAlias(alias string) (server, name string, ok bool) {
-	rest, ours := strings.CutPrefix(alias, aliasPrefix)
+	rest, ours := strings.CutPrefix(alias, AliasPrefix)
 	server, name, joined := strings.Cut(rest, aliasJoint)
 	return server, name, ours && joined && server != "" && name != "" && plainAlias(server, name)
 }
@@ -116,7 +118,7 @@ func SplitAlias(alias string) (server, name string, ok bool) {
 // plainAlias reports whether the alias of a tool holds its names as they are,
 // so that they can be told apart again: at the first joint.
 func plainAlias(server, name string) bool {
-	return len(aliasPrefix)+len(server)+len(aliasJoint)+len(name) <= MaxAlias &&
+	return len(AliasPrefix)+len(server)+len(aliasJoint)+len(name) <= MaxAlias &&
 		isProviderSafe(server) && isProviderSafe(name) &&
 		!strings.Contains(server, aliasJoint) && !strings.HasSuffix(server, "_") && !strings.HasPrefix(name, "_") &&
 		!endsLikeHash(name)

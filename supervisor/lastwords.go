@@ -6,8 +6,8 @@ import "slices"
 // process that ends before the handshake, with the same exit status and the
 // same words on stderr as the time before. Wrong arguments, a missing key and a
 // broken installation look like this; so may a database that is not up yet, so
-// it is asked of servers only that were never ready, and what follows leaves
-// alone those who chose to try without limit.
+// it is asked of servers only that were never ready, and only where the policy
+// would give up for good: who tries without limit, or parks, wants to wait.
 type lastWords struct {
 	code   int
 	stderr []string
@@ -25,17 +25,13 @@ func (w *lastWords) repeated(c *Cause) bool {
 	return same
 }
 
-// inVain is the cause of an end that trying again will only repeat. A policy
-// that parks does so at once; one that has a limit gives up.
+// inVain is the cause of an end that trying again will only repeat.
 func (l *Lifecycle) inVain(c *Cause) *Cause {
-	switch {
-	case l.policy.ParkEvery > 0:
-		l.spent = true
-	case l.policy.MaxAttempts == Unlimited:
+	if l.policy.ParkEvery > 0 || l.policy.MaxAttempts == Unlimited {
 		return c
 	}
 	d := c.Clone()
-	d.Permanent = l.policy.ParkEvery <= 0
+	d.Permanent = true
 	d.Message += ", for the second time with the same words on stderr; correct its command, arguments or environment"
 	return d
 }

@@ -46,8 +46,8 @@ func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
 		"something else in between":     {limited, []*Cause{exit(2, usage), {Kind: CauseTimeout}, exit(2, usage)}, Backoff},
 		"a signal":                      {limited, []*Cause{{Kind: CauseSignal, Stderr: []string{usage}}, {Kind: CauseSignal, Stderr: []string{usage}}}, Backoff},
 		"a policy without limit":        {Retry(Unlimited, time.Second), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, Backoff},
-		"a policy that parks":           {Retry(5, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage)}, Parked},
-		"a policy that parks, and then": {Retry(5, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage), exit(1, "new")}, Backoff},
+		"a policy that parks":           {Retry(2, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage)}, Backoff},
+		"a policy that parks, and then": {Retry(2, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, Parked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := starts(c.policy, c.ends...)

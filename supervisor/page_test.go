@@ -54,9 +54,9 @@ Five rules hold beside the table:
   settled only by time, or by a restart on request.
 - **A start that fails twice in the same way is not tried a third time.** A process
   that ends before the handshake, with the same exit status and the same words on
-  stderr as the time before, is configured wrongly: its cause becomes permanent, or
-  the server parks at once where the policy parks. This is judged of servers only
-  that were never ready, and never under a policy without limit.
+  stderr as the time before, is configured wrongly: its cause becomes permanent.
+  This is judged of servers only that were never ready, and never under a policy
+  that parks or has no limit.
 - **A server is not asked sooner than it said** (` + "`Retry-After`" + `): the delay of a retry
   is the longer of the two.
 

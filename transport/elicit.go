@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 
@@ -58,8 +59,7 @@ func (a *responder) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.El
 	switch res.Action {
 	case "accept", "decline", "cancel":
 	default:
-		a.log.Warn().Str("action", res.Action).Msg("an elicitation handler returned an unknown action; it is accept, decline or cancel")
-		return nil, errNoAnswer
+		return nil, a.failed(methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
 	}
 	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
 	if res.Action == "accept" && p.Mode == elicitForm {

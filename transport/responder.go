@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -117,8 +118,7 @@ func (a *responder) serve(ctx context.Context, method string, req mcp.Request) (
 		return res, nil, nil
 	}
 	if text, err = json.Marshal(res); err != nil {
-		a.log.Warn().Str("method", method).Err(err).Msg("what a handler returned cannot be written as JSON")
-		return nil, nil, errNoAnswer
+		return nil, nil, a.failed(method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
 	}
 	return res, text, nil
 }
@@ -160,8 +160,7 @@ func (a *responder) sample(ctx context.Context, req *mcp.CreateMessageWithToolsR
 		return a.handlers.Sample(ctx, a.server, req.Params)
 	})
 	if err == nil && (len(res.Content) == 0 || slices.Contains(res.Content, nil)) {
-		a.log.Warn().Msg("a sampling handler returned no content")
-		return nil, errNoAnswer
+		return nil, a.failed(methodSample, errors.New("the handler returned no content"))
 	}
 	if err == nil && res.Role == "" {
 		whole := *res
@@ -216,10 +215,11 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 	done := make(chan answer, 1)
 	go func() {
 		defer func() { <-a.running }()
-		got := answer{err: errNoAnswer} // also if the goroutine is ended
+		got := answer{err: errors.New("the handler ended its goroutine")}
 		defer func() {
 			if v := recover(); v != nil {
 				a.panicked(method, v)
+				got.err = fmt.Errorf("the handler panicked: %v", v)
 			}
 			done <- got
 		}()
@@ -228,12 +228,11 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 	}()
 	select {
 	case got := <-done:
-		if got.err != nil {
-			return nil, a.unanswered(method, got.err)
+		if got.err == nil && got.res == nil {
+			got.err = errors.New("the handler returned neither a result nor an error")
 		}
-		if got.res == nil {
-			a.log.Warn().Str("method", method).Msg("a handler returned neither a result nor an error")
-			return nil, errNoAnswer
+		if got.err != nil {
+			return nil, a.failed(method, got.err)
 		}
 		return got.res, nil
 	case <-ctx.Done():
@@ -254,7 +253,16 @@ type untilTold struct {
 // Deadline implements context.Context.
 func (u untilTold) Deadline() (time.Time, bool) { return u.asked.Deadline() }
 
-// unanswered is what the server hears of a handler's error: an error of
+// failed is [responder.unanswered] for what a handler did, which is for its
+// author to know.
+func (a *responder) failed(method string, err error) error {
+	if _, said := err.(*jsonrpc.Error); !said {
+		a.log.Warn().Str("method", method).Err(err).Msg("a handler has no answer to the server's request")
+	}
+	return a.unanswered(method, err)
+}
+
+// unanswered is what the server hears of a request without an answer: an error of
 // JSON-RPC as it is; of all others, which may name what is none of its
 // business, nothing. One that stands behind another error is what some other
 // server said to the handler.

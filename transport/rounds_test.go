@@ -156,7 +156,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		"no handler":      {Handlers{}, wantsForm, 1, `"form" wants elicitation/create`, true},
 		"unknown method":  {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" wants "tools/list", which clients do not have`, true},
 		"the host fails":  {fails, wantsForm, 1, "said by the host", false},
-		"the host panics": {panics, wantsForm, 1, "the client has no answer", false},
+		"the host panics": {panics, wantsForm, 1, "the handler panicked: said by the host", false},
 		"a secret":        {fails, wants(`{"Bearer hunter22":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"hunter22":{"type":"null"}}}}}}`), 1, "unsupported type", false},
 		"a secret wanted": {fails, wants(`{"x":{"method":"hunter22"}}`), 1, "clients do not have", true},
 		"bad parameters":  {fails, wants(`{"x":{"method":"elicitation/create","params":7}}`), 1, "cannot be read", false},

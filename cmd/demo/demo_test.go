@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,7 +38,24 @@ func TestTheStoryPasses(t *testing.T) {
 		require.GreaterOrEqual(t, next, 0, "%q is missing after position %d in\n%s", want, at, text)
 		at += 1 + next
 	}
+	for _, server := range []string{"files", "legacy"} {
+		require.Less(t, strings.Index(text, "KILL   "+server), strings.Index(text, "down   "+server), text)
+	}
 	require.NotContains(t, text, "\x1b", "colours go to terminals only")
+}
+
+func TestAKillIsAnnouncedWhileTheServerLives(t *testing.T) {
+	st, err := newStage()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, os.RemoveAll(st.dir)) }()
+	defer func() { require.NoError(t, st.close()) }()
+	specs, err := st.specs()
+	require.NoError(t, err)
+	require.NoError(t, st.client.Apply(t.Context(), specs))
+	answers := errors.New("it was not announced")
+	announce := func(int) { _, answers = st.client.Call(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
+	require.NoError(t, st.kill("calc", announce))
+	require.NoError(t, answers)
 }
 
 func TestAnInterruptedStoryFails(t *testing.T) {

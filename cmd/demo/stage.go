@@ -81,16 +81,19 @@ func (s *stage) pid(name string) int {
 	return 0
 }
 
-// kill ends the process of a server as kill -9 does.
-func (s *stage) kill(name string) (pid int, err error) {
-	if pid = s.pid(name); pid == 0 {
-		return 0, fmt.Errorf("%s has no process to kill", name)
+// kill ends the process of a server as kill -9 does. It is announced before, so
+// that nobody reads of the effect before the cause.
+func (s *stage) kill(name string, announce func(pid int)) error {
+	pid := s.pid(name)
+	if pid == 0 {
+		return fmt.Errorf("%s has no process to kill", name)
 	}
 	process, err := os.FindProcess(pid)
 	if err != nil {
-		return pid, err
+		return err
 	}
-	return pid, process.Kill()
+	announce(pid)
+	return process.Kill()
 }
 
 // survivors are the processes of all servers, ever, that are still there.

@@ -110,12 +110,10 @@ func (t *story) killer(ctx context.Context, random *rand.Rand, end time.Time) (k
 		if err := t.stage.client.WaitReady(ctx, name); err != nil {
 			return kills, err
 		}
-		pid, err := t.stage.kill(name)
-		if err != nil {
+		if err := t.kill("KILL", name, "kill -9 %d"); err != nil {
 			return kills, err
 		}
 		kills++
-		t.p.fact(bold, "KILL", name, "kill -9 %d", pid)
 	}
 }
 

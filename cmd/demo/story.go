@@ -161,11 +161,9 @@ func (t *story) crash(ctx context.Context) error {
 	if err := t.underWay(ctx, "files"); err != nil {
 		return err
 	}
-	pid, err := t.stage.kill("files")
-	if err != nil {
+	if err := t.kill("KILL", "files", "kill -9 %d, while it works on a call"); err != nil {
 		return err
 	}
-	t.p.fact(bold, "KILL", "files", "kill -9 %d, while it works on a call", pid)
 	o := <-caught
 	t.made = append(t.made, o)
 	var e *facade.Error
@@ -175,7 +173,7 @@ func (t *story) crash(ctx context.Context) error {
 	if _, err := t.events.await(ctx, "files", facade.EventRetry, 1); err != nil {
 		return err
 	}
-	err = t.call(ctx, "files/read", nil)
+	err := t.call(ctx, "files/read", nil)
 	t.v.expect("a server that is down says so at once", errors.Is(err, facade.ErrUnavailable), "got %v", err)
 	for _, tool := range t.stage.client.Tools() {
 		t.v.expect("the tools of a dead server are not listed", tool.Server != "files", "%s is", tool.Name)
@@ -183,6 +181,11 @@ func (t *story) crash(ctx context.Context) error {
 	t.v.check("neighbours notice nothing", t.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
 	_, err = t.events.await(ctx, "files", facade.EventReady, 2)
 	return err
+}
+
+// kill kills a server, and says so first.
+func (t *story) kill(verb, server, format string) error {
+	return t.stage.kill(server, func(pid int) { t.p.fact(bold, verb, server, format, pid) })
 }
 
 // underWay waits until a server is at work on a call with a side effect.
@@ -201,12 +204,10 @@ func (t *story) breakdown(ctx context.Context) error {
 		return err
 	}
 	t.p.fact(dim, "stable", "files", "ready for %v: all %d retries are given back", stableAfter, retries)
-	pid, err := t.stage.kill("files")
-	if err != nil {
+	if err := t.kill("BREAK", "files", "kill -9 %d, and its next two starts will exit 1"); err != nil {
 		return err
 	}
-	t.p.fact(bold, "BREAK", "files", "kill -9 %d, and its next two starts will exit 1", pid)
-	_, err = t.events.await(ctx, "files", facade.EventReady, 5)
+	_, err := t.events.await(ctx, "files", facade.EventReady, 5)
 	return err
 }
 
@@ -215,15 +216,13 @@ func (t *story) eviction(ctx context.Context) error {
 	if err := t.pause(ctx); err != nil {
 		return err
 	}
-	pid, err := t.stage.kill("legacy")
-	if err != nil {
+	if err := t.kill("KILL", "legacy", "kill -9 %d; its policy is: no retry"); err != nil {
 		return err
 	}
-	t.p.fact(bold, "KILL", "legacy", "kill -9 %d; its policy is: no retry", pid)
 	if _, err := t.events.await(ctx, "legacy", facade.EventEvicted, 1); err != nil {
 		return err
 	}
-	err = t.call(ctx, "legacy/convert", nil)
+	err := t.call(ctx, "legacy/convert", nil)
 	t.v.expect("an evicted server says so", errors.Is(err, facade.ErrEvicted), "got %v", err)
 	// The storm begins with full budgets.
 	_, err = t.events.await(ctx, "files", facade.EventStable, 5)

@@ -34,7 +34,7 @@ func (cmd *authorizeCmd) Run(sh *shell) error {
 	if s, _ := c.Inspect(cmd.Server); s.State == facade.Ready && !cmd.Again {
 		return sh.say("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
 	}
-	if err := cmd.ask(sh, c); err != nil {
+	if err := cmd.ask(sh, c.Client); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(sh.ctx, sh.wait)
@@ -42,7 +42,7 @@ func (cmd *authorizeCmd) Run(sh *shell) error {
 	_ = c.WaitReady(ctx, cmd.Server)
 	s, _ := c.Inspect(cmd.Server)
 	if s.State != facade.Ready {
-		return &exit{exitUnavailable, fmt.Sprintf("server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))}
+		return unavailable(s, "server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))
 	}
 	return sh.say("authorized: server %s is ready, with %d tools", cmd.Server, s.Catalog.Tools)
 }
@@ -70,7 +70,7 @@ func (cmd *authorizeCmd) show(sh *shell, url string) error {
 	fmt.Fprintln(sh.out, "If your browser is on another machine, paste here the address that it ends at.")
 	if cmd.Open {
 		if err := browse(url); err != nil {
-			fmt.Fprintf(sh.err, "no browser could be opened: %v\n", err)
+			sh.warn(cmd.Server, "no browser could be opened: %v", err)
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func (cmd *authorizeCmd) read(ctx context.Context, sh *shell, c *facade.Client, 
 			continue
 		}
 		if !strings.Contains(line, "state=") {
-			fmt.Fprintln(sh.err, "that is not the address that the browser ends at; it begins with http and holds \"state=\"")
+			sh.warn(cmd.Server, "that is not the address that the browser ends at; it begins with http and holds \"state=\"")
 			continue
 		}
 		done <- c.FinishAuthorization(ctx, cmd.Server, line)

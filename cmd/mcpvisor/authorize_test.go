@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -123,4 +124,26 @@ func TestAuthorizeWhatNeedsNone(t *testing.T) {
 	code, _, errs := command(t, strings.NewReader(""), func(string) {}, "-c", path, "authorize", "open", "--again")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, `"auth": {}`)
+}
+
+// What doctor advises about a refusal fits the entry.
+func TestDoctorAdvisesOnCredentials(t *testing.T) {
+	text, err := os.ReadFile(guardedConfig(t))
+	require.NoError(t, err)
+	shut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer shut.Close()
+	guarded := func(auth string) string { return strings.Replace(string(text), `"auth":true`, `"auth":`+auth, 1) }
+	for file, want := range map[string]string{
+		guarded(`true`):  `run mcpvisor authorize web`,
+		guarded(`false`): `put valid credentials into "headers"; if it authorizes by OAuth, "auth": {} and mcpvisor authorize web`,
+		guarded(`{"client_id":"nobody","client_secret":"x","grant":"client_credentials"}`): `correct what "auth" says of this client`,
+		`{"servers":{"web":{"url":"` + shut.URL + `","auth":true}}}`:                       `correct "auth" as the message says, then run mcpvisor authorize web`,
+	} {
+		path := filepath.Join(t.TempDir(), "servers.json")
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+		code, out, errs := command(t, strings.NewReader(""), func(string) {}, "-c", path, "doctor")
+		require.Equal(t, exitUnavailable, code, out+errs)
+		require.Contains(t, out, "      advice   "+want+"\n")
+		require.Equal(t, 1, strings.Count(out, "advice"), out)
+	}
 }

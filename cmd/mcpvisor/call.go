@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,15 +29,21 @@ func (cmd *callCmd) Run(sh *shell) error {
 			return fmt.Errorf("the arguments cannot be read: %w", err)
 		}
 	}
-	if !json.Valid(args) {
+	// null is no arguments at all.
+	switch text := bytes.TrimSpace(args); {
+	case !json.Valid(text):
 		return usage("the arguments are not valid JSON; write for instance '{\"path\": \"/tmp\"}'")
+	case text[0] != '{' && string(text) != "null":
+		return usage("the arguments are not a JSON object; write for instance '{\"path\": \"/tmp\"}'")
 	}
-	var c *facade.Client
+	var c *started
 	var stop func()
 	var err error
-	if server, _, ok := strings.Cut(cmd.Name, "/"); ok {
+	server, _, ok := strings.Cut(cmd.Name, "/")
+	if ok {
 		c, stop, err = sh.startOne(server)
 	} else {
+		server = ""
 		c, stop, err = sh.start() // an alias: any server may have it
 	}
 	if err != nil {
@@ -60,7 +67,7 @@ func (cmd *callCmd) Run(sh *shell) error {
 		}
 	}
 	if err == nil && result.IsError {
-		err = &exit{exitFailed, cmd.Name + " reports an error"}
+		err = &exit{exitFailed, complaint{kindFailed, facade.Answered, server, cmd.Name + " reports an error"}}
 	}
 	return err
 }

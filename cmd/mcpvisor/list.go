@@ -42,7 +42,7 @@ func (statusCmd) Run(sh *shell) error {
 		rows := make([][]any, 0, len(all))
 		for _, s := range all {
 			protocol, note := "-", ""
-			if s.Session != nil {
+			if s.Session != nil && s.Session.ProtocolVersion != "" {
 				protocol = s.Session.ProtocolVersion
 			}
 			if s.State != facade.Ready {
@@ -113,7 +113,7 @@ func (sh *shell) list(of func(*facade.Client) (value any, header string, rows []
 		return err
 	}
 	defer stop()
-	value, header, rows := of(c)
+	value, header, rows := of(c.Client)
 	if sh.json {
 		err = printJSON(sh.out, value)
 	} else {

@@ -5,11 +5,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,10 +27,17 @@ const (
 	exitUnavailable = 3 // a server is not available
 )
 
+// description is the head of --help.
+const description = `Looks after MCP servers.
+
+Exit codes: 0 fine, 1 the tool or the server failed, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server came up, and stderr names those that did not; status and doctor end with 3 if a single one did not.
+
+With --json, stdout holds the answer and nothing else. An error is one line on stderr, the last one: an object with "message", "kind" and, where they are known, "server" and "outcome" (of the request: "not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
+
 // commandLine is the whole command line.
 type commandLine struct {
-	Config string        `help:"Configuration file: mcpServers or servers, as Claude, Cursor and VS Code write them." short:"c" default:"${config}" placeholder:"FILE"`
-	JSON   bool          `help:"Print JSON." name:"json"`
+	Config string        `help:"Configuration file: mcpServers or servers, as Claude, Cursor and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
+	JSON   bool          `help:"Print JSON, errors too." name:"json"`
 	Wait   time.Duration `help:"How long to wait for servers to start." default:"60s"`
 
 	Status    statusCmd    `cmd:"" help:"Start the servers and show how they stand."`
@@ -69,7 +76,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	var cli commandLine
 	left := -1
 	parser, err := kong.New(&cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
-		kong.Description("Looks after MCP servers. Exit codes: 0 fine, 1 the tool or server failed, 2 usage or configuration, 3 a server is unavailable."),
+		kong.Description(description),
 		kong.Vars{"config": config.DefaultPath}, kong.Exit(func(code int) { left = code }))
 	if err != nil {
 		fmt.Fprintln(errs, "mcpvisor:", err)
@@ -79,51 +86,24 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if left >= 0 { // --help
 		return left
 	}
-	if err != nil {
-		fmt.Fprintf(errs, "mcpvisor: %v; see mcpvisor --help\n", err)
-		return exitUsage
-	}
 	sh := &shell{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait}
-	err = parsed.Run(sh)
-	if err != nil && err.Error() != "" {
-		fmt.Fprintln(errs, "mcpvisor:", plain(err.Error()))
+	if err == nil {
+		err = parsed.Run(sh)
+	} else {
+		sh.json = slices.Contains(args, "--json") // nothing is filled in
+		err = usage("%v; see mcpvisor --help", err)
 	}
+	sh.fail(err)
 	return exitCode(err)
-}
-
-// exit is an error with a code of its own. Without text, everything has been
-// said already.
-type exit struct {
-	code int
-	text string
-}
-
-func (e *exit) Error() string { return e.text }
-
-func usage(format string, args ...any) error {
-	return &exit{exitUsage, fmt.Sprintf(format, args...)}
-}
-
-func exitCode(err error) int {
-	var own *exit
-	switch {
-	case err == nil:
-		return exitFine
-	case errors.As(err, &own):
-		return own.code
-	case errors.Is(err, facade.ErrUnknownTool), errors.Is(err, facade.ErrUnknownServer), errors.Is(err, facade.ErrInvalid):
-		return exitUsage
-	case errors.Is(err, facade.ErrUnavailable), errors.Is(err, facade.ErrEvicted), errors.Is(err, facade.ErrStart),
-		errors.Is(err, facade.ErrAuthRequired), errors.Is(err, facade.ErrClosed):
-		return exitUnavailable
-	}
-	return exitFailed
 }
 
 type versionCmd struct{}
 
 // Run implements kong's command.
 func (versionCmd) Run(sh *shell) error {
-	fmt.Fprintln(sh.out, "mcpvisor", facade.Version)
-	return nil
+	if sh.json {
+		return printJSON(sh.out, map[string]string{"name": "mcpvisor", "version": facade.Version})
+	}
+	_, err := fmt.Fprintln(sh.out, "mcpvisor", facade.Version)
+	return err
 }

@@ -51,9 +51,24 @@ func writeConfigs(env *testscript.Env) error {
 		mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
 	five := map[string]any{"one": good("one"), "two": good("two"), "three": good("three"),
 		"four": good("four"), "five": broken}
+	two := map[string]any{"one": good("one"), "five": broken, "gone": map[string]any{"command": "no-such-command-here"}}
+	standby, never, typo := good("standby"), good("never"), good("typo")
+	standby["standby"], never["retry"], typo["comand"] = true, "none", "y"
+	chatty := good("chatty", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Junk, Count: 3},
+		mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang})
+	slow := good("slow", mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang})
+	hasty := good("hasty", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Junk, Count: 3},
+		mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang})
+	hasty["timeouts"] = map[string]any{"list": "2s"}
 	for name, file := range map[string]any{
 		".mcp.json":     map[string]any{"mcpServers": map[string]any{"one": good("one"), "two": good("two")}},
 		"five.json":     map[string]any{"mcpServers": five},
+		"two.json":      map[string]any{"mcpServers": two},
+		"retry.json":    map[string]any{"mcpServers": map[string]any{"one": good("one"), "never": never, "standby": standby}},
+		"junk.json":     map[string]any{"mcpServers": map[string]any{"chatty": chatty, "slow": slow}},
+		"hasty.json":    map[string]any{"mcpServers": map[string]any{"hasty": hasty}},
+		"typo.json":     map[string]any{"mcpServers": map[string]any{"typo": typo}},
+		"empty.json":    map[string]any{"mcpServers": map[string]any{}},
 		"none.json":     map[string]any{"mcpServers": map[string]any{"five": broken}},
 		"missing.json":  map[string]any{"servers": map[string]any{"gone": map[string]any{"command": "no-such-command-here"}}},
 		"disabled.json": map[string]any{"servers": map[string]any{"off": map[string]any{"command": "x", "disabled": true}}},

@@ -17,14 +17,14 @@ func (runCmd) Run(sh *shell) error {
 		return err
 	}
 	for _, p := range file.Problems {
-		fmt.Fprintln(sh.err, plain(p.String()))
+		sh.warn(p.Server, "%s", p)
 	}
 	specs, err := choose(file, nil)
 	if err != nil {
 		return err
 	}
 	if len(specs) == 0 {
-		return usage("there is no usable server in %s", file.Path)
+		return noServer(file)
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {

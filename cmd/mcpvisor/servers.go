@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // closeWait bounds the end of a command. Every server has its own, shorter
@@ -61,9 +61,37 @@ func known(file *config.File) string {
 	return strings.Join(names, ", ")
 }
 
+func noServer(file *config.File) error { return usage("there is no usable server in %s", file.Path) }
+
+// started is a client whose servers are tried once. Its statuses speak of the
+// retries that the file asks for all the same.
+type started struct {
+	*facade.Client
+	policies map[string]facade.Policy
+}
+
+// Status is the client's.
+func (c *started) Status() []facade.ServerStatus {
+	all := c.Client.Status()
+	for i := range all {
+		p := c.policies[all[i].Name]
+		all[i].Policy, all[i].MaxAttempts = p.String(), p.MaxAttempts
+	}
+	return all
+}
+
 // start brings servers up once, without retries, and waits until each is ready
 // or has failed. No names means all servers. The returned function stops them.
-func (sh *shell) start(names ...string) (*facade.Client, func(), error) {
+func (sh *shell) start(names ...string) (*started, func(), error) {
+	c, stop, err := sh.begin(names...)
+	if err == nil {
+		sh.settle(c)
+	}
+	return c, stop, err
+}
+
+// begin is start without the wait.
+func (sh *shell) begin(names ...string) (*started, func(), error) {
 	file, err := sh.load()
 	if err != nil {
 		return nil, nil, err
@@ -74,14 +102,17 @@ func (sh *shell) start(names ...string) (*facade.Client, func(), error) {
 	}
 	for _, p := range file.Problems {
 		if len(names) == 0 || slices.Contains(names, p.Server) {
-			fmt.Fprintln(sh.err, plain(p.String()))
+			sh.warn(p.Server, "%s", p)
 		}
 	}
 	if len(specs) == 0 {
-		return nil, nil, usage("there is no usable server in %s", file.Path)
+		return nil, nil, noServer(file)
 	}
+	policies := make(map[string]facade.Policy, len(specs))
 	for i := range specs {
-		specs[i].Retry, specs[i].StartSupervised = facade.NoRetry, true
+		policies[specs[i].Name] = specs[i].Retry
+		// Without a retry, nothing may take over.
+		specs[i].Retry, specs[i].Standby, specs[i].StartSupervised = facade.NoRetry, false, true
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {
@@ -91,20 +122,19 @@ func (sh *shell) start(names ...string) (*facade.Client, func(), error) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			fmt.Fprintln(sh.err, "mcpvisor:", plain(err.Error()))
+			sh.warn("", "mcpvisor: %v", err)
 		}
 	}
 	if err := c.Apply(sh.ctx, specs); err != nil {
 		stop()
 		return nil, nil, err
 	}
-	sh.settle(c)
-	return c, stop, nil
+	return &started{c, policies}, stop, nil
 }
 
 // settle waits until every server is ready or has failed, at most as long as
 // --wait says.
-func (sh *shell) settle(c *facade.Client) {
+func (sh *shell) settle(c *started) {
 	ctx, cancel := context.WithTimeout(sh.ctx, sh.wait)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -115,37 +145,40 @@ func (sh *shell) settle(c *facade.Client) {
 }
 
 // startOne brings one server up, or says why that is impossible.
-func (sh *shell) startOne(name string) (*facade.Client, func(), error) {
+func (sh *shell) startOne(name string) (*started, func(), error) {
 	c, stop, err := sh.start(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if s, _ := c.Inspect(name); s.State != facade.Ready {
 		stop()
-		return nil, nil, &exit{exitUnavailable, fmt.Sprintf("server %s is not available: %s", name, reason(s))}
+		return nil, nil, unavailable(s, "server %s is not available: %s", name, reason(s))
 	}
 	return c, stop, nil
 }
 
 // unready lists the servers that are not ready, each with its reason.
-func unready(c *facade.Client) []facade.ServerStatus {
+func unready(c *started) []facade.ServerStatus {
 	return slices.DeleteFunc(c.Status(), func(s facade.ServerStatus) bool { return s.State == facade.Ready })
 }
 
 // complain tells of servers that did not come up. If none did, that is an error.
-func (sh *shell) complain(c *facade.Client) error {
+func (sh *shell) complain(c *started) error {
 	down := unready(c)
 	for _, s := range down {
-		fmt.Fprintf(sh.err, "server %s is %s: %s\n", s.Name, s.State, plain(reason(s)))
+		sh.warn(s.Name, "server %s is %s: %s", s.Name, s.State, reason(s))
 	}
 	if len(down) == len(c.Servers()) {
-		return &exit{exitUnavailable, "no server is available; mcpvisor doctor explains why"}
+		return &exit{exitUnavailable, complaint{Kind: messages.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
 	}
 	return nil
 }
 
 func reason(s facade.ServerStatus) string {
-	if s.LastCause == nil {
+	switch n := junk(s); {
+	case s.LastCause == nil && n > 0:
+		return "not ready in time; " + chatter(s, n)
+	case s.LastCause == nil:
 		return "not ready in time; raise --wait if it is slow to start"
 	}
 	return s.LastCause.Describe()

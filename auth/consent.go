@@ -213,6 +213,9 @@ func (a *Authorizer) claim(state string) *consent {
 	defer a.mu.Unlock()
 	n := a.pending[state]
 	delete(a.pending, state)
+	if n != nil && time.Since(n.began) > consentLife {
+		return nil
+	}
 	return n
 }
 

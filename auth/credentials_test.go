@@ -119,3 +119,33 @@ func TestAuthorizeOfAClient(t *testing.T) {
 	require.NoError(t, next.Forget(t.Context()))
 	require.ErrorContains(t, next.Authorize(t.Context(), nil), "invalid_client", "it was told to")
 }
+
+// There is always another token to be had, so that none is written down.
+func TestTokensWithoutAPersonAreNotKept(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	s.AddClient("service", "service-secret")
+	o := service()
+	o.Store = NewMemoryStore()
+	a := newAuthorizer(t, s, o)
+	requireOK(t, a)
+	kept, err := o.Store.Load(t.Context(), a.key)
+	require.NoError(t, err)
+	require.Nil(t, kept)
+}
+
+// A client that is given less than it asks for does not ask on.
+func TestClientThatIsGivenLess(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"write": "write"},
+		Token: func(_ http.ResponseWriter, r *http.Request) bool { r.PostForm.Set("scope", "read"); return false }})
+	s.AddClient("service", "service-secret")
+	a := newAuthorizer(t, s, service())
+	requireOK(t, a)
+	for range 3 {
+		a.mu.Lock()
+		a.failed = nil // as if a second had passed
+		a.mu.Unlock()
+		requirePerson(t, a, "write")
+	}
+	require.Equal(t, 2, s.Counts().ClientGrants, "once for the scope")
+	requireOK(t, a)
+}

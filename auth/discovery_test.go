@@ -101,12 +101,32 @@ func TestDiscovery(t *testing.T) {
 			}
 			return 0
 		}, "says that it is"},
+		"issuer of another tenant": {func(path string, d map[string]any) int {
+			if text, ok := d["issuer"].(string); ok {
+				d["issuer"] = text + "/tenant"
+			}
+			return 0
+		}, "says that it is"},
 		"token endpoint elsewhere without TLS": {func(path string, d map[string]any) int {
 			if d["issuer"] != nil {
 				d["token_endpoint"] = "http://elsewhere.example/token"
 			}
 			return 0
 		}, "is not https"},
+		"authorization endpoint elsewhere without TLS": {func(path string, d map[string]any) int {
+			if d["issuer"] != nil {
+				d["authorization_endpoint"] = "http://elsewhere.example/authorize"
+			}
+			return 0
+		}, "the authorization endpoint of"},
+		"authorization endpoint that is a script": {func(path string, d map[string]any) int {
+			if d["issuer"] != nil {
+				d["authorization_endpoint"] = "javascript:alert(1)"
+			}
+			return 0
+		}, "the authorization endpoint of"},
+		"no authorization endpoint": {func(_ string, d map[string]any) int { delete(d, "authorization_endpoint"); return 0 }, "names no endpoints"},
+		"no token endpoint":         {func(_ string, d map[string]any) int { delete(d, "token_endpoint"); return 0 }, "names no endpoints"},
 		"server down":               {func(path string, _ map[string]any) int { return http.StatusBadGateway }, "502"},
 		"issuer without metadata":   {hide("oauth-authorization-server", "openid"), "publishes no metadata"},
 		"no metadata at all (2025)": {hide("well-known"), ""},
@@ -261,4 +281,30 @@ func TestGuessedIssuerIsOfTheServersOrigin(t *testing.T) {
 		require.False(t, p.guessed)
 		require.Equal(t, issuer, p.server.Issuer)
 	}
+}
+
+func TestRedirectsAreBounded(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }))
+	defer site.Close()
+	server, err := url.Parse(site.URL + "/mcp")
+	require.NoError(t, err)
+	var d map[string]any
+	err = newWeb(server, &messages.HTTP{}).document(t.Context(), site.URL, &d)
+	require.ErrorContains(t, err, "more than 5 redirects")
+	_, passes := mayPass(err)
+	require.False(t, passes)
+}
+
+// Of several authorization servers that a server names, it is the one that the
+// client belongs to, whichever is named first.
+func TestOneOfSeveralIssuers(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	s.Set(mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
+		if d["authorization_servers"] != nil {
+			d["authorization_servers"] = []string{"https://another.example", s.Issuer}
+		}
+		return 0
+	}})
+	s.AddClient("me", "my-secret")
+	requireOK(t, newAuthorizer(t, s, messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: s.Issuer}))
 }

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -53,4 +54,26 @@ func TestWaitIsForTheWholeRenewal(t *testing.T) {
 	var passing *Unavailable
 	require.ErrorAs(t, err, &passing)
 	require.Less(t, time.Since(began), 2700*time.Millisecond, "the second step begins no new wait")
+}
+
+// The pause after a renewal that failed grows up to a bound, is as long as the
+// server wishes, and begins anew after one that succeeded.
+func TestPausesAfterFailures(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := detached(t, s, messages.OAuth{})
+	fail := func(after time.Duration) time.Duration {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		var later *Unavailable
+		require.ErrorAs(t, a.verdict(&flight{}, &passing{err: errors.New("slow down"), after: after}), &later)
+		return later.RetryAfter
+	}
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		require.Equal(t, want*time.Second, fail(0))
+	}
+	require.Equal(t, 5*time.Minute, fail(5*time.Minute))
+	a.mu.Lock()
+	require.NoError(t, a.verdict(&flight{}, nil))
+	a.mu.Unlock()
+	require.Equal(t, time.Second, fail(0))
 }

@@ -49,6 +49,9 @@ func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization, 
 	defer cancel()
 	me := &client{id: held.ClientID, secret: held.ClientSecret, method: held.AuthMethod}
 	if a.oauth.ClientID != "" && held.ClientID == a.oauth.ClientID { // they may have been changed since
+		if err := a.mayPresent(held.Issuer); err != nil {
+			return err
+		}
 		me.secret, me.key = a.oauth.ClientSecret, a.oauth.PrivateKey
 	}
 	next := held.Clone()

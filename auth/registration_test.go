@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -130,6 +132,20 @@ func TestSecretBelongsToOneIssuer(t *testing.T) {
 	require.Empty(t, other.Counts().LastToken)
 }
 
+// A secret that was set anew with another Issuer is not shown to the one that the
+// stored tokens are of, either: not to renew them.
+func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_post"}})
+	s.AddClient("me", "my-secret")
+	o := messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
+	requireOK(t, newAuthorizer(t, s, o))
+	s.Revoke(false, false)
+	o.ClientSecret, o.Issuer = "secret-of-another", "https://right.example"
+	_, err := request(t.Context(), newAuthorizer(t, s, o), "")
+	require.ErrorContains(t, err, "belongs to https://right.example")
+	require.NotEqual(t, "secret-of-another", s.Counts().LastToken.Get("client_secret"))
+}
+
 // A client that registered itself does so again at another server, and leaves
 // behind what it had at the first.
 func TestServerMovesToAnotherIssuer(t *testing.T) {
@@ -195,4 +211,64 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 	require.NotContains(t, err.Error(), "code-")
 	require.NotContains(t, err.Error(), parrot.Counts().LastToken.Get("code_verifier"))
 	require.NotContains(t, a.held.String(), a.held.ClientID)
+}
+
+// A registration is used again where it fits: at its issuer, for the redirect that
+// was registered, and while its secret is good.
+func TestRegistrationThatFits(t *testing.T) {
+	known := &messages.Authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
+	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
+	require.NotNil(t, registered(known, known.Issuer, ""))
+	require.Nil(t, registered(nil, known.Issuer, ""))
+	require.Nil(t, registered(known, "https://b.example", known.RedirectURL))
+	require.Nil(t, registered(known, known.Issuer, "http://127.0.0.1:2/callback"))
+	known.ClientExpires = time.Now().Add(time.Hour)
+	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
+	known.ClientExpires = time.Now().Add(-time.Second)
+	require.Nil(t, registered(known, known.Issuer, known.RedirectURL))
+}
+
+// What a server answers to a registration is believed if it is one.
+func TestRegistrationAnswers(t *testing.T) {
+	for _, c := range []struct {
+		status     int
+		body, says string
+	}{
+		{http.StatusCreated, `{"client_id": "me", "client_secret": "secret-of-me", "client_secret_expires_at": 4102444800}`, ""},
+		{http.StatusForbidden, `{"client_id": "me", "client_secret": "secret-of-me"}`, "HTTP 403"},
+		{http.StatusCreated, `{"client_secret": "secret-of-me"}`, "names no client"},
+		{http.StatusCreated, `<html>`, "invalid character"},
+		{http.StatusOK, `{"client_id": "me", "error": "invalid_redirect_uri", "error_description": "not secret-of-me"}`, "invalid_redirect_uri"},
+	} {
+		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
+		s := newAuthority(t, mcptest.AuthorityRules{})
+		a := detached(t, s, messages.OAuth{})
+		got, err := a.enroll(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
+			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
+		desk.Close()
+		if c.says != "" {
+			require.ErrorContains(t, err, c.says)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, client{id: "me", secret: "secret-of-me", expires: time.Unix(4102444800, 0), method: methodBasic,
+			redirect: "http://127.0.0.1:1/callback", dynamic: true}, *got)
+		require.Equal(t, "***", a.Hide("secret-of-me"))
+	}
+}
+
+// The URL of a client that the server has forgotten is given to nobody any more.
+func TestConsentOfAForgottenClient(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+	n, err := a.begin(t.Context(), challenge{}, nil, false)
+	require.NoError(t, err)
+	a.mu.Lock()
+	held := a.held
+	a.mu.Unlock()
+	require.True(t, a.without(t.Context(), held, refused, &refusal{code: "invalid_client"}))
+	next, err := a.begin(t.Context(), challenge{}, nil, false)
+	require.NoError(t, err)
+	require.NotEqual(t, n.client.id, next.client.id)
+	require.ErrorIs(t, a.Finish(t.Context(), back(n)), errTaken)
 }

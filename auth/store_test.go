@@ -156,3 +156,27 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "delete the file")
 	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}), "it is replaced as if it were not there")
 }
+
+// A file that was put under another name is of another server.
+func TestFileOfAnotherKey(t *testing.T) {
+	s, err := NewFileStore(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{AccessToken: "access"}))
+	other := messages.TokenKey{Server: "https://evil.example/mcp"}
+	path := s.(*fileStore).path
+	require.NoError(t, os.Rename(path(key, ".json"), path(other, ".json")))
+	_, err = s.Load(t.Context(), other)
+	require.ErrorIs(t, err, errSpoiled)
+}
+
+// What could not be put in its place is not left beside it.
+func TestFileThatCannotBeReplaced(t *testing.T) {
+	dir := t.TempDir()
+	s, err := NewFileStore(dir)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(s.(*fileStore).path(key, ".json"), 0o700))
+	require.ErrorContains(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "refresh"}), "choose another store")
+	left, err := filepath.Glob(filepath.Join(dir, newFile))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 func testReader() *reader {
 	return &reader{workspace: "/w", lookup: func(name string) (string, bool) {
-		v, ok := map[string]string{"A": "alpha", "EMPTY": "", "NESTED": "${A}"}[name]
+		v, ok := map[string]string{"A": "alpha", "EMPTY": "", "NESTED": "${A}", "TILDE": "~/x"}[name]
 		return v, ok
 	}}
 }
@@ -34,6 +35,8 @@ func TestExpand(t *testing.T) {
 		"${NESTED}":              "${A}", // once is enough
 		"${workspaceFolder}/bin": "/w/bin",
 		"${userHome}":            home,
+
+		"${workspaceFolderBasename}": "w",
 	} {
 		got, err := testReader().expand(text)
 		require.NoError(t, err, text)
@@ -46,6 +49,8 @@ func TestExpand(t *testing.T) {
 		"${1A}":      "is not understood",
 		"${A B}":     "is not understood",
 		"${input:x}": "has to be asked for",
+
+		"${NONE:-${A}}": "defaults do not nest",
 	} {
 		_, err := testReader().expand(text)
 		require.ErrorContains(t, err, want, text)
@@ -53,9 +58,36 @@ func TestExpand(t *testing.T) {
 	path, err := testReader().expandPath("~/bin")
 	require.NoError(t, err)
 	require.Equal(t, home+"/bin", path)
-	path, err = testReader().expandPath("${A}/~")
-	require.NoError(t, err)
-	require.Equal(t, "alpha/~", path)
+	for text, want := range map[string]string{"~": home, "${A}/~": "alpha/~", "~user/bin": "~user/bin", "${TILDE}": "~/x"} {
+		path, err := testReader().expandPath(text)
+		require.NoError(t, err)
+		require.Equal(t, want, path, text)
+	}
+}
+
+// What follows a name may be a secret that was meant as its default.
+func TestWhatIsNotUnderstoodIsNotShown(t *testing.T) {
+	for _, text := range []string{"${NONE:s3cret}", "${NONE-s3cret}", "${NONE s3cret}"} {
+		_, err := testReader().expand(text)
+		require.ErrorContains(t, err, "${NONE…} is not understood", text)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
+}
+
+// Nobody types a key twice, and nobody is asked twice who gives none.
+func TestAnInputIsAskedForOnce(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("no terminal")} {
+		r, asked := testReader(), 0
+		r.input = func(id string) (string, error) { asked++; return "the " + id, failure }
+		for range 2 {
+			got, err := r.expand("${input:key}")
+			require.ErrorIs(t, err, failure)
+			if failure == nil {
+				require.Equal(t, "the key", got)
+			}
+		}
+		require.Equal(t, 1, asked)
+	}
 }
 
 func FuzzExpand(f *testing.F) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,6 +142,28 @@ func TestEnvFile(t *testing.T) {
 	require.Equal(t, Warning, f.Problems[0].Severity)
 	require.Contains(t, f.Problems[0].Message, "line 4")
 	require.Contains(t, f.Problems[1].Message, `envFile "none" cannot be read`)
+}
+
+// What is no NAME=value is told by its line, and costs no other line; a file that
+// cannot be read to its end costs the entry.
+func TestEnvFileLines(t *testing.T) {
+	dir := t.TempDir()
+	read := func(text string) *File {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.env"), []byte(text), 0o600))
+		f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "envFile": "a.env"}}}`), filepath.Join(dir, "mcp.json"))
+		require.NoError(t, err)
+		return f
+	}
+	f := read("A='one'\nB=\"half\nC=\"\nD=it's'\nE F=6\n=7\nG = 8 \nH=\n")
+	require.Equal(t, map[string]string{"A": "one", "B": `"half`, "C": `"`, "D": "it's'", "G": "8", "H": ""}, f.Servers[0].Spec.Stdio.Env)
+	require.Len(t, f.Problems, 2)
+	require.Contains(t, f.Problems[0].Message, "line 5 is not NAME=value")
+	require.Contains(t, f.Problems[1].Message, "line 6 is not NAME=value")
+
+	f = read("A=1\nB=" + strings.Repeat("secret", 20_000))
+	require.Empty(t, f.Servers)
+	require.Contains(t, f.Problems[0].Message, "cannot be read to its end")
+	require.NotContains(t, f.Problems[0].Message, "secret")
 }
 
 func TestRetryForms(t *testing.T) {

@@ -21,9 +21,12 @@ var toolResults = map[string]bool{ // whether the short way reads it
 	`{"content":[{"type":"text","text":"x","annotations":{"priority":1}}]}`:                false,
 	`{"content":[{"type":"text","text":"x"}],"content":[]}`:                                false,
 	`{"content":[{"type":"text","text":"x","text":"y"}]}`:                                  false,
-	`{"content":null}`: false,
-	`{}`:               false,
-	`{"Content":[]}`:   false,
+	`{"content":[],"isError":true,"isError":false}`:                                        false,
+	`{"content":[],"inputRequests":{}}`:                                                    false,
+	`{"content":[],"requestState":"x"}`:                                                    false,
+	`{"content":null}`:                                                                     false,
+	`{}`:                                                                                   false,
+	`{"Content":[]}`:                                                                       false,
 }
 
 func TestBothWaysOfReadingAResultAgree(t *testing.T) {

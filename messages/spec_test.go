@@ -68,6 +68,8 @@ func TestInvalidSpecs(t *testing.T) {
 		"tab in header":       {header("A\t", canary), "http", `"A\t"`, "names hold"},
 		"foreign header":      {header("Ä", canary), "http", `"Ä"`, "names hold"},
 		"break in value":      {header("A", canary+"\r\nB: c"), "http", `"A"`, "line breaks"},
+		"delete in value":     {header("A", canary+"\x7f"), "http", `"A"`, "control"},
+		"NUL in name":         {program(Stdio{Command: "a", Env: map[string]string{"A\x00": canary}}), "stdio", `"A\x00"`, "must not be empty"},
 		"control in value":    {header("A", canary+"\x1b"), "http", `"A"`, "control"},
 		"unknown era":         {ServerSpec{InMemory: memory, Era: "2025"}, "era", `"2025"`, "use "},
 		"no bound":            {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, HardMax: -1}}, "timeouts", "HardMax", "bound one"},

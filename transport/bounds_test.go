@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -66,4 +67,9 @@ func TestDiscoverLongNames(t *testing.T) {
 	require.Equal(t, 4, strings.Count(warnings, "bytes long"), warnings)
 	require.Contains(t, warnings, "12 titles or descriptions were too long")
 	require.Less(t, len(warnings), 1000)
+}
+
+// An argument may be missing: it has no text to bound.
+func TestBoundsOfNothing(t *testing.T) {
+	require.NoError(t, new(bounds).prompt(&mcp.Prompt{Name: "p", Arguments: []*mcp.PromptArgument{nil}}))
 }

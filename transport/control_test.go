@@ -87,6 +87,53 @@ func TestControlBoundsBytes(t *testing.T) {
 	require.Equal(t, "notifications/of/our/own", p.next().(*jsonrpc.Request).Method, "what was read makes room")
 }
 
+// What is given back is room again, also while other things wait.
+func TestAllowanceIsGivenBack(t *testing.T) {
+	a := allowance{most: 2}
+	require.True(t, a.take(1))
+	for range 3 {
+		require.True(t, a.take(controlBytes-1))
+		require.False(t, a.take(0), "by number")
+		a.giveBack(controlBytes - 1)
+	}
+	require.False(t, a.take(controlBytes), "by size")
+}
+
+// TestControlBoundsNotifications: those that nobody reads are dropped, and
+// counted.
+func TestControlBoundsNotifications(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	for range controlQueue + 5 {
+		p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own"}`)
+	}
+	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Noise{Dropped: 5} }, patience, timeStep)
+	p.next()
+	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own"}`)
+	for range controlQueue {
+		p.next()
+	}
+	require.Equal(t, messages.Noise{Dropped: 5}, p.noiseCounts())
+}
+
+// TestControlLeavesNoClock: neither when server/discover is answered nor when it
+// never will be.
+func TestControlLeavesNoClock(t *testing.T) {
+	id, err := jsonrpc.MakeID(float64(1))
+	require.NoError(t, err)
+	for _, answered := range []bool{true, false} {
+		p := newPeer(t, osPipe, 1<<20)
+		p.control.patience = time.Hour
+		require.NoError(t, p.control.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "server/discover"}))
+		if answered {
+			p.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+			p.next()
+		} else {
+			require.NoError(t, p.control.Close())
+		}
+		require.False(t, p.control.probed().clock.Stop())
+	}
+}
+
 // TestControlAsksADeafServerNothing: refusals are written only as long as
 // somebody reads them.
 func TestControlAsksADeafServerNothing(t *testing.T) {
@@ -155,17 +202,22 @@ func (p *peer) waitsFor(id int64) {
 // is about, and only what is a message can.
 func TestControlUselessAnswers(t *testing.T) {
 	p := newPeer(t, osPipe, 1000)
-	for _, line := range []string{`{"jsonrpc":"2.0","id":%d}`, `{"jsonrpc":"2.0","id":%d,"error":null}`,
+	for i, line := range []string{`{"jsonrpc":"2.0","id":%d}`, `{"jsonrpc":"2.0","id":%d,"error":null}`,
 		`{"jsonrpc":"2.0","id":%d,"result":"` + strings.Repeat("long", 1000) + `"}`} {
-		p.waitsFor(3)
-		p.say(`{"id":3,"level":"info"}`) // a line of a log
-		p.say(line, 4)                   // another's
-		p.say(line, 3)
+		id := int64(3 + i)
+		p.waitsFor(id)
+		p.say(`{"id":%d,"level":"info"}`, id) // a line of a log
+		p.say(line, 9)                        // another's
+		p.say(line, id)
+		p.say(line, id) // once more
 		r := p.next().(*jsonrpc.Response)
-		require.Equal(t, int64(3), r.ID.Raw())
-		require.Error(t, r.Error)
-		p.say(line, 3) // once more
+		require.Equal(t, id, r.ID.Raw())
+		require.ErrorContains(t, r.Error, []string{"neither a result nor an error", "neither a result nor an error", "longer than 1000 bytes"}[i])
 	}
+	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Noise{Junk: 7, Oversize: 3} }, patience, timeStep)
+	p.control.mu.Lock()
+	defer p.control.mu.Unlock()
+	require.Empty(t, p.control.inbox, "one answer for each")
 }
 
 // TestControlAnswersAreTheirOwn: an answer that had to be repaired is not
@@ -186,11 +238,22 @@ func TestControlAnswersAreTheirOwn(t *testing.T) {
 // TestControlUnderstandsIDsAsText: some servers give numbers back as strings.
 func TestControlUnderstandsIDsAsText(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
+	unmatched := uint64(0)
 	for _, id := range []string{`3`, `"3"`, `3.0`, `"3.0"`} {
-		for _, said := range []string{`{"jsonrpc":"2.0","id":%s,"result":{}}`, `{"id":%s,"result":{}}`, `{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`} {
+		for _, said := range []string{`{"jsonrpc":"2.0","id":%s,"result":{}}`, `{"id":%s,"result":{}}`, `{"jsonrpc":"2.0","id":%s,"error":{"code":1,"message":"m"}}`,
+			`{"id":%s,"error":{"code":1,"message":"m"}}`} {
 			p.waitsFor(3)
 			p.say(said, id)
-			require.Equal(t, int64(3), p.next().(*jsonrpc.Response).ID.Raw())
+			p.say(said, id) // one is enough
+			r := p.next().(*jsonrpc.Response)
+			require.Equal(t, int64(3), r.ID.Raw())
+			if strings.Contains(said, "error") {
+				require.ErrorContains(t, r.Error, "m")
+			} else {
+				require.NoError(t, r.Error)
+			}
+			unmatched++
+			require.Eventually(t, func() bool { return p.noiseCounts().Unmatched == unmatched }, patience, timeStep)
 		}
 	}
 	p.say(`{"jsonrpc":"2.0","id":"3","method":"ping"}`)

@@ -131,3 +131,15 @@ func read(t *testing.T, text string) (v any) {
 	require.NoError(t, json.Unmarshal([]byte(text), &v))
 	return v
 }
+
+// As many fields as a form may have, and not one more.
+func TestFormsOfManyFields(t *testing.T) {
+	fields := map[string]any{}
+	for n := range formEntries {
+		fields[fmt.Sprint(n)] = map[string]any{"type": "string"}
+	}
+	schema := map[string]any{"type": "object", "properties": fields}
+	require.NoError(t, checkForm(schema))
+	fields["more"] = map[string]any{"type": "string"}
+	require.ErrorContains(t, checkForm(schema), "more than 4096 fields")
+}

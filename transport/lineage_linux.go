@@ -180,19 +180,17 @@ func (h *headcount) descendants() map[string][]int {
 // lineageOf reads the mark of a process. Those of other hosts, of other users
 // and of the dead have none for us.
 func lineageOf(pid int, buf []byte) string {
-	path := "/proc/" + strconv.Itoa(pid) + "/environ"
+	dir := "/proc/" + strconv.Itoa(pid)
 	if buf == nil {
 		buf = make([]byte, 64<<10)
 	}
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return ""
+	whole := readAtOnce(dir+"/environ", buf)
+	for until := time.Now().Add(execMost); len(whole) == 0 && inExec(dir, buf) && time.Now().Before(until); {
+		time.Sleep(execPause)
+		whole = readAtOnce(dir+"/environ", buf)
 	}
-	n, _ := unix.Read(fd, buf)
-	whole := buf[:max(n, 0)] // there is nothing to read in the dead
-	_ = unix.Close(fd)
-	if n == len(buf) { // a large one, which is rare
-		whole, _ = os.ReadFile(path)
+	if len(whole) == len(buf) { // a large one, which is rare
+		whole, _ = os.ReadFile(dir + "/environ")
 	}
 	_, rest, ok := bytes.Cut(whole, []byte(lineageVar+"="+hostMark))
 	if !ok {
@@ -200,4 +198,30 @@ func lineageOf(pid int, buf []byte) string {
 	}
 	number, _, _ := strings.Cut(string(rest[:min(len(rest), 32)]), "\x00")
 	return hostMark + number
+}
+
+// execMost is how long a process is waited for that is in the midst of exec, and
+// execPause how long between two looks at it.
+const (
+	execMost  = 250 * time.Millisecond
+	execPause = 200 * time.Microsecond
+)
+
+// inExec reports whether a process without an environment is about to have one:
+// between its old image and its new one it has memory, which the dead and the
+// kernel's own threads have not.
+func inExec(dir string, buf []byte) bool {
+	pages := readAtOnce(dir+"/statm", buf)
+	return len(pages) > 0 && pages[0] != '0'
+}
+
+// readAtOnce reads a file in /proc, or as much of it as there is room for.
+func readAtOnce(path string, buf []byte) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	n, _ := unix.Read(fd, buf)
+	return buf[:max(n, 0)]
 }

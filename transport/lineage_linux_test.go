@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -10,6 +12,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
+
+// In the midst of exec a process shows an empty environment. Whoever is looked at
+// just then has its mark all the same: a daemon that has just begun is not missed.
+func TestAProcessInExecHasItsMark(t *testing.T) {
+	lineage := newLineage()
+	for range 200 {
+		cmd := exec.Command("sleep", "60")
+		cmd.Env = append(os.Environ(), lineageEntry(lineage))
+		require.NoError(t, cmd.Start())
+		got := lineageOf(cmd.Process.Pid, nil)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		require.Equal(t, lineage, got)
+		require.Empty(t, lineageOf(cmd.Process.Pid, nil), "the dead have none")
+	}
+}
 
 // A look passes over the servers that live. The number of one that is reaped may
 // be that of a descendant next, and is looked at.

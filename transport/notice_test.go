@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestTextOf(t *testing.T) {
@@ -65,4 +68,20 @@ func TestProgressKeepsNothingOfTheLine(t *testing.T) {
 		line[i] = '#'
 	}
 	require.Equal(t, "half way", p.Message)
+}
+
+// TestNoticesThatAreTooManyAreCounted: they are dropped on the way, and a
+// host can see that.
+func TestNoticesThatAreTooManyAreCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		told := 0
+		p.notices.OnNotice(func(Notice) { told++ })
+		for range noticesBurst + 5 {
+			p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
+		}
+		synctest.Wait()
+		require.Equal(t, noticesBurst, told)
+		require.Equal(t, messages.Noise{Dropped: 5}, p.noiseCounts())
+	})
 }

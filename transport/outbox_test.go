@@ -146,7 +146,11 @@ func TestFullPipeBlocksNobody(t *testing.T) {
 				require.Equal(t, messages.NotSent, got.err.Outcome)
 				require.ErrorIs(t, got.err, gone)
 			}
-			require.ErrorIs(t, <-sent, context.Canceled)
+			err := <-sent
+			require.ErrorIs(t, err, context.Canceled)
+			code, ok := rpcCode(err)
+			require.True(t, ok)
+			require.Equal(t, int64(-32005), code, "it costs the one message, and not the session")
 
 			require.True(t, p.post(&outgoing{line: []byte("last\n")}))
 			for { // none of it was written after all, nor a word of cancelling it
@@ -265,4 +269,20 @@ func TestRejectedIsOneRequestOnly(t *testing.T) {
 	require.Equal(t, int64(-32005), code)
 	_, ok = rpcCode(json.Unmarshal([]byte("{"), new(int)))
 	require.False(t, ok)
+}
+
+// TestNobodyWritesForOthersForEver: a caller whose line is out goes on, however
+// much others have to say.
+func TestNobodyWritesForOthersForEver(t *testing.T) {
+	w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
+	rounds := 0
+	w.out.try = func(b []byte) (int, error) {
+		if rounds++; rounds < 100 {
+			w.post(&outgoing{line: []byte("of another\n")})
+		}
+		return len(b), nil
+	}
+	w.post(&outgoing{line: []byte("mine\n")})
+	require.Equal(t, flushRounds, rounds)
+	require.Len(t, w.out.takeover, 1, "somebody else goes on")
 }

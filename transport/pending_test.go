@@ -145,13 +145,14 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 		second := p.ask(t.Context(), Request{Method: "second"})
 		synctest.Wait()
 		p.say(`{"id":%d,"result":"forged"}`, p.nextID.Load())
+		p.tell(p.nextID.Load(), 1) // there is no progress of it either
 		synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			m := p.read()
 			p.say(`{"id":%d,"result":%q}`, m.ID, m.Method)
 			require.Equal(t, outcome{result: `"` + m.Method + `"`}, <-ended)
 		}
-		require.Equal(t, messages.Noise{Unmatched: 1}, p.noiseCounts())
+		require.Equal(t, messages.Noise{Unmatched: 2}, p.noiseCounts())
 	})
 }
 

@@ -103,6 +103,27 @@ func TestProgressIsBoundedInBytes(t *testing.T) {
 	require.Positive(t, p.noiseCounts().Dropped)
 }
 
+// TestNewsAreBounded: by number and by size, and what is told makes room.
+func TestNewsAreBounded(t *testing.T) {
+	for _, size := range []int{0, maxProgress} {
+		told := 0
+		n := newNews(func(messages.Progress) { told++ })
+		most := newsMost
+		if size > 0 {
+			most = newsBytes / size
+		}
+		for range 2 {
+			told = 0
+			for range most {
+				require.True(t, n.put(messages.Progress{Message: strings.Repeat("x", size)}))
+			}
+			require.False(t, n.put(messages.Progress{Message: strings.Repeat("x", size)}))
+			n.tell()
+			require.Equal(t, most, told)
+		}
+	}
+}
+
 // panicking is a RoundTripper of the host's that panics when it is to send a call.
 type panicking struct{ http.RoundTripper }
 

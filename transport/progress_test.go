@@ -37,7 +37,14 @@ func TestProgressRestartsTheClock(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		start := time.Now()
-		long := p.ask(t.Context(), Request{Method: "long", Track: true, Timeout: time.Minute, HardMax: 150 * time.Second})
+		ended := p.ask(t.Context(), Request{Method: "long", Track: true, Timeout: time.Minute, HardMax: 150 * time.Second})
+		var took time.Duration
+		long := make(chan outcome)
+		go func() {
+			got := <-ended
+			took = time.Since(start)
+			long <- got
+		}()
 		id := p.read().ID
 		other := p.ask(t.Context(), Request{Method: "other", Track: true, Timeout: time.Minute, HardMax: 10 * time.Minute})
 		otherID := p.read().ID
@@ -56,7 +63,7 @@ func TestProgressRestartsTheClock(t *testing.T) {
 		got := <-long
 		require.Equal(t, messages.KindTimeout, got.err.Kind)
 		require.Equal(t, messages.Unknown, got.err.Outcome)
-		require.InDelta(t, 150*time.Second, time.Since(start), float64(10*time.Millisecond))
+		require.InDelta(t, 150*time.Second, took, float64(10*time.Millisecond))
 		require.Contains(t, string((<-read).Params), fmt.Sprint(id))
 	})
 }

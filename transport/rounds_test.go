@@ -190,6 +190,7 @@ func TestWhatIsNoRound(t *testing.T) {
 	require.True(t, wantsInput("prompts/get", []byte(wantsForm)))
 	require.False(t, wantsInput("tools/list", []byte(wantsForm)))
 	require.False(t, wantsInput("tools/call", []byte(isDone)))
+	require.False(t, wantsInput("tools/call", []byte(`{"resultType":"complete","structuredContent":{"state":"input_required"}}`)))
 	require.False(t, wantsInput("tools/call", []byte(`{"inputRequests":{"a":{}}}`)))
 	require.False(t, wantsInput("tools/call", []byte(`{"content":[],"structuredContent":{"resultType":"input_required"}}`)))
 

@@ -45,6 +45,32 @@ func TestStderrTail(t *testing.T) {
 	}
 }
 
+// TestStderrTailKeepsLittle: neither many lines nor one without an end fill the
+// memory of the host.
+func TestStderrTailKeepsLittle(t *testing.T) {
+	tail := newStderrTail(3, nil)
+	for range 1000 {
+		_, _ = tail.Write([]byte("a line\n"))
+	}
+	require.LessOrEqual(t, len(tail.ring), 3)
+	for range 1000 {
+		_, _ = tail.Write([]byte(strings.Repeat("x", 1000)))
+	}
+	require.LessOrEqual(t, len(tail.partial), stderrLineTaken)
+}
+
+// A secret is hidden before the line is cut: the half of it is one too.
+func TestStderrTailIsVeiled(t *testing.T) {
+	tail := newStderrTail(3, strings.NewReplacer(secretOfRounds, "***").Replace)
+	for _, before := range []int{0, stderrLineMax - 5, 10} {
+		_, _ = tail.Write([]byte(strings.Repeat("x", before) + secretOfRounds + "\n"))
+	}
+	_, _ = tail.Write([]byte(secretOfRounds)) // has no end
+	for _, line := range tail.lines() {
+		require.NotContains(t, line, secretOfRounds[:5])
+	}
+}
+
 // TestStderrTailProperties: whatever is written, in whatever pieces, what is
 // kept is bounded, printable, and the end of it.
 func TestStderrTailProperties(t *testing.T) {

@@ -25,7 +25,8 @@ func veilOf(s *messages.Stdio) veil {
 		case strings.Contains(value, "://"):
 			if u, err := url.Parse(value); err == nil && u.User != nil {
 				password, _ := u.User.Password()
-				found.add(password, url.PathEscape(password), url.QueryEscape(password))
+				_, escaped, _ := strings.Cut(u.User.String(), ":")
+				found.add(password, url.PathEscape(password), url.QueryEscape(password), escaped, passwordIn(value))
 			}
 		}
 	}
@@ -50,6 +51,16 @@ func veilOf(s *messages.Stdio) veil {
 		return nil
 	}
 	return found.replacer().Replace
+}
+
+// passwordIn is the password of a URL as it is spelt there.
+func passwordIn(value string) string {
+	_, authority, _ := strings.Cut(value, "://")
+	if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+		authority = authority[:end]
+	}
+	_, password, _ := strings.Cut(authority[:max(strings.LastIndexByte(authority, '@'), 0)], ":")
+	return password
 }
 
 // secretWords are what the names of secrets are made of.

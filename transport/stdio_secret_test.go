@@ -34,6 +34,13 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 	}
 }
 
+// TestASessionHidesWhatItsServerWasGiven: the dialer knows it.
+func TestASessionHidesWhatItsServerWasGiven(t *testing.T) {
+	spec := messages.ServerSpec{Stdio: &messages.Stdio{Command: "server", Env: map[string]string{"API_KEY": secretOfRounds}}}
+	d := newStdioDialer(spec, Options{}).(*pipedDialer)
+	require.Equal(t, "***", d.veil.text(secretOfRounds))
+}
+
 // What explains a failure is shown.
 func TestWhatIsShownOfAStdioServer(t *testing.T) {
 	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",

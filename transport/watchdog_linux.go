@@ -23,7 +23,8 @@ type watchdog struct {
 }
 
 // watchdogScript reads "+ group" and "- group". It looks for marks until there are
-// none: what is killed may just have forked.
+// none twice in a row: what is killed may just have forked, and for a moment in
+// exec a process shows no environment.
 const watchdogScript = `
 trap "" HUP INT TERM QUIT PIPE
 groups=" "
@@ -34,9 +35,12 @@ while read -r op id; do
 	esac
 done
 for id in $groups; do kill -s KILL -- "-$id"; done
-for round in 1 2 3 4 5; do
+none=
+for round in 1 2 3 4 5 6; do
 	found=$(grep -ls -- "$1" /proc/[0-9]*/environ)
-	[ "$found" ] || break
+	[ "$found$none" = none ] && break
+	none=none
+	[ "$found" ] && none=
 	for file in $found; do
 		id=${file#/proc/}
 		kill -s KILL "${id%/environ}"

@@ -65,6 +65,7 @@ func TestAWatchdogThatIsEndedOrStoppedIsReplaced(t *testing.T) {
 			second, secondEnded := sleeper(t)
 			dog.watch(second)
 			require.NotEqual(t, old, dog.cmd.Process.Pid)
+			require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH, "going on later, it would end what lives")
 			require.NoError(t, dog.stdin.Close())
 			require.NoError(t, dog.cmd.Wait())
 			<-firstEnded

@@ -143,6 +143,7 @@ func TestWireAnswers(t *testing.T) {
 		"id as a string":      {`{"id":"ID","result":1}`, `1`, "", ""},
 		"id as a fraction":    {`{"id":ID.0,"result":1}`, `1`, "", ""},
 		"with carriage":       {`{"id":ID,"result":1}` + "\r", `1`, "", ""},
+		"behind a mark":       {"\xef\xbb\xbf" + `{"id":ID,"result":1}`, `1`, "", ""},
 		"in a batch":          {`[7,{"id":ID,"result":1}]`, `1`, "", ""},
 		"behind a banner":     {"Server v1.0 running\n{half a line\n" + `{"id":ID,"result":1}`, `1`, "", ""},
 		"behind a long line":  {long + "\n" + `{"id":ID,"result":1}`, `1`, "", ""},
@@ -261,9 +262,11 @@ func TestWireResultsAreTheCallersOwn(t *testing.T) {
 
 // However deep the text, and whatever it is: it must not end its line.
 func TestARequestIsOneLine(t *testing.T) {
-	for _, text := range []string{"{\n", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "\r\n}"} {
-		line := appendRequest(nil, 7, Request{Method: "m", Params: json.RawMessage(text)}, nil)
+	for _, text := range []string{"{\n", "{\r}", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "\r\n}"} {
+		params := json.RawMessage(text)
+		line := appendRequest(nil, 7, Request{Method: "m", Params: params}, nil)
 		require.Equal(t, len(line)-1, bytes.IndexAny(line, "\r\n"))
+		require.Equal(t, text, string(params), "they are the caller's")
 	}
 }
 

@@ -1,0 +1,99 @@
+package messages
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What is stored for one server, client and account is found by no other, and a
+// key, which stores show, holds no secret of the address.
+func TestTokenKey(t *testing.T) {
+	key := func(o OAuth, address string) TokenKey {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		return o.Key(u)
+	}
+	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp"}, key(OAuth{}, "https://user:pass@mcp.example/mcp#part"))
+	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp", Client: "me", Account: "work"},
+		key(OAuth{ClientID: "me", ClientMetadataURL: "https://host.example/c.json", Account: "work"}, "https://mcp.example/mcp"))
+	require.Equal(t, "https://host.example/c.json", key(OAuth{ClientMetadataURL: "https://host.example/c.json"}, "https://mcp.example/mcp").Client)
+	one, two := key(OAuth{}, "https://mcp.example/mcp?key=hush-1"), key(OAuth{}, "https://mcp.example/mcp?key=hush-2")
+	require.NotEqual(t, one, two)
+	require.NotContains(t, one.Server, "hush")
+}
+
+// An authorization prints without secrets, however it is printed.
+func TestAuthorizationPrintsNoSecrets(t *testing.T) {
+	a := &Authorization{Issuer: "https://auth.example", Resource: "https://mcp.example", ClientID: "hush-id",
+		ClientSecret: "hush-secret", AccessToken: "hush-access", RefreshToken: "hush-refresh"}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		for _, v := range []any{a, *a} {
+			text := fmt.Sprintf(verb, v)
+			require.NotContains(t, text, "hush", verb)
+			require.Contains(t, text, "https://auth.example", verb)
+		}
+	}
+}
+
+// A spec is the client's own from the moment that it is registered: what the host
+// changes afterwards in its slices and maps changes nothing.
+func TestCloneSharesNothing(t *testing.T) {
+	o := &OAuth{Scopes: []string{"a"}, Enterprise: &Enterprise{ClientID: "us"}}
+	web := ServerSpec{HTTP: &HTTP{Headers: map[string]string{"X": "1"}, Auth: o}}
+	local := ServerSpec{Stdio: &Stdio{Args: []string{"a"}, Env: map[string]string{"X": "1"}}}
+	a := &Authorization{Scopes: []string{"a"}, Asked: []string{"a"}, Wanted: []string{"a"}}
+	webClone, localClone, aClone := web.Clone(), local.Clone(), a.Clone()
+	o.Scopes[0], o.Enterprise.ClientID, o.ClientID, web.HTTP.Headers["X"] = "b", "them", "b", "2"
+	local.Stdio.Args[0], local.Stdio.Env["X"] = "b", "2"
+	a.Scopes[0], a.Asked[0], a.Wanted[0] = "b", "b", "b"
+	require.Equal(t, &HTTP{Headers: map[string]string{"X": "1"}, Auth: &OAuth{Scopes: []string{"a"}, Enterprise: &Enterprise{ClientID: "us"}}}, webClone.HTTP)
+	require.Equal(t, &Stdio{Args: []string{"a"}, Env: map[string]string{"X": "1"}}, localClone.Stdio)
+	require.Equal(t, &Authorization{Scopes: []string{"a"}, Asked: []string{"a"}, Wanted: []string{"a"}}, aClone)
+}
+
+func TestInvalidOAuth(t *testing.T) {
+	idToken := func(context.Context) (string, error) { return "", nil }
+	assertion := func(context.Context, AssertionRequest) (string, error) { return "", nil }
+	whole := Enterprise{TokenEndpoint: "https://idp.example/token", ClientID: "us", IDToken: idToken}
+	without := func(change func(*Enterprise)) *Enterprise {
+		e := whole
+		change(&e)
+		return &e
+	}
+	for says, list := range map[string][]OAuth{
+		"":                 {{}, {Grant: GrantCode, RedirectURL: "app://done"}, {Grant: GrantClient, ClientID: "me", PrivateKey: "k"}, {Grant: GrantAssertion, Assertion: assertion}, {Grant: GrantAssertion, ClientID: "me", Enterprise: &whole}, {ClientMetadataURL: "https://h.example/c.json"}},
+		"needs ClientID":   {{Grant: GrantClient, ClientSecret: "s"}, {Grant: GrantClient, ClientID: "me"}},
+		"is unknown":       {{Grant: "password"}},
+		"no ClientID":      {{ClientSecret: "s"}, {PrivateKey: "k"}},
+		"keep one of them": {{ClientID: "me", ClientSecret: "s", PrivateKey: "k"}},
+		"https URL with a path": {{ClientMetadataURL: "http://h.example/c.json"}, {ClientMetadataURL: "https://h.example/"},
+			{ClientMetadataURL: "https://h.example"}},
+		"an absolute URL":        {{RedirectURL: "/callback"}, {RedirectURL: "http://127.0.0.1/#x"}},
+		"is not usable":          {{Scopes: []string{""}}, {Scopes: []string{"a b"}}, {Scopes: []string{`a"`}}},
+		"Wait is negative":       {{Wait: -1}},
+		"are for grant":          {{Assertion: assertion}, {Grant: GrantCode, Enterprise: &whole}, {Grant: GrantClient, ClientID: "me", ClientSecret: "s", Assertion: assertion}},
+		"needs either Assertion": {{Grant: GrantAssertion}, {Grant: GrantAssertion, ClientID: "me", Assertion: assertion, Enterprise: &whole}},
+		"Enterprise needs": {{Grant: GrantAssertion, Enterprise: &whole},
+			{Grant: GrantAssertion, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.IDToken = nil })},
+			{Grant: GrantAssertion, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.TokenEndpoint = "" })},
+			{Grant: GrantAssertion, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.ClientID = "" })}},
+	} {
+		for _, o := range list {
+			err := ServerSpec{Name: "web", HTTP: &HTTP{URL: "https://mcp.example/mcp", Auth: &o}}.Validate()
+			if says == "" {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorContains(t, err, says)
+		}
+	}
+	for says, web := range map[string]HTTP{"Authorization header": {URL: "https://h/mcp", Headers: map[string]string{"authorization": "x"}},
+		"user in the URL": {URL: "https://u@h/mcp"}} {
+		web.Auth = &OAuth{}
+		require.ErrorContains(t, ServerSpec{Name: "web", HTTP: &web}.Validate(), says)
+	}
+}

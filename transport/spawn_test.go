@@ -1,0 +1,268 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+var errGivenUp = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
+
+// It is released already: whatever it started now, nobody would wait for.
+func TestASessionThatIsGivenUpStartsNothing(t *testing.T) {
+	d, _ := lives(t, messages.EraAuto, legacyServer(nil))
+	d.spawn = func() (process, *supervisor.Cause) {
+		require.Fail(t, "a process is started")
+		return nil, errGivenUp
+	}
+	s := d.NewSession()
+	s.Abort(errGivenUp)
+	requireClosed(t, s.Released(), "there is nothing to release")
+	require.ErrorIs(t, s.Open(t.Context()), errGivenUp)
+}
+
+// The process that is just being started belongs to the session: its release
+// waits for it.
+func TestASessionThatIsGivenUpWhileItSpawns(t *testing.T) {
+	d, _ := lives(t, messages.EraAuto, legacyServer(nil))
+	s, spawn := d.NewSession(), d.spawn
+	var started process
+	d.spawn = func() (process, *supervisor.Cause) {
+		s.Abort(errGivenUp)
+		select {
+		case <-s.Released():
+			require.Fail(t, "released before the process is there")
+		default:
+		}
+		p, cause := spawn()
+		started = p
+		return p, cause
+	}
+	require.ErrorIs(t, s.Open(t.Context()), errGivenUp)
+	requireClosed(t, s.Released(), "nothing is left")
+	requireClosed(t, started.Exited(), "the process is not ended")
+}
+
+// A session that could not be opened, or is not yet, was sent nothing.
+func TestRequestsOfASessionThatIsNotOpen(t *testing.T) {
+	d, _ := lives(t, messages.EraAuto, legacyServer(nil))
+	s := d.NewSession()
+	for _, kind := range []messages.ErrorKind{messages.KindUnavailable, messages.KindClosed} {
+		_, err := s.Request(t.Context(), toolCall)
+		var e *messages.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, kind, e.Kind)
+		require.Equal(t, messages.NotSent, e.Outcome)
+		s.Abort(errGivenUp)
+	}
+}
+
+// TestProcessesFollowOneAnother: when a server is asked anew, the process that
+// was asked before is gone. Two of them might hold one lock, or one port.
+func TestProcessesFollowOneAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		late := eraServer(isModernServer, unknownVersion, 0)
+		d, started := lives(t, messages.EraAuto, asleep(10*time.Second,
+			func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				err := late(ctx, stdin, stdout, stderr)
+				time.Sleep(time.Second) // it tidies up
+				return err
+			}))
+		era, cause := openFor(t, d)
+		require.Nil(t, cause)
+		require.Equal(t, messages.EraModern, era)
+		require.EqualValues(t, 2, started.Load())
+		require.EqualValues(t, 1, most.Load())
+	})
+}
+
+// TestAFirstProcessThatStaysHoldsNobodyUp: Open keeps its time also while it
+// waits for the end of a process.
+func TestAFirstProcessThatStaysHoldsNobodyUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		late := eraServer(isModernServer, unknownVersion, 0)
+		d, started := lives(t, messages.EraAuto, asleep(10*time.Second,
+			func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+				err := late(ctx, stdin, stdout, stderr)
+				time.Sleep(2 * time.Hour)
+				return err
+			}))
+		d.spec.Timeouts.Shutdown = time.Hour
+		s := d.NewSession()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		require.Error(t, s.Open(ctx))
+		require.LessOrEqual(t, time.Since(began), time.Minute)
+		<-s.Released()
+		require.EqualValues(t, 1, started.Load())
+		time.Sleep(3 * time.Hour)
+	})
+}
+
+// TestEraThatIsFixed: the other one is neither asked for nor taken, and there is
+// no hurry.
+func TestEraThatIsFixed(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve     serveFunc
+		kind      supervisor.CauseKind // none if it is served
+		permanent bool
+	}{
+		"slow":        {eraServer(isModernServer, unknownMethod, 20*time.Second), "", false},
+		"legacy":      {eraServer(unknownMethod, isLegacyServer, 0), supervisor.CauseVersion, true},
+		"ends itself": {eraServer(exits, isLegacyServer, 0), supervisor.CauseExit, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				d, started := lives(t, messages.EraModern, c.serve)
+				for try := range faith + 2 { // it is not doubted after some crashes either
+					era, cause := openFor(t, d)
+					require.EqualValues(t, 1+try, started.Load())
+					if c.kind == "" {
+						require.Nil(t, cause)
+						require.Equal(t, messages.EraModern, era)
+						continue
+					}
+					require.NotNil(t, cause)
+					require.Equal(t, c.kind, cause.Kind)
+					require.Equal(t, c.permanent, cause.Permanent)
+				}
+			})
+		})
+	}
+}
+
+// TestALateRefusalIsNoAnswer: a server that says late that it does not know
+// server/discover is no modern one, neither now nor in the next session.
+func TestALateRefusalIsNoAnswer(t *testing.T) {
+	const late = messages.DefaultNegotiateTimeout + lastWords/2
+	inBubble(t, func(t *testing.T) {
+		d, started := lives(t, messages.EraAuto, eraServer(unknownMethod, unknownVersion, late))
+		_, cause := openFor(t, d)
+		require.NotNil(t, cause)
+		require.EqualValues(t, 1, started.Load(), "it is not asked twice")
+	})
+	inBubble(t, func(t *testing.T) {
+		d, _ := lives(t, messages.EraAuto, eraServer(unknownMethod, isLegacyServer, late))
+		s := d.NewSession()
+		require.NoError(t, s.Open(t.Context()))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, messages.EraLegacy, d.era.Load())
+		endSession(t, s)
+	})
+}
+
+// TestAStartThatHangsIsExplained: by the last words, also of a process that has
+// not ended, and without what it was told in confidence.
+func TestAStartThatHangsIsExplained(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		d, _ := lives(t, messages.EraAuto, func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, stderr io.Writer) error {
+			_, _ = io.WriteString(stderr, "waiting for the database\n")
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		_, cause := openFor(t, d)
+		require.NotNil(t, cause)
+		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
+		require.Equal(t, []string{"waiting for the database"}, cause.Stderr)
+	})
+	d, _ := lives(t, messages.EraLegacy, eraServer("", `"error":{"code":-1,"message":"bad key hunter22"}`, 0))
+	d.veil = strings.NewReplacer(secretOfRounds, "***").Replace
+	_, cause := openFor(t, d)
+	require.NotNil(t, cause)
+	require.Contains(t, cause.Error(), "bad key ***")
+	for err := error(cause); err != nil; {
+		require.NotContains(t, err.Error(), secretOfRounds)
+		u, ok := err.(interface{ Unwrap() error })
+		if !ok {
+			break
+		}
+		err = u.Unwrap()
+	}
+}
+
+// TestAServerWithoutItsStreamsIsOfNoUse: it lives, but nobody can hear it, or be
+// heard.
+func TestAServerWithoutItsStreamsIsOfNoUse(t *testing.T) {
+	for name, says := range map[string]string{"stdout": "closed its stdout", "stdin": "broke its stdin"} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				handshake := legacyServer(func(io.Writer) error { return nil }) // until the first call
+				d, _ := lives(t, messages.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+					_ = handshake(ctx, stdin, stdout, stderr)
+					if name == "stdout" {
+						_ = stdout.Close()
+					} else {
+						_ = stdin.Close()
+					}
+					<-ctx.Done()
+					return nil
+				})
+				s := d.NewSession()
+				require.NoError(t, s.Open(t.Context()))
+				defer endSession(t, s)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				go func() { _, _ = s.Request(ctx, tinyCall("end")) }()
+				synctest.Wait()
+				go func() { _, _ = s.Request(ctx, tinyCall("any")) }() // finds nobody who reads
+				<-s.Dead()
+				require.NoError(t, ctx.Err())
+				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+				require.Contains(t, s.Cause().Error(), says)
+			})
+		})
+	}
+}
+
+// slowProcess is one whose words take a while to arrive.
+type slowProcess struct{ process }
+
+type slowReader struct{ io.ReadCloser }
+
+func (s slowProcess) Stdout() io.ReadCloser { return slowReader{s.process.Stdout()} }
+
+func (s slowReader) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	time.Sleep(lastWords / 2)
+	return n, err
+}
+
+// TestAnAnswerOutlivesItsServer: what it said before it ended was said.
+func TestAnAnswerOutlivesItsServer(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		d, _ := lives(t, messages.EraLegacy, answering(func(out io.Writer, e envelope) string {
+			if string(e.method) == `"tools/call"` {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.id)
+				panic(errAsked)
+			}
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, isLegacyServer)
+		}))
+		spawn := d.spawn
+		d.spawn = func() (process, *supervisor.Cause) {
+			p, cause := spawn()
+			return slowProcess{p}, cause
+		}
+		s := d.NewSession()
+		require.NoError(t, s.Open(t.Context()))
+		result, err := s.Request(t.Context(), tinyCall("any"))
+		require.NoError(t, err)
+		require.JSONEq(t, `{}`, string(result))
+		<-s.Released()
+		require.Equal(t, supervisor.CauseExit, s.Cause().Kind)
+	})
+}

@@ -192,3 +192,83 @@ func TestAwaitReadyHasItsExits(t *testing.T) {
 		require.Contains(t, []messages.ErrorKind{messages.KindClosed, messages.KindUnknownServer}, asError(t, err).Kind)
 	})
 }
+
+// A failure of which nobody says what became of the request may have had an
+// effect: it must not be repeated.
+func TestAnUnknownFailureIsOfUnknownOutcome(t *testing.T) {
+	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "tools/call" {
+			return "", errors.New("no typed error")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		_, err := rt.Request(context.Background(), view(rt), callRequest, 0)
+		e := asError(t, err)
+		require.Equal(t, messages.Unknown, e.Outcome)
+		require.False(t, e.Retryable())
+		require.EqualValues(t, 1, view(rt).Status().Calls.Failed)
+	})
+}
+
+// Only what failed with the session is a casualty of its end.
+func TestOtherFailuresAreNoCasualties(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
+		h.register(messages.ServerSpec{Name: "fs"})
+		for range 3 {
+			_, err := h.call(context.Background(), "fs", time.Second)
+			require.ErrorIs(t, err, messages.ErrTimeout)
+		}
+		events := h.events()
+		h.session("fs").Abort(errScripted)
+		list := events()
+		require.Equal(t, messages.EventDown, list[0].Kind)
+		require.Zero(t, list[0].Failed)
+	})
+}
+
+// An error of a server that is down explains it: the cause, and its last words.
+func TestAServerThatIsDownIsExplained(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
+		h.session("fs").Abort(why)
+		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		_, err := h.call(context.Background(), "fs", 0)
+		e := asError(t, err)
+		require.ErrorIs(t, e, why)
+		require.Equal(t, why.Stderr, e.Stderr)
+		require.Contains(t, e.Hint, "Restart")
+	})
+}
+
+// Nothing comes after these states by itself, so nobody waits in them.
+func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
+	for _, c := range states() {
+		want, ok := map[supervisor.State]messages.ErrorKind{supervisor.Evicted: messages.KindEvicted, supervisor.Unauthorized: messages.KindAuthRequired}[c.state]
+		if !ok {
+			continue
+		}
+		t.Run(string(c.state), func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				c.reach(h)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				var err error
+				require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(ctx, "fs") }))
+				require.Equal(t, want, asError(t, err).Kind)
+			})
+		})
+	}
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
+		h.register(messages.ServerSpec{Name: "fs"})
+		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
+		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		var err error
+		require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
+		require.ErrorIs(t, err, messages.ErrClosed)
+	})
+}

@@ -114,6 +114,8 @@ func TestCloseOfAnEmptyRuntime(t *testing.T) {
 		_, err := h.rt.AwaitReady(context.Background(), "fs")
 		require.ErrorIs(t, err, messages.ErrUnknownServer)
 		require.NoError(t, h.rt.Close(context.Background()))
+		_, err = h.rt.AwaitReady(context.Background(), "fs")
+		require.ErrorIs(t, err, messages.ErrClosed)
 		require.Equal(t, supervisor.State("absent"), h.state("fs"))
 	})
 }

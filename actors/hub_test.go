@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,4 +52,58 @@ func TestASlowWatcherLosesTheOldest(t *testing.T) {
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
 	require.Equal(t, 10, events[1].Failed)
+}
+
+// What is lost is told, whatever it was.
+func TestChatterThatFindsNoRoomIsMissed(t *testing.T) {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	for range watcherQueue {
+		w.put(messages.Event{Kind: messages.EventDown})
+	}
+	w.put(messages.Event{Kind: messages.EventLog})
+	events, _ := w.take()
+	require.EqualValues(t, 1, events[0].Missed)
+	require.Len(t, events, 1+watcherQueue, "and it cost no news")
+	events, _ = w.take()
+	require.Empty(t, events, "it is told once")
+}
+
+// News and chatter wait apart, and are told in the order in which they happened.
+func TestAWatcherHearsInOrder(t *testing.T) {
+	h := newHub()
+	w := &watcher{wake: make(chan struct{}, 1)}
+	h.watchers[w] = struct{}{}
+	for i := range 30 {
+		kind := messages.EventDown
+		if i%3 == 0 || i%7 == 0 {
+			kind = messages.EventLog
+		}
+		h.emit(messages.Event{Kind: kind})
+	}
+	events, _ := w.take()
+	require.Len(t, events, 30)
+	for i, e := range events {
+		require.EqualValues(t, i+1, e.Seq)
+	}
+}
+
+// Whoever stops watching is forgotten at once, though nothing happens.
+func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub()
+		idle, leave := context.WithCancel(context.Background())
+		quiet := h.watch(idle)
+		synctest.Wait()
+		leave()
+		_, open := <-quiet
+		require.False(t, open)
+
+		full, leave := context.WithCancel(context.Background())
+		h.watch(full) // and does not read
+		h.emit(messages.Event{Kind: messages.EventDown})
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		require.Empty(t, h.watchers)
+	})
 }

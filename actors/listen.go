@@ -27,6 +27,9 @@ type listener struct {
 	verdicts map[string]error
 	refused  map[string]error
 	unsure   bool
+	// kept are refusals to stop, of which nobody has heard yet: a wish is noted
+	// before its letter comes, and may be carried out in between.
+	kept map[string]error
 	streams
 
 	mu      sync.Mutex
@@ -84,6 +87,7 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 	}
 	for _, one := range wishing {
 		delete(p.verdicts, one.uri) // it is known
+		delete(p.kept, one.uri)
 	}
 	if len(p.verdicts) > 0 && !anew {
 		p.rt.opts.Logger.Warn().Str("server", p.inc.server).Uint64("epoch", p.inc.epoch).
@@ -105,11 +109,13 @@ func (p *port) verdict(w *wish) error {
 		}
 		return p.verdicts[""]
 	}
-	err := p.verdicts[w.uri]
-	if err == nil && w.on {
-		err = p.refused[w.uri]
+	switch err := p.verdicts[w.uri]; {
+	case err != nil:
+		return err
+	case w.on:
+		return p.refused[w.uri]
 	}
-	return err
+	return p.kept[w.uri]
 }
 
 // fail notes why a wish was not granted.
@@ -168,12 +174,18 @@ func (p *port) watchEach(ctx context.Context, uris []string) {
 			continue
 		}
 		err := ask("resources/unsubscribe", uri)
-		if err != nil {
-			p.verdicts[uri] = err
+		p.setWatched(uri, err != nil && !isAnswer(err))
+		switch {
+		case err == nil:
+			continue
+		case !isAnswer(err):
+			p.unsure = true
+		case p.kept == nil:
+			p.kept = map[string]error{uri: err}
+		default:
+			p.kept[uri] = err
 		}
-		if p.setWatched(uri, err != nil && !isAnswer(err)); err != nil {
-			p.unsure = p.unsure || !isAnswer(err)
-		}
+		p.verdicts[uri] = err
 	}
 }
 

@@ -99,3 +99,28 @@ func TestAProbeThatPanicsIsAFailedProbe(t *testing.T) {
 		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
 	})
 }
+
+// Only failures in a row count: who answers has proven that he lives.
+func TestAnAnswerForgivesMissedProbes(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(probing(30 * time.Second))
+		s := h.session("fs")
+		for range 5 {
+			probes := len(s.probed())
+			s.hang()
+			for range 40 {
+				if time.Sleep(time.Second); len(s.probed()) > probes {
+					break
+				}
+			}
+			require.Len(t, s.probed(), probes+1)
+			s.mu.Lock()
+			s.deaf = false // again, but for that one probe
+			s.mu.Unlock()
+			time.Sleep(time.Minute)
+		}
+		require.Len(t, h.sessions("fs"), 1)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+	})
+}

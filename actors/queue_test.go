@@ -92,6 +92,7 @@ func TestACallLeavesTheQueue(t *testing.T) {
 				require.Equal(t, c.kind, e.Kind)
 				require.Equal(t, messages.NotSent, e.Outcome)
 				require.True(t, e.Retryable())
+				require.Equal(t, e.Kind == messages.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
 				require.Equal(t, "fs", e.Server)
 				require.Zero(t, counts(h).Queued)
 				first.Wait()
@@ -116,6 +117,22 @@ func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
 		var err error
 		require.Equal(t, 15*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", 0) }))
 		require.Equal(t, messages.KindTimeout, asError(t, err).Kind)
+	})
+}
+
+// Whoever is still in the queue when the hard maximum is over has sent nothing.
+func TestTheHardMaximumEndsInTheQueue(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 1}, Timeouts: messages.Timeouts{HardMax: 5 * time.Second}})
+		inc := h.rt.Snapshot().Server("fs").current
+		require.True(t, inc.gate.tryEnter(), "somebody is inside for long")
+		var err error
+		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
+		e := asError(t, err)
+		require.Equal(t, messages.KindTimeout, e.Kind)
+		require.Equal(t, messages.NotSent, e.Outcome)
+		inc.gate.leave(false)
 	})
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,6 +147,23 @@ func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
 		h.register(messages.ServerSpec{Name: "fs"})
 		h.rt.takeBack("fs", make(chan uint64, 1), refused)
 		require.Equal(t, supervisor.Ready, h.state("fs"), "somebody else's registration is not touched")
+		before := make(chan uint64, 1)
+		before <- h.rt.Snapshot().Server("fs").Gen - 1
+		h.rt.takeBack("fs", before, make(chan error))
+		require.Equal(t, supervisor.Ready, h.state("fs"), "nor one that has taken the name since")
+	})
+}
+
+// The caller may go on to change what he has registered.
+func TestASpecificationIsCopied(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		spec := messages.ServerSpec{Name: "fs", HTTP: &messages.HTTP{URL: "https://example.com", Headers: map[string]string{"A": "1"}}}
+		h.register(spec)
+		spec.HTTP.URL, spec.HTTP.Headers["A"] = "https://example.org", "2"
+		of := h.rt.Snapshot().Server("fs").Spec.HTTP
+		require.Equal(t, "https://example.com", of.URL)
+		require.Equal(t, "1", of.Headers["A"])
 	})
 }
 
@@ -186,4 +204,15 @@ func TestANameIsTakenOnce(t *testing.T) {
 		require.ErrorIs(t, err, messages.ErrExists)
 		require.Contains(t, err.Error(), "still being unregistered")
 	})
+}
+
+// Whoever says that credentials are wanted says so to the lifecycle, too: trying
+// again cannot help.
+func TestACauseKnowsThatCredentialsAreWanted(t *testing.T) {
+	c := asCause(fmt.Errorf("listing: %w", messages.ErrAuthRequired), supervisor.CauseProtocol)
+	require.Equal(t, supervisor.CauseAuth, c.Kind)
+	require.True(t, c.Permanent)
+	c = asCause(errors.New("other"), supervisor.CauseProtocol)
+	require.Equal(t, supervisor.CauseProtocol, c.Kind)
+	require.False(t, c.Permanent)
 }

@@ -175,6 +175,12 @@ func (s *Snapshot) Closed() bool { return s.closed }
 // Changed is closed when this snapshot has been replaced.
 func (s *Snapshot) Changed() <-chan struct{} { return s.next }
 
+// isOpen reports whether a server in that state has a session, be it one that is
+// only beginning.
+func isOpen(s supervisor.State) bool {
+	return s == supervisor.Connecting || s == supervisor.Discovering || s == supervisor.Ready
+}
+
 // Status is the view as users see it.
 func (v *View) Status() messages.ServerStatus {
 	st := messages.ServerStatus{
@@ -191,7 +197,7 @@ func (v *View) Status() messages.ServerStatus {
 		at := v.RetryAt
 		st.RetryAt = &at
 	}
-	if v.current != nil && (v.State == supervisor.Ready || v.State == supervisor.Discovering) {
+	if v.current != nil && v.current.epoch == v.Epoch && isOpen(v.State) {
 		info := v.current.session.Info()
 		st.Session = &info
 	}

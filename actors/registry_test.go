@@ -106,3 +106,22 @@ func BenchmarkAlias(b *testing.B) {
 		}
 	}
 }
+
+// A status is the caller's: what he does to it is seen by nobody else. It shows no
+// session that has ended.
+func TestAStatusIsTheCallersOwn(t *testing.T) {
+	why := func() *supervisor.Cause {
+		return &supervisor.Cause{Kind: supervisor.CauseExit, Stderr: []string{"last words"}}
+	}
+	v := bigView("s", 1)
+	v.Spec, v.Cause, v.History = &messages.ServerSpec{}, why(), []messages.Incarnation{{Epoch: 1, Cause: why()}}
+	v.State, v.current = supervisor.Backoff, &incarnation{session: &announcing{of: &announcer{}}}
+	st := v.Status()
+	require.Nil(t, st.Session)
+	st.History[0].Cause.Stderr[0], st.LastCause.Stderr[0] = "mine", "mine"
+	st.History[0].Epoch = 7
+	st = v.Status()
+	require.EqualValues(t, 1, st.History[0].Epoch)
+	require.Equal(t, why(), st.History[0].Cause)
+	require.Equal(t, why(), st.LastCause)
+}

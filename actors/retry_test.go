@@ -84,9 +84,14 @@ func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
 		time.Sleep(10*12*time.Second + time.Second)
 		require.Equal(t, supervisor.Ready, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 11, "one every 12 s: 11 s of life and 1 s of backoff")
+		stable := 0
 		for _, e := range events() {
 			require.LessOrEqual(t, e.Attempt, 1)
+			if e.Kind == messages.EventStable {
+				stable++
+			}
 		}
+		require.Equal(t, 10, stable, "and it is told each time")
 	})
 }
 

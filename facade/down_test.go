@@ -155,3 +155,18 @@ func TestAServerThatIsStillStartingSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, facade.ErrCanceled)
 	require.ErrorContains(t, err, "the server is connecting")
 }
+
+// A server that prints words where its answers should be is found out while it
+// is still being waited for.
+func TestWhatAStartingServerPrintsIsCounted(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", StartSupervised: true,
+		InMemory: mcptest.InMemory(mcptest.Script{Faults: []mcptest.Fault{
+			{At: mcptest.StageStart, Do: mcptest.Junk, Count: 7, Text: "listening on port 80"},
+			{At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}})}))
+	require.Eventually(t, func() bool {
+		st, ok := c.Inspect("s")
+		require.True(t, ok)
+		return st.State == facade.Connecting && st.Session != nil && st.Session.Noise.Junk == 7
+	}, 30*time.Second, time.Millisecond)
+}

@@ -39,7 +39,8 @@ type ServerStatus struct {
 	RetryAt *time.Time `json:"retry_at,omitempty"`
 	// LastCause is why the last session ended; nil if none has.
 	LastCause *supervisor.Cause `json:"last_cause,omitempty"`
-	// Session describes the current session; nil while there is none.
+	// Session describes the current session, as far as it is known while the
+	// server is connecting; nil while there is none.
 	Session *SessionInfo `json:"session,omitempty"`
 	// Standby describes the session that is ready to take over; nil if there is
 	// none.

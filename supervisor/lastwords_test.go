@@ -64,6 +64,22 @@ func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
 	}
 }
 
+// Whoever got past the handshake is configured well enough to be tried on: what
+// ends it while it is listed may be a database that is not up yet.
+func TestAServerThatEndsWhileItIsListedMayFailTheSameWay(t *testing.T) {
+	l := NewLifecycle(Retry(5, time.Second), true, nil)
+	now := time.Unix(0, 0)
+	l.Step(now, Event{Kind: EvRegister})
+	for range 3 {
+		l.Step(now, Event{Kind: EvOpened, Epoch: l.Epoch()})
+		l.Step(now, Event{Kind: EvDied, Epoch: l.Epoch(), Cause: exit(2, "x")})
+		l.Step(now, Event{Kind: EvReleased, Epoch: l.Epoch()})
+		require.Equal(t, Backoff, l.State())
+		now = l.RetryAt()
+		l.Step(now, Event{Kind: EvTimer, Token: l.armed})
+	}
+}
+
 // What was ready once is configured well enough: it is tried as often as the
 // policy says.
 func TestAServerThatWasReadyMayFailTheSameWay(t *testing.T) {

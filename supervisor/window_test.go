@@ -60,6 +60,7 @@ func TestWindowIsBoundedAndExact(t *testing.T) {
 					inside++
 				}
 			}
+			require.Equal(t, inside > in.Restarts, w.full(now, in), "what full foretells is what exceeded says")
 			require.Equal(t, inside > in.Restarts, w.exceeded(now, in))
 			require.LessOrEqual(t, len(w.ends), in.Restarts+1)
 		}

@@ -1,0 +1,172 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Whoever hears of a change can see it, and whoever is told that a server is gone
+// finds it gone: the swap comes first, then its events, then the answers. The hub
+// is held, so that the manager stands still between the two.
+func TestASwapComesBeforeItsNews(t *testing.T) {
+	h := newHouse(t)
+	h.plays("fs", script{tools: []string{"ls"}})
+	require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Hour)}))
+	until := func(what string, is func(s *Snapshot) bool) {
+		t.Helper()
+		for late := time.After(20 * time.Second); ; {
+			s := h.rt.Snapshot()
+			if is(s) {
+				return
+			}
+			select {
+			case <-s.Changed():
+			case <-late:
+				h.rt.hub.mu.Unlock()
+				require.FailNow(t, "the news comes before the swap", what)
+			}
+		}
+	}
+	h.rt.hub.mu.Lock()
+	h.session("fs").Abort(errScripted)
+	until("down", func(s *Snapshot) bool { return len(s.Tools()) == 0 })
+	h.rt.hub.mu.Unlock()
+
+	until("retry", func(s *Snapshot) bool { return s.Server("fs").State == supervisor.Backoff })
+	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), messages.ErrUnknownServer, "the manager has done with that")
+	h.rt.hub.mu.Lock()
+	reply := make(chan error, 1)
+	h.rt.tell(&messages.Unregister{Name: "fs", Reply: reply})
+	until("unregistered", func(s *Snapshot) bool { return s.Server("fs") == nil })
+	require.Empty(t, reply, "nobody is told before it is so")
+	h.rt.hub.mu.Unlock()
+	require.NoError(t, <-reply)
+	require.NoError(t, h.rt.Close(context.Background()))
+}
+
+// From the moment in which somebody asks for its end, a server offers nothing,
+// whatever its supervising actor has still under way.
+func TestWhatIsStoppingOffersNothing(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+		h.register(messages.ServerSpec{Name: "fs"})
+		ready := *h.rt.Snapshot().Server("fs")
+		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
+		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		h.rt.tell(&report{name: "fs", gen: ready.Gen, view: &ready}) // it became ready just before it heard
+		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Empty(t, h.rt.Snapshot().Tools())
+	})
+	// Without the help of a supervising actor: nobody has told who that is yet.
+	rt := &Runtime{}
+	m := &manager{rt: rt, desk: &desk{}}
+	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
+	m.stop(nil, "s", &entry{})
+	require.Empty(t, rt.Snapshot().Tools())
+	require.Equal(t, supervisor.Stopping, rt.Snapshot().Server("s").State)
+}
+
+func TestAnEndedRegistrationLeavesNothingInTheBooks(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.plays("bad", script{openErr: errScripted})
+		for range 3 {
+			h.register(messages.ServerSpec{Name: "fs"})
+			require.NoError(t, h.rt.SetLogLevel(context.Background(), h.rt.Snapshot().Server("fs"), "debug"))
+			require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
+			require.Error(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "bad"}))
+		}
+		h.register(messages.ServerSpec{Name: "fs"})
+		h.crashSupervisor("fs")
+		synctest.Wait()
+		require.Empty(t, h.rt.desk.entries)
+		h.rt.wished.Range(func(gen, _ any) bool {
+			require.Fail(t, "wishes of a registration that is no more", "%v", gen)
+			return true
+		})
+	})
+}
+
+// Who unregisters a server that is still starting has ended the Register, also
+// when its supervising actor crashes meanwhile.
+func TestUnregisterExplainsTheEndOfARegister(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
+		registered := make(chan error, 1)
+		go func() { registered <- h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }()
+		synctest.Wait()
+		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
+		h.crashSupervisor("fs")
+		require.ErrorIs(t, <-registered, messages.ErrClosed)
+	})
+}
+
+// A manager that crashed between a decision and the letter about it has decided
+// all the same.
+func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		reply := make(chan error, 1)
+		h.supervisorOf("fs")
+		h.rt.desk.entries["fs"].stopping, h.rt.desk.entries["fs"].unregister = true, []chan<- error{reply}
+		h.crashManager()
+		require.NoError(t, <-reply)
+		require.Empty(t, h.rt.Snapshot().Names())
+
+		h.register(messages.ServerSpec{Name: "fs"})
+		unread := *h.rt.Snapshot().Server("fs") // the report that it is ready was the letter in hand
+		unread.State, unread.Catalog = supervisor.Connecting, nil
+		h.rt.snapshot.Store(h.rt.Snapshot().with("fs", &unread))
+		h.crashManager()
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+
+		synctest.Wait()
+		h.rt.desk.closing = true
+		h.crashManager()
+		synctest.Wait()
+		require.True(t, ended(h.rt.drained))
+		require.Empty(t, h.rt.Snapshot().Names())
+	})
+}
+
+// Whoever waits for the letter that crashed the manager is answered, and whoever
+// waits for a restart that will not be.
+func TestACrashLeavesNobodyWaiting(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		reply := make(chan error, 1)
+		h.rt.tell(&report{name: "fs", gen: h.rt.Snapshot().Server("fs").Gen, done: []chan<- error{reply}}) // without a view
+		require.ErrorIs(t, <-reply, messages.ErrClosed)
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+
+		h.rt.desk.entries["fs"].restart = []chan<- error{reply}
+		h.crashSupervisor("fs")
+		require.ErrorIs(t, <-reply, messages.ErrClosed)
+	})
+}
+
+// What is done is done, also for one whose context ends at the same moment.
+func TestAnAnswerCountsMoreThanTheEndOfAContext(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		for range 100 {
+			reply := make(chan error, 1)
+			reply <- nil
+			require.NoError(t, h.rt.wait(over, "fs", reply, nil))
+		}
+		require.NoError(t, h.rt.Close(context.Background()))
+		for range 100 {
+			require.NoError(t, h.rt.Close(over))
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Those who ask while the lists are being read are served together, by one more
+// reading.
+func TestRefreshesAreReadTogether(t *testing.T) {
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "tools/list" && s.count(r.Method) > 1 {
+			s.pause(ctx, time.Second)
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		done := make(chan error, 10)
+		for range cap(done) {
+			go func() { done <- rt.Refresh(context.Background(), view(rt)) }()
+			synctest.Wait()
+		}
+		for range cap(done) {
+			require.NoError(t, <-done)
+		}
+		require.Equal(t, 1+2, a.session(1).count("tools/list"))
+	})
+}
+
+func TestARefreshThatFindsNothingNewIsNoNews(t *testing.T) {
+	a := &announcer{}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
+		require.NotContains(t, kinds(got()), messages.EventChanged)
+		a.offers("new")
+		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
+		require.Contains(t, kinds(got()), messages.EventChanged)
+	})
+}
+
+// A change that is announced just before another list is read is not forgotten by
+// that reading.
+func TestAChangeBesideAReadingIsNotLost(t *testing.T) {
+	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/list" {
+			return fmt.Sprintf(`{"resources":[],"ttlMs":%d}`, leastTTL.Milliseconds()), nil
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		for i := range 5 {
+			time.Sleep(leastTTL - settle/2)
+			tool, before := fmt.Sprint("new", i), a.session(1).count("resources/list")
+			a.offers(tool)
+			a.session(1).toolsChanged()
+			time.Sleep(settle / 2)
+			synctest.Wait()
+			require.Equal(t, before+1, a.session(1).count("resources/list"), "they are read before it has settled")
+			require.False(t, offered(rt, tool))
+			time.Sleep(time.Second)
+			require.True(t, offered(rt, tool))
+			require.NoError(t, rt.Refresh(context.Background(), view(rt))) // both are young again
+		}
+	})
+}
+
+// What is broken is tried again though other lists are read meanwhile, and when it
+// is mended it is read no more often than any other.
+func TestABrokenListIsMended(t *testing.T) {
+	var broken atomic.Bool
+	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/list" && broken.Load() {
+			return "", rpcErr("no")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		broken.Store(true)
+		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
+		a.session(1).toolsChanged()
+		time.Sleep(500 * time.Millisecond) // those are read before the other is tried again
+		broken.Store(false)
+		before := a.session(1).count("resources/list")
+		time.Sleep(time.Hour)
+		require.Equal(t, before+1, a.session(1).count("resources/list"))
+		require.Empty(t, view(rt).Catalog.Warnings)
+	})
+}
+
+// A list that is not said to grow old any more is not read for its age.
+func TestAListThatStopsGrowingOld(t *testing.T) {
+	a := &announcer{modern: true, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "tools/list" && s.count(r.Method) == 1 {
+			return `{"tools":[],"ttlMs":15000}`, nil
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		time.Sleep(time.Hour)
+		require.Equal(t, 2, a.session(1).count("tools/list"))
+	})
+}
+
+// A panic while listing is that refresh's error, and costs the catalog nothing.
+func TestARefreshThatPanics(t *testing.T) {
+	a := &announcer{handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "tools/list" && s.count(r.Method) == 2 {
+			panic("scripted panic in a listing")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.ErrorContains(t, rt.Refresh(context.Background(), view(rt)), "scripted panic")
+		require.True(t, offered(rt, "x"))
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 1, view(rt).Epoch)
+		require.Equal(t, 3, a.session(1).count("tools/list"), "it is tried again")
+	})
+}
+
+// What changed while a standby waited is true of it when it takes over.
+func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
+	a := &announcer{}
+	announces(t, a, messages.ServerSpec{Standby: true, Retry: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		time.Sleep(time.Second)
+		require.NotNil(t, view(rt).standby)
+		a.offers("new")
+		a.session(2).toolsChanged()
+		time.Sleep(time.Second)
+		require.False(t, offered(rt, "new"), "it speaks for itself only")
+		require.NotContains(t, kinds(got()), messages.EventChanged)
+		a.session(1).Abort(errScripted)
+		synctest.Wait()
+		require.EqualValues(t, 2, view(rt).Epoch)
+		require.True(t, offered(rt, "new"))
+		rt.system.Root.Send(rt.desk.entries["s"].supervisor, &refreshed{epoch: 1, lists: messages.AllLists, catalog: messages.NewCatalog(nil, nil, nil, nil, nil)})
+		synctest.Wait()
+		require.True(t, offered(rt, "new"), "a reading of an old incarnation changes nothing")
+	})
+}
+
+// A list that takes too long at the start is explained by the clock that was too
+// short.
+func TestAStartWhoseListsTakeTooLongSaysSo(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
+		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
+		var cause *supervisor.Cause
+		require.ErrorAs(t, err, &cause)
+		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
+		require.Contains(t, cause.Message, "Timeouts.List")
+	})
+}
+
+// A server that does not confirm what it is asked to tell serves no later for it,
+// however much that is.
+func TestAStartDoesNotWaitForEveryWord(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "subscriptions/listen" && s.epoch > 1 {
+			return "", s.listen(ctx, r, time.Hour, nil)
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		for i := range 5 {
+			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
+		}
+		a.session(1).Abort(errScripted)
+		time.Sleep(ackWait + time.Second)
+		require.Equal(t, supervisor.Ready, view(rt).State)
+		require.EqualValues(t, 2, view(rt).Epoch)
+	})
+}
+
+// Who wishes for a resource whose stream does not stand yet is not told that it
+// does.
+func TestAWishForWhatDoesNotStandYet(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if about := wantsOf(r).ResourceSubscriptions; len(about) > 0 {
+			return "", s.listen(ctx, r, 10*time.Second, about)
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		for range 2 {
+			require.Equal(t, messages.KindTimeout, asError(t, subscribe(t, rt, "x:a")).Kind)
+		}
+		time.Sleep(10 * time.Second)
+		require.NoError(t, subscribe(t, rt, "x:a"))
+	})
+}
+
+// After a gap in what a server tells, everything that it may have told is looked
+// for.
+func TestAGapIsMadeUpFor(t *testing.T) {
+	a := &announcer{}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		a.offers("new")
+		a.session(1).tell(transport.Notice{Kind: transport.Gap})
+		time.Sleep(time.Second)
+		require.True(t, offered(rt, "new"))
+		require.Equal(t, 1, updates(got(), "x:a"))
+	})
+}

@@ -1,0 +1,88 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// A stream that waits for its next try is ended at once, by who needs it no more
+// and by the end of the session, which leaves no goroutine.
+func TestAStreamThatWaitsIsEndedAtOnce(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, rt *Runtime, a *announcer){
+		"unsubscribe": func(t *testing.T, rt *Runtime, a *announcer) {
+			require.Zero(t, spends(func() { require.NoError(t, rt.Subscribe(context.Background(), view(rt), "x:a", false)) }))
+			synctest.Wait()
+			asked := a.session(1).count("subscriptions/listen")
+			time.Sleep(time.Hour)
+			require.Equal(t, asked, a.session(1).count("subscriptions/listen"))
+		},
+		"death": func(_ *testing.T, rt *Runtime, _ *announcer) { _ = rt.Close(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+				if len(wantsOf(r).ResourceSubscriptions) > 0 {
+					return "", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errors.New("HTTP 503")}
+				}
+				return "", nil
+			}}
+			announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+				require.Error(t, subscribe(t, rt, "x:a"))
+				time.Sleep(10*time.Minute + time.Second) // the pause is 30 s by now
+				end(t, rt, a)
+			})
+		})
+	}
+}
+
+// A resource of which the server honors nothing has no stream.
+func TestAStreamAboutNothingIsEnded(t *testing.T) {
+	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if len(wantsOf(r).ResourceSubscriptions) > 0 {
+			return "", s.listen(ctx, r, 0, nil)
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		for range 3 {
+			require.ErrorContains(t, subscribe(t, rt, "x:bad"), "does not watch")
+		}
+		synctest.Wait()
+		a.session(1).mu.Lock()
+		defer a.session(1).mu.Unlock()
+		require.Len(t, a.session(1).streams, 1, "that of the lists")
+	})
+}
+
+// A server that knows no such thing is not asked again for its lists; one that says
+// no for another reason may only be starting.
+func TestWhoKnowsNoStreamsIsAskedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		asked int
+	}{
+		"unknown method": {&messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
+		"another error":  {rpcErr("just starting"), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &announcer{modern: true, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+				if r.Method == "subscriptions/listen" && s.count(r.Method) == 1 {
+					return "", c.err
+				}
+				return "", nil
+			}}
+			announces(t, a, messages.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []messages.Event) {
+				time.Sleep(time.Hour)
+				require.Equal(t, c.asked, a.session(1).count("subscriptions/listen"))
+			})
+		})
+	}
+}

@@ -1,0 +1,289 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// refusing is a handler that refuses requests about something while it says so.
+func refusing(method, about string, now func(s *announcing) error) func(context.Context, *announcing, transport.Request) (string, error) {
+	return func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+		of := r.Method == method || method == "" && (r.Method == "resources/subscribe" || len(wantsOf(r).ResourceSubscriptions) > 0)
+		if of && strings.Contains(string(r.Params), about) {
+			return "", now(s)
+		}
+		return "", nil
+	}
+}
+
+// What comes while a standby is being told of something else is told after that.
+func TestAStandbyIsToldOfEveryWish(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+			if s.epoch == 2 && r.Method != "tools/list" {
+				s.pause(ctx, time.Second)
+			}
+			return "", nil
+		}}
+		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			time.Sleep(time.Minute)
+			require.NotNil(t, view(rt).standby)
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			require.NoError(t, subscribe(t, rt, "x:b"))
+			time.Sleep(time.Minute)
+			require.Contains(t, a.session(2).heard(), `"x:a"`)
+			require.Contains(t, a.session(2).heard(), `"x:b"`)
+		})
+	})
+}
+
+// A standby knows the level that holds, also when that was taken back.
+func TestAStandbyIsToldOfLevels(t *testing.T) {
+	a := &announcer{handle: refusing("logging/setLevel", "debug", func(s *announcing) error {
+		if s.epoch == 1 {
+			s.pause(context.Background(), time.Second) // the standby has accepted it by then
+			return rpcErr("too much")
+		}
+		return nil
+	})}
+	announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		time.Sleep(time.Second)
+		last := func() string {
+			synctest.Wait()
+			heard := a.session(2).heard()
+			return heard[strings.LastIndex(heard, "logging/setLevel"):]
+		}
+		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "error"))
+		require.Contains(t, last(), `"error"`)
+		require.Error(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+		a.session(1).Abort(errScripted)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, view(rt).Epoch)
+		require.Contains(t, last(), `"error"`)
+	})
+}
+
+// The death of the server while it is being told is no failure of the wish: the
+// next incarnation is told.
+func TestAWishOutlivesTheServerThatHearsIt(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+			if s.epoch == 1 && strings.Contains(string(r.Params), "x:a") {
+				s.pause(ctx, -1)
+				return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.Unknown, Cause: errScripted}
+			}
+			return "", nil
+		}}
+		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			done, v := make(chan error, 1), view(rt)
+			go func() { done <- rt.Subscribe(context.Background(), v, "x:a", true) }()
+			synctest.Wait()
+			a.session(1).Abort(errScripted)
+			require.NoError(t, <-done)
+			time.Sleep(time.Second)
+			require.Contains(t, a.session(2).heard(), "x:a")
+		})
+	})
+}
+
+// A panic on the way to the server answers who waits, and is tried again.
+func TestAWishThatPanicsIsTriedAgain(t *testing.T) {
+	a := &announcer{handle: refusing("resources/subscribe", "x:a", func(s *announcing) error {
+		if s.count("resources/subscribe") == 1 {
+			panic("scripted panic in a wish")
+		}
+		return nil
+	})}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		require.Zero(t, spends(func() { require.ErrorContains(t, rt.Subscribe(ctx, view(rt), "x:a", true), "scripted panic") }))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
+	})
+}
+
+// A level that is refused gives way to the one before, and not to one that was
+// wished for meanwhile.
+func TestARefusedLevelGivesWayToALaterOne(t *testing.T) {
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "logging/setLevel" && strings.Contains(string(r.Params), "debug") {
+			s.pause(ctx, time.Second)
+			return "", rpcErr("too much")
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		refused, v := make(chan error, 1), view(rt)
+		go func() { refused <- rt.SetLogLevel(context.Background(), v, "debug") }()
+		synctest.Wait()
+		require.NoError(t, rt.SetLogLevel(context.Background(), v, "error"))
+		require.ErrorContains(t, <-refused, "too much")
+		require.Equal(t, "error", v.current.logLevel())
+		require.Contains(t, a.session(1).heard(), `logging/setLevel {"level":"error"}`)
+	})
+}
+
+// A level is refused for as long as the server refuses it: by itself it is asked
+// again after a restart, and at once if somebody wishes for it anew.
+func TestARefusedLevelIsTriedAgain(t *testing.T) {
+	var strict atomic.Bool
+	a := &announcer{handle: refusing("logging/setLevel", "debug", func(*announcing) error {
+		if strict.Load() {
+			return rpcErr("not yet")
+		}
+		return nil
+	})}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		strict.Store(true)
+		require.ErrorContains(t, rt.SetLogLevel(context.Background(), view(rt), "debug"), "not yet")
+		strict.Store(false)
+		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+		strict.Store(true)
+		a.session(1).Abort(errScripted)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, "debug", view(rt).current.logLevel())
+		asked := a.session(2).count("logging/setLevel")
+		require.Greater(t, asked, 1)
+		strict.Store(false)
+		time.Sleep(time.Hour)
+		require.Equal(t, asked+1, a.session(2).count("logging/setLevel"), "until it is accepted")
+	})
+}
+
+// Who wishes for what a restart has left refused is answered by the server, not by
+// what it said then.
+func TestAWishAnewIsAskedAnew(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		var strict atomic.Bool
+		a := &announcer{modern: modern, handle: refusing("", "x:late", func(*announcing) error {
+			if strict.Load() {
+				return rpcErr("not yet")
+			}
+			return nil
+		})}
+		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			require.NoError(t, subscribe(t, rt, "x:late"))
+			strict.Store(true)
+			a.session(1).Abort(errScripted)
+			time.Sleep(5 * time.Minute)
+			strict.Store(false)
+			require.Zero(t, spends(func() { require.NoError(t, subscribe(t, rt, "x:late")) }))
+			require.Equal(t, []string{"x:late"}, wished(rt))
+		})
+	})
+}
+
+// Whoever wishes for the same as somebody who is being refused is refused, too.
+func TestAllWhoAreRefusedHearIt(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		refuse := refusing("", "x:bad", func(*announcing) error { return rpcErr("no such resource") })
+		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+			_, err := refuse(ctx, s, r)
+			if err != nil {
+				s.pause(ctx, time.Second)
+			}
+			return "", err
+		}}
+		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			done, v := make(chan error, 3), view(rt)
+			for range cap(done) {
+				go func() { done <- rt.Subscribe(context.Background(), v, "x:bad", true) }()
+				synctest.Wait()
+			}
+			for range cap(done) {
+				require.ErrorContains(t, <-done, "no such resource")
+			}
+			require.Empty(t, wished(rt))
+		})
+	})
+}
+
+// A server that is not there just now has refused nothing.
+func TestAServerThatIsUnavailableRefusesNothing(t *testing.T) {
+	a := &announcer{handle: refusing("resources/subscribe", "x:a", func(s *announcing) error {
+		if s.count("resources/subscribe") == 1 {
+			return &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.Answered, Cause: errors.New("HTTP 503")}
+		}
+		return nil
+	})}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.ErrorIs(t, subscribe(t, rt, "x:a"), messages.ErrUnavailable)
+		require.Equal(t, []string{"x:a"}, wished(rt))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
+	})
+}
+
+// What is not wished any more stays so, whatever the server says to that; what
+// nobody answered is asked again.
+func TestAnUnsubscribeThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		asked int
+	}{
+		"refused": {rpcErr("never"), 1},
+		"deaf":    {&messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown, Cause: errors.New("deaf")}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(s *announcing) error {
+				if s.count("resources/unsubscribe") == 1 {
+					return c.err
+				}
+				return nil
+			})}
+			announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+				require.NoError(t, subscribe(t, rt, "x:a"))
+				synctest.Wait()
+				require.ErrorContains(t, rt.Subscribe(context.Background(), view(rt), "x:a", false), c.err.Error())
+				require.Empty(t, wished(rt))
+				time.Sleep(time.Hour)
+				require.Equal(t, c.asked, a.session(1).count("resources/unsubscribe"))
+				require.NoError(t, subscribe(t, rt, "x:b"))
+				require.Equal(t, c.asked, a.session(1).count("resources/unsubscribe"))
+				a.session(1).Abort(errScripted)
+				time.Sleep(time.Second)
+				require.NotContains(t, a.session(2).heard(), "x:a")
+			})
+		})
+	}
+}
+
+// Nobody cancelled it: it was the port's own clock that ran out.
+func TestAWishThatTakesTooLongIsATimeout(t *testing.T) {
+	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
+			s.pause(ctx, -1)
+			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: ctx.Err()}
+		}
+		return "", nil
+	}}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.ErrorIs(t, subscribe(t, rt, "x:a"), messages.ErrTimeout)
+	})
+}
+
+// Between the note of a wish and its letter another letter may have the port
+// compare versions. What the server refuses then is for who comes to hear it.
+func TestARefusedUnsubscribeIsToldThoughARemindOvertakesIt(t *testing.T) {
+	a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(*announcing) error { return rpcErr("never") })}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		synctest.Wait()
+		v := view(rt)
+		rt.wishes(v.Gen).subscribe("x:a", false)                   // what rt.Subscribe does first …
+		rt.system.Root.Send(v.current.port, &wish{})               // … here a report is published …
+		err := rt.wish(context.Background(), v, &wish{uri: "x:a"}) // … and then it goes on
+		require.ErrorContains(t, err, "never")
+	})
+}

@@ -44,25 +44,16 @@ func finish(journal <-chan struct{}) {
 }
 
 func record(log *zerolog.Logger, e messages.Event) {
-	line := log.WithLevel(weight(e))
-	if line == nil {
-		return
-	}
-	if e.Server != "" {
-		line = line.Str("server", e.Server)
-	}
 	if e.Kind == messages.EventLog {
-		line.Str("logger", e.Log.Logger).Msg(e.Log.Text)
+		log.WithLevel(severity(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
 		return
 	}
-	line.Str("event", string(e.Kind)).Uint64("epoch", e.Epoch).Msg(e.String())
+	log.WithLevel(weight(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch).Msg(e.String())
 }
 
 // weight is the level at which an event is logged.
 func weight(e messages.Event) zerolog.Level {
 	switch e.Kind {
-	case messages.EventLog:
-		return severity(e.Log.Level)
 	case messages.EventEvicted, messages.EventParked:
 		return zerolog.ErrorLevel
 	case messages.EventDown:

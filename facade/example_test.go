@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // newExampleClient has one well-behaved server, "demo".
@@ -88,7 +87,7 @@ func ExampleHTTP() {
 		HTTP: &facade.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
 		// Come up although the server is down, and try for ever.
 		StartSupervised: true,
-		Retry:           facade.Retry(facade.Unlimited, time.Second, supervisor.MaxDelay(time.Minute), supervisor.Jitter(0.2)),
+		Retry:           facade.Retry(facade.Unlimited, time.Second, facade.MaxDelay(time.Minute), facade.Jitter(0.2)),
 	})
 	fmt.Println(err, c.WaitReady(ctx, "remote"))
 	// Output: <nil> <nil>

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -70,4 +73,54 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 		require.Len(t, catalog.Warnings, 1)
 		require.Contains(t, catalog.Warnings[0], "resources/list")
 	})
+}
+
+// TestDiscoverCountsWhatFailed: a list that is only implied is none that worked,
+// and one of which a later page is missing is none that failed.
+func TestDiscoverCountsWhatFailed(t *testing.T) {
+	l := &lister{caps: &mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, reply: func(method, _ string) (string, error) {
+		if method == "resources/list" {
+			return "", rpcFault(jsonrpc.CodeInternalError)
+		}
+		return "", rpcFault(jsonrpc.CodeMethodNotFound)
+	}}
+	_, err := discoverAll(t, l, messages.Limits{})
+	require.ErrorContains(t, err, "every list failed: resources/list")
+
+	l = &lister{caps: onlyTools(), lifeline: newLifeline(), reply: func(_, cursor string) (string, error) {
+		if cursor == "2" {
+			return "", rpcFault(jsonrpc.CodeInternalError)
+		}
+		return `{"tools":[{"name":"a"}],"nextCursor":"2","ttlMs":1e300}`, nil
+	}}
+	c, broken, err := DiscoverLists(t.Context(), l, "srv", messages.ServerSpec{}.WithDefaults().Limits, messages.AllLists)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, toolNames(c))
+	require.Equal(t, messages.ListTools, broken)
+	require.Equal(t, 1e9*time.Millisecond, c.TTL[messages.ListTools])
+
+	l = &lister{caps: onlyTools(), reply: replies(map[string]string{
+		"tools/list?(first)": `{"tools":[],"ttlMs":2000,"nextCursor":"2"}`, "tools/list?2": `{"tools":[],"ttlMs":1000,"nextCursor":"3"}`,
+		"tools/list?3": `{"tools":[],"ttlMs":3000}`})}
+	c, err = discoverAll(t, l, messages.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, time.Second, c.TTL[messages.ListTools], "a list is as old as its oldest page")
+}
+
+// marking is a session on which marked arguments travel in headers.
+type marking struct{ *lister }
+
+func (marking) checksMarks() bool { return true }
+
+// TestDiscoverLeavesOutBadMarks: "Clients MUST exclude" such a tool.
+func TestDiscoverLeavesOutBadMarks(t *testing.T) {
+	l := &lister{caps: onlyTools(), lifeline: newLifeline(), reply: replies(map[string]string{
+		"tools/list": `{"tools":[{"name":"a","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"no token"}}}},{"name":"b"}]}`})}
+	c, err := Discover(t.Context(), marking{l}, "srv", messages.ServerSpec{}.WithDefaults().Limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, toolNames(c))
+	require.Len(t, c.Warnings, 1)
+	c, err = Discover(t.Context(), l, "srv", messages.ServerSpec{}.WithDefaults().Limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, toolNames(c), "elsewhere marks mean nothing")
 }

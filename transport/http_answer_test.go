@@ -3,8 +3,10 @@ package transport
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -93,4 +95,28 @@ func TestHTTPServerThatWasRestarted(t *testing.T) {
 		require.Equal(t, messages.KindRPC, callFails(t, s).Kind)
 		requireServing(t, s)
 	}
+}
+
+// An error that is the answer is read whole, within Limits.Line, though a status
+// says that it is one.
+func TestHTTPLongErrorIsAnAnswer(t *testing.T) {
+	data := strings.Repeat("x", 2*maxErrorBody)
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no","data":%q}}`, id, data)
+	})
+	var rpc *jsonrpc.Error
+	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
+	require.Len(t, rpc.Data, len(data)+2)
+}
+
+// No memory is set aside for a length that is only claimed.
+func TestReadUpToTrustsNoClaim(t *testing.T) {
+	got, err := readUpTo(strings.NewReader("{}"), 1<<28, 1<<27)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(got))
+	require.Less(t, cap(got), 2*trusted)
+	_, err = readUpTo(strings.NewReader("{}"), 1, 2)
+	require.ErrorIs(t, err, errTooLong)
 }

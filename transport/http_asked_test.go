@@ -1,14 +1,20 @@
 package transport
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A server that asks without end and takes no answer has a bounded number of
@@ -132,4 +138,62 @@ func TestOwed(t *testing.T) {
 	require.Equal(t, [2]bool{true, false}, admit(1, 7))
 	o.answer(id(9))() // of nothing
 	require.Equal(t, 2, o.room.count)
+}
+
+// What a server asked in the midst of a call is taken back when the call has
+// failed: nobody works on an answer that nobody wants.
+func TestHTTPQuestionsEndWithTheirCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			events("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
+			<-r.Context().Done()
+		})
+		asked, ended := make(chan struct{}), make(chan struct{})
+		options := Options{ClientInfo: testInfo, Logger: zerolog.Nop(), Handlers: Handlers{
+			ElicitForm: func(ctx context.Context, _ string, _ *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+				close(asked)
+				<-ctx.Done()
+				close(ended)
+				return nil, ctx.Err()
+			}}}
+		s := newHTTPDialer(web.spec().WithDefaults(), options).NewSession().(*httpSession)
+		releaseAtEnd(t, s)
+		require.NoError(t, s.Open(testContext(t)))
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
+		<-asked
+		cancel()
+		require.ErrorIs(t, <-failed, messages.ErrCanceled)
+		requireClosed(t, ended, "the question outlived its call")
+		require.Nil(t, s.Cause())
+	})
+}
+
+// A request that only servers can serve is refused, and not put to the server in
+// return, which the go-sdk would do. The refusal makes its id free.
+func TestHTTPRequestForServersIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		refused := make(chan string, 2)
+		web.handle("", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			sent := web.requests("")
+			refused <- sent[len(sent)-1].body
+		})
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			say := sayEvents(w)
+			for range 2 {
+				say("data: {\"jsonrpc\":\"2.0\",\"id\":\"c1\",\"method\":\"completion/complete\",\"params\":{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"p\"},\"argument\":{\"name\":\"a\",\"value\":\"v\"}}}\n\n")
+				body := <-refused
+				if !strings.Contains(body, `"id":"c1"`) || !strings.Contains(body, `"error"`) {
+					t.Errorf("not refused: %s", body)
+				}
+			}
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		})
+		requireServing(t, openWireless(t, web.spec()))
+		require.Empty(t, web.requests("completion/complete"))
+	})
 }

@@ -3,6 +3,9 @@ package transport
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"net/http/httptrace"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,4 +147,61 @@ func TestContextsDerivedFromABond(t *testing.T) {
 		<-orphan.Done()
 		b.finish()
 	})
+}
+
+// An exchange that has ended leaves nothing with its parent, which may live as
+// long as the host.
+func TestABondLeavesNothingWithItsParent(t *testing.T) {
+	var s bonds
+	parent := s.bind(context.Background(), 0)
+	child := s.bind(parent, time.Hour)
+	require.Len(t, parent.after, 1)
+	child.finish()
+	require.Empty(t, parent.after)
+	parent.finish()
+}
+
+// Only requests have progress: a server cannot prolong what is no request.
+func TestProgressOfNoRequest(t *testing.T) {
+	var s bonds
+	b := s.bind(context.Background(), time.Hour)
+	due, _ := b.Deadline()
+	_, found := s.progressed(b.key)
+	require.False(t, found)
+	now, _ := b.Deadline()
+	require.Equal(t, due, now)
+	b.finish()
+}
+
+// That nothing was written is certain only of a connection that is closed, and
+// counts from where the exchange got it.
+func TestUnwritten(t *testing.T) {
+	dial := newConnSet().tracked(func(context.Context, string, string) (net.Conn, error) {
+		mine, peer := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		return mine, nil
+	})
+	conn, err := dial(t.Context(), "", "")
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("another's"))
+	require.NoError(t, err)
+	var s bonds
+	b := s.bind(context.Background(), 0)
+	defer b.finish()
+	require.False(t, b.unwritten(), "no connection yet")
+	b.gotConn(httptrace.GotConnInfo{Conn: conn})
+	require.False(t, b.unwritten(), "it may still be written to")
+	late := s.bind(context.Background(), 0)
+	defer late.finish()
+	late.gotConn(httptrace.GotConnInfo{Conn: conn})
+	_, err = conn.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.False(t, b.unwritten())
+	b.gotConn(httptrace.GotConnInfo{Conn: conn, Reused: true})
+	require.True(t, b.unwritten())
+	b.renew()
+	require.False(t, b.unwritten(), "a new attempt has no connection yet")
+	require.False(t, b.connected.Load())
+	require.False(t, b.pooled.Load())
 }

@@ -96,6 +96,7 @@ func TestHTTPCallBadReply(t *testing.T) {
 			require.Contains(t, e.Error(), row.says)
 			require.NotContains(t, e.Error(), "canary")
 			require.NotContains(t, e.Error(), "<")
+			require.Equal(t, strings.HasPrefix(row.name, "oversize"), s.Info().Noise.Oversize > 0)
 			requireServing(t, s)
 		})
 	}

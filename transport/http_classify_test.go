@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -28,6 +29,7 @@ func TestRetryAfter(t *testing.T) {
 		"999999999999999999": maxRetryAfter,
 		now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second,
 		now.Add(-time.Hour).Format(http.TimeFormat):       0,
+		now.AddDate(1, 0, 0).Format(http.TimeFormat):      maxRetryAfter,
 	} {
 		require.Equal(t, want, retryAfter(value, now), value)
 	}
@@ -115,6 +117,7 @@ func TestSameOrigin(t *testing.T) {
 	require.True(t, sameOrigin(parse("http://Host/a"), parse("http://host:80/b")))
 	require.True(t, sameOrigin(parse("https://host/a"), parse("https://host:443/b")))
 	require.False(t, sameOrigin(parse("https://host/a"), parse("http://host/a")))
+	require.False(t, sameOrigin(parse("https://host:443/a"), parse("http://host:443/a")), "the same port without TLS")
 	require.False(t, sameOrigin(parse("http://host/a"), parse("http://host:81/a")))
 	require.False(t, sameOrigin(parse("http://host/a"), parse("http://host.evil/a")))
 }
@@ -151,4 +154,23 @@ func TestConnectFault(t *testing.T) {
 		require.Contains(t, f.problem+f.hint, row.says, row.name)
 		require.NotContains(t, f.Error()+f.Unwrap().Error(), "canary", row.name)
 	}
+}
+
+// A token stands beside the other headers of a request, and leaves those as
+// they are, which others share.
+func TestWithToken(t *testing.T) {
+	shared := http.Header{"Accept": headerBoth, "Mcp-Session-Id": {"s"}}
+	require.Equal(t, http.Header{"Accept": headerBoth, "Mcp-Session-Id": {"s"}, "Authorization": {"Bearer t"}}, withToken(shared, "t"))
+	require.Len(t, shared, 2)
+}
+
+// While no token can be had, it is said when to come again.
+func TestNoTokenForNow(t *testing.T) {
+	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
+	require.NoError(t, err)
+	f := e.noToken(t.Context(), &auth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
+	require.Equal(t, messages.KindUnavailable, f.kind)
+	require.Equal(t, messages.NotSent, f.outcome)
+	require.Equal(t, 7*time.Second, f.retryAfter)
+	require.False(t, f.permanent)
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,4 +74,66 @@ func TestHTTPHostsOwnDialSpeaksHTTP2(t *testing.T) {
 	web.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		DialTLSContext: (&tls.Dialer{Config: config}).DialContext}}
 	requireServing(t, openBareH2(t, web, func(*h2conn, uint32, int) bool { return false }))
+}
+
+// A set knows the connections that are open, and those only. Its end is theirs,
+// and that of one which comes later.
+func TestConnSetEndsItsConnections(t *testing.T) {
+	set := newConnSet()
+	var peers []net.Conn
+	dial := set.tracked(func(context.Context, string, string) (net.Conn, error) {
+		mine, peer := net.Pipe()
+		peers = append(peers, peer)
+		return mine, peer.SetReadDeadline(time.Now().Add(patience))
+	})
+	closed := func(peer net.Conn) {
+		_, err := peer.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	first, err := dial(t.Context(), "", "")
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.Empty(t, set.open, "what is closed is forgotten")
+	_, err = dial(t.Context(), "", "")
+	require.NoError(t, err)
+	require.Len(t, set.open, 1)
+	set.closeAll()
+	closed(peers[1])
+	_, err = dial(t.Context(), "", "")
+	require.ErrorIs(t, err, net.ErrClosed)
+	closed(peers[2])
+}
+
+// A host's transport is made fit for calls that take their time and for a server
+// that is hostile, and its own way to TLS is watched as well.
+func TestHTTPHostsTransportIsTuned(t *testing.T) {
+	spec := httpSpec("https://host.example/mcp")
+	spec.HTTP.Client = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: time.Second,
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+			mine, _ := net.Pipe()
+			return mine, nil
+		}}}
+	e, err := newEndpoint(spec.WithDefaults())
+	require.NoError(t, err)
+	tuned := e.rt.(*http.Transport)
+	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
+	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
+	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
+	_, err = tuned.DialTLSContext(t.Context(), "tcp", "host.example:443")
+	require.NoError(t, err)
+	require.Len(t, e.conns.open, 1)
+	e.close()
+}
+
+// A connection that no exchange has taken ends with the session as well.
+func TestHTTPReleaseEndsEveryConnection(t *testing.T) {
+	web := newScripted(t)
+	s := openHTTP(t, httpSpec(web.URL))
+	conn, err := s.endpoint.rt.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	requireClosed(t, s.Released(), "session is not released")
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, net.ErrClosed)
 }

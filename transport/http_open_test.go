@@ -42,7 +42,8 @@ func TestHTTPOpenRefused(t *testing.T) {
 	}{
 		{"401", status(401, "text/plain", "who are you\n"), supervisor.CauseAuth, true, []string{"HTTP 401", "who are you", "headers"}},
 		{"403 JSON", status(403, "application/json", `{"error":"insufficient_scope","error_description":"not you"}`), supervisor.CauseAuth, true, []string{"HTTP 403", "not you"}},
-		{"404", status(404, "text/plain", "404 page not found"), supervisor.CauseHandshake, false, []string{"HTTP 404", "check the path of the URL"}},
+		{"407", status(407, "", ""), supervisor.CauseAuth, true, []string{"HTTP 407"}},
+		{"404", status(404, "text/plain", "404 page not found"), supervisor.CauseHandshake, false, []string{"HTTP 404", " at http://127.0.0.1:", "check the path of the URL"}},
 		{"405", status(405, "", ""), supervisor.CauseHandshake, false, []string{"HTTP 405"}},
 		{"500 web page", status(500, "text/html", page), supervisor.CauseHandshake, false, []string{"HTTP 500"}},
 		{"503", status(503, "text/plain", "starting"), supervisor.CauseHandshake, false, []string{"HTTP 503", "starting"}},
@@ -151,10 +152,13 @@ func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
 		reply handler
 		asked int
 	}{
-		"no such method": {nil, 1},
-		"bad request":    {status(400, "", "what?"), 1},
-		"broken":         {status(500, "", ""), 2},
-		"internal error": {func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayError(w, id, -32603, "oops") }, 2},
+		"no such method":  {nil, 1},
+		"bad request":     {status(400, "", "what?"), 1},
+		"broken":          {status(500, "", ""), 2},
+		"not implemented": {status(501, "", ""), 1},
+		"no answer":       {status(202, "", ""), 2},
+		"unauthorized":    {status(401, "", ""), 2},
+		"internal error":  {func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayError(w, id, -32603, "oops") }, 2},
 	} {
 		web := newScripted(t)
 		web.handle("server/discover", c.reply)
@@ -279,4 +283,16 @@ func TestHTTPOpenDoesNotWaitForDelete(t *testing.T) {
 	require.Error(t, s.Open(ctx))
 	require.Less(t, time.Since(start), 2*time.Second)
 	requireClosed(t, s.Released(), "session is not released")
+}
+
+// What went wrong before the server was heard at last is not the reason of
+// what it says then.
+func TestHTTPOpenLastWordCounts(t *testing.T) {
+	web := newScripted(t)
+	web.handle("server/discover", status(500, "", ""))
+	web.handle("initialize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		sayResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
+	})
+	cause := openFails(t, httpSpec(web.URL))
+	require.Equal(t, supervisor.CauseVersion, cause.Kind, cause.Message)
 }

@@ -137,3 +137,38 @@ func TestHTTPHeadersStayAtHome(t *testing.T) {
 	requireClosed(t, s.Released(), "session is not released")
 	require.Empty(t, visited)
 }
+
+// A secret is hidden in each form in which it travels or is told again.
+func TestHTTPSecretsInAllForms(t *testing.T) {
+	spec := httpSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
+	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basic("login 1", "pass 2")}
+	e, err := newEndpoint(spec.WithDefaults())
+	require.NoError(t, err)
+	for _, secret := range []string{
+		"us er/1", "us%20er%2F1", "pass w/ord", "pass%20w%2Ford", "pass+w%2Ford", "us%20er%2F1:pass%20w%2Ford", basic("us er/1", "pass w/ord"),
+		"key=qu%20e%2Fry&b=other+1", "qu e/ry", "qu+e%2Fry", "other 1", "other+1",
+		"header value", "Basic " + basic("login 1", "pass 2"), basic("login 1", "pass 2"), "login 1:pass 2", "pass 2",
+	} {
+		require.NotContains(t, e.clean("refused: "+secret+"!"), secret)
+		require.NotContains(t, string(e.cleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)
+	}
+}
+
+// Nor does a server tell them to whoever watches.
+func TestHTTPSecretsInNotices(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"%[1]s","data":"got %[1]s"}},{"jsonrpc":"2.0","id":%[2]s,"result":%[3]s}]`,
+			r.Header.Get("X-Key"), id, hello)
+	})
+	s := httpDialerFor(secretSpec(web.Listener.Addr().String())).NewSession()
+	releaseAtEnd(t, s)
+	told := make(chan Notice, 1)
+	s.OnNotice(func(n Notice) { told <- n })
+	require.NoError(t, s.Open(testContext(t)))
+	requireServing(t, s)
+	log := (<-told).Log
+	require.Contains(t, log.Text, "got ")
+	requireNoCanary(t, log.Text+log.Logger)
+}

@@ -182,3 +182,45 @@ func TestHTTPRedirectRepeatsTheBody(t *testing.T) {
 	require.Len(t, seen, 2)
 	require.Equal(t, seen[0].body, seen[1].body)
 }
+
+// Redirects are followed a few times, each from where the last one led, and
+// none that names no place.
+func TestHTTPRedirects(t *testing.T) {
+	rows := map[string]struct {
+		to    func(path string) string
+		paths []string
+		works bool
+	}{
+		"relative to the last": {func(path string) string {
+			return map[string]string{"/mcp": "/a/b/", "/a/b/": "c"}[path]
+		}, []string{"/mcp", "/a/b/", "/a/b/c"}, true},
+		"without end": {func(string) string { return "/mcp" }, []string{"/mcp", "/mcp", "/mcp", "/mcp", "/mcp", "/mcp"}, false},
+		"to nowhere":  {func(string) string { return "" }, []string{"/mcp"}, false},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			var mu sync.Mutex
+			var paths []string
+			web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				mu.Lock()
+				paths = append(paths, r.URL.Path)
+				last := row.works && len(paths) == len(row.paths)
+				mu.Unlock()
+				if last {
+					sayResult(w, id, hello)
+					return
+				}
+				if to := row.to(r.URL.Path); to != "" {
+					w.Header().Set("Location", to)
+				}
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			})
+			s := openHTTP(t, httpSpec(web.URL+"/mcp"))
+			_, err := s.Request(testContext(t), toolCall)
+			require.Equal(t, row.works, err == nil, "%v", err)
+			require.Equal(t, row.paths, paths)
+			require.Nil(t, s.Cause())
+		})
+	}
+}

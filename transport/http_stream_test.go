@@ -162,14 +162,18 @@ func TestHTTPStandaloneStreamReconnects(t *testing.T) {
 func TestHTTPStandaloneStreamForgotten(t *testing.T) {
 	web := newScripted(t)
 	var tries atomic.Int32
+	opened := make(chan struct{})
 	web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		if tries.Add(1) > 1 {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		sayEvents(w)("retry: 10\ndata:\n\n")
+		say := sayEvents(w)
+		<-opened
+		say("retry: 10\ndata:\n\n")
 	})
 	s := openHTTP(t, httpSpec(web.URL))
+	close(opened)
 	requireClosed(t, s.Dead(), "the loss went unnoticed")
 	require.Contains(t, s.Cause().Message, "forgot the session")
 }

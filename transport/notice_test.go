@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -84,4 +85,32 @@ func TestNoticesThatAreTooManyAreCounted(t *testing.T) {
 		require.Equal(t, noticesBurst, told)
 		require.Equal(t, messages.Noise{Dropped: 5}, p.noiseCounts())
 	})
+}
+
+// What cannot be told is bad; what is told is short, plain and without secrets.
+func TestNoticesAreFitToBeTold(t *testing.T) {
+	var n notices
+	var told []Notice
+	n.OnNotice(func(one Notice) { told = append(told, one) })
+	n.clean = func(text string) string { return strings.ReplaceAll(text, "canary", "***") }
+	for _, params := range []string{`{}`, `{"uri":""}`, `{"uri":7}`, `{"uri":"a:` + strings.Repeat("x", maxURI) + `"}`, `[]`, ``} {
+		require.Equal(t, noticeBad, n.take([]byte(`"notifications/resources/updated"`), []byte(params)), params)
+	}
+	require.Empty(t, told)
+	long := `canary \u001b[1m` + strings.Repeat("x", 2*maxLogText)
+	require.Equal(t, noticeTaken, n.take([]byte(`"notifications/message"`),
+		[]byte(`{"level":"`+long+`","logger":"`+long+`","data":"`+long+`"}`)))
+	require.Len(t, told, 1)
+	for text, most := range map[string]int{told[0].Log.Text: maxLogText, told[0].Log.Logger: maxOwnName, told[0].Log.Level: 32} {
+		require.LessOrEqual(t, len(text), most)
+		require.NotContains(t, text, "\x1b")
+	}
+	require.NotContains(t, told[0].Log.Text+told[0].Log.Logger, "canary")
+}
+
+// A request that a server does not know is not asked again.
+func TestUnsupported(t *testing.T) {
+	for code, want := range map[int64]bool{jsonrpc.CodeMethodNotFound: true, jsonrpc.CodeInvalidParams: true, jsonrpc.CodeInternalError: false} {
+		require.Equal(t, want, Unsupported(rpcFault(code)), code)
+	}
 }

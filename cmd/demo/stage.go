@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // stage is the servers and what they leave on disk.
@@ -44,7 +43,7 @@ func (s *stage) state(name string) string { return filepath.Join(s.dir, name) }
 
 // specs are the three servers.
 func (s *stage) specs() ([]facade.ServerSpec, error) {
-	retry := facade.Retry(retries, baseDelay, supervisor.StableAfter(stableAfter))
+	retry := facade.Retry(retries, baseDelay, facade.StableAfter(stableAfter))
 	scripts := map[string]mcptest.Script{
 		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
 			{Name: "div", Text: "division by zero", IsError: true}}},

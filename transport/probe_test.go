@@ -1,0 +1,27 @@
+package transport
+
+import (
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// TestProbe: any answer is a sign of life, and only an answer.
+func TestProbe(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		alive bool
+	}{
+		{nil, true},
+		{rpcFault(jsonrpc.CodeMethodNotFound), true},
+		{&messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}, false},
+		{&messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent}, false},
+	} {
+		l := &lister{lifeline: newLifeline(), reply: func(string, string) (string, error) { return `{}`, c.err }}
+		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)
+		require.Equal(t, []string{"ping"}, l.asked)
+	}
+}

@@ -185,9 +185,8 @@ func lineageOf(pid int, buf []byte) string {
 		buf = make([]byte, 64<<10)
 	}
 	whole := readAtOnce(dir+"/environ", buf)
-	for until := time.Now().Add(execMost); len(whole) == 0 && inExec(dir, buf) && time.Now().Before(until); {
-		time.Sleep(execPause)
-		whole = readAtOnce(dir+"/environ", buf)
+	if whole != nil && len(whole) == 0 && hasMemory(dir, buf) {
+		whole = environAfterExec(dir, buf)
 	}
 	if len(whole) == len(buf) { // a large one, which is rare
 		whole, _ = os.ReadFile(dir + "/environ")
@@ -207,15 +206,28 @@ const (
 	execPause = 200 * time.Microsecond
 )
 
-// inExec reports whether a process without an environment is about to have one:
-// between its old image and its new one it has memory, which the dead and the
-// kernel's own threads have not.
-func inExec(dir string, buf []byte) bool {
+// hasMemory reports whether a process is neither dead nor a thread of the kernel's.
+func hasMemory(dir string, buf []byte) bool {
 	pages := readAtOnce(dir+"/statm", buf)
 	return len(pages) > 0 && pages[0] != '0'
 }
 
-// readAtOnce reads a file in /proc, or as much of it as there is room for.
+// environAfterExec is the environment of a process that has just shown none. In
+// the midst of exec, between the old image and the new one, it shows no arguments
+// either; one that has some has no environment indeed, unless it has just got both.
+func environAfterExec(dir string, buf []byte) (environ []byte) {
+	for until := time.Now().Add(execMost); len(environ) == 0 && time.Now().Before(until); {
+		settled := len(readAtOnce(dir+"/cmdline", buf)) > 0
+		time.Sleep(execPause)
+		if environ = readAtOnce(dir+"/environ", buf); settled {
+			break
+		}
+	}
+	return environ
+}
+
+// readAtOnce reads a file in /proc, or as much of it as there is room for. nil is
+// of one that may not be read.
 func readAtOnce(path string, buf []byte) []byte {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -27,6 +29,25 @@ func TestAProcessInExecHasItsMark(t *testing.T) {
 		require.Equal(t, lineage, got)
 		require.Empty(t, lineageOf(cmd.Process.Pid, nil), "the dead have none")
 	}
+}
+
+// A process that has no environment by its own choice holds up nobody.
+func TestAnEmptyEnvironmentIsNotWaitedFor(t *testing.T) {
+	cmd := exec.Command("env", "-i", "sleep", "60")
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	dir := fmt.Sprintf("/proc/%d", cmd.Process.Pid)
+	buf := make([]byte, 4096)
+	require.Eventually(t, func() bool { return bytes.HasPrefix(readAtOnce(dir+"/cmdline", buf), []byte("sleep")) },
+		30*time.Second, time.Millisecond)
+	began := time.Now()
+	for range 20 {
+		require.Empty(t, lineageOf(cmd.Process.Pid, buf))
+	}
+	require.Less(t, time.Since(began), 10*execMost, "half of what waiting would take")
 }
 
 // A look passes over the servers that live. The number of one that is reaped may

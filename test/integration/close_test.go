@@ -46,7 +46,7 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	require.Empty(t, c.Servers())
 	require.Empty(t, c.Tools())
 	_, err := c.Call(w.within(), "stubborn/echo", nil)
-	require.ErrorIs(t, err, facade.ErrUnknownServer)
+	require.ErrorIs(t, err, facade.ErrClosed)
 	require.ErrorIs(t, c.Register(w.within(), facade.ServerSpec{Name: "late", InMemory: mcptest.InMemory(mcptest.Script{})}), facade.ErrClosed)
 }
 

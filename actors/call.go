@@ -127,7 +127,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		v := s.Server(name)
 		switch {
 		case v == nil && s.closed:
-			return nil, errClosed(name)
+			return nil, Closed(name)
 		case v == nil:
 			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.NotSent}
 		case v.State == supervisor.Ready && v.current.session.Cause() == nil:

@@ -61,7 +61,7 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 	}
 	p.verdicts, p.unsure = map[string]error{}, false
 	if p.refused == nil {
-		p.refused = map[string]error{}
+		p.refused, p.kept = map[string]error{}, map[string]error{}
 	}
 	level, uris, version := w.now()
 	if p.inc.session.Info().Era == messages.EraModern {
@@ -175,17 +175,14 @@ func (p *port) watchEach(ctx context.Context, uris []string) {
 		}
 		err := ask("resources/unsubscribe", uri)
 		p.setWatched(uri, err != nil && !isAnswer(err))
-		switch {
-		case err == nil:
+		if err == nil {
 			continue
-		case !isAnswer(err):
-			p.unsure = true
-		case p.kept == nil:
-			p.kept = map[string]error{uri: err}
-		default:
-			p.kept[uri] = err
 		}
-		p.verdicts[uri] = err
+		if p.verdicts[uri] = err; isAnswer(err) {
+			p.kept[uri] = err
+		} else {
+			p.unsure = true
+		}
 	}
 }
 

@@ -146,7 +146,7 @@ func answer(reply chan<- error, err error) {
 func (m *manager) register(c actor.Context, msg *messages.Register) {
 	name := msg.Spec.Name
 	if m.closing {
-		answer(msg.Reply, &messages.Error{Server: name, Kind: messages.KindClosed, Cause: errors.New("the client is closed; make a new one")})
+		answer(msg.Reply, Closed(name))
 		return
 	}
 	if e := m.entries[name]; e != nil {
@@ -238,12 +238,12 @@ func (m *manager) report(r *report) {
 		m.remove(r.name, e, r.view.Cause, r.events...)
 		return
 	}
-	if before := m.rt.Snapshot().Server(r.name); before != nil {
+	if before := m.rt.Snapshot().Server(r.name); before != nil && r.view.Catalog == nil {
 		r.view.last = before.known()
 	}
 	if e.stopping && r.view.Catalog != nil {
 		hidden := *r.view
-		hidden.Catalog, hidden.State = nil, supervisor.Stopping
+		hidden.last, hidden.Catalog, hidden.State = r.view.Catalog, nil, supervisor.Stopping
 		r.view = &hidden
 	}
 	m.publish(m.rt.Snapshot().with(r.name, r.view))

@@ -307,8 +307,9 @@ func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- er
 		}
 		return err
 	case <-v.current.session.Dead():
-		return &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: messages.KindUnavailable,
-			Outcome: messages.NotSent, RetryAfter: startingHint, Cause: v.current.session.Cause()}
+		e := v.current.unavailable()
+		e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
+		return e
 	case <-ctx.Done():
 		return &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: messages.KindCanceled,
 			Outcome: messages.Unknown, Cause: context.Cause(ctx)}

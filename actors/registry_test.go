@@ -1,16 +1,20 @@
 package actors
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // bigRegistry is many ready servers with many tools each.
@@ -124,4 +128,21 @@ func TestAStatusIsTheCallersOwn(t *testing.T) {
 	require.EqualValues(t, 1, st.History[0].Epoch)
 	require.Equal(t, why(), st.History[0].Cause)
 	require.Equal(t, why(), st.LastCause)
+}
+
+// What a server offered is kept for the names of its tools while it is down, and
+// not beside what it offers.
+func TestAServerHoldsOneCatalog(t *testing.T) {
+	a := &announcer{handle: func(context.Context, *announcing, transport.Request) (string, error) { return "", nil }}
+	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		offered := view(rt).Catalog
+		require.NotNil(t, offered)
+		a.session(1).Abort(errScripted)
+		synctest.Wait()
+		require.Nil(t, view(rt).Catalog)
+		require.Same(t, offered, view(rt).last)
+		time.Sleep(time.Hour)
+		require.NotNil(t, view(rt).Catalog)
+		require.Nil(t, view(rt).last)
+	})
 }

@@ -151,7 +151,7 @@ func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error
 	case err := <-reply:
 		return err
 	default:
-		return errClosed(spec.Name)
+		return Closed(spec.Name)
 	}
 }
 
@@ -186,7 +186,7 @@ func (rt *Runtime) Unregister(ctx context.Context, name string) error {
 func (rt *Runtime) Restart(ctx context.Context, name string) error {
 	reply := make(chan error, 1)
 	rt.tell(&messages.Restart{Name: name, Reply: reply})
-	return rt.wait(ctx, name, reply, errClosed(name))
+	return rt.wait(ctx, name, reply, Closed(name))
 }
 
 func (rt *Runtime) wait(ctx context.Context, name string, reply <-chan error, drained error) error {
@@ -219,7 +219,8 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-func errClosed(name string) error {
+// Closed is what becomes of requests after Close, which leaves no server to know.
+func Closed(name string) *messages.Error {
 	return &messages.Error{Server: name, Kind: messages.KindClosed, Outcome: messages.NotSent,
 		Cause: errors.New("the client is closed; make a new one")}
 }

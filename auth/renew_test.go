@@ -294,15 +294,22 @@ func TestTransientFailureIsNotAskedAgainAtOnce(t *testing.T) {
 	require.Equal(t, 1, s.Counts().Visits, "the refresh token may still be good")
 }
 
-// Detach waits for the token endpoint as long as it is told, and no longer.
-func TestDetachIsBounded(t *testing.T) {
+// asking has one session, which waits for a token endpoint that says nothing.
+func asking(t *testing.T) (a *Authorizer, done chan error) {
+	t.Helper()
 	rule, asked, _ := hanging(t, "authorization_code")
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a := detached(t, s, messages.OAuth{Visit: visit})
+	a = detached(t, s, messages.OAuth{Visit: visit})
 	a.Attach(t.Context())
-	done := make(chan error, 1)
+	done = make(chan error, 1)
 	go func() { _, err := request(context.Background(), a, ""); done <- err }()
 	<-asked
+	return a, done
+}
+
+// Detach waits for the token endpoint as long as it is told, and no longer.
+func TestDetachIsBounded(t *testing.T) {
+	a, done := asking(t)
 	began := time.Now()
 	a.Detach(50 * time.Millisecond)
 	require.Less(t, time.Since(began), soon/2)

@@ -21,13 +21,7 @@ func inFlight(a *Authorizer) bool {
 // What is under way belongs to all sessions: the first that leaves takes nothing
 // from the others, and the last leaves nothing behind.
 func TestRenewalEndsWithTheLastSession(t *testing.T) {
-	rule, asked, _ := hanging(t, "authorization_code")
-	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a := detached(t, s, messages.OAuth{Visit: visit})
-	a.Attach(t.Context())
-	done := make(chan error, 1)
-	go func() { _, err := request(context.Background(), a, ""); done <- err }()
-	<-asked
+	a, done := asking(t)
 	a.Attach(t.Context())
 	a.Detach(0)
 	require.True(t, inFlight(a), "the other session waits for it")

@@ -74,9 +74,10 @@ func WaitReady() CallOption { return func(o *callOptions) { o.waitReady = true }
 // WithProgress has the server's progress reports about this call handed to f,
 // in order, in the goroutine that makes the call, and all of them before the
 // call returns. While f runs the call cannot end; nothing else waits for it. If f
-// panics, the call is given up, and the panic goes on in that goroutine. Messages beyond 8 KiB are cut; what f does not keep
-// up with is dropped beyond 8,192 reports or 1 MiB. Each report restarts the call's
-// timeout, with or without WithProgress.
+// panics, the call is given up, and the panic goes on in that goroutine. Messages
+// beyond 8 KiB are cut; what f does not keep up with is dropped beyond 8,192
+// reports or 1 MiB. Each report restarts the call's timeout, with or without
+// WithProgress.
 func WithProgress(f func(Progress)) CallOption { return func(o *callOptions) { o.progress = f } }
 
 // WithTimeout bounds this call: its time without progress. 0 is the default, less

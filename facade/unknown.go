@@ -1,7 +1,6 @@
 package facade
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/actors"
@@ -11,7 +10,7 @@ import (
 
 func unknownServer(s *actors.Snapshot, name string) *Error {
 	if s.Closed() {
-		return closed(name)
+		return actors.Closed(name)
 	}
 	e := &Error{Server: name, Kind: messages.KindUnknownServer, Outcome: NotSent}
 	if near := nearest.Names(name, s.Names()); len(near) > 0 {
@@ -30,14 +29,9 @@ func nameLike(asked string, t *messages.Tool) string {
 	return t.Name
 }
 
-// closed is what becomes of calls after Close, which leaves no server to know.
-func closed(server string) *Error {
-	return &Error{Server: server, Kind: messages.KindClosed, Outcome: NotSent, Cause: errors.New("the client is closed; make a new one")}
-}
-
 func unknownTool(s *actors.Snapshot, tool string) *Error {
 	if s.Closed() {
-		return closed("")
+		return actors.Closed("")
 	}
 	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent}
 	e.Server, _, _ = messages.SplitName(tool)

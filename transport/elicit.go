@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
 )
 
 // The modes of an elicitation. None at all is a form.
@@ -59,7 +60,7 @@ func (a *responder) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.El
 	switch res.Action {
 	case "accept", "decline", "cancel":
 	default:
-		return nil, a.failed(methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
+		return nil, a.unanswered(zerolog.WarnLevel, methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
 	}
 	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
 	if res.Action == "accept" && p.Mode == elicitForm {

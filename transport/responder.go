@@ -118,7 +118,7 @@ func (a *responder) serve(ctx context.Context, method string, req mcp.Request) (
 		return res, nil, nil
 	}
 	if text, err = json.Marshal(res); err != nil {
-		return nil, nil, a.failed(method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
+		return nil, nil, a.unanswered(zerolog.WarnLevel, method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
 	}
 	return res, text, nil
 }
@@ -160,7 +160,7 @@ func (a *responder) sample(ctx context.Context, req *mcp.CreateMessageWithToolsR
 		return a.handlers.Sample(ctx, a.server, req.Params)
 	})
 	if err == nil && (len(res.Content) == 0 || slices.Contains(res.Content, nil)) {
-		return nil, a.failed(methodSample, errors.New("the handler returned no content"))
+		return nil, a.unanswered(zerolog.WarnLevel, methodSample, errors.New("the handler returned no content"))
 	}
 	if err == nil && res.Role == "" {
 		whole := *res
@@ -208,7 +208,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 		err error
 	}
 	if err := a.begin(ctx); err != nil {
-		return nil, a.unanswered(method, err)
+		return nil, a.unanswered(zerolog.DebugLevel, method, err)
 	}
 	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -232,7 +232,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 			got.err = errors.New("the handler returned neither a result nor an error")
 		}
 		if got.err != nil {
-			return nil, a.failed(method, got.err)
+			return nil, a.unanswered(zerolog.WarnLevel, method, got.err)
 		}
 		return got.res, nil
 	case <-ctx.Done():
@@ -240,7 +240,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 	}
 	why := a.endOf(ctx)
 	cancel(why)
-	return nil, a.unanswered(method, why)
+	return nil, a.unanswered(zerolog.DebugLevel, method, why)
 }
 
 // untilTold is a handler's context: it ends when ask says so, with the cause that
@@ -253,24 +253,16 @@ type untilTold struct {
 // Deadline implements context.Context.
 func (u untilTold) Deadline() (time.Time, bool) { return u.asked.Deadline() }
 
-// failed is [responder.unanswered] for what a handler did, which is for its
-// author to know.
-func (a *responder) failed(method string, err error) error {
-	if _, said := err.(*jsonrpc.Error); !said {
-		a.log.Warn().Str("method", method).Err(err).Msg("a handler has no answer to the server's request")
-	}
-	return a.unanswered(method, err)
-}
-
 // unanswered is what the server hears of a request without an answer: an error of
 // JSON-RPC as it is; of all others, which may name what is none of its
 // business, nothing. One that stands behind another error is what some other
-// server said to the handler.
-func (a *responder) unanswered(method string, err error) error {
+// server said to the handler. What a handler did is logged as a warning, for its
+// author to know.
+func (a *responder) unanswered(level zerolog.Level, method string, err error) error {
 	if rpc, ok := err.(*jsonrpc.Error); ok && rpc != nil {
 		return rpc
 	}
-	a.log.Debug().Str("method", method).Err(err).Msg("a request of the server's was not answered")
+	a.log.WithLevel(level).Str("method", method).Err(err).Msg("a request of the server's was not answered")
 	return &withheld{err}
 }
 

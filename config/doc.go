@@ -46,8 +46,16 @@
 //	standby   true keeps a second process at hand; see [messages.ServerSpec]
 //	era       "auto", "legacy" or "modern"; see [messages.Era]
 //
+// Any text may name an entry. One that cannot name a server, such as
+// "microsoft/playwright-mcp", gets a legal name that is derived from it, and a
+// warning says which; [Server.Entry] keeps the text.
+//
+// A command line in command ("npx -y some-server") is taken apart, with a
+// warning, unless it names a program as a whole. Of url and httpUrl the second
+// one counts.
+//
 // Durations are strings such as "1.5s" or numbers of seconds. A relative cwd or
-// envFile begins at the workspace; ~/ at the start of command, cwd and envFile
+// envFile begins at the workspace, which is the directory of the file; ~/ at the start of command, cwd and envFile
 // is the home directory. The key timeout of other hosts bounds a call; because
 // they disagree about its unit, a number from 1000 up is taken for
 // milliseconds, a smaller one for seconds, and a warning says which.
@@ -61,7 +69,8 @@
 //	${env:VAR}          the same as ${VAR}
 //	${workspaceFolder}  the directory of the file, or see [WithWorkspace]
 //	${userHome}         the user's home directory
-//	${input:id}         what [WithInput] answers
+//	${input:id}         the variable MCPVISOR_INPUT_ID, or what [WithInput]
+//	                    answers, or the default of the file's "inputs"
 //	$${                 a literal ${
 //
 // A bare $VAR is left alone, and what a variable holds is not expanded again.

@@ -29,19 +29,23 @@ type entry struct {
 	kindAt   *hujson.Value
 	stdio    messages.Stdio
 	http     messages.HTTP
+	httpURL  string // Gemini CLI's key for Streamable HTTP; its "url" is the older transport
 	fileEnv  map[string]string
 	disabled bool
+
+	commandAt *hujson.Value
 }
 
 // readers are the keys of an entry.
 var readers = map[string]func(*entry, *hujson.Value){
-	"command":      func(e *entry, v *hujson.Value) { e.path(v, &e.stdio.Command) },
+	"command":      func(e *entry, v *hujson.Value) { e.path(v, &e.stdio.Command); e.commandAt = v },
 	"args":         func(e *entry, v *hujson.Value) { e.stdio.Args = e.texts(v) },
 	"env":          func(e *entry, v *hujson.Value) { e.stdio.Env = e.pairs(v) },
 	"envFile":      (*entry).envFile,
-	"cwd":          func(e *entry, v *hujson.Value) { e.path(v, &e.stdio.Dir) },
+	"cwd":          func(e *entry, v *hujson.Value) { e.stdio.Dir = e.filePath(v) },
 	"url":          func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
 	"serverUrl":    func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
+	"httpUrl":      func(e *entry, v *hujson.Value) { e.text(v, &e.httpURL) },
 	"headers":      func(e *entry, v *hujson.Value) { e.http.Headers = e.pairs(v) },
 	"type":         func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
 	"transport":    func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
@@ -62,12 +66,11 @@ var readers = map[string]func(*entry, *hujson.Value){
 
 // entry reads one server and adds it to the file, or says why not.
 func (r *reader) entry(server string, m *hujson.ObjectMember) {
-	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: server, Retry: DefaultRetry, StartSupervised: true}}
+	called := r.names[server]
+	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: called, Retry: DefaultRetry, StartSupervised: true}}
 	e.line = r.line(&m.Name)
 	before := len(r.file.Problems)
-	if err := messages.CheckServerName(server); err != nil {
-		e.fail(&m.Name, "%v (for instance %q)", err, messages.SuggestServerName(server))
-	}
+	e.warnAboutName(&m.Name)
 	object, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
 		e.fail(&m.Value, "the entry is not an object; write {\"command\": …} or {\"url\": …}")
@@ -77,7 +80,7 @@ func (r *reader) entry(server string, m *hujson.ObjectMember) {
 	if e.disabled {
 		// Nobody starts it, so what it lacks is nobody's problem.
 		r.file.Problems = r.file.Problems[:before]
-		r.file.Servers = append(r.file.Servers, Server{Spec: messages.ServerSpec{Name: server}, Line: e.line, Disabled: true})
+		r.file.Servers = append(r.file.Servers, Server{Spec: messages.ServerSpec{Name: called}, Entry: server, Line: e.line, Disabled: true})
 		return
 	}
 	e.transport(&m.Value)
@@ -87,7 +90,7 @@ func (r *reader) entry(server string, m *hujson.ObjectMember) {
 		}
 	}
 	if !e.broken {
-		r.file.Servers = append(r.file.Servers, Server{Spec: e.spec, Line: e.line})
+		r.file.Servers = append(r.file.Servers, Server{Spec: e.spec, Entry: server, Line: e.line})
 	}
 }
 
@@ -127,6 +130,9 @@ func (e *entry) unknown(at *hujson.Value, key string, readers map[string]func(*e
 
 // transport decides what kind of server the entry describes.
 func (e *entry) transport(at *hujson.Value) {
+	if e.httpURL != "" {
+		e.http.URL = e.httpURL
+	}
 	hasCommand, hasURL := e.stdio.Command != "", e.http.URL != ""
 	if e.kindAt != nil {
 		at = e.kindAt
@@ -154,6 +160,7 @@ func (e *entry) transport(at *hujson.Value) {
 		if e.http.Auth != nil {
 			e.warn(at, "\"auth\" is for an endpoint and not for a program; put credentials into \"env\"")
 		}
+		e.splitCommand()
 		e.stdio.Env = merge(e.fileEnv, e.stdio.Env)
 		e.spec.Stdio = &e.stdio
 	case hasURL:

@@ -50,7 +50,7 @@ func (r *reader) variable(expr string) (string, error) {
 		return string(filepath.Separator), nil
 	}
 	if id, ok := strings.CutPrefix(expr, "input:"); ok {
-		return r.ask(id)
+		return r.inputValue(id)
 	}
 	expr = strings.TrimPrefix(expr, "env:")
 	name, def, hasDefault := strings.Cut(expr, ":-")
@@ -81,31 +81,6 @@ func variableLen(text string) int {
 		}
 	}
 	return len(text)
-}
-
-// answer is what the host said to an input.
-type answer struct {
-	value string
-	err   error
-}
-
-// ask asks the host for an input, once for each id: nobody types a key twice.
-func (r *reader) ask(id string) (string, error) {
-	if r.input == nil {
-		return "", fmt.Errorf("${input:%s} has to be asked for, and nobody is there to answer; use ${VAR} and set the variable", id)
-	}
-	a, asked := r.answers[id]
-	if !asked {
-		a.value, a.err = r.input(id)
-		if r.answers == nil {
-			r.answers = map[string]answer{}
-		}
-		r.answers[id] = a
-	}
-	if a.err != nil {
-		return "", fmt.Errorf("${input:%s} was not answered; answer it, or use ${VAR} and set the variable: %w", id, a.err)
-	}
-	return a.value, nil
 }
 
 // expandPath is expand for a path: ~ at its start is the home directory. What

@@ -48,7 +48,7 @@ func TestExpand(t *testing.T) {
 		"${}":        "is not understood",
 		"${1A}":      "is not understood",
 		"${A B}":     "is not understood",
-		"${input:x}": "has to be asked for",
+		"${input:x}": "set MCPVISOR_INPUT_X",
 
 		"${NONE:-${A}}": "defaults do not nest",
 	} {
@@ -78,7 +78,7 @@ func TestWhatIsNotUnderstoodIsNotShown(t *testing.T) {
 func TestAnInputIsAskedForOnce(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no terminal")} {
 		r, asked := testReader(), 0
-		r.input = func(id string) (string, error) { asked++; return "the " + id, failure }
+		r.input = func(i Input) (string, error) { asked++; return "the " + i.ID, failure }
 		for range 2 {
 			got, err := r.expand("${input:key}")
 			require.ErrorIs(t, err, failure)

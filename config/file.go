@@ -34,12 +34,31 @@ type Server struct {
 	// Spec is ready to be registered. StartSupervised is set: a host has to come
 	// up while a server is down.
 	Spec messages.ServerSpec
+	// Entry is the entry's name as it stands in the file. Spec.Name is the same,
+	// unless that text cannot name a server ("microsoft/playwright-mcp"): then it
+	// is derived from it, and a warning says so.
+	Entry string
 	// Line is where the entry begins, from 1.
 	Line int
 	// Disabled entries are listed and not meant to be started. Only the name of
 	// their Spec is filled in: their variables may not be set, and nobody is
 	// asked for their inputs.
 	Disabled bool
+}
+
+// Find returns the entry of that name: the server's, or the one in the file.
+func (f *File) Find(name string) (Server, bool) {
+	for _, found := range []func(*Server) bool{
+		func(s *Server) bool { return s.Spec.Name == name },
+		func(s *Server) bool { return s.Entry == name },
+	} {
+		for i := range f.Servers {
+			if found(&f.Servers[i]) {
+				return f.Servers[i], true
+			}
+		}
+	}
+	return Server{}, false
 }
 
 // Specs returns the specs of the servers that are not disabled.

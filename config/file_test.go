@@ -61,7 +61,7 @@ func TestProjectFile(t *testing.T) {
 
 func TestVSCode(t *testing.T) {
 	asked := ""
-	f, err := Load("testdata/vscode.json", WithInput(func(id string) (string, error) { asked = id; return "k", nil }))
+	f, err := Load("testdata/vscode.json", WithInput(func(i Input) (string, error) { asked = i.ID; return "k", nil }))
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
 	require.Equal(t, "key", asked)
@@ -70,7 +70,7 @@ func TestVSCode(t *testing.T) {
 	f, err = Load("testdata/vscode.json")
 	require.NoError(t, err)
 	require.Empty(t, f.Servers)
-	require.Contains(t, f.Problems[0].String(), `vscode.json:10:27: server "search": ${input:key} has to be asked for`)
+	require.Contains(t, f.Problems[0].String(), `vscode.json:10:27: server "search": ${input:key} needs an answer of the user; set MCPVISOR_INPUT_KEY`)
 
 	f, err = Load("testdata/settings.json")
 	require.NoError(t, err)
@@ -84,9 +84,9 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	for _, s := range f.Servers {
 		good = append(good, s.Spec.Name)
 	}
-	require.Equal(t, []string{"good", "typo", "foreign"}, good)
+	require.Equal(t, []string{"good", "un-set", "typo", "foreign"}, good)
 	require.Equal(t, "good", f.Servers[0].Spec.Stdio.Command)
-	require.Equal(t, 2*time.Minute, f.Servers[2].Spec.Timeouts.Call)
+	require.Equal(t, 2*time.Minute, f.Servers[3].Spec.Timeouts.Call)
 
 	var got []string
 	for _, p := range f.Problems {
@@ -94,7 +94,7 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	}
 	const at = "testdata/broken.json:"
 	for i, want := range []string{
-		at + `4:5: server "un set": server name`,
+		at + `4:5: warning: server "un set": this name holds characters that a server name cannot have; the server is called "un-set" here`,
 		at + `5:43: server "missing": environment variable NOT_SET is not set`,
 		at + `6:22: server "old": the old HTTP+SSE transport is not supported`,
 		at + `7:13: server "both": it has both "command" and "url"`,
@@ -182,7 +182,7 @@ func TestRetryForms(t *testing.T) {
 }
 
 func TestAnInputThatIsRefusedIsAProblem(t *testing.T) {
-	f, err := Load("testdata/vscode.json", WithInput(func(string) (string, error) { return "", errors.New("no terminal") }))
+	f, err := Load("testdata/vscode.json", WithInput(func(Input) (string, error) { return "", errors.New("no terminal") }))
 	require.NoError(t, err)
 	require.Contains(t, f.Problems[0].Message, "no terminal")
 }

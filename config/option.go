@@ -12,10 +12,10 @@ func WithLookup(lookup func(name string) (string, bool)) Option {
 // paths begin. Default: the directory of the file.
 func WithWorkspace(dir string) Option { return func(r *reader) { r.workspace = dir } }
 
-// WithInput answers VS Code's ${input:id}, for instance by asking a person. It
-// is called at most once for each id. Its error becomes part of a problem, so
-// it must not hold the answer. Without WithInput, entries that need an input
-// are problems.
-func WithInput(ask func(id string) (string, error)) Option {
+// WithInput answers VS Code's ${input:id} by asking the user. It is called at
+// most once for each id, and not if the variable [Input.Variable] is set. Its
+// error becomes part of a problem, so it must not hold the answer. Without
+// WithInput an input has its default; an entry whose input has none is a problem.
+func WithInput(ask func(Input) (string, error)) Option {
 	return func(r *reader) { r.input = ask }
 }

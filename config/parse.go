@@ -103,5 +103,8 @@ func syntaxError(filename string, err error) error {
 		filename += ":" + m[1] + ":" + m[2]
 		text = strings.TrimPrefix(text, m[0])
 	}
+	if strings.HasPrefix(text, "invalid literal: ") && badEscape.MatchString(text) {
+		return fmt.Errorf("%s: this string is not JSON: a backslash in it begins no escape; %s", filename, backslashes)
+	}
 	return fmt.Errorf("%s: this is not JSON: %s; mend it there (comments and trailing commas are allowed)", filename, text)
 }

@@ -16,9 +16,11 @@ type reader struct {
 	file      *File
 	data      []byte // without byte order mark
 	lookup    func(string) (string, bool)
-	input     func(string) (string, error)
+	input     func(Input) (string, error)
 	workspace string            // absolute
+	inputs    map[string]Input  // the declared ones, by id
 	answers   map[string]answer // by the id of the input
+	names     map[string]string // the server's name, by that of its entry
 }
 
 // list is one list of servers in the file.
@@ -30,11 +32,12 @@ type list struct {
 
 // read finds the servers in the top-level object.
 func (r *reader) read(root *hujson.Value, top *hujson.Object) error {
-	lists := findLists(top)
+	lists := r.findLists(top)
 	if len(lists) == 0 {
 		return r.noLists(root, top)
 	}
 	r.file.Format = lists[0].format
+	r.names = serverNames(entryNames(lists))
 	seen := map[string]int{}
 	for i, l := range lists {
 		servers, ok := l.member.Value.Value.(*hujson.Object)
@@ -64,7 +67,7 @@ func (r *reader) read(root *hujson.Value, top *hujson.Object) error {
 
 // findLists returns all lists, one that stands twice included: to a decoder the
 // last one would win, and nobody would know.
-func findLists(top *hujson.Object) (lists []list) {
+func (r *reader) findLists(top *hujson.Object) (lists []list) {
 	look := func(object *hujson.Object, prefix string) {
 		for i := range object.Members {
 			m := &object.Members[i]
@@ -77,9 +80,23 @@ func findLists(top *hujson.Object) (lists []list) {
 	for i := range top.Members { // VS Code's settings
 		if inner, ok := top.Members[i].Value.Value.(*hujson.Object); ok && name(&top.Members[i]) == "mcp" {
 			look(inner, "mcp.")
+			r.readInputs(inner)
 		}
 	}
+	r.readInputs(top)
 	return lists
+}
+
+// entryNames are the names of all entries, in their order.
+func entryNames(lists []list) (names []string) {
+	for _, l := range lists {
+		if servers, ok := l.member.Value.Value.(*hujson.Object); ok {
+			for i := range servers.Members {
+				names = append(names, name(&servers.Members[i]))
+			}
+		}
+	}
+	return names
 }
 
 func (r *reader) noLists(root *hujson.Value, top *hujson.Object) error {

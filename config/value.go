@@ -29,7 +29,12 @@ func (e *entry) raw(v *hujson.Value) (string, bool) {
 		e.fail(v, "a string is expected here; put it in double quotes")
 		return "", false
 	}
-	return lit.String(), true
+	text := lit.String()
+	if driveEscape.MatchString(text) {
+		e.fail(v, "this path holds a control character, because its backslashes are read as escapes; %s", backslashes)
+		return "", false
+	}
+	return text, true
 }
 
 func (e *entry) text(v *hujson.Value, into *string) { e.expanded(v, e.r.expand, into) }

@@ -61,6 +61,16 @@ func (f *File) Find(name string) (Server, bool) {
 	return Server{}, false
 }
 
+// EntryOf is the name of a server's entry in the file, or "" if there is none.
+func (f *File) EntryOf(server string) string {
+	for i := range f.Servers {
+		if f.Servers[i].Spec.Name == server {
+			return f.Servers[i].Entry
+		}
+	}
+	return ""
+}
+
 // Specs returns the specs of the servers that are not disabled.
 func (f *File) Specs() []messages.ServerSpec {
 	var specs []messages.ServerSpec

@@ -18,7 +18,7 @@ const closeWait = 15 * time.Second
 
 // load reads the configuration and reports what is wrong with it.
 func (sh *shell) load() (*config.File, error) {
-	file, err := config.Load(sh.config)
+	file, err := config.Load(sh.config, sh.inputs()...)
 	if err != nil {
 		return nil, usage("%v", err)
 	}
@@ -32,12 +32,14 @@ func choose(file *config.File, names []string) ([]facade.ServerSpec, error) {
 	}
 	var specs []facade.ServerSpec
 	for _, name := range names {
-		i := slices.IndexFunc(file.Servers, func(s config.Server) bool { return s.Spec.Name == name })
+		server, found := file.Find(name)
 		switch {
-		case i >= 0 && file.Servers[i].Disabled:
-			return nil, usage("server %q is disabled in %s:%d; remove \"disabled\" to use it", name, file.Path, file.Servers[i].Line)
-		case i >= 0:
-			specs = append(specs, file.Servers[i].Spec)
+		case found && server.Spec.Name != name:
+			return nil, usage("the entry %q of %s:%d is called %q here; use that name", name, file.Path, server.Line, server.Spec.Name)
+		case found && server.Disabled:
+			return nil, usage("server %q is disabled in %s:%d; remove \"disabled\" to use it", name, file.Path, server.Line)
+		case found:
+			specs = append(specs, server.Spec)
 		default:
 			for _, p := range file.Problems {
 				if p.Server == name && p.Severity == config.Error {
@@ -100,8 +102,12 @@ func (sh *shell) begin(names ...string) (*started, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	var entries []string
+	for _, spec := range specs {
+		entries = append(entries, file.EntryOf(spec.Name))
+	}
 	for _, p := range file.Problems {
-		if len(names) == 0 || slices.Contains(names, p.Server) {
+		if len(names) == 0 || slices.Contains(names, p.Server) || slices.Contains(entries, p.Server) {
 			sh.warn(p.Server, "%s", p)
 		}
 	}

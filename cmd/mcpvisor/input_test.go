@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+func TestPrompter(t *testing.T) {
+	var out strings.Builder
+	p := &prompter{ctx: context.Background(), in: strings.NewReader("plain\r\n\n3\n2\nnext"), out: &out,
+		readPassword: func() ([]byte, error) { return []byte("hidden"), nil }}
+	for _, step := range []struct {
+		input config.Input
+		want  string
+	}{
+		{config.Input{ID: "a"}, "plain"},
+		{config.Input{ID: "b", Default: "eu"}, "eu"},
+		{config.Input{ID: "c", Options: []string{"s", "m"}}, "m"},
+		{config.Input{ID: "d", Password: true, Default: "canary", Description: "API key\x1b[2J"}, "hidden"},
+	} {
+		value, err := p.ask(step.input)
+		require.NoError(t, err)
+		require.Equal(t, step.want, value)
+	}
+	require.Contains(t, out.String(), "b [eu] (or set MCPVISOR_INPUT_B): ")
+	require.Contains(t, out.String(), "Answer with one of: s, m")
+	require.NotContains(t, out.String(), "\x1b")
+	require.NotContains(t, out.String(), "canary")
+	rest, err := io.ReadAll(p.in)
+	require.NoError(t, err)
+	require.Equal(t, "next", string(rest), "what follows is left to the command")
+
+	_, err = p.ask(config.Input{ID: "e"})
+	require.EqualError(t, err, "the terminal was closed")
+}
+
+func TestPrompter_interrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	in, feed := io.Pipe()
+	defer feed.Close()
+	p := &prompter{ctx: ctx, in: in, out: io.Discard}
+	cancel()
+	_, err := p.ask(config.Input{ID: "a"})
+	require.EqualError(t, err, "interrupted")
+}
+
+// Without a terminal, inputs come from variables and defaults. A server whose
+// entry has another name is pointed at.
+func TestConfig_inputs_and_names(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
+		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
+	sh := &shell{ctx: context.Background(), in: strings.NewReader(""), err: io.Discard, config: path}
+	file, err := sh.load()
+	require.NoError(t, err)
+	require.Empty(t, file.Servers)
+
+	t.Setenv("MCPVISOR_INPUT_X", "program")
+	file, err = sh.load()
+	require.NoError(t, err)
+	specs, err := choose(file, []string{"a-b"})
+	require.NoError(t, err)
+	require.Equal(t, "program", specs[0].Stdio.Command)
+	require.Equal(t, "a-b", specs[0].Name)
+	_, err = choose(file, []string{"a/b"})
+	require.ErrorContains(t, err, `is called "a-b" here`)
+	_, err = choose(file, []string{"c"})
+	require.ErrorContains(t, err, `there is no server "c"`)
+}

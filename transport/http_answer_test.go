@@ -76,7 +76,7 @@ func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
 // A server that was restarted may say so without a 404: its new process knows
 // of no initialize. Without a session of ours that means nothing.
 func TestHTTPServerThatWasRestarted(t *testing.T) {
-	texts := []string{"Bad Request: Server not initialized", "Server has not been initialized", "Bad Request: No valid session ID provided", "Session not found"}
+	texts := []string{"Bad Request: Server not initialized", "Bad Request: No valid session ID provided", "Session not found"}
 	for _, text := range texts {
 		reply := status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
 		web := newScripted(t)

@@ -56,7 +56,7 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 		_ = resp.Body.Close()
 		if err := e.auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
-			f := e.noToken(ctx, err)
+			f := e.doubtForeign(e.noToken(ctx, err))
 			f.status = resp.StatusCode
 			if refused { // without more scopes the others go on
 				return nil, e.giveUp(f)

@@ -106,10 +106,13 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 	if text != "" {
 		f.problem += ": " + text
 	}
+	if hadSession {
+		if loss := sessionLossOf(resp, body); loss.lost {
+			f.lost, f.outcome, f.kind = true, loss.outcome, messages.KindCrashed
+			return e.doubtForeign(f)
+		}
+	}
 	switch code := resp.StatusCode; {
-	case hadSession && (code == http.StatusNotFound || code == http.StatusBadRequest && forgetsSession(body)):
-		// "the server MUST respond with 404"; servers in the field say 400.
-		f.lost, f.outcome, f.kind = true, messages.NotSent, messages.KindCrashed
 	case code >= 300 && code < 400:
 		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(redirectTarget(resp)))
 		f.hint = "if that is the endpoint, put this URL into the configuration"
@@ -146,27 +149,6 @@ func (e *endpoint) htmlReply(status int) *fault {
 	f := badReply(messages.Answered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
 	f.hint = "check the path of the URL, and whether a login page is in the way"
 	return f
-}
-
-// namesLostSession reports whether the message of an error says in so many
-// words that the MCP session is gone. An error that answers our request may be
-// about something else that is called a session.
-func namesLostSession(message string) bool {
-	text := strings.ToLower(message)
-	for _, words := range []string{"session not found", "unknown session", "invalid session", "no valid session", "session does not exist", "session id"} {
-		if strings.Contains(text, words) {
-			return true
-		}
-	}
-	return false
-}
-
-// forgetsSession reports whether an error body speaks of the session, or of an
-// initialize that this server process has not seen: that is how the TypeScript
-// SDK answers after a restart.
-func forgetsSession(body []byte) bool {
-	text := strings.ToLower(string(body))
-	return strings.Contains(text, "session") || strings.Contains(text, "not initialized") || strings.Contains(text, "not been initialized")
 }
 
 // redirectTarget says where a redirect points, without user and query.

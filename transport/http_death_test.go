@@ -22,13 +22,9 @@ func TestHTTPSessionForgotten(t *testing.T) {
 	rows := map[string]handler{
 		"404":          status(404, "text/plain", "not found"),
 		"404 JSON-RPC": status(404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`),
-		"400 text":     status(400, "text/plain", "Bad Request: unknown session"),
+		"400 text":     status(400, "text/plain", "Bad Request: Invalid session ID"),
 		"400 JSON-RPC": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
 		"400 python":   status(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`),
-		"404 ours, new": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			w.WriteHeader(404)
-			sayError(w, id, -32001, "Session not found")
-		},
 		"404 another's": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(404)
 			sayError(w, json.RawMessage("5"), -32001, "Session not found")

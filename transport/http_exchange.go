@@ -195,9 +195,9 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 }
 
 // refusal makes sense of a reply with an error status. A JSON-RPC error with
-// the request's id is an answer like any other: only a server that knows the
-// session and has read the request can give it. One without id is an answer
-// too, unless the status says more.
+// the request's id is an answer like any other, whatever it says: the server may
+// have worked on the request. Under a 404 it can end the session besides. An
+// error without id is an answer too, unless the status says more.
 func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (reply, *fault) {
 	body := s.errorBody(resp)
 	f := s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], hadSession)
@@ -214,9 +214,12 @@ func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (r
 	switch {
 	case f.kind == messages.KindAuthRequired, f.kind == messages.KindUnavailable:
 		return reply{}, f
-	case ours && f.lost && f.status == http.StatusNotFound && rpc != nil && namesLostSession(rpc.Message):
-		return reply{}, f
-	case ours, !f.lost && (env.id == nil || string(env.id) == "null"):
+	case ours:
+		if f.lost && f.status == http.StatusNotFound && f.outcome == messages.NotSent {
+			s.endBy(f)
+		}
+		return reply{errorm: env.errorm}, nil
+	case !f.lost && (env.id == nil || string(env.id) == "null"):
 		return reply{errorm: env.errorm}, nil
 	}
 	return reply{}, f

@@ -55,10 +55,10 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 		if ctx.Err() != nil {
 			return nil, e.gaveUp(ctx, err, sent)
 		}
-		if e.foreign && bound && !b.connected.Load() && dialError(err) != nil {
-			sent = false
+		if e.foreign {
+			return nil, e.doubtForeign(e.connectFault(err, true))
 		}
-		unread := sent && bound && !e.foreign && body != nil && (content.Len() == len(body) || b.unwritten())
+		unread := sent && bound && body != nil && (content.Len() == len(body) || b.unwritten())
 		switch {
 		case unread && b.pooled.Load() && tries <= maxPooled:
 			continue // a connection that had died while it was idle
@@ -70,6 +70,16 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 			return nil, f
 		}
 	}
+}
+
+// doubtForeign makes the outcome of a request Unknown where it would be NotSent,
+// if a RoundTripper of the host's was given the request. That may try a request
+// several times by itself, and its last error says nothing about the first try.
+func (e *endpoint) doubtForeign(f *fault) *fault {
+	if e.foreign && f.outcome == messages.NotSent {
+		f.outcome = messages.Unknown
+	}
+	return f
 }
 
 // roundTrip asks the RoundTripper. One of the host's that panics does so in a

@@ -15,7 +15,8 @@ import (
 var httpSessionRows = []httpRow{
 	httpLost("session/lost"),
 	httpLost("session/lost-rpc"),
-	httpLost("session/lost-rpc-own"),
+	// An error with the id of the call is its answer, although the session ends.
+	httpFails("session/lost-rpc-own", facade.ErrRPC, facade.Answered, "Session not found").renewed().in(facade.EraLegacy),
 	httpLost("session/lost-400"),
 	httpRow{name: "session/lost-silently"}.acting(func(s *sceneHTTP) {
 		s.misbehave()

@@ -27,7 +27,8 @@ var httpStatusRows = slices.Concat(
 		httpRefused("call/html-400", "HTTP 400"),
 		httpGarbled("call/html-502", "HTTP 502"),
 		httpRefused("call/html-404", "HTTP 404").in(facade.EraModern),
-		httpLost("call/html-404"),
+		// The session is lost by its status; a page does not say what became of the call.
+		httpFails("call/html-404", facade.ErrCrashed, facade.Unknown, "forgot the session").renewed().in(facade.EraLegacy),
 		httpSays("call/rpc-400", "that will not do"),
 		httpSays("call/rpc-400-null", "that will not do"),
 		httpSays("call/rpc-404", "gone fishing"),

@@ -19,11 +19,17 @@ const stderrLineTaken = 4 * stderrLineMax
 // write UTF-8 strings to its standard error for logging purposes" (MCP,
 // transports, stdio): it must always be drained, and is never by itself an
 // error.
+//
+// Lines are kept as they were written, and cleaned when they are read: most
+// lines of a server that writes much are never read.
 type stderrTail struct {
-	mu      sync.Mutex
-	limit   int
-	veil    veil
-	ring    []string
+	mu    sync.Mutex
+	limit int
+	veil  veil
+	// ring holds the last lines, raw and none of them blank. When it is full, its
+	// oldest line is at next. The buffers of dropped lines are used again.
+	ring    [][]byte
+	next    int
 	partial []byte
 }
 
@@ -47,23 +53,28 @@ func (t *stderrTail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// pushLocked moves the line that has just ended into the ring, and takes the
+// buffer of the line that it replaces for the next one.
 func (t *stderrTail) pushLocked() {
-	text := t.clean(t.partial)
-	t.partial = t.partial[:0]
-	if text == "" {
-		return
+	switch {
+	case isBlank(t.partial) || t.limit <= 0:
+		t.partial = t.partial[:0]
+	case len(t.ring) < t.limit:
+		t.ring, t.partial = append(t.ring, t.partial), nil
+	default:
+		t.ring[t.next], t.partial = t.partial, t.ring[t.next][:0]
+		t.next = (t.next + 1) % t.limit
 	}
-	if len(t.ring) >= t.limit {
-		t.ring = append(t.ring[:0], t.ring[len(t.ring)-t.limit+1:]...)
-	}
-	t.ring = append(t.ring, text)
 }
 
 // lines returns the kept lines, oldest first, an unfinished one included.
 func (t *stderrTail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := append([]string(nil), t.ring...)
+	var out []string
+	for i := range t.ring {
+		out = append(out, t.clean(t.ring[(t.next+i)%len(t.ring)]))
+	}
 	if text := t.clean(t.partial); text != "" {
 		out = append(out, text)
 	}
@@ -73,6 +84,22 @@ func (t *stderrTail) lines() []string {
 func (t *stderrTail) clean(b []byte) string {
 	return strings.TrimSpace(cutAt(plain(t.veil.text(string(b))), stderrLineMax))
 }
+
+// isBlank reports whether clean leaves nothing of a line. It looks no further
+// than to the first character that stays.
+func isBlank(line []byte) bool {
+	for len(line) > 0 {
+		r, size := utf8.DecodeRune(line)
+		if !unicode.IsSpace(r) && !isUnseen(r) {
+			return false
+		}
+		line = line[size:]
+	}
+	return true
+}
+
+// isUnseen reports whether plain removes a character.
+func isUnseen(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // cutAt is the beginning of a text, of at most size bytes.
 func cutAt(text string, size int) string {
@@ -94,7 +121,7 @@ func plain(text string) string {
 		switch {
 		case r == '\t', r == '\n', r == '\r', r == '\u2028', r == '\u2029':
 			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+		case isUnseen(r):
 			return -1
 		}
 		return r

@@ -59,6 +59,36 @@ func TestStderrTailKeepsLittle(t *testing.T) {
 	require.LessOrEqual(t, len(tail.partial), stderrLineTaken)
 }
 
+// A line of which cleaning leaves
+// nothing must not push out one that says something.
+func TestStderrTailDropsBlankLines(t *testing.T) {
+	tail := newStderrTail(2, nil)
+	_, _ = tail.Write([]byte("first\nsecond\n\x1b\x07\u009b\n \t\u2003\u2028\n\u202e\u200f\n\x00\r\n"))
+	require.Equal(t, []string{"first", "second"}, tail.lines())
+}
+
+// TestStderrTailCleansOnRead: the cost of cleaning belongs to who reads the
+// lines, not to a server that floods its stderr.
+func TestStderrTailCleansOnRead(t *testing.T) {
+	cleaned := 0
+	tail := newStderrTail(3, func(text string) string { cleaned++; return text })
+	flood := []byte(strings.Repeat("\x1b[31ma line of a flood\x1b[0m\n", 1000))
+	_, _ = tail.Write(flood) // the buffers of the ring
+	require.Zero(t, cleaned)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = tail.Write(flood) }))
+	require.Equal(t, []string{"[31ma line of a flood[0m", "[31ma line of a flood[0m", "[31ma line of a flood[0m"}, tail.lines())
+	require.LessOrEqual(t, cleaned, 4)
+}
+
+func BenchmarkStderrFlood(b *testing.B) {
+	tail := newStderrTail(20, nil)
+	flood := []byte(strings.Repeat("\x1b[31merror:\x1b[0m something that a server repeats for ever\n", 500))
+	b.SetBytes(int64(len(flood)))
+	for b.Loop() {
+		_, _ = tail.Write(flood)
+	}
+}
+
 // A secret is hidden before the line is cut: the half of it is one too.
 func TestStderrTailIsVeiled(t *testing.T) {
 	tail := newStderrTail(3, strings.NewReplacer(secretOfRounds, "***").Replace)

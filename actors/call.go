@@ -96,9 +96,9 @@ func (v *View) unavailable() *messages.Error {
 	}
 	switch v.State {
 	case supervisor.Evicted:
-		e.Kind, e.Hint = messages.KindEvicted, "mend the server and call Restart"
+		e.Kind, e.Hint = messages.KindEvicted, "fix the server, then call Restart or register it again"
 	case supervisor.Unauthorized:
-		e.Kind, e.Hint = messages.KindAuthRequired, "set credentials and register it anew"
+		e.Kind, e.Hint = messages.KindAuthRequired, "set credentials, then unregister it and register it again"
 		if required := (*messages.AuthRequired)(nil); errors.As(v.Cause, &required) {
 			e.Hint = "" // the cause says what to do
 		}

@@ -30,7 +30,10 @@ type entry struct {
 	crashed    bool // and therefore stopping; nobody asked
 	register   chan<- error
 	unregister []chan<- error
-	restart    []chan<- error
+	// successor is the registration that replaces this one, which was evicted and
+	// is stopping; nil if there is none.
+	successor *messages.Register
+	restart   []chan<- error
 }
 
 // Receive implements actor.Actor.
@@ -73,13 +76,13 @@ func (m *manager) read(c actor.Context, letter any) {
 			}
 		}
 	case *report:
-		m.report(msg)
+		m.report(c, msg)
 	case *lost:
-		m.lost(msg)
+		m.lost(c, msg)
 	case *roll:
 		for name, e := range m.entries {
 			if e.gen <= msg.upTo && !msg.present[e.gen] {
-				m.lost(&lost{name: name, gen: e.gen, released: true})
+				m.lost(c, &lost{name: name, gen: e.gen, released: true})
 			}
 		}
 	}
@@ -111,7 +114,7 @@ func (m *manager) abandon() {
 		Cause: errors.New("the manager stopped before it could answer")}
 	switch msg := m.reading.(type) {
 	case *messages.Register:
-		if e := m.entries[msg.Spec.Name]; e == nil || e.register != msg.Reply {
+		if e := m.entries[msg.Spec.Name]; e == nil || e.register != msg.Reply && e.successor != msg {
 			answer(msg.Reply, err)
 		}
 	case *messages.Unregister:
@@ -150,11 +153,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 		return
 	}
 	if e := m.entries[name]; e != nil {
-		hint := "unregister it first, or choose another name"
-		if e.stopping {
-			hint = "it is still being unregistered; wait for Unregister to return"
-		}
-		answer(msg.Reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindExists, Hint: hint})
+		m.replace(c, msg, e)
 		return
 	}
 	gen := m.rt.nextGen.Add(1)
@@ -172,6 +171,25 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	}
 }
 
+// replace registers a name that is taken: after the server of that name, if that
+// was evicted, and not at all otherwise.
+func (m *manager) replace(c actor.Context, msg *messages.Register, e *entry) {
+	name := msg.Spec.Name
+	if v := m.rt.Snapshot().Server(name); !e.stopping && v != nil && v.Gen == e.gen && v.State == supervisor.Evicted {
+		e.successor = msg
+		m.stop(c, name, e)
+		return
+	}
+	hint := "unregister it first, or choose another name"
+	if e.stopping {
+		hint = "it is still being unregistered; wait for Unregister to return"
+	}
+	if e.successor != nil {
+		hint = "another Register of that name is under way"
+	}
+	answer(msg.Reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindExists, Hint: hint})
+}
+
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 	e := m.entries[msg.Name]
 	if e == nil || msg.Gen != 0 && msg.Gen != e.gen {
@@ -179,7 +197,17 @@ func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 		return
 	}
 	e.unregister = append(e.unregister, msg.Reply)
+	if msg.Gen == 0 && e.successor != nil {
+		answer(e.successor.Reply, unregisteredTooSoon(msg.Name, e.gen))
+		e.successor = nil
+	}
 	m.stop(c, msg.Name, e)
+}
+
+// unregisteredTooSoon is the error of a Register that Unregister has overtaken.
+func unregisteredTooSoon(name string, gen uint64) *messages.Error {
+	return &messages.Error{Server: name, Gen: gen, Kind: messages.KindClosed,
+		Cause: errors.New("the server was unregistered before it was ready")}
 }
 
 func (m *manager) stopAll(c actor.Context) {
@@ -228,14 +256,14 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 
 // report publishes how a server stands, in one swap, and answers whoever
 // waited for that.
-func (m *manager) report(r *report) {
+func (m *manager) report(c actor.Context, r *report) {
 	e := m.entries[r.name]
 	if e == nil || e.gen != r.gen {
 		m.rt.stale.Add(1)
 		return
 	}
 	if r.view.State == supervisor.Stopped {
-		m.remove(r.name, e, r.view.Cause, r.events...)
+		m.remove(c, r.name, e, r.view.Cause, r.events...)
 		return
 	}
 	if before := m.rt.Snapshot().Server(r.name); before != nil && r.view.Catalog == nil {
@@ -263,7 +291,7 @@ func (m *manager) report(r *report) {
 
 // lost handles a supervising actor that ended without a last report: it
 // panicked. The name stays taken until its session is released.
-func (m *manager) lost(l *lost) {
+func (m *manager) lost(c actor.Context, l *lost) {
 	e := m.entries[l.name]
 	if e == nil || e.gen != l.gen {
 		return
@@ -274,15 +302,28 @@ func (m *manager) lost(l *lost) {
 		return
 	}
 	cause := &supervisor.Cause{Kind: supervisor.CausePanic, Message: "internal error in the supervision of this server; see the log"}
-	m.remove(l.name, e, cause, messages.Event{Kind: messages.EventUnregistered, Time: time.Now(), Server: l.name, Gen: l.gen, Cause: cause})
+	m.remove(c, l.name, e, cause, messages.Event{Kind: messages.EventUnregistered, Time: time.Now(), Server: l.name, Gen: l.gen, Cause: cause})
 }
 
-// remove ends an entry: out of the registries first, then tell everybody.
-func (m *manager) remove(name string, e *entry, cause *supervisor.Cause, events ...messages.Event) {
-	m.publish(m.rt.Snapshot().with(name, nil))
+// remove ends an entry: out of the registries first, then tell everybody. A
+// successor takes its place in the same swap.
+func (m *manager) remove(c actor.Context, name string, e *entry, cause *supervisor.Cause, events ...messages.Event) {
+	next := e.successor
+	e.successor = nil
+	if next != nil && !m.closing {
+		delete(m.entries, name)
+		m.register(c, next)
+	} else {
+		m.publish(m.rt.Snapshot().with(name, nil))
+	}
 	m.rt.hub.emit(events...)
 	e.gone(name, cause)
-	delete(m.entries, name)
+	if next != nil && m.closing {
+		answer(next.Reply, Closed(name))
+	}
+	if m.entries[name] == e {
+		delete(m.entries, name)
+	}
 	m.rt.wished.Delete(e.gen)
 	m.finish()
 }
@@ -317,8 +358,7 @@ func (e *entry) gone(name string, cause *supervisor.Cause) {
 	if e.register != nil {
 		err := &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindStart}
 		if e.stopping && !e.crashed {
-			err.Kind, cause = messages.KindClosed, nil
-			err.Cause = errors.New("the server was unregistered before it was ready")
+			err, cause = unregisteredTooSoon(name, e.gen), nil
 		}
 		if cause != nil {
 			err.Cause, err.Stderr = cause, cause.Stderr

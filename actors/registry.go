@@ -32,7 +32,9 @@ type View struct {
 	last    *messages.Catalog // of a server that is down: what it offered
 	current *incarnation      // the latest one, dead or alive; nil before the first
 	standby *incarnation      // ready to take over; nil if there is none
-	tally   *tally
+	// takesOver: the policy lets the standby take over when the session ends.
+	takesOver bool
+	tally     *tally
 }
 
 // Snapshot is the registries at one moment: immutable, shared by all readers,
@@ -83,11 +85,11 @@ func (s *Snapshot) Names() []string { return s.names }
 func (s *Snapshot) Server(name string) *View { return s.servers[name] }
 
 // Catalogs goes through what the ready servers offer, in the order of their
-// names. It copies nothing.
+// names. It copies nothing, and leaves out servers whose session has died.
 func (s *Snapshot) Catalogs() iter.Seq[*messages.Catalog] {
 	return func(yield func(*messages.Catalog) bool) {
 		for _, name := range s.names {
-			if c := s.servers[name].Catalog; c != nil && !yield(c) {
+			if c := s.servers[name].Listed(); c != nil && !yield(c) {
 				return
 			}
 		}
@@ -130,7 +132,7 @@ func gather[T any](s *Snapshot, of func(*messages.Catalog) []T) []T {
 // Alias finds a listed tool by its alias.
 func (s *Snapshot) Alias(alias string) (messages.Tool, bool) {
 	if server, name, ok := s.SplitAlias(alias); ok {
-		return s.servers[server].Catalog.Tool(name)
+		return s.servers[server].Listed().Tool(name)
 	}
 	return messages.Tool{}, false
 }
@@ -169,6 +171,30 @@ func (v *View) known() *messages.Catalog {
 	return v.last
 }
 
+// Listed is what the server offers now; nil if it is not ready, or if its
+// session has died and the report of that is still on its way to the manager. So
+// a caller that has seen a call fail with ErrCrashed never finds the tools listed.
+func (v *View) Listed() *messages.Catalog {
+	if v.Catalog == nil || v.died() != nil {
+		return nil
+	}
+	return v.Catalog
+}
+
+// died is why the session of a view that shows a ready server has ended. It is
+// nil while the session lives, and when the standby takes its place: the tools
+// stay listed then.
+func (v *View) died() *supervisor.Cause {
+	if v.State != supervisor.Ready || v.current == nil {
+		return nil
+	}
+	cause := v.current.session.Cause()
+	if cause != nil && !cause.Permanent && v.takesOver && v.standby.session.Cause() == nil {
+		return nil
+	}
+	return cause
+}
+
 // Closed reports whether the client is being closed, or is.
 func (s *Snapshot) Closed() bool { return s.closed }
 
@@ -183,6 +209,11 @@ func isOpen(s supervisor.State) bool {
 
 // Status is the view as users see it.
 func (v *View) Status() messages.ServerStatus {
+	if cause := v.died(); cause != nil {
+		down := *v
+		down.State, down.Since, down.Cause, down.Catalog = supervisor.Closing, time.Now(), cause, nil
+		v = &down
+	}
 	st := messages.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Retry.String(),

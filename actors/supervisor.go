@@ -302,6 +302,6 @@ func (s *supervising) draft(events []messages.Event) *report {
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]messages.Incarnation(nil), s.history...),
-		current: s.inc, standby: s.ready(), tally: s.tally,
+		current: s.inc, standby: s.ready(), takesOver: s.takeOverBy() != 0 && s.lc.MayTakeOver(time.Now()), tally: s.tally,
 	}}
 }

@@ -53,6 +53,7 @@ func New(opts ...Option) (*Client, error) {
 // negotiated, its whole catalog listed. If the first start fails the error
 // explains why and nothing is left behind, unless the spec is StartSupervised:
 // then Register returns at once and the policy looks after the start as well.
+// A server of that name that was evicted is replaced: it is unregistered first.
 //
 // Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart,
 // ErrAuthRequired, ErrCanceled (ctx ended; the registration is taken back),

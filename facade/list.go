@@ -54,7 +54,7 @@ func (c *Client) Tool(name string) (Tool, bool) {
 	s := c.rt.Snapshot()
 	if server, own, ok := messages.SplitName(name); ok {
 		if v := s.Server(server); v != nil {
-			return v.Catalog.Tool(own)
+			return v.Listed().Tool(own)
 		}
 		return Tool{}, false
 	}

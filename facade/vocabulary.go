@@ -55,7 +55,7 @@ const (
 	Parked = supervisor.Parked
 	// Unauthorized: it wants credentials, and waits; see [Client.Authorize].
 	Unauthorized = supervisor.Unauthorized
-	// Evicted: it was given up; Restart brings it back.
+	// Evicted: it was given up; Restart brings it back, and Register replaces it.
 	Evicted = supervisor.Evicted
 	// Stopping: it is being unregistered.
 	Stopping = supervisor.Stopping

@@ -20,7 +20,8 @@ const (
 	KindUnavailable ErrorKind = "unavailable"
 	// KindCrashed: the session ended while the call was under way.
 	KindCrashed ErrorKind = "crashed"
-	// KindEvicted: the server was given up; only Restart brings it back.
+	// KindEvicted: the server was given up; Restart brings it back, and Register
+	// replaces it.
 	KindEvicted ErrorKind = "evicted"
 	// KindTimeout: the call's own clock ran out. A deadline of the caller's
 	// context shows as KindCanceled.
@@ -43,7 +44,7 @@ const (
 	// KindInputRequired: the server wanted input in the midst of a request, and
 	// did not get it: nobody gives such input here, or whoever does has failed.
 	KindInputRequired ErrorKind = "input_required"
-	// KindExists: a server of that name is registered already.
+	// KindExists: a server of that name is registered already, and not evicted.
 	KindExists ErrorKind = "exists"
 	// KindStart: the server could not be started, connected or initialized.
 	KindStart ErrorKind = "start"

@@ -127,11 +127,17 @@ func (l *Lifecycle) holds(now time.Time, g Guard, ev Event) bool {
 	case BudgetLeft:
 		return l.budgetLeft() && !l.spent
 	case SpareReady: // judged before this end is counted
-		return ev.Spare != 0 && !ev.Cause.Permanent && l.budgetLeft() && !l.ends.full(now, l.policy.Intensity)
+		return ev.Spare != 0 && !ev.Cause.Permanent && l.MayTakeOver(now)
 	case MayPark:
 		return l.policy.ParkEvery > 0
 	}
 	return true
+}
+
+// MayTakeOver reports whether the policy lets a standby take over if the session
+// ended at time now.
+func (l *Lifecycle) MayTakeOver(now time.Time) bool {
+	return l.budgetLeft() && !l.ends.full(now, l.policy.Intensity)
 }
 
 func (l *Lifecycle) budgetLeft() bool {

@@ -1,0 +1,115 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// beforeReport crashes the current session of fs while a call is in flight, and
+// runs f after that call has returned ErrCrashed and before any report can reach
+// the manager. So f sees what the snapshot published last says.
+func beforeReport(t *testing.T, h *house, f func()) {
+	t.Helper()
+	session := h.rt.Snapshot().Server("fs").current.session.(*scriptedSession)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := h.call(context.Background(), "fs", 0)
+		failed <- err
+	}()
+	h.state("fs") // the call is in flight
+	h.rt.desk.mu.Lock()
+	defer h.rt.desk.mu.Unlock()
+	session.Abort(errScripted)
+	require.ErrorIs(t, <-failed, messages.ErrCrashed)
+	f()
+}
+
+func TestListing(t *testing.T) {
+	hangs := script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}
+
+	t.Run("hides_a_crashed_server_before_its_report", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", hangs)
+			h.plays("other", script{tools: []string{"cat"}})
+			h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+			h.register(messages.ServerSpec{Name: "other"})
+			alias := h.rt.Snapshot().Tools()[0].Alias
+			beforeReport(t, h, func() {
+				s := h.rt.Snapshot()
+				require.Len(t, s.Tools(), 1)
+				require.Equal(t, "other/cat", s.Tools()[0].Name)
+				_, listed := s.Alias(alias)
+				require.False(t, listed)
+				require.Nil(t, s.Server("fs").Listed())
+				st := s.Server("fs").Status()
+				require.Equal(t, supervisor.Closing, st.State)
+				require.Zero(t, st.Catalog.Tools)
+				require.Equal(t, errScripted, st.LastCause)
+				require.Nil(t, st.Session)
+				server, name, ok := s.SplitAlias(alias)
+				require.True(t, ok, "the tool keeps its name")
+				require.Equal(t, "fs/ls", server+"/"+name)
+			})
+			time.Sleep(3 * time.Second)
+			require.Equal(t, supervisor.Ready, h.state("fs"))
+			require.Len(t, h.rt.Snapshot().Tools(), 2)
+		})
+	})
+
+	t.Run("keeps_the_tools_that_a_standby_takes_over", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", hangs)
+			h.register(withStandby(supervisor.Retry(3, time.Second)))
+			h.state("fs")
+			beforeReport(t, h, func() {
+				require.Len(t, h.rt.Snapshot().Tools(), 1)
+				require.Equal(t, supervisor.Ready, h.rt.Snapshot().Server("fs").Status().State)
+			})
+		})
+	})
+
+	t.Run("hides_the_tools_when_the_standby_is_dead_too", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", hangs)
+			h.register(withStandby(supervisor.Retry(3, time.Second)))
+			h.state("fs")
+			beforeReport(t, h, func() {
+				h.session("fs").Abort(errScripted)
+				require.Empty(t, h.rt.Snapshot().Tools())
+			})
+		})
+	})
+
+	t.Run("hides_the_tools_when_the_budget_allows_no_takeover", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", hangs)
+			h.register(withStandby(supervisor.Retry(1, time.Second)))
+			h.state("fs")
+			h.sessions("fs")[0].Abort(errScripted) // the takeover spends the budget
+			time.Sleep(3 * time.Second)            // less than StableAfter
+			h.state("fs")
+			require.NotNil(t, h.rt.Snapshot().Server("fs").standby)
+			beforeReport(t, h, func() { require.Empty(t, h.rt.Snapshot().Tools()) })
+		})
+	})
+
+	t.Run("hides_the_tools_after_a_permanent_cause_beside_a_standby", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", hangs)
+			h.register(withStandby(supervisor.Retry(3, time.Second)))
+			h.state("fs")
+			v := h.rt.Snapshot().Server("fs")
+			require.NotNil(t, v.standby)
+			h.rt.desk.mu.Lock()
+			defer h.rt.desk.mu.Unlock()
+			v.current.session.Abort(&supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true})
+			require.Empty(t, h.rt.Snapshot().Tools())
+		})
+	})
+}

@@ -1,0 +1,148 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// evict leads fs to eviction. Its second session takes 3 s to be released.
+func evict(t *testing.T, h *house) {
+	t.Helper()
+	h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 3 * time.Second})
+	h.register(messages.ServerSpec{Name: "fs"})
+	h.session("fs").Abort(errScripted)
+	require.Equal(t, supervisor.Evicted, h.state("fs"))
+}
+
+func TestRegister(t *testing.T) {
+	ctx := context.Background()
+	fs := messages.ServerSpec{Name: "fs"}
+
+	t.Run("replaces_an_evicted_name", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			events := h.events()
+			before := h.rt.Snapshot()
+			require.NoError(t, h.rt.Register(ctx, fs))
+			require.NotNil(t, before.Server("fs"))
+			v := h.rt.Snapshot().Server("fs")
+			require.Equal(t, supervisor.Ready, v.State)
+			require.EqualValues(t, 2, v.Gen)
+			require.EqualValues(t, 1, v.Epoch)
+			require.Len(t, h.rt.Snapshot().Tools(), 1)
+			require.Equal(t, []messages.EventKind{messages.EventUnregistered, messages.EventRegistered,
+				messages.EventConnecting, messages.EventReady}, kinds(events()))
+			require.EqualValues(t, 1, events()[0].Gen)
+			require.NoError(t, h.rt.Unregister(ctx, "fs"))
+			require.Empty(t, h.rt.Snapshot().Names())
+		})
+	})
+
+	t.Run("replaces_an_evicted_name_without_a_moment_in_which_it_is_unknown", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			s := h.rt.Snapshot()
+			go func() { _ = h.rt.Register(ctx, fs) }()
+			for s.Server("fs").State != supervisor.Ready {
+				<-s.Changed()
+				s = h.rt.Snapshot()
+				require.NotNil(t, s.Server("fs"))
+			}
+			synctest.Wait()
+		})
+	})
+
+	t.Run("refuses_the_second_of_two_replacements", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			h.plays("fs", script{tools: []string{"ls"}, openAfter: time.Second})
+			errs := make(chan error, 2)
+			for range 2 {
+				go func() { errs <- h.rt.Register(ctx, fs) }()
+			}
+			require.ErrorIs(t, <-errs, messages.ErrExists)
+			require.NoError(t, <-errs)
+		})
+	})
+
+	t.Run("replaces_an_evicted_name_whose_restart_has_just_begun", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			h.rt.desk.mu.Lock() // both letters are read before the restart is reported
+			restarted, registered := make(chan error, 1), make(chan error, 1)
+			h.rt.desk.letters = append(h.rt.desk.letters,
+				&messages.Restart{Name: "fs", Reply: restarted},
+				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)})
+			h.rt.desk.mu.Unlock()
+			h.send(h.rt.root, &knock{})
+			<-restarted
+			require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, <-registered) }), "the old session is released first")
+			require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
+		})
+	})
+
+	t.Run("gives_up_a_replacement_that_is_unregistered", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			registered, unregistered := make(chan error, 1), make(chan error, 1)
+			h.rt.desk.mu.Lock()
+			h.rt.desk.letters = append(h.rt.desk.letters,
+				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
+				&messages.Unregister{Name: "fs", Reply: unregistered})
+			h.rt.desk.mu.Unlock()
+			h.send(h.rt.root, &knock{})
+			require.ErrorIs(t, <-registered, messages.ErrClosed)
+			require.NoError(t, <-unregistered)
+			synctest.Wait()
+			require.Empty(t, h.rt.Snapshot().Names())
+			require.Len(t, h.sessions("fs"), 1)
+		})
+	})
+
+	t.Run("gives_up_a_replacement_when_the_client_closes", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			registered := make(chan error, 1)
+			h.rt.desk.mu.Lock()
+			h.rt.desk.letters = append(h.rt.desk.letters,
+				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
+				&messages.CloseAll{})
+			h.rt.desk.mu.Unlock()
+			h.send(h.rt.root, &knock{})
+			require.ErrorIs(t, <-registered, messages.ErrClosed)
+			require.Len(t, h.sessions("fs"), 1)
+		})
+	})
+
+	t.Run("keeps_a_replacement_across_a_crash_of_the_manager", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			registered := make(chan error, 1)
+			h.rt.desk.mu.Lock()
+			h.rt.desk.letters = append(h.rt.desk.letters,
+				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)}, (*report)(nil))
+			h.rt.desk.mu.Unlock()
+			h.send(h.rt.root, &knock{})
+			require.NoError(t, <-registered)
+			require.Equal(t, supervisor.Ready, h.state("fs"))
+		})
+	})
+
+	t.Run("takes_a_replacement_back_when_its_context_ends", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			evict(t, h)
+			h.plays("fs", script{openHangs: true})
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			require.ErrorIs(t, h.rt.Register(ctx, fs), messages.ErrCanceled)
+			require.Equal(t, supervisor.State("absent"), h.state("fs"))
+		})
+	})
+}

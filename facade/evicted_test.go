@@ -1,0 +1,49 @@
+package facade_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A caller that has seen ErrCrashed finds no tool of that server, and the name can
+// be registered again as soon as the server is evicted.
+func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T) {
+	c := newClient(t)
+	spec := facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
+	var idle atomic.Bool // until then other goroutines want the processors, too
+	defer idle.Store(true)
+	for range 4 {
+		go func() {
+			for !idle.Load() {
+			}
+		}()
+	}
+	events := c.Watch(t.Context())
+	for range 5 {
+		require.NoError(t, c.Register(t.Context(), spec))
+		require.NotEmpty(t, c.Tools())
+		_, err := c.Call(t.Context(), "s/crash", nil)
+		tools, prompts, resources := c.Tools(), c.Prompts(), c.Resources()
+		_, listed := c.Tool("s/echo")
+		_, alias := c.Tool("mcp__s__echo")
+		status, _ := c.Inspect("s")
+		require.ErrorIs(t, err, facade.ErrCrashed)
+		require.Empty(t, tools)
+		require.Empty(t, prompts)
+		require.Empty(t, resources)
+		require.False(t, listed)
+		require.False(t, alias)
+		require.NotEqual(t, facade.Ready, status.State)
+		require.Zero(t, status.Catalog.Tools)
+		for e := range events {
+			if e.Kind == facade.EventEvicted {
+				break
+			}
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -56,11 +55,8 @@ func New(opts Options) *Runtime {
 	logger := slog.New(zerolog.NewSlogHandler(opts.Logger.Level(zerolog.WarnLevel)))
 	rt.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
-		actor.WithDeadLetterRequestLogging(false),
-		// The throttle would keep a goroutine for a second after each dead letter.
-		// Ours are not logged, so there is nothing to throttle.
-		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 	)
+	replaceEventStream(rt.system)
 	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
 	return rt
 }

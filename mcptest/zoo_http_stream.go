@@ -46,7 +46,7 @@ var streamMisbehaviours = []HTTPMisbehaviour{
 	onStream("stream/flood-list-changed", "Says on the standalone stream, without an end, that its tools have changed.",
 		floodsStream(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)),
 	onStream("stream/flood-answers", "Answers on the standalone stream, without an end, what nobody has asked.",
-		floodsStream(`{"jsonrpc":"2.0","id":1099511627777,"result":{"content":[]}}`)),
+		floodsStream(`{"jsonrpc":"2.0","id":1073741825,"result":{"content":[]}}`)),
 	onStream("stream/flood-pings", "Pings the client on the standalone stream without an end.", floodsStream(`{"jsonrpc":"2.0","id":"zoo","method":"ping"}`)),
 	oldFashioned(HTTPMisbehaviour{Name: "stream/flood-pings-stalled",
 		About: "Pings the client on the standalone stream a thousand times under different ids, and never takes what it says.", habits: func() habits {

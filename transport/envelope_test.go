@@ -13,7 +13,7 @@ var envelopes = []string{
 	`{}`, ` { } `, `[]`, `null`, `7`, `"id"`, ``, `{`, `{"id"`, `{"id":`, `{"id":1`, `{"id":1}}`, `{"id":1}x`, `{"id":1,}`, `{,}`,
 	`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
 	`{"jsonrpc":"2.0","method":"notifications/progress","params":{"id":9,"result":[]}}`,
-	`{"jsonrpc":"2.0","id":1099511627777,"result":{"content":[{"type":"text","text":"}]\"{"}]}}`,
+	`{"jsonrpc":"2.0","id":1073741825,"result":{"content":[{"type":"text","text":"}]\"{"}]}}`,
 	` {"result" : [ 1 , 2 ] , "id" : "7" } `,
 	`{"id":1,"method":"m","result":1}`, `{"method":"m","error":{}}`, `{"id":1,"result":null}`, `{"id":1,"result":null,"error":null}`, `{"id":1,"error":{"code":-1,"message":"m"},"result":null}`,
 	`{"id":1,"id":2,"result":1,"result":2}`, `{"id":1,"error":{"code":1},"error":null,"result":2}`, `{"error":null,"error":{"code":1},"id":1}`,

@@ -314,7 +314,7 @@ func TestTheServerIsBusyUntilItIsAnswered(t *testing.T) {
 func TestNoExchangeIsIdleWhileTheServerAsks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var b bonds
-		call := b.bindRequest(t.Context(), 1, Request{Timeout: time.Minute, HardMax: 5 * time.Minute})
+		call := b.bindRequest(t.Context(), Request{Timeout: time.Minute, HardMax: 5 * time.Minute})
 		defer call.finish()
 		other := b.bind(t.Context(), time.Minute)
 		defer other.finish()

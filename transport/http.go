@@ -45,7 +45,6 @@ func (d *httpDialer) NewSession() Session {
 		owed:     owed{room: allowance{most: inboxSize}},
 	}
 	s.answers = d.asked.on(s.lifeline, &s.bonds.asking)
-	s.nextID.Store(laneBase)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
 		s.notices.clean = s.endpoint.hide
@@ -106,7 +105,6 @@ type httpSession struct {
 	attached   bool          // to the endpoint's auth; written before connecting is closed
 	doubt      chan struct{} // see confirm
 
-	nextID    atomic.Int64
 	agreed    atomic.Pointer[agreement]
 	sessionID atomic.Pointer[string]
 	// forgotten: there is no session at the server that would need a DELETE.

@@ -23,6 +23,7 @@ var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 type bonds struct {
 	mu     sync.Mutex
 	open   map[int64]*bond
+	ids    requestIDs
 	last   int64 // of the keys that are no ids: negative, going down
 	ended  error
 	alarm  alarm
@@ -57,26 +58,27 @@ type bond struct {
 
 // bind begins an exchange without a request of ours. finish must be called.
 func (s *bonds) bind(parent context.Context, timeout time.Duration) *bond {
-	return s.bindRequest(parent, 0, Request{Timeout: timeout})
+	return s.bindAs(parent, false, Request{Timeout: timeout})
 }
 
-// bindRequest begins the exchange of a request with the given id. finish must
-// be called.
-func (s *bonds) bindRequest(parent context.Context, id int64, r Request) *bond {
-	b := &bond{set: s, key: id, done: make(chan struct{}), news: newNews(r.Progress)}
+// bindRequest begins the exchange of a request of the call lane, and assigns its
+// id, which is the key. finish must be called.
+func (s *bonds) bindRequest(parent context.Context, r Request) *bond {
+	return s.bindAs(parent, true, r)
+}
+
+func (s *bonds) bindAs(parent context.Context, request bool, r Request) *bond {
+	b := &bond{set: s, done: make(chan struct{}), news: newNews(r.Progress)}
 	b.trace.GotConn = b.gotConn
 	b.Context = httptrace.WithClientTrace(parent, &b.trace)
 	b.deadline = b.clocks.start(r)
 	s.mu.Lock()
+	b.key = s.keyLocked(request)
 	ended := s.ended
 	if ended == nil {
 		if s.open == nil {
 			s.open = make(map[int64]*bond)
 			s.alarm.ring = s.sweep
-		}
-		if b.key == 0 {
-			s.last--
-			b.key = s.last
 		}
 		s.open[b.key] = b
 		if !b.deadline.IsZero() {
@@ -92,6 +94,20 @@ func (s *bonds) bindRequest(parent context.Context, id int64, r Request) *bond {
 		b.release = context.AfterFunc(parent, func() { b.end(parent.Err(), context.Cause(parent)) })
 	}
 	return b
+}
+
+// keyLocked is the key of a new exchange: for a request an id that no other
+// exchange has, for anything else a negative number.
+func (s *bonds) keyLocked(request bool) int64 {
+	if !request {
+		s.last--
+		return s.last
+	}
+	for {
+		if id, used := s.ids.next(); !used || s.open[id] == nil {
+			return id
+		}
+	}
 }
 
 // end ends every exchange, now and from now on. An exchange that has ended is

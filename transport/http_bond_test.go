@@ -65,12 +65,13 @@ func TestABondIsToldOfProgressUntilItIsFinished(t *testing.T) {
 		var s bonds
 		heard := 0
 		report := func(messages.Progress) { heard++ }
-		died := s.bindRequest(context.Background(), 1, Request{Progress: report})
-		overdue := s.bindRequest(context.Background(), 2, Request{Progress: report, Timeout: time.Second})
+		died := s.bindRequest(context.Background(), Request{Progress: report})
+		overdue := s.bindRequest(context.Background(), Request{Progress: report, Timeout: time.Second})
 		<-overdue.Done()
 		s.end(errors.New("the session died"))
 		<-died.Done()
-		for id, b := range map[int64]*bond{1: died, 2: overdue} {
+		for _, b := range []*bond{died, overdue} {
+			id := b.key
 			to, found := s.progressed(id)
 			require.True(t, found)
 			require.True(t, to.put(messages.Progress{}))

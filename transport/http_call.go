@@ -59,8 +59,8 @@ func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.R
 	if !s.enter() {
 		return nil, deathError(s.Cause(), messages.NotSent)
 	}
-	id := s.nextID.Add(1)
-	b := s.bonds.bindRequest(ctx, id, r)
+	b := s.bonds.bindRequest(ctx, r)
+	id := b.key
 	r.Stream.opens(id)
 	if b.news != nil {
 		return s.sendAndTell(b, a, id, r)
@@ -222,10 +222,9 @@ func (s *httpSession) ask(a *agreement) {
 	if a.modern {
 		r.Method = "server/discover"
 	}
-	b := s.bonds.bind(ctx, 0)
+	b := s.bonds.bindRequest(ctx, r)
 	defer b.finish()
-	id := s.nextID.Add(1)
-	_, f := s.exchange(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+	_, f := s.exchange(b, b.key, appendRequest(nil, b.key, r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
 		s.endBy(f)
 	}

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"encoding/json"
-	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -27,14 +26,14 @@ type answer struct {
 	unheard bool
 }
 
-var pendings = sync.Pool{New: func() any { return &pending{answer: make(chan answer, 1)} }}
+func newPending() any { return &pending{answer: make(chan answer, 1)} }
 
 // keepLine is the longest line whose memory is kept for the next request.
 const keepLine = 4 << 10
 
 // recycle gives p back. Its answer was received, so nobody else holds it,
 // unless its line is being written without a copy.
-func (p *pending) recycle() {
+func (w *wire) recycle(p *pending) {
 	if p.state == direct {
 		return
 	}
@@ -42,7 +41,7 @@ func (p *pending) recycle() {
 		p.line = nil
 	}
 	p.line, p.deadline, p.clocks, p.news = p.line[:0], time.Time{}, clocks{}, nil
-	pendings.Put(p)
+	w.spare.Put(p)
 }
 
 // take removes a request from the table because its answer has come. An answer

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +13,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// inBubble runs a test in virtual time. A channel of a bubble is of no use
-// outside of it, so requests are not reused across its border.
+// inBubble runs a test in virtual time.
 func inBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	fresh := func() { pendings = sync.Pool{New: pendings.New} }
-	fresh()
-	defer fresh()
 	synctest.Test(t, f)
 }
 
@@ -144,8 +139,8 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 		synctest.Wait()
 		second := p.ask(t.Context(), Request{Method: "second"})
 		synctest.Wait()
-		p.say(`{"id":%d,"result":"forged"}`, p.nextID.Load())
-		p.tell(p.nextID.Load(), 1) // there is no progress of it either
+		p.say(`{"id":%d,"result":"forged"}`, laneBase+p.ids.assigned.Load())
+		p.tell(laneBase+p.ids.assigned.Load(), 1) // there is no progress of it either
 		synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			m := p.read()

@@ -20,11 +20,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// laneBase is where the ids of the call lane begin: far from those of the
-// go-sdk, which count from 1, and well below 2^53, so that servers in
-// JavaScript give them back unharmed.
-const laneBase = int64(1) << 40
-
 // wire frames messages on one pair of streams and matches answers to
 // requests. One goroutine reads; callers write for themselves (see [outbox]).
 //
@@ -35,10 +30,11 @@ type wire struct {
 	*lifeline
 	in *lineReader
 
-	nextID  atomic.Int64
+	ids     requestIDs
 	mu      sync.Mutex
 	out     outbox
 	pending map[int64]*pending
+	spare   sync.Pool // of *pending; their channels must not leave a synctest bubble with the session
 	ended   bool
 	alarm   alarm
 
@@ -60,8 +56,8 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 		pending:  make(map[int64]*pending),
 		notices:  new(notices),
 	}
-	w.nextID.Store(laneBase)
 	w.alarm.ring = w.sweep
+	w.spare.New = newPending
 	w.control = newControl(w)
 	return w
 }
@@ -210,16 +206,12 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	if ctx.Err() != nil {
 		return nil, requestError(ctx, w.Cause(), messages.NotSent, nil)
 	}
-	p := pendings.Get().(*pending)
-	p.id = w.nextID.Add(1)
-	p.line = appendRequest(p.line, p.id, r, meta)
+	p := w.spare.Get().(*pending)
 	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
-	r.Stream.opens(p.id)
-
-	w.mu.Lock()
+	w.encodeLocking(p, r, meta)
 	if w.ended {
 		w.mu.Unlock()
-		p.recycle()
+		w.recycle(p)
 		return nil, deathError(w.Cause(), messages.NotSent)
 	}
 	w.pending[p.id] = p
@@ -250,14 +242,30 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 		}
 	}
 	if a.err == nil {
-		p.recycle()
+		w.recycle(p)
 		return a.result, nil
 	}
 	if a.unheard {
 		w.cancelRemote(p.id, a.err.Kind == messages.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
 	}
-	p.recycle()
+	w.recycle(p)
 	return nil, a.err
+}
+
+// encodeLocking gives p an id and its line, and takes the lock of the table, in
+// which no other request has that id.
+func (w *wire) encodeLocking(p *pending, r Request, meta json.RawMessage) {
+	for {
+		id, used := w.ids.next()
+		p.id = id
+		p.line = appendRequest(p.line[:0], id, r, meta)
+		r.Stream.opens(id)
+		w.mu.Lock()
+		if !used || w.pending[id] == nil {
+			return
+		}
+		w.mu.Unlock()
+	}
 }
 
 // listenFor waits for the answer and reports the progress on the way. Whoever is

@@ -27,7 +27,7 @@ func FuzzWire(f *testing.F) {
 		`[{"jsonrpc":"2.0","id":` + id(1) + `,"result":1},{"jsonrpc":"2.0","id":` + id(3) + `,"result":null},7,[[]]]` + "\n",
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"result":{"cut` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"result":{}}`,
 		`{"jsonrpc":"2.0","method":"notifications/of/our/own"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n",
-		`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}` + "\n", `{"result":{},"id":1.099511627777e12}` + "\n",
+		`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}` + "\n", `{"result":{},"id":1.073741825e9}` + "\n",
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"id":` + id(2) + `,"result":{},"error":null}` + "\n",
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"result":"` + string(bytes.Repeat([]byte("x"), 5000)) + `"}` + "\n",
 	} {

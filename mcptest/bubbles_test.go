@@ -1,0 +1,77 @@
+package mcptest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// useClient runs a client with two servers in memory through calls that end in
+// every way, a crash and a restart.
+func useClient(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	c, err := facade.New()
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}),
+			Retry: facade.Retry(3, time.Millisecond)}))
+	}
+	for i := range 20 {
+		_, err := c.Call(ctx, "a/echo", map[string]any{"text": fmt.Sprint(i)})
+		require.NoError(t, err)
+	}
+	brief, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	_, err = c.Call(brief, "a/hang", map[string]any{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = c.Call(ctx, "b/crash", map[string]any{"code": 3})
+	require.ErrorIs(t, err, facade.ErrCrashed)
+	require.NoError(t, c.WaitReady(ctx, "b"))
+	_, err = c.Call(ctx, "b/echo", map[string]any{"text": "again"})
+	require.NoError(t, err)
+	require.NoError(t, c.Close(ctx))
+}
+
+// What one bubble leaves behind must not reach another one, or a test without
+// one.
+func TestBubbles(t *testing.T) {
+	for i := range 3 {
+		t.Run(fmt.Sprintf("bubble_%d", i), func(t *testing.T) { synctest.Test(t, useClient) })
+		t.Run(fmt.Sprintf("ordinary_%d", i), useClient)
+	}
+	t.Run("at_the_same_time", func(t *testing.T) {
+		for i := range 4 {
+			t.Run(fmt.Sprintf("bubble_%d", i), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, useClient)
+			})
+			t.Run(fmt.Sprintf("ordinary_%d", i), func(t *testing.T) {
+				t.Parallel()
+				useClient(t)
+			})
+		}
+	})
+}
+
+// A server over stdio has a process and real pipes, so it stays outside of
+// bubbles. Bubbles beside it must not disturb it.
+func TestBubblesBesideAProcess(t *testing.T) {
+	ctx := context.Background()
+	c, err := facade.New()
+	require.NoError(t, err)
+	require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	for range 3 {
+		synctest.Test(t, useClient)
+		_, err := c.Call(ctx, "s/echo", map[string]any{"text": "x"})
+		require.NoError(t, err)
+	}
+	require.NoError(t, c.Close(ctx))
+}

@@ -1,0 +1,26 @@
+package transport
+
+import "sync/atomic"
+
+// The ids of the call lane are the numbers from laneBase up to, and without,
+// laneEnd. A progress token is the id of its request.
+//
+// They are far from those of the go-sdk, which count from 1, so that both can
+// share one session. They fit into 32 signed bits, because some servers store
+// ids in that type: the official Rust SDK before 0.6.3 answers a larger id with
+// another one.
+const (
+	laneBase = int64(1) << 30
+	laneEnd  = int64(1) << 31
+)
+
+// requestIDs assigns the ids of one session. They count up, and start again at
+// laneBase when all have been used. Safe for concurrent use.
+type requestIDs struct{ assigned atomic.Int64 }
+
+// next returns an id. If used is true, an earlier request of the session had it
+// too; then the caller must make sure that no request in flight has it.
+func (r *requestIDs) next() (id int64, used bool) {
+	n := r.assigned.Add(1)
+	return laneBase + n%(laneEnd-laneBase), n >= laneEnd-laneBase
+}

@@ -120,3 +120,28 @@ func TestReadUpToTrustsNoClaim(t *testing.T) {
 	_, err = readUpTo(strings.NewReader("{}"), 1, 2)
 	require.ErrorIs(t, err, errTooLong)
 }
+
+// TestErrorTextNotDoubled: many servers repeat the status as the body.
+func TestErrorTextNotDoubled(t *testing.T) {
+	rows := []struct {
+		status     int
+		kind, body string
+		want       string
+	}{
+		{401, "text/plain", "Unauthorized", "HTTP 401 Unauthorized"},
+		{401, "text/plain", "401 Unauthorized\n", "HTTP 401 Unauthorized"},
+		{401, "application/json", `{"error":"unauthorized."}`, "HTTP 401 Unauthorized"},
+		{500, "text/plain", "HTTP 500 Internal Server Error", "HTTP 500 Internal Server Error"},
+		{500, "text/plain", "Error: Internal Server Error", "HTTP 500 Internal Server Error: Error: Internal Server Error"},
+		{401, "text/plain", "Unauthorized: token expired", "HTTP 401 Unauthorized: token expired"},
+		{400, "application/json", `{"message":"Bad Request: no such tool"}`, "HTTP 400 Bad Request: no such tool"},
+		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
+		{599, "text/plain", "599", "HTTP 599"},
+	}
+	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
+	require.NoError(t, err)
+	for _, row := range rows {
+		f := e.statusFault(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), false)
+		require.Equal(t, row.want, f.problem, row.body)
+	}
+}

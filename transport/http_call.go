@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,10 +80,13 @@ func (s *httpSession) sendBound(b *bond, a *agreement, id int64, r Request) (jso
 		return nil, rpcError(got.errorm)
 	}
 	if a.modern && r.Method == "tools/list" {
-		s.params.learn(got.result)
+		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.Items)
 	}
 	return got.result, nil
 }
+
+// isFirstPage reports whether a list request asks for the beginning of the list.
+func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, []byte(`"cursor"`)) }
 
 // sendAndTell sends a request whose caller wants to hear of its progress. The
 // caller's goroutine does nothing but that, for as long as it likes; if it panics,

@@ -103,7 +103,7 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 	}
 	// A secret that is cut in two could not be found any more.
 	text := printable(e.clean(saidIn(resp.Header.Get("Content-Type"), body)))
-	if text != "" {
+	if text = beyondStatus(text, resp.StatusCode); text != "" {
 		f.problem += ": " + text
 	}
 	if hadSession {
@@ -142,6 +142,24 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 		f.hint = "look at the server's log"
 	}
 	return f
+}
+
+// beyondStatus is what an error text says besides its status, which many servers
+// repeat in front of it, or instead of it.
+func beyondStatus(text string, code int) string {
+	rest := text
+	for _, prefix := range []string{"HTTP", strconv.Itoa(code), http.StatusText(code)} {
+		if n := len(prefix); len(rest) >= n && strings.EqualFold(rest[:n], prefix) {
+			rest = strings.TrimLeft(rest[n:], " ")
+		}
+	}
+	switch {
+	case strings.Trim(rest, ".:!") == "":
+		return ""
+	case rest != text && rest[0] == ':':
+		return strings.TrimLeft(rest, ": ")
+	}
+	return text
 }
 
 // htmlReply: a page for people came where an answer was expected.

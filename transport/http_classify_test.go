@@ -1,11 +1,13 @@
 package transport
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -99,13 +101,42 @@ func TestParamHeadersForget(t *testing.T) {
 	call := Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
 	learnAndSet := func(listing string) http.Header {
 		h := make(http.Header)
-		p.learn([]byte(listing))
+		p.learn([]byte(listing), true, 100)
 		p.set(h, call)
 		return h
 	}
 	require.Equal(t, http.Header{"Mcp-Param-A": {"x"}}, learnAndSet(`{"tools":[null,{"name":"t","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}]}`))
 	require.Len(t, learnAndSet(`{"tools":[{"name":"other"}]}`), 1)
 	require.Empty(t, learnAndSet(`{"tools":[{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"no token"}}}}]}`))
+}
+
+// TestParamHeadersForgotten: what the lists do not name any more is forgotten,
+// and no list costs more than what is taken of it.
+func TestParamHeadersForgotten(t *testing.T) {
+	const pages, tools = 4, 50
+	var p paramHeaders
+	page := func(reading, number int) []byte {
+		var b strings.Builder
+		for i := range tools {
+			fmt.Fprintf(&b, `,{"name":"t%d-%d-%d","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}`, reading, number, i)
+		}
+		return []byte(`{"tools":[` + b.String()[1:] + `]}`)
+	}
+	for reading := range 20 {
+		for number := range pages {
+			p.learn(page(reading, number), number == 0, pages*tools)
+		}
+		require.LessOrEqual(t, len(p.tools), 2*pages*tools)
+		h := make(http.Header)
+		p.set(h, Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
+		require.Len(t, h, 1, "the tool of the newest list")
+	}
+	p.learn([]byte(`{"tools":[]}`), true, 100)
+	p.learn([]byte(`{"tools":[]}`), true, 100)
+	require.Empty(t, p.tools)
+	p.learn(page(0, 0), true, 10)
+	p.learn(page(0, 1), false, 10)
+	require.Len(t, p.tools, 10, "more is not taken of a list")
 }
 
 func TestSameOrigin(t *testing.T) {

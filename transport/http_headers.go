@@ -44,7 +44,17 @@ func headerValue(text string) string {
 // the listings that this session has seen. Safe for concurrent use.
 type paramHeaders struct {
 	mu    sync.RWMutex
-	tools map[string][]paramHeader
+	tools map[string]toolHeaders
+	// reading counts the readings of the list, and taken the tools that the
+	// newest one has put here.
+	reading uint64
+	taken   int
+}
+
+// toolHeaders are the headers of one tool, and the reading that named it last.
+type toolHeaders struct {
+	headers []paramHeader
+	reading uint64
 }
 
 // paramHeader says that the argument at path goes into a header.
@@ -60,9 +70,16 @@ type markedSchema struct {
 	Properties map[string]markedSchema `json:"properties"`
 }
 
-// learn takes the marks from a result of tools/list. What cannot be read is
-// left to discovery, which sees the same result.
-func (p *paramHeaders) learn(result json.RawMessage) {
+// learn takes the marks from a result of tools/list: the first page of a reading
+// of the list, or a later one. It takes at most that many tools of a reading.
+// What cannot be read is left to discovery, which sees the same result.
+//
+// A tool that neither this reading nor the one before has named is forgotten.
+// The one before counts because two readings may overlap.
+func (p *paramHeaders) learn(result json.RawMessage, first bool, most int) {
+	if first {
+		p.begin()
+	}
 	p.mu.RLock()
 	nothing := len(p.tools) == 0
 	p.mu.RUnlock()
@@ -86,13 +103,27 @@ func (p *paramHeaders) learn(result json.RawMessage) {
 			continue
 		}
 		delete(p.tools, tool.Name)
-		if found := collectMarks(tool.Schema.Properties, nil); len(found) > 0 {
+		if found := collectMarks(tool.Schema.Properties, nil); len(found) > 0 && p.taken < most {
 			if p.tools == nil {
-				p.tools = make(map[string][]paramHeader)
+				p.tools = make(map[string]toolHeaders)
 			}
-			p.tools[tool.Name] = found
+			p.tools[tool.Name] = toolHeaders{headers: found, reading: p.reading}
+			p.taken++
 		}
 	}
+}
+
+// begin starts a reading, and forgets what the last one did not name.
+func (p *paramHeaders) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, tool := range p.tools {
+		if tool.reading < p.reading {
+			delete(p.tools, name)
+		}
+	}
+	p.reading++
+	p.taken = 0
 }
 
 // checkMarks reports why a tool's marks cannot be followed. "Clients MUST
@@ -148,7 +179,7 @@ func collectMarks(properties map[string]markedSchema, prefix []string) []paramHe
 // set adds the headers that a call of a tool needs.
 func (p *paramHeaders) set(h http.Header, r Request) {
 	p.mu.RLock()
-	marks := p.tools[r.Target]
+	marks := p.tools[r.Target].headers
 	p.mu.RUnlock()
 	if len(marks) == 0 {
 		return

@@ -26,7 +26,7 @@ func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
 	go func() {
 		defer s.work.Done()
 		defer ctx.finish()
-		s.keepStream(ctx, ready)
+		s.keepStream(ctx, req.Header.Get("Mcp-Protocol-Version"), ready)
 	}()
 	wait := time.NewTimer(s.headerWait())
 	defer wait.Stop()
@@ -40,8 +40,9 @@ func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
 
 // keepStream holds the server's standalone event stream until ctx ends or the
 // server turns out to offer none. It closes ready after the first reply. A stream
-// that does not go on where the last one ended is told as a gap.
-func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
+// that does not go on where the last one ended is told as a gap. version is the
+// protocol version that the go-sdk has negotiated.
+func (s *httpSession) keepStream(ctx context.Context, version string, ready chan struct{}) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -58,7 +59,7 @@ func (s *httpSession) keepStream(ctx context.Context, ready chan struct{}) {
 	}
 	defer tell()
 	for {
-		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID))
+		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, version))
 		switch {
 		case ctx.Err() != nil:
 			if f == nil {
@@ -120,7 +121,7 @@ func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *tim
 			return progress
 		}
 		progress = true
-		if e.id != "" {
+		if e.hasID {
 			*lastID = e.id
 		}
 		if e.retry > 0 {

@@ -44,6 +44,7 @@ func TestHTTPStandaloneStreamPace(t *testing.T) {
 		"the server's own pace, for once": {[]handler{events("retry: 3000\n" + word), events(word)}, []time.Duration{3 * time.Second, afterStream}, []string{"", ""}, 2},
 		"refused":                         {[]handler{putsOff(503, ""), putsOff(500, ""), putsOff(429, "")}, []time.Duration{firstPause, 2 * firstPause, 4 * firstPause}, []string{"", "", ""}, 1},
 		"refused, with a time":            {[]handler{putsOff(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
+		"starts over after an empty id":   {[]handler{events(named), events("id:\n\n"), events("")}, []time.Duration{afterStream, afterStream, time.Second}, []string{"e1", "", ""}, 2},
 		"goes on where it ended":          {[]handler{events(named), events(word), events("id: e2\n\n")}, []time.Duration{afterStream, afterStream, afterStream}, []string{"e1", "e1", "e2"}, 0},
 	}
 	for name, row := range rows {
@@ -204,4 +205,16 @@ func TestHTTPLastHeard(t *testing.T) {
 		require.True(t, s.LastHeard().Equal(began.Add(time.Second)), "a comment on the stream")
 		require.ErrorIs(t, <-failed, messages.ErrTimeout)
 	})
+}
+
+// TestStandaloneStreamVersion: "the client MUST include the MCP-Protocol-Version
+// HTTP header on all subsequent requests" (MCP 2025-06-18, Streamable HTTP).
+func TestStandaloneStreamVersion(t *testing.T) {
+	web := newScripted(t)
+	openHTTP(t, httpSpec(web.URL))
+	streams := web.requests("GET")
+	require.NotEmpty(t, streams)
+	for _, r := range streams {
+		require.Equal(t, "2025-11-25", r.header.Get("Mcp-Protocol-Version"))
+	}
 }

@@ -156,3 +156,15 @@ func TestHTTPStreamNotToBeResumed(t *testing.T) {
 func isModernHTTP(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, isModernServer)
 }
+
+// TestStreamNotResumedAfterAnEmptyID: "If the field value is empty, the last event ID is
+// reset" (HTML, server-sent events), so that nothing names the place to go on.
+func TestStreamNotResumedAfterAnEmptyID(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		_, spec, asked := resuming(t, "id: a\ndata:\n\nid:\ndata:\n\n", restOfCall)
+		s := openWireless(t, spec)
+		e := callFails(t, s)
+		require.Equal(t, messages.Unknown, e.Outcome, e.Error())
+		require.Len(t, *asked, 1, "the stream was resumed")
+	})
+}

@@ -42,7 +42,7 @@ func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id in
 			if e.retry > 0 {
 				retry = e.retry
 			}
-			if e.id != "" && e.id != lastID {
+			if e.hasID && e.id != lastID {
 				lastID, tries = e.id, 0
 			}
 			if got, found, f := s.answerFrom(e, id); found || f != nil {
@@ -91,7 +91,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		if !pause(ctx, nextPause(*tries, retry)) {
 			return nil, brokenFault("the event stream ended without the answer", ctx.Err())
 		}
-		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID))
+		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, ""))
 		switch {
 		case f != nil && f.gone:
 			f.outcome = messages.Unknown // the call itself had been sent
@@ -115,9 +115,13 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 	return nil, last
 }
 
-// streamHeader is the header of a GET.
-func (s *httpSession) streamHeader(lastID string) http.Header {
+// streamHeader is the header of a GET. version is the protocol version while the
+// session is still being opened, when that is not yet agreed.
+func (s *httpSession) streamHeader(lastID, version string) http.Header {
 	h := s.sessionHeader(s.agreed.Load())
+	if version != "" {
+		h["Mcp-Protocol-Version"] = []string{version}
+	}
 	h["Accept"] = headerEvents
 	if lastID != "" {
 		h["Last-Event-Id"] = []string{lastID}

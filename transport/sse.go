@@ -16,8 +16,10 @@ const maxEventID = 1 << 10
 
 // sseEvent is one server-sent event.
 type sseEvent struct {
-	// id is empty if the event carries none.
-	id string
+	// id is the event's id. hasID tells an empty one, which resets the last id of
+	// the stream, from none.
+	id    string
+	hasID bool
 	// name is empty or "message" for what MCP calls a message.
 	name string
 	// retry is the delay before a reconnect that the server asks for; 0 if none.
@@ -38,7 +40,7 @@ type sseEvent struct {
 type sseReader struct {
 	r      *bufio.Reader
 	limit  int
-	begun  bool
+	begun  bool // the first line was read; only that can begin with a byte order mark
 	skipLF bool // the last line ended in CR; a LF that follows belongs to it
 }
 
@@ -55,7 +57,7 @@ func (s *sseReader) next() (sseEvent, error) {
 	first := true    // no data line was seen
 	for {
 		line, tail, over, err := s.line(s.limit - len(e.data) + len("data: "))
-		if !s.begun && len(line) > 0 {
+		if !s.begun {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
@@ -68,7 +70,7 @@ func (s *sseReader) next() (sseEvent, error) {
 				first, started = false, true
 			case "id":
 				if bytes.IndexFunc(value, noHeaderText) < 0 && len(value) <= maxEventID && !over {
-					e.id = string(value)
+					e.id, e.hasID = string(value), true
 					started = true
 				}
 			case "event":

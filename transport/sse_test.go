@@ -43,11 +43,16 @@ func TestSSEReader(t *testing.T) {
 		{"CR", "data: a\r\rdata: b\r\r", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
 		{"BOM", "\ufeffdata: a\n\n", []sseEvent{{data: []byte("a")}}},
 		{"BOM only at the beginning", "data: a\n\n\ufeffdata: b\n\n", []sseEvent{{data: []byte("a")}}},
+		{"BOM after blank lines", "\n\n\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
+		{"BOM after CR LF", "\r\n\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
+		{"two BOMs", "\ufeff\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
 		{"lines join", "data: a\ndata:\ndata: b\n\n", []sseEvent{{data: []byte("a\n\nb")}}},
-		{"fields", "event: message\nid: 7\nretry: 1500\ndata: a\n\n", []sseEvent{{name: "message", id: "7", retry: 1500 * time.Millisecond, data: []byte("a")}}},
+		{"fields", "event: message\nid: 7\nretry: 1500\ndata: a\n\n", []sseEvent{{name: "message", id: "7", hasID: true, retry: 1500 * time.Millisecond, data: []byte("a")}}},
 		{"comments and unknown fields", ": hi\nfoo: bar\nfoo\n\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"priming", "id: 7\ndata:\n\n", []sseEvent{{id: "7", data: []byte{}}}},
-		{"id alone", "id: 7\n\n", []sseEvent{{id: "7"}}},
+		{"priming", "id: 7\ndata:\n\n", []sseEvent{{id: "7", hasID: true, data: []byte{}}}},
+		{"id alone", "id: 7\n\n", []sseEvent{{id: "7", hasID: true}}},
+		{"empty id", "id: 7\ndata: a\n\nid\ndata: b\n\ndata: c\n\n", []sseEvent{{id: "7", hasID: true, data: []byte("a")}, {hasID: true, data: []byte("b")}, {data: []byte("c")}}},
+		{"empty id alone", "id:\n\n", []sseEvent{{hasID: true}}},
 		{"retry that is no number", "retry: 1s\nretry: -1\nretry: 99999999999999999999\n\n", nil},
 		{"id with NUL", "id: a\x00b\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
 		{"id too long", "id: " + strings.Repeat("x", maxEventID+1) + "\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
@@ -109,7 +114,7 @@ func TestSSEReaderProperties(t *testing.T) {
 				fmt.Fprintf(&text, "data: %s%s", line, end)
 			}
 			text.WriteString(end)
-			want = append(want, sseEvent{id: id, data: []byte(strings.Join(data, "\n"))})
+			want = append(want, sseEvent{id: id, hasID: id != "", data: []byte(strings.Join(data, "\n"))})
 		}
 		for _, r := range []io.Reader{strings.NewReader(text.String()), iotest.OneByteReader(strings.NewReader(text.String()))} {
 			got, err := readEvents(r, 1000)

@@ -293,7 +293,7 @@ func (a *Authorizer) complete(ctx context.Context, n *consent, redirected string
 	switch {
 	case q.Get("error") != "":
 		a.wish(ctx, nil) // it may be the reason
-		return fmt.Errorf("the authorization was refused: %w", &refusal{q.Get("error"), q.Get("error_description")})
+		return fmt.Errorf("the authorization was refused: %w", a.refused(q.Get("error"), q.Get("error_description")))
 	case code == "":
 		return errors.New("the redirect brings no code")
 	}

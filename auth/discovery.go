@@ -42,7 +42,7 @@ func (w *web) discover(ctx context.Context, metadata, favourite string) (*place,
 		p.guessed = true
 		return p, nil
 	}
-	p.resource, p.suggested = resource.Resource, resource.ScopesSupported
+	p.resource, p.suggested = resource.Resource, union(resource.ScopesSupported)
 	issuer := resource.AuthorizationServers[0]
 	if i := slices.IndexFunc(resource.AuthorizationServers, func(s string) bool { return sameIssuer(s, favourite) }); i >= 0 {
 		issuer = resource.AuthorizationServers[i]
@@ -77,7 +77,7 @@ func (w *web) resource(ctx context.Context, named string) (*oauthex.ProtectedRes
 		case err != nil:
 			return nil, fmt.Errorf("reading the server's authorization metadata: %w", err)
 		case !isResource(m.Resource, w.server):
-			return nil, fmt.Errorf("the metadata at %s is for %q, which is not this server; nothing is asked of the authorization server that it names", address, m.Resource)
+			return nil, fmt.Errorf("the metadata at %s is for %q, which is not this server; nothing is asked of the authorization server that it names", address, shown(m.Resource))
 		case len(m.AuthorizationServers) == 0:
 			return nil, fmt.Errorf("the metadata at %s names no authorization server", address)
 		}
@@ -116,7 +116,7 @@ func (w *web) issuer(ctx context.Context, issuer string, same func(says, meant s
 		case err != nil:
 			return nil, fmt.Errorf("reading the metadata of the authorization server: %w", err)
 		case !same(m.Issuer, issuer):
-			return nil, fmt.Errorf("the metadata of the authorization server %s says that it is %q; it is not used", issuer, m.Issuer)
+			return nil, fmt.Errorf("the metadata of the authorization server %s says that it is %q; it is not used", issuer, shown(m.Issuer))
 		}
 		return &m, w.sound(&m)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -43,6 +44,26 @@ func mayPass(err error) (after time.Duration, ok bool) {
 type refusal struct {
 	code        string
 	description string
+}
+
+// maxShownBytes bounds a foreign text in an error.
+const maxShownBytes = 500
+
+// shown is a foreign text, cut to what an error may hold.
+func shown(text string) string {
+	if len(text) <= maxShownBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShownBytes], "") + "…"
+}
+
+// refused makes a refusal. It redacts before it cuts: half a secret is not found
+// any more.
+func (a *Authorizer) refused(code, description string) *refusal {
+	if len(code)+len(description) > maxShownBytes {
+		code, description = shown(a.Hide(code)), shown(a.Hide(description))
+	}
+	return &refusal{code, description}
 }
 
 func (r *refusal) Error() string {

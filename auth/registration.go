@@ -173,7 +173,7 @@ func (a *Authorizer) enroll(ctx context.Context, s *oauthex.AuthServerMeta, want
 	a.secrets.hide(got.Secret)
 	switch {
 	case got.Error != "":
-		err = &refusal{got.Error, got.Text}
+		err = a.refused(got.Error, got.Text)
 	case status != http.StatusCreated && status != http.StatusOK:
 		err = fmt.Errorf("HTTP %d", status)
 	case err == nil && got.ID == "":

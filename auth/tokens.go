@@ -50,7 +50,7 @@ func (a *Authorizer) ask(ctx context.Context, endpoint, issuer string, c *client
 			form.Set("client_id", c.id)
 		}
 	default:
-		return nil, fmt.Errorf("the authorization server wants the client to identify itself by %q, which is not supported", c.method)
+		return nil, fmt.Errorf("the authorization server wants the client to identify itself by %q, which is not supported", shown(c.method))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -87,9 +87,9 @@ func (a *Authorizer) read(status int, body []byte) (*tokens, error) {
 	}
 	switch {
 	case got.Error == "temporarily_unavailable", got.Error == "server_error":
-		return nil, &passing{err: &refusal{got.Error, got.Text}}
+		return nil, &passing{err: a.refused(got.Error, got.Text)}
 	case got.Error != "":
-		return nil, &refusal{got.Error, got.Text}
+		return nil, a.refused(got.Error, got.Text)
 	case status != http.StatusOK && status != http.StatusCreated:
 		return nil, &answered{status}
 	case err != nil:
@@ -97,13 +97,13 @@ func (a *Authorizer) read(status int, body []byte) (*tokens, error) {
 	case got.Access == "":
 		return nil, errors.New("the token endpoint answered without a token")
 	case got.Type != "" && !strings.EqualFold(got.Type, "Bearer"):
-		return nil, fmt.Errorf("the token endpoint gave a token of type %q, and only Bearer is supported", got.Type)
+		return nil, fmt.Errorf("the token endpoint gave a token of type %q, and only Bearer is supported", shown(got.Type))
 	case strings.ContainsFunc(got.Access, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return nil, errors.New("the token endpoint gave a token that cannot travel in a header")
 	}
 	t := &tokens{access: got.Access, refresh: got.Refresh}
 	if got.Scope != nil {
-		t.scopes = append([]string{}, strings.Fields(*got.Scope)...)
+		t.scopes = append([]string{}, scopesIn(*got.Scope)...)
 	}
 	// Some servers write the number as a string.
 	var seconds float64

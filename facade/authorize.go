@@ -83,53 +83,74 @@ func (c *Client) FinishAuthorization(ctx context.Context, server, redirect strin
 
 // ForgetAuthorization drops the stored tokens of a server, and the registration
 // of this client. The tokens are not revoked. A session that is open goes on
-// until the server refuses it. Errors: ErrUnknownServer, ErrInvalid.
+// until the server refuses it. Errors: ErrUnknownServer, ErrInvalid, ErrCanceled,
+// ErrClosed.
 func (c *Client) ForgetAuthorization(ctx context.Context, server string) error {
 	op := "forget the authorization of " + server
-	a, err := c.authorizer(server, op)
+	ctx, cancel := c.authorizers.within(ctx)
+	defer cancel()
+	a, err := c.authorizer(ctx, server, op)
 	if err != nil {
 		return err
 	}
 	if err := a.Forget(ctx); err != nil {
-		return &Error{Server: server, Op: op, Kind: messages.KindInvalid, Cause: err}
+		return authorizationError(ctx, server, op, messages.KindInvalid, err)
 	}
 	return nil
 }
 
-func (c *Client) authorizer(server, op string) (transport.Authorizer, error) {
-	known := c.rt.Snapshot().Server(server) != nil
-	a := c.authorizers.find(server)
+// authorizationError is the error of an operation that may have failed because
+// its context ended, or the client was closed.
+func authorizationError(ctx context.Context, server, op string, kind messages.ErrorKind, err error) error {
 	switch {
-	case a != nil:
-		return a, nil
-	case known:
-		return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid,
-			Cause: errors.New("the server has no Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
+	case context.Cause(ctx) == errClientClosed:
+		kind, err = messages.KindClosed, errClientClosed
+	case ctx.Err() != nil:
+		kind = messages.KindCanceled
 	}
-	return nil, &Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
+	return &Error{Server: server, Op: op, Kind: kind, Cause: err}
+}
+
+// authorizer finds what obtains the tokens of a server. Register may return
+// before that is made; then authorizer waits for it.
+func (c *Client) authorizer(ctx context.Context, server, op string) (transport.Authorizer, error) {
+	for ctx.Err() == nil {
+		made := c.authorizers.changes() // before the look at what there is
+		a, of := c.authorizers.find(server)
+		v := c.rt.Snapshot().Server(server)
+		switch {
+		case v == nil && a != nil:
+			return a, nil // its Register failed
+		case v == nil:
+			return nil, &Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
+		case v.Spec.HTTP == nil || v.Spec.HTTP.Auth == nil:
+			return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid,
+				Cause: errors.New("the server has no Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
+		case of == v.Spec.HTTP && a == nil:
+			return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Cause: errors.New("the server's Auth cannot be used; see its status")}
+		case of == v.Spec.HTTP:
+			return a, nil
+		}
+		select {
+		case <-made:
+		case <-ctx.Done():
+		}
+	}
+	return nil, authorizationError(ctx, server, op, messages.KindCanceled, context.Cause(ctx))
 }
 
 // authorize authorizes a server in one of two ways and gives it a fresh start.
 // Close ends that.
 func (c *Client) authorize(ctx context.Context, server string, do func(context.Context, transport.Authorizer) error) error {
 	op := "authorize " + server
-	a, err := c.authorizer(server, op)
+	ctx, cancel := c.authorizers.within(ctx)
+	defer cancel()
+	a, err := c.authorizer(ctx, server, op)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.authorizers.within(ctx)
-	defer cancel()
-	if err = context.Cause(ctx); err == nil {
-		err = do(ctx, a)
-	}
-	switch {
-	case err == nil:
-	case context.Cause(ctx) == errClientClosed:
-		return &Error{Server: server, Op: op, Kind: messages.KindClosed, Cause: errClientClosed}
-	case ctx.Err() != nil:
-		return &Error{Server: server, Op: op, Kind: messages.KindCanceled, Cause: err}
-	default:
-		return &Error{Server: server, Op: op, Kind: messages.KindAuthRequired, Cause: err}
+	if err = do(ctx, a); err != nil {
+		return authorizationError(ctx, server, op, messages.KindAuthRequired, err)
 	}
 	err = withOp(c.rt.Restart(ctx, server), op)
 	if errors.Is(err, ErrUnknownServer) { // it waits to be registered again
@@ -145,10 +166,30 @@ var errClientClosed = errors.New("the client is closed; make a new one")
 // that could not be registered for want of one.
 type authorizers struct {
 	mu     sync.Mutex
-	byName map[string]transport.Authorizer
+	byName map[string]authorizerOf
+	// changed is closed and replaced with each change of byName; nil if nothing
+	// waits for it.
+	changed chan struct{}
 	// ends holds what ends the authorizations under way.
 	ends   map[*context.CancelCauseFunc]struct{}
 	closed bool
+}
+
+// authorizerOf is what obtains the tokens of one registration, which is known by
+// its own copy of the spec. It is nil if that cannot work.
+type authorizerOf struct {
+	transport.Authorizer
+	spec *messages.HTTP
+}
+
+// changes is closed with the next change.
+func (s *authorizers) changes() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
 }
 
 // within is a context that ends with the client as well.
@@ -185,13 +226,13 @@ func (s *authorizers) close() {
 // dropped.
 const authorizersKept = 256
 
-// note remembers the dialer of a server. registered tells whether a name is
-// still of use.
-func (s *authorizers) note(name string, d transport.Dialer, registered func(string) bool) {
+// note remembers the dialer of a registration; nil if it could not be made.
+// registered tells whether a name is still of use.
+func (s *authorizers) note(spec messages.ServerSpec, d transport.Dialer, registered func(string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byName == nil {
-		s.byName = map[string]transport.Authorizer{}
+		s.byName = map[string]authorizerOf{}
 	}
 	if len(s.byName) >= authorizersKept {
 		for old := range s.byName {
@@ -200,16 +241,24 @@ func (s *authorizers) note(name string, d transport.Dialer, registered func(stri
 			}
 		}
 	}
-	if a := transport.Authorization(d); a != nil {
-		transport.Inherit(a, s.byName[name])
-		s.byName[name] = a
+	if spec.HTTP != nil && spec.HTTP.Auth != nil {
+		a := transport.Authorization(d)
+		transport.Inherit(a, s.byName[spec.Name].Authorizer)
+		s.byName[spec.Name] = authorizerOf{a, spec.HTTP}
 	} else {
-		delete(s.byName, name)
+		delete(s.byName, spec.Name)
+	}
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
 	}
 }
 
-func (s *authorizers) find(name string) transport.Authorizer {
+// find returns what obtains the tokens of a server, and which registration of it
+// that belongs to.
+func (s *authorizers) find(name string) (transport.Authorizer, *messages.HTTP) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.byName[name]
+	known := s.byName[name]
+	return known.Authorizer, known.spec
 }

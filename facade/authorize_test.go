@@ -199,3 +199,38 @@ type panicky struct{ facade.TokenStore }
 func (panicky) Load(context.Context, facade.TokenKey) (*facade.Authorization, error) {
 	panic("of the host")
 }
+
+// The first thing that a host does after Register may be to authorize.
+func TestAuthorize_right_after_supervised_register(t *testing.T) {
+	guard := newGuarded(t)
+	c := newAuthClient(t)
+	for range 10 {
+		spec := webSpec(guard, &facade.OAuth{})
+		spec.StartSupervised = true
+		require.NoError(t, c.Register(t.Context(), spec))
+		require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
+			_, err := goThere(url, true)
+			return err
+		}))
+		require.NoError(t, c.WaitReady(t.Context(), "web"), "the token is in the store of this registration")
+		require.NoError(t, c.Unregister(t.Context(), "web"))
+	}
+}
+
+func TestAuthorization_after_Close(t *testing.T) {
+	for name, spec := range map[string]facade.ServerSpec{
+		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &facade.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &facade.OAuth{Store: facade.TokenMemory()}}},
+		"without":   {Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})},
+		"unknown":   {Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := facade.New()
+			require.NoError(t, err)
+			require.NoError(t, c.Register(t.Context(), spec))
+			require.NoError(t, c.Close(t.Context()))
+			require.ErrorIs(t, c.Authorize(t.Context(), "web", func(string) error { return nil }), facade.ErrClosed)
+			require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), facade.ErrClosed)
+			require.ErrorIs(t, c.ForgetAuthorization(t.Context(), "web"), facade.ErrClosed)
+		})
+	}
+}

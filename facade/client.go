@@ -40,10 +40,11 @@ func New(opts ...Option) (*Client, error) {
 	c.rt = actors.New(actors.Options{
 		Logger: o.logger,
 		Random: o.random,
-		NewDialer: func(spec messages.ServerSpec) (transport.Dialer, error) {
-			d, err := transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger})
-			c.authorizers.note(spec.Name, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
-			return d, err
+		NewDialer: func(spec messages.ServerSpec) (d transport.Dialer, err error) {
+			defer func() { // also if it panics: Authorize may wait for it
+				c.authorizers.note(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
+			}()
+			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger})
 		},
 	})
 	return c, nil

@@ -175,7 +175,7 @@ func (a *Authorizer) begin(ctx context.Context, c challenge, d *door, fresh bool
 	if forgotten(ctx) {
 		return nil, errForgotten
 	}
-	maps.DeleteFunc(a.pending, func(_ string, old *consent) bool { return time.Since(old.began) > consentLife })
+	maps.DeleteFunc(a.pending, func(_ string, old *consent) bool { return lived(old.began, time.Now()) > consentLife })
 	for len(a.pending) >= consentsKept {
 		oldest := slices.MinFunc(slices.Collect(maps.Values(a.pending)), func(x, y *consent) int { return x.began.Compare(y.began) })
 		delete(a.pending, oldest.state)
@@ -188,7 +188,7 @@ func (a *Authorizer) begin(ctx context.Context, c challenge, d *door, fresh bool
 // be about to give; nil if there is none. a.mu is held.
 func (a *Authorizer) begun(c challenge, d *door) *consent {
 	for _, n := range a.pending {
-		if d == nil && !n.door && n.metadata == c.metadata && time.Since(n.began) < consentFresh &&
+		if d == nil && !n.door && n.metadata == c.metadata && lived(n.began, time.Now()) < consentFresh &&
 			slices.Equal(n.scopes, a.consentScopes(c, n.place, a.held)) {
 			return n
 		}
@@ -213,7 +213,7 @@ func (a *Authorizer) claim(state string) *consent {
 	defer a.mu.Unlock()
 	n := a.pending[state]
 	delete(a.pending, state)
-	if n != nil && time.Since(n.began) > consentLife {
+	if n != nil && lived(n.began, time.Now()) > consentLife {
 		return nil
 	}
 	return n

@@ -11,7 +11,7 @@ import (
 // lockFile tries to lock a file. held means that somebody else has it. The
 // file stays: to remove it would let two hold the lock of one name.
 func lockFile(path string) (free func(), held bool, err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := openOwn(path, os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return nil, false, err
 	}

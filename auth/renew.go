@@ -244,7 +244,7 @@ func (a *Authorizer) await(ctx context.Context, f *flight, late time.Time) error
 
 // ended reports whether a token is at its end, or as good as.
 func ended(h *messages.Authorization, now time.Time) bool {
-	return !h.Expires.IsZero() && !now.Before(h.Expires.Add(-min(5*time.Second, h.Expires.Sub(h.Obtained)/10)))
+	return !h.Expires.IsZero() && passed(h.Expires.Add(-min(5*time.Second, h.Expires.Sub(h.Obtained)/10)), now)
 }
 
 // renewable reports whether a new token can be had without anybody.

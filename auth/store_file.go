@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,7 +51,7 @@ func (s *fileStore) path(key messages.TokenKey, extension string) string {
 // Load implements messages.TokenStore.
 func (s *fileStore) Load(_ context.Context, key messages.TokenKey) (*messages.Authorization, error) {
 	path := s.path(key, ".json")
-	text, err := os.ReadFile(path)
+	text, err := s.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // as the interface wants it
 	}
@@ -62,6 +63,50 @@ func (s *fileStore) Load(_ context.Context, key messages.TokenKey) (*messages.Au
 		return nil, fmt.Errorf("reading %s: %w; delete the file and authorize again", path, errSpoiled)
 	}
 	return k.Authorization, nil
+}
+
+// read reads a file that this user wrote. The directory may belong to another
+// user, who could put a file there that sends the client's secret elsewhere.
+func (s *fileStore) read(path string) ([]byte, error) {
+	f, err := openOwn(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case !s.isOwn(info):
+		return nil, fmt.Errorf("%s belongs to another user; delete it, or run as that user", path)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFileBytes))
+}
+
+// maxFileBytes is more than any authorization has.
+const maxFileBytes = 4 << 20
+
+// isOwn reports whether this user wrote a file, or the superuser. On file systems
+// that give every file the same owner, a new file shows who that is.
+func (s *fileStore) isOwn(info fs.FileInfo) bool {
+	owner, known := ownerOf(info)
+	if !known || owner == 0 || owner == os.Geteuid() {
+		return true
+	}
+	f, err := os.CreateTemp(s.dir, newFile)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	defer f.Close()
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	self, _ := ownerOf(mine)
+	return owner == self
 }
 
 // Save implements messages.TokenStore.
@@ -123,13 +168,20 @@ func (s *fileStore) sweep() {
 }
 
 // makeDir closes the directory to others, if it is ours: a volume that was
-// mounted for this process may belong to somebody else. The files are closed in
-// any case.
+// mounted for this process may belong to somebody else, and its mode is not ours
+// to change. The files are closed in any case.
 func (s *fileStore) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	err := os.Chmod(s.dir, 0o700) //nolint:gosec // a directory has to be entered
+	info, err := os.Stat(s.dir)
+	if err != nil {
+		return err
+	}
+	if owner, known := ownerOf(info); known && owner != os.Geteuid() {
+		return nil
+	}
+	err = os.Chmod(s.dir, 0o700) //nolint:gosec // a directory has to be entered
 	if errors.Is(err, fs.ErrPermission) {
 		return nil
 	}

@@ -41,7 +41,8 @@ const (
 )
 
 // TokenFiles is a store of files in a directory of its own, for their owner
-// only, and safe for several processes. An empty dir means mcpvisor/tokens below
+// only, and safe for several processes. A file that another user has put there is
+// an error. An empty dir means mcpvisor/tokens below
 // the user's configuration directory, which is the default of OAuth.Store.
 func TokenFiles(dir string) (TokenStore, error) { return transport.NewTokenFiles(dir) }
 

@@ -21,7 +21,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		return nil, v.unavailable()
 	}
 	inc := v.current
-	r.Timeout, r.HardMax = callClocks(v.Spec.Timeouts, timeout)
+	r.Timeout, r.HardMax = CallClocks(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.logLevel()
 	began := time.Now()
 	if e := inc.begin(ctx, shorter(r.Timeout, r.HardMax)); e != nil {
@@ -78,9 +78,9 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-// callClocks is how long a call may take without progress, and at all; 0 means
+// CallClocks is how long a call may take without progress, and at all; 0 means
 // as long as its context.
-func callClocks(t messages.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
+func CallClocks(t messages.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
 	idle = asked
 	if idle == 0 {
 		idle = t.Call

@@ -86,7 +86,7 @@ func TestCallClocks(t *testing.T) {
 			})
 		})
 	}
-	idle, hardMax := callClocks(messages.Timeouts{Call: -1, HardMax: -1}, 0)
+	idle, hardMax := CallClocks(messages.Timeouts{Call: -1, HardMax: -1}, 0)
 	require.Zero(t, idle)
 	require.Zero(t, hardMax)
 }

@@ -187,7 +187,7 @@ func (p *port) watchEach(ctx context.Context, uris []string) {
 }
 
 func (p *port) request(ctx context.Context, method, target string, params json.RawMessage) error {
-	idle, hardMax := callClocks(p.inc.spec.Timeouts, 0)
+	idle, hardMax := CallClocks(p.inc.spec.Timeouts, 0)
 	_, err := p.inc.session.Request(ctx, transport.Request{Method: method, Target: target, Params: params, Timeout: idle, HardMax: hardMax})
 	return err
 }

@@ -30,11 +30,11 @@ func (c *Client) Call(ctx context.Context, tool string, args any, opts ...CallOp
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	raw, err := c.call(ctx, tool, arguments, opts)
+	got, err := c.call(ctx, tool, arguments, opts)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	result, err := decodeToolResult(raw)
+	result, err := decodeToolResult(ctx, &got)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
@@ -48,18 +48,18 @@ func (c *Client) CallRaw(ctx context.Context, tool string, args json.RawMessage,
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	raw, err := c.call(ctx, tool, arguments, opts)
+	got, err := c.call(ctx, tool, arguments, opts)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	return raw, nil
+	return got.raw, nil
 }
 
-func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption) (json.RawMessage, error) {
+func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption) (reply, error) {
 	o := c.callOptions(opts)
 	view, name, err := c.resolve(ctx, tool, o)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	const head, middle = `{"name":`, `,"arguments":`
 	params := make([]byte, 0, len(head)+len(name)+len(middle)+len(arguments)+3)
@@ -88,11 +88,13 @@ func appendQuoted(b []byte, name string) []byte {
 // may come from a template. Errors as for [Client.Call].
 func (c *Client) Read(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
 	op := "read " + server + " " + uri
-	raw, err := c.ask(ctx, op, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
+	got, err := c.ask(ctx, op, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return decode[mcp.ReadResourceResult](raw, op)
+	return decode(ctx, &got, op, "contents", func(whole, part *mcp.ReadResourceResult) {
+		whole.Contents = append(whole.Contents, part.Contents...)
+	})
 }
 
 // Prompt gets a prompt of a server with its arguments. Errors as for [Client.Call].
@@ -102,25 +104,27 @@ func (c *Client) Prompt(ctx context.Context, server, name string, args map[strin
 	if len(args) > 0 {
 		params["arguments"] = args
 	}
-	raw, err := c.ask(ctx, op, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
+	got, err := c.ask(ctx, op, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
 	if err != nil {
 		return nil, err
 	}
-	return decode[mcp.GetPromptResult](raw, op)
+	return decode(ctx, &got, op, "messages", func(whole, part *mcp.GetPromptResult) {
+		whole.Messages = append(whole.Messages, part.Messages...)
+	})
 }
 
-func (c *Client) ask(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (json.RawMessage, error) {
+func (c *Client) ask(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (reply, error) {
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
-		return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+		return reply{}, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
 	view, err := c.server(ctx, server, o)
 	if err != nil {
-		return nil, withOp(err, op)
+		return reply{}, withOp(err, op)
 	}
-	raw, err := c.request(ctx, view, r, o)
-	return raw, withOp(err, op)
+	got, err := c.request(ctx, view, r, o)
+	return got, withOp(err, op)
 }
 
 // pauses between tries on one and the same incarnation, which does not say
@@ -132,20 +136,21 @@ const (
 
 // request sends one request. A call that waits for its server waits again if
 // nothing was sent because the server was down, and only then.
-func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (json.RawMessage, error) {
+func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (reply, error) {
 	r.Track, r.Progress = true, o.progress
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		began := time.Now()
 		raw, err := c.rt.Request(ctx, v, r, o.timeout)
 		if err == nil || !o.waitReady {
-			return raw, err
+			return reply{raw, v, began, o.timeout}, err
 		}
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != NotSent {
-			return raw, err
+			return reply{}, err
 		}
 		next, waited := c.rt.AwaitReady(ctx, v.Name)
 		if waited != nil {
-			return nil, waited
+			return reply{}, waited
 		}
 		if next.Gen == v.Gen && next.Epoch == v.Epoch {
 			t := time.NewTimer(max(pause, e.RetryAfter))
@@ -153,7 +158,7 @@ func (c *Client) request(ctx context.Context, v *actors.View, r transport.Reques
 			case <-t.C:
 			case <-ctx.Done():
 				t.Stop()
-				return nil, err
+				return reply{}, err
 			}
 		}
 		v = next
@@ -244,11 +249,16 @@ func invalid(err error) *Error {
 	return &Error{Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
 }
 
-func decode[T any](raw json.RawMessage, op string) (*T, error) {
+// decode decodes a result. list and add are for [decodeLarge].
+func decode[T any](ctx context.Context, got *reply, op, list string, add func(whole, part *T)) (*T, error) {
+	if got.isLarge() {
+		v, err := decodeLarge(ctx, got, list, add)
+		return v, withOp(err, op)
+	}
 	v := new(T)
-	err := checkResult(raw)
+	err := checkResult(got.raw)
 	if err == nil {
-		err = json.Unmarshal(raw, v)
+		err = json.Unmarshal(got.raw, v)
 	}
 	if err == nil {
 		err = holes(v)

@@ -2,7 +2,6 @@ package facade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,6 +24,12 @@ type Completion struct {
 	Context map[string]string
 }
 
+// completionResult is what is read of the answer. A completion has 100 values at
+// most, so a large answer is decoded as one part, or refused.
+type completionResult struct {
+	Completion *mcp.CompletionResultDetails `json:"completion"`
+}
+
 // Complete asks a server for completions (MCP, utilities, completion). The
 // values are in the server's order, the likeliest first. Errors as for
 // [Client.Call]; a server without completions answers with ErrRPC.
@@ -42,22 +47,16 @@ func (c *Client) Complete(ctx context.Context, server string, what Completion, o
 	if len(what.Context) > 0 {
 		params["context"] = map[string]any{"arguments": what.Context}
 	}
-	raw, err := c.ask(ctx, op, server, transport.Request{Method: "completion/complete"}, params, opts)
+	got, err := c.ask(ctx, op, server, transport.Request{Method: "completion/complete"}, params, opts)
 	if err != nil {
 		return nil, err
 	}
-	var result struct {
-		Completion *mcp.CompletionResultDetails `json:"completion"`
-	}
-	err = checkResult(raw)
-	if err == nil {
-		err = json.Unmarshal(raw, &result)
-	}
-	if err == nil && result.Completion == nil {
-		err = errors.New(`it has no "completion"`)
-	}
+	result, err := decode(ctx, &got, op, "", func(_, _ *completionResult) {})
 	if err != nil {
-		return nil, withOp(unreadable(err), op)
+		return nil, err
+	}
+	if result.Completion == nil {
+		return nil, withOp(unreadable(errors.New(`it has no "completion"`)), op)
 	}
 	return result.Completion, nil
 }

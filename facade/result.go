@@ -1,8 +1,10 @@
 package facade
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -13,8 +15,15 @@ import (
 // decodeToolResult reads the result of a tool call. Most results are text;
 // those are read in one pass. Whatever looks different is left to the go-sdk,
 // which knows every kind of content.
-func decodeToolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
-	if r := textResult(raw); r != nil {
+func decodeToolResult(ctx context.Context, got *reply) (*mcp.CallToolResult, error) {
+	if got.isLarge() {
+		r, err := decodeLarge(ctx, got, "content", func(whole, part *mcp.CallToolResult) {
+			whole.Content = append(whole.Content, part.Content...)
+		})
+		return r, hintRaw(err)
+	}
+	raw := got.raw
+	if r := textResult(ctx, raw); r != nil {
 		return r, nil
 	}
 	r := new(mcp.CallToolResult)
@@ -26,11 +35,20 @@ func decodeToolResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		err = holes(r)
 	}
 	if err != nil {
-		e := unreadable(err)
-		e.Hint = "CallRaw returns it as it is"
-		return nil, e
+		return nil, hintRaw(unreadable(err))
 	}
 	return r, nil
+}
+
+// hintRaw adds to the error of a tool's result how to get at it all the same.
+func hintRaw(err error) error {
+	if e, ok := err.(*Error); ok && e != nil && e.Kind == messages.KindProtocol {
+		if e.Hint != "" {
+			e.Hint += "; "
+		}
+		e.Hint += "CallRaw returns it as it is"
+	}
+	return err
 }
 
 // complete is a result with "resultType": "complete" (2026-07-28), which only
@@ -53,8 +71,8 @@ const (
 )
 
 // textResult reads a result whose content is plain text. It returns nil if it
-// is not sure.
-func textResult(raw []byte) *mcp.CallToolResult {
+// is not sure, and when ctx ends.
+func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
 	s := jsonscan.Scanner{B: raw}
 	s.Space()
 	if !s.Take('{') {
@@ -80,7 +98,7 @@ func textResult(raw []byte) *mcp.CallToolResult {
 		s.Space()
 		switch string(key) {
 		case `"content"`:
-			if !once(hasContent) || !textContent(&s, r) {
+			if !once(hasContent) || !textContent(ctx, &s, r) {
 				return nil
 			}
 		case `"isError"`:
@@ -91,12 +109,12 @@ func textResult(raw []byte) *mcp.CallToolResult {
 			r.IsError = v[0] == 't'
 		case `"structuredContent"`:
 			v, ok := s.Value()
-			if !ok || !once(hasStructured) || !decodeAny(v, &r.StructuredContent) {
+			if !ok || !once(hasStructured) || !decodeAny(ctx, v, &r.StructuredContent) {
 				return nil
 			}
 		case `"_meta"`:
 			v, ok := s.Value()
-			if !ok || !once(hasMeta) || !decodeMeta(v, &r.Meta) {
+			if !ok || !once(hasMeta) || !decodeMeta(ctx, v, &r.Meta) {
 				return nil
 			}
 		case `"resultType"`:
@@ -124,8 +142,11 @@ func textResult(raw []byte) *mcp.CallToolResult {
 	return r
 }
 
+// blocksAtOnce is after how many blocks of text the context is looked at.
+const blocksAtOnce = 4096
+
 // textContent reads a list of plain text blocks.
-func textContent(s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
+func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
 	if !s.Take('[') {
 		return false
 	}
@@ -141,6 +162,9 @@ func textContent(s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
 			return false
 		}
 		r.Content = append(r.Content, block)
+		if len(r.Content)%blocksAtOnce == 0 && ctx.Err() != nil {
+			return false
+		}
 		s.Space()
 		if s.Take(']') {
 			return true
@@ -189,20 +213,26 @@ func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 	return &mcp.TextContent{Text: jsonscan.Unquote(text, escapes)}, true
 }
 
+// unreadableText bounds what is said of a result that cannot be read, in bytes.
+const unreadableText = 1 << 10
+
 // unreadable is the error of a result that is not what it should be.
 func unreadable(err error) *Error {
+	if text := err.Error(); len(text) > unreadableText { // it quotes the result
+		err = errors.New(strings.ToValidUTF8(text[:unreadableText], "") + " …")
+	}
 	return &Error{Kind: messages.KindProtocol, Outcome: Answered,
 		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
 }
 
-func decodeAny(text []byte, into *any) bool {
-	v, err := jsonscan.Decode(text)
+func decodeAny(ctx context.Context, text []byte, into *any) bool {
+	v, err := jsonscan.DecodeContext(ctx, text)
 	*into = v
 	return err == nil
 }
 
-func decodeMeta(text []byte, into *mcp.Meta) bool {
-	v, err := jsonscan.Decode(text)
+func decodeMeta(ctx context.Context, text []byte, into *mcp.Meta) bool {
+	v, err := jsonscan.DecodeContext(ctx, text)
 	if v == nil {
 		return err == nil
 	}

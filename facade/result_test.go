@@ -31,7 +31,7 @@ var toolResults = map[string]bool{ // whether the short way reads it
 
 func TestBothWaysOfReadingAResultAgree(t *testing.T) {
 	for raw, short := range toolResults {
-		require.Equal(t, short, textResult([]byte(raw)) != nil, raw)
+		require.Equal(t, short, textResult(t.Context(), []byte(raw)) != nil, raw)
 		sameResult(t, []byte(raw))
 	}
 }
@@ -49,7 +49,7 @@ func FuzzToolResult(f *testing.F) {
 
 func sameResult(t *testing.T, raw []byte) {
 	t.Helper()
-	short := textResult(raw)
+	short := textResult(t.Context(), raw)
 	if short == nil {
 		return
 	}

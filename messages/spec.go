@@ -148,45 +148,6 @@ const (
 	DefaultShutdownTimeout  = 2 * time.Second
 )
 
-// Limits bound what one server may cost this process. In each field 0 means
-// the default.
-type Limits struct {
-	// Line is the longest message in bytes that is accepted from the server; a
-	// longer one fails the call that it answers. Default 64 MiB, at most 1 GiB.
-	Line int
-	// Items is the most entries taken from each of the four lists. Default 10,000.
-	Items int
-	// Pages is the most pages followed in each list. Default 1,000.
-	Pages int
-	// Catalog is the most bytes kept of all four lists together, as the server
-	// sent them. Default 256 MiB.
-	Catalog int
-	// InFlight is the most calls under way at once; further ones wait for their
-	// turn. Default 1,024.
-	InFlight int
-	// Queue is how many calls may wait for their turn, first come first served;
-	// further ones fail with ErrOverloaded at once. Their own clocks run. Default
-	// 1,024; negative means none.
-	Queue int
-	// StderrLines is how many of the last lines of stderr are kept. Default 20.
-	StderrLines int
-}
-
-// The defaults of [Limits].
-const (
-	DefaultLineLimit     = 64 << 20
-	DefaultItemLimit     = 10_000
-	DefaultPageLimit     = 1_000
-	DefaultCatalogLimit  = 256 << 20
-	DefaultInFlightLimit = 1_024
-	DefaultQueueLimit    = 1_024
-	DefaultStderrLines   = 20
-)
-
-// maxLineLimit is what a larger Line counts as: a length that fits an int of
-// 32 bits, with room for the buffers around it.
-const maxLineLimit = 1 << 30
-
 // Probe says how a ready server is asked whether it still lives. Any traffic
 // from the server counts as an answer, so a busy server is never probed.
 type Probe struct {
@@ -226,16 +187,7 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 	orDuration(&s.Timeouts.Call, DefaultCallTimeout)
 	orDuration(&s.Timeouts.HardMax, DefaultHardMax)
 	orDuration(&s.Timeouts.Shutdown, DefaultShutdownTimeout)
-	orInt(&s.Limits.Line, DefaultLineLimit)
-	s.Limits.Line = min(s.Limits.Line, maxLineLimit)
-	orInt(&s.Limits.Items, DefaultItemLimit)
-	orInt(&s.Limits.Pages, DefaultPageLimit)
-	orInt(&s.Limits.Catalog, DefaultCatalogLimit)
-	orInt(&s.Limits.InFlight, DefaultInFlightLimit)
-	if s.Limits.Queue == 0 {
-		s.Limits.Queue = DefaultQueueLimit
-	}
-	orInt(&s.Limits.StderrLines, DefaultStderrLines)
+	s.Limits = s.Limits.withDefaults()
 	orDuration(&s.Probe.Every, DefaultProbeEvery)
 	orDuration(&s.Probe.Timeout, DefaultProbeTimeout)
 	orInt(&s.Probe.Failures, DefaultProbeFailures)

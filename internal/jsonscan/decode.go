@@ -1,7 +1,10 @@
 package jsonscan
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strconv"
 )
 
@@ -9,8 +12,15 @@ var errNoValue = errors.New("invalid JSON")
 
 // Decode builds what encoding/json would from one value: map[string]any,
 // []any, string, float64, bool or nil. It costs about half the time and memory.
-func Decode(text []byte) (any, error) {
-	d := decoder{Scanner: Scanner{B: text}}
+func Decode(text []byte) (any, error) { return DecodeContext(context.Background(), text) }
+
+// checkEvery is after how many values DecodeContext looks at its context.
+const checkEvery = 4096
+
+// DecodeContext is Decode for large values: it fails with the cause of ctx when
+// that ends, and lets other goroutines run in between.
+func DecodeContext(ctx context.Context, text []byte) (any, error) {
+	d := decoder{Scanner: Scanner{B: text}, ctx: ctx}
 	d.Space()
 	v, err := d.decode(0)
 	if err == nil && !d.AtEnd() {
@@ -22,11 +32,21 @@ func Decode(text []byte) (any, error) {
 	return v, nil
 }
 
-type decoder struct{ Scanner }
+type decoder struct {
+	Scanner
+	ctx    context.Context
+	values int
+}
 
 func (d *decoder) decode(depth int) (any, error) {
 	if d.I >= len(d.B) {
 		return nil, errNoValue
+	}
+	if d.values++; d.values%checkEvery == 0 {
+		if d.ctx.Err() != nil {
+			return nil, context.Cause(d.ctx)
+		}
+		runtime.Gosched()
 	}
 	switch c := d.B[d.I]; {
 	case (c == '{' || c == '[') && depth == MaxDepth:
@@ -54,7 +74,11 @@ func (d *decoder) decode(depth int) (any, error) {
 	case 'n':
 		return nil, nil //nolint:nilnil // null is a value
 	default:
-		return strconv.ParseFloat(string(text), 64)
+		n, err := strconv.ParseFloat(string(text), 64)
+		if err != nil {
+			return nil, fmt.Errorf("the number %.40s is out of range", text)
+		}
+		return n, nil
 	}
 }
 

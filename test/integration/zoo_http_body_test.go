@@ -78,6 +78,8 @@ var httpBodyRows = []httpRow{
 		require.Greater(s.t, len(raw), 50_000_000)
 		s.serves(1)
 	}),
+	httpBroad("call/broad-content"),
+	httpBroad("call/broad-structured"),
 	httpRefused("call/says-huge", "longer than 1048576 bytes").within(frugal),
 	httpFails("call/deep", facade.ErrProtocol, facade.Answered, "").within(frugal),
 	httpFails("call/deep-objects", facade.ErrProtocol, facade.Answered, "").within(frugal),

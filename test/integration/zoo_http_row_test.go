@@ -31,6 +31,12 @@ func httpRefused(name, says string) httpRow {
 	return httpFails(name, facade.ErrProtocol, facade.Answered, says)
 }
 
+// httpBroad: the call ends because its answer, of a length that is allowed, holds
+// too much to be decoded. Reading it costs a few times its length, decoding nothing.
+func httpBroad(name string) httpRow {
+	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *facade.ServerSpec) { s.Limits.Line = 0 })
+}
+
 // httpOverdue: the call ends by its own clock.
 func httpOverdue(name string) httpRow {
 	r := httpFails(name, facade.ErrTimeout, facade.Unknown, "timed out")

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,6 +51,20 @@ func prompting(r stdioRow) stdioRow {
 	return r
 }
 
+// tooBroad is a row in which the result holds too much to be decoded: that costs
+// the typed call, and CallRaw returns it as it is.
+var tooBroad = checked(unread, func(v *stdioVisit) {
+	require.Contains(v.t, v.failure.Error(), "too large to decode")
+	raw, err := v.c.CallRaw(v.within(), hostile+"/"+mcptest.ZooBad, nil)
+	require.NoError(v.t, err)
+	require.True(v.t, json.Valid(raw))
+})
+
+// requireTooLarge: the error says that there was too much to decode.
+func requireTooLarge(v *stdioVisit) {
+	require.Contains(v.t, v.failure.Error(), "too large to decode")
+}
+
 // requireText: what is not Unicode has become something that is.
 func requireText(v *stdioVisit) {
 	res, err := v.bad(nil)
@@ -85,6 +100,12 @@ var stdioResultRows = map[string]stdioRow{
 	"result/deep-enough":        harmless,
 	"result/ten-megabytes":      harmless,
 	"result/many-entries":       harmless,
+	"result/broad-content":      everywhere(tooBroad),
+	"result/broad-images":       tooBroad,
+	"result/broad-structured":   everywhere(tooBroad),
+	"result/broad-numbers":      tooBroad,
+	"result/broad-meta":         tooBroad,
+	"result/broad-block":        tooBroad,
 	"result/oversize":           everywhere(narrowed(checked(unread, requireOversize))),
 	"result/oversize-id-last":   narrowed(checked(unread, requireOversize)),
 	"result/oversize-id-hidden": narrowed(checked(silent, requireOversize)),
@@ -104,6 +125,8 @@ var stdioResultRows = map[string]stdioRow{
 	"read/contents-object": reading(unread),
 	"read/no-uri":          reading(whatever),
 	"read/blob-garbage":    reading(unread),
+	"read/broad":           reading(checked(unread, requireTooLarge)),
+	"prompt/broad":         prompting(checked(unread, requireTooLarge)),
 	"read/exit":            reading(crashed),
 	"prompt/null":          prompting(unread),
 	"prompt/messages-null": prompting(whatever),

@@ -1,0 +1,145 @@
+package facade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+func joinTools(whole, part *mcp.CallToolResult) {
+	whole.Content = append(whole.Content, part.Content...)
+}
+
+// Decoding in parts gives what the go-sdk gives for the whole, errors included.
+func TestDecodeParts(t *testing.T) {
+	texts := []string{
+		`{"content":[{"type":"text","text":"x"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"_meta":{"a":[1]},"isError":true}`,
+		`{"\u0063ontent":[{"type":"text","text":"x"}],"structuredContent":[1,{"a":null}]}`,
+		`{"content":1,"content":[{"type":"text","text":"x"}]}`,
+		`{"content":null}`, `{"content":[null]}`, `{"content":"x"}`, `{"content":[],"_meta":1}`, `{"content":[],"_meta":null,"structuredContent":null}`,
+		`{"content":[{"type":"hologram"}]}`, `{"content":[{"type":"resource","resource":null}]}`, `{}`, `{"content":{}}`,
+		`{"content":[` + strings.Repeat(`{"type":"text","text":"`+strings.Repeat("y", 1000)+`"} , `, 2000) + `{"type":"text","text":"z"}]}`,
+	}
+	for raw := range toolResults {
+		texts = append(texts, raw)
+	}
+	for _, raw := range texts {
+		t.Run(raw[:min(len(raw), 60)], func(t *testing.T) {
+			whole := new(mcp.CallToolResult)
+			wrong := errors.Join(checkResult([]byte(raw)), whole.UnmarshalJSON([]byte(raw)))
+			if wrong == nil {
+				wrong = holes(whole)
+			}
+			got, err := decodeParts(t.Context(), []byte(raw), "content", joinTools)
+			require.Equal(t, wrong == nil, err == nil, "%v, not %v", err, wrong)
+			if err == nil {
+				require.Equal(t, whole, got)
+			}
+		})
+	}
+}
+
+// endsAfter is a context that ends when it has been looked at n times.
+type endsAfter struct {
+	context.Context
+	n int
+}
+
+func (c *endsAfter) Err() error {
+	if c.n--; c.n < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A caller that leaves does not wait for the end of the decoding.
+func TestDecoding(t *testing.T) {
+	const n = 100_000
+	for name, raw := range map[string]string{
+		"text":               `{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n) + `{"type":"text","text":""}]}`,
+		"images":             `{"content":[` + strings.Repeat(`{"type":"image","data":"","mimeType":""},`, n) + `{"type":"text","text":""}]}`,
+		"structured content": `{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n) + `0]}`,
+		"metadata":           `{"content":[],"_meta":{"a":[` + strings.Repeat(`{"a":0},`, n) + `0]}}`,
+	} {
+		t.Run(name+"/ended by the caller", func(t *testing.T) {
+			ctx := &endsAfter{context.Background(), 3}
+			if textResult(ctx, []byte(raw)) == nil {
+				_, err := decodeParts(ctx, []byte(raw), "content", joinTools)
+				require.ErrorIs(t, err, context.Canceled)
+				return
+			}
+			require.Fail(t, "it was decoded to its end")
+		})
+		t.Run(name+"/ended by the clock", func(t *testing.T) {
+			view := &actors.View{Spec: &messages.ServerSpec{Timeouts: messages.Timeouts{Call: time.Nanosecond, HardMax: time.Nanosecond}}}
+			_, err := decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: view, began: time.Now().Add(-time.Hour)})
+			require.ErrorIs(t, err, ErrTimeout)
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, Answered, e.Outcome)
+		})
+	}
+}
+
+// ended is a context that has ended, though it did not seem so at first.
+type ended struct{ *endsAfter }
+
+func (ended) Done() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+func TestDecodePart(t *testing.T) {
+	t.Run("a long text, ended by the caller", func(t *testing.T) {
+		text := `{"content":[{"type":"image","mimeType":"a","data":"` + strings.Repeat("QUJD", 2<<20) + `"}]}`
+		ctx := ended{&endsAfter{context.Background(), 1}}
+		_, err := decodePart[mcp.CallToolResult](ctx, []byte(text))
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// What a result may cost is bounded before anything is built from it.
+func TestLargeResult(t *testing.T) {
+	const n = 1 << 20
+	decode := func(raw string, limits messages.Limits) (*mcp.CallToolResult, error) {
+		spec := messages.ServerSpec{Limits: limits}.WithDefaults()
+		return decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()})
+	}
+	for name, row := range map[string]struct{ raw, says string }{
+		"too many blocks":           {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.Decoded"},
+		"too many numbers":          {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.Elements"},
+		"too much metadata":         {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.Elements"},
+		"too much memory":           {`{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n/2-10) + `0]}`, "Limits.Decoded"},
+		"too much in one block":     {`{"content":[{"type":"text","text":"","_meta":{"a":[` + strings.Repeat(`0,`, partElements) + `0]}}]}`, "one part"},
+		"too much beside the lists": {`{"content":[],"inputRequests":{"a":[` + strings.Repeat(`0,`, partElements) + `0]}}`, "one part"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := decode(row.raw, messages.Limits{Decoded: 128 << 20})
+			require.ErrorIs(t, err, ErrProtocol)
+			require.ErrorContains(t, err, row.says)
+			require.ErrorContains(t, err, "CallRaw returns it as it is")
+		})
+	}
+	t.Run("limits raised", func(t *testing.T) {
+		_, err := decode(`{"content":[],"structuredContent":[`+strings.Repeat(`0,`, n)+`0]}`, messages.Limits{Elements: 2 * n})
+		require.NoError(t, err)
+	})
+	for _, size := range []int{1 << 10, 1 << 20, 6 << 20} {
+		t.Run(fmt.Sprintf("one image of %d bytes", size), func(t *testing.T) {
+			got, err := decode(`{"content":[{"type":"image","mimeType":"image/png","data":"`+strings.Repeat("QUJD", size/3)+`"}]}`, messages.Limits{})
+			require.NoError(t, err)
+			require.Len(t, got.Content[0].(*mcp.ImageContent).Data, size/3*3)
+		})
+	}
+}

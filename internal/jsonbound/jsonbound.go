@@ -1,0 +1,169 @@
+// Package jsonbound measures JSON text before values are built from it.
+//
+// A message of bounded length can still be expensive to decode: `{"a":0}` takes
+// 7 bytes as text and about 400 bytes as a map. Check walks over the text once,
+// builds nothing, and stops where a limit is exceeded.
+package jsonbound
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// Large is the length in bytes from which text is worth measuring before it is
+// decoded. Shorter text decodes to a few megabytes at most, in milliseconds.
+const Large = 64 << 10
+
+// Limits bound one JSON value. A field that is 0 does not bound.
+type Limits struct {
+	// Elements is the most values in it: members, entries, and the value itself.
+	Elements int
+	// Depth is the most levels of arrays and objects.
+	Depth int
+	// Bytes is the most memory that the decoded value may take, estimated.
+	Bytes int
+}
+
+// Size is what Check has counted. The counts are upper bounds for valid JSON.
+type Size struct {
+	Elements, Depth, Bytes int
+}
+
+// Kind says which of the limits was exceeded.
+type Kind int
+
+// The limits of [Limits].
+const (
+	Elements Kind = iota + 1
+	Depth
+	Bytes
+)
+
+// Error reports a value beyond a limit.
+type Error struct {
+	Kind  Kind
+	Limit int
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	switch e.Kind {
+	case Elements:
+		return fmt.Sprintf("more than %d values", e.Limit)
+	case Depth:
+		return fmt.Sprintf("more than %d levels of nesting", e.Limit)
+	default:
+		return fmt.Sprintf("more than %d bytes once decoded (estimated)", e.Limit)
+	}
+}
+
+// What values cost in memory, in bytes: an entry of a list or map with the
+// value that its interface points to, a string's header, a map without members,
+// and its first group of members.
+const (
+	elementCost = 32
+	stringCost  = 16
+	mapCost     = 48
+	groupCost   = 288
+)
+
+// checkEvery is after how many elements Check looks at its context.
+const checkEvery = 4096
+
+// Check measures text and returns a *[Error] if it exceeds a limit, or the cause
+// of ctx if that ends first. It does not validate: what is no JSON is the
+// decoder's to refuse. ctx may be nil.
+func Check(ctx context.Context, text []byte, l Limits) (Size, error) {
+	w := walker{limits: l, s: jsonscan.Scanner{B: text}, size: Size{Elements: 1, Bytes: elementCost}}
+	err := w.walk(ctx)
+	return w.size, err
+}
+
+type walker struct {
+	limits Limits
+	s      jsonscan.Scanner
+	size   Size
+	depth  int
+}
+
+func (w *walker) walk(ctx context.Context) error {
+	next := checkEvery
+	for w.s.I < len(w.s.B) {
+		switch w.s.B[w.s.I] {
+		case '"':
+			text, _, ok := w.s.String()
+			if !ok {
+				return nil // no JSON from here on
+			}
+			w.size.Bytes += stringCost + len(text) - 2
+			continue
+		case '{':
+			w.open()
+			w.size.Bytes += mapCost
+			if !w.empty('}') {
+				w.size.Bytes += groupCost
+			}
+		case '[':
+			w.open()
+			w.empty(']')
+		case '}', ']':
+			w.depth--
+		case ',':
+			w.element()
+		}
+		w.s.I++
+		if w.size.Elements < next {
+			continue
+		}
+		next = w.size.Elements + checkEvery
+		if err := w.exceeded(); err != nil {
+			return err
+		}
+		if ctx != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		runtime.Gosched()
+	}
+	return w.exceeded()
+}
+
+func (w *walker) element() {
+	w.size.Elements++
+	w.size.Bytes += elementCost
+}
+
+// open counts the first element of an array or object as well.
+func (w *walker) open() {
+	w.depth++
+	w.size.Depth = max(w.size.Depth, w.depth)
+	w.element()
+}
+
+// empty reports whether the bracket at the current position closes at once. An
+// array or object that is empty has no first element.
+func (w *walker) empty(end byte) bool {
+	i := w.s.I + 1
+	for i < len(w.s.B) && (w.s.B[i] == ' ' || w.s.B[i] == '\t' || w.s.B[i] == '\r' || w.s.B[i] == '\n') {
+		i++
+	}
+	if i == len(w.s.B) || w.s.B[i] != end {
+		return false
+	}
+	w.size.Elements--
+	return true
+}
+
+func (w *walker) exceeded() error {
+	switch {
+	case w.limits.Elements > 0 && w.size.Elements > w.limits.Elements:
+		return &Error{Kind: Elements, Limit: w.limits.Elements}
+	case w.limits.Depth > 0 && w.size.Depth > w.limits.Depth:
+		return &Error{Kind: Depth, Limit: w.limits.Depth}
+	case w.limits.Bytes > 0 && w.size.Bytes > w.limits.Bytes:
+		return &Error{Kind: Bytes, Limit: w.limits.Bytes}
+	}
+	return nil
+}

@@ -155,17 +155,17 @@ func (p *port) rest() {
 
 func (p *port) probe() {
 	every := p.inc.spec.Probe.Every
-	if quiet := time.Since(p.inc.session.LastHeard()); quiet < every && p.missed == 0 {
+	if quiet := time.Since(p.inc.session.LastHeard()); 0 <= quiet && quiet < every && p.missed == 0 {
 		p.armProbe(every - quiet)
 		return
 	}
 	inc, self := p.inc, p.self
 	p.rt.goSafe("port", func() {
-		started := time.Now()
+		started, heard := time.Now(), inc.session.LastHeard()
 		ctx, cancel := bounded(inc.spec.Probe.Timeout)
 		defer cancel()
 		err := transport.Probe(ctx, inc.session)
-		if err != nil && inc.session.LastHeard().After(started) {
+		if err != nil && !inc.session.LastHeard().Equal(heard) {
 			err = nil // it talks, even if not to us
 		}
 		p.rt.system.Root.Send(self, &messages.Probed{Err: err, Took: time.Since(started)})

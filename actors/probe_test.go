@@ -124,3 +124,22 @@ func TestAnAnswerForgivesMissedProbes(t *testing.T) {
 		require.Equal(t, supervisor.Ready, h.state("fs"))
 	})
 }
+
+// A session that knows the wall clock only seems to have been heard in the
+// future when that clock is set back.
+func TestProbe(t *testing.T) {
+	t.Run("wall_clock_set_back", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", script{tools: []string{"ls"}})
+			h.register(probing(30 * time.Second))
+			deaf := h.session("fs")
+			deaf.hang()
+			deaf.mu.Lock()
+			deaf.lastHeard = time.Now().Round(0).Add(time.Hour)
+			deaf.mu.Unlock()
+			time.Sleep(60 * time.Second)
+			require.Equal(t, supervisor.Backoff, h.state("fs"))
+			require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
+		})
+	})
+}

@@ -205,8 +205,5 @@ func (s *httpSession) LastHeard() time.Time {
 	if s.endpoint == nil {
 		return time.Time{}
 	}
-	if ns := s.endpoint.heard.Load(); ns != 0 {
-		return time.Unix(0, ns)
-	}
-	return time.Time{}
+	return s.endpoint.heard.time()
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/auth"
@@ -37,7 +36,7 @@ type endpoint struct {
 	// foreign: the RoundTripper is the host's own and may not report when it
 	// has a connection.
 	foreign bool
-	heard   atomic.Int64 // unix nanoseconds
+	heard   lastHeard
 	secrets *strings.Replacer
 	auth    *auth.Authorizer // nil: no tokens but those in own
 	// refused is told when no token can be had without a person.
@@ -50,7 +49,7 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), own: http.Header{},
-		conns: newConnSet(), secrets: secretsOf(u, spec.HTTP.Headers)}
+		conns: newConnSet(), heard: lastHeard{start: time.Now()}, secrets: secretsOf(u, spec.HTTP.Headers)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.own["Authorization"] = []string{"Basic " + basic(u.User.Username(), password)}
 	}
@@ -167,7 +166,7 @@ func ownHeader(name string) bool {
 	return strings.HasPrefix(name, "Mcp-")
 }
 
-func (e *endpoint) hear() { e.heard.Store(time.Now().UnixNano()) }
+func (e *endpoint) hear() { e.heard.note() }
 
 // close ends every connection that is left.
 func (e *endpoint) close() {

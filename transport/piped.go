@@ -368,9 +368,7 @@ func (s *pipedSession) Info() messages.SessionInfo {
 // LastHeard implements Session.
 func (s *pipedSession) LastHeard() time.Time {
 	if l := s.current(); l != nil {
-		if n := l.heard.Load(); n != 0 {
-			return time.Unix(0, n)
-		}
+		return l.heard.time()
 	}
 	return time.Time{}
 }

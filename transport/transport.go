@@ -57,7 +57,8 @@ type Session interface {
 
 	// Info describes the session; most of it is known after Open.
 	Info() messages.SessionInfo
-	// LastHeard is when the server last sent anything; zero if never.
+	// LastHeard is when the server last sent anything; zero if never. It has a
+	// monotonic reading: time.Since of it does not depend on the wall clock.
 	LastHeard() time.Time
 }
 

@@ -41,7 +41,7 @@ type wire struct {
 	control *control
 	notices *notices
 	veil    veil
-	heard   atomic.Int64 // unix nanoseconds
+	heard   lastHeard
 	asking  asking
 	noise   noise
 }
@@ -55,6 +55,7 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 		out:      outbox{out: out, try: tryWriter(out), takeover: make(chan struct{}, 1)},
 		pending:  make(map[int64]*pending),
 		notices:  new(notices),
+		heard:    lastHeard{start: time.Now()},
 	}
 	w.alarm.ring = w.sweep
 	w.spare.New = newPending
@@ -77,7 +78,7 @@ func (w *wire) readLoop() error {
 		line, tail, over, err := w.in.next()
 		if reads != w.in.reads {
 			reads = w.in.reads
-			w.heard.Store(time.Now().UnixNano())
+			w.heard.note()
 		}
 		if over {
 			w.oversize(line, tail)

@@ -1,0 +1,28 @@
+package transport
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// lastHeard is when a server last sent anything. It is kept by the monotonic
+// clock, so that setting the wall clock makes no server look silent, or alive.
+// That clock stands still while the machine is suspended: time in which a server
+// could not answer does not count as silence. Safe for concurrent use.
+type lastHeard struct {
+	start time.Time    // with a monotonic reading
+	after atomic.Int64 // nanoseconds from start, plus 1; 0: never
+}
+
+// note records that the server is sending.
+func (l *lastHeard) note() { l.after.Store(int64(time.Since(l.start)) + 1) }
+
+// time is when the server last sent anything, with a monotonic reading; zero if
+// never.
+func (l *lastHeard) time() time.Time {
+	n := l.after.Load()
+	if n == 0 {
+		return time.Time{}
+	}
+	return l.start.Add(time.Duration(n - 1))
+}

@@ -26,6 +26,9 @@ type pipedDialer struct {
 	// doubts counts starts in a row that ended with the question whether the
 	// server is still modern.
 	doubts atomic.Int32
+	// hanging counts starts that were given up, and have not come back from the
+	// operating system.
+	hanging atomic.Int32
 }
 
 // faith is how many such starts are taken for crashes, which they are most of
@@ -160,15 +163,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 	if aborted := s.beginSpawn(); aborted != nil {
 		return nil, aborted
 	}
-	spec := s.dialer.spec
-	var l *link
-	p, cause := s.dialer.spawn()
-	if cause == nil {
-		l = newLink(p, spec.Limits.Line, spec.Timeouts.Shutdown, &s.notices, s.dialer.veil)
-	}
-	if aborted := s.endSpawn(l); aborted != nil {
-		return nil, aborted
-	}
+	l, cause := s.spawnLink(ctx)
 	if cause != nil {
 		return nil, cause
 	}
@@ -188,31 +183,6 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 		}
 	}()
 	return l.connect(ctx, s.dialer.asked.on(l.lifeline, &l.asking), s.dialer.opts.ClientInfo, version, patience)
-}
-
-// beginSpawn announces a process, unless the session is given up already.
-func (s *pipedSession) beginSpawn() (aborted *supervisor.Cause) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	aborted = s.Cause()
-	s.spawning = aborted == nil
-	return aborted
-}
-
-// endSpawn records what was started, if anything was. If the session was given
-// up meanwhile, it is released when that is gone.
-func (s *pipedSession) endSpawn(l *link) (aborted *supervisor.Cause) {
-	s.mu.Lock()
-	s.spawning = false
-	if l != nil {
-		s.link = l
-	}
-	l, aborted = s.link, s.Cause()
-	s.mu.Unlock()
-	if aborted != nil {
-		s.releaseAfter(l, aborted)
-	}
-	return aborted
 }
 
 // explain finds the best cause for a failed start: the end of the process, if

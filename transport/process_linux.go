@@ -11,8 +11,9 @@ import (
 // processGroup is a child's process group, and on Linux a file descriptor of
 // the child by which its exit can be awaited without a thread.
 type processGroup struct {
-	pgid  int
-	pidfd *os.File
+	pgid   int
+	pidfd  *os.File
+	thread *parentThread // that started it
 }
 
 // startInGroup starts the command in a group of its own, bound to die with
@@ -20,11 +21,13 @@ type processGroup struct {
 func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
 	fd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
-	if err := spawner.start(cmd); err != nil {
+	thread, err := spawner.start(cmd)
+	if err != nil {
 		return nil, err
 	}
-	g := &processGroup{pgid: cmd.Process.Pid}
+	g := &processGroup{pgid: cmd.Process.Pid, thread: thread}
 	census.born(g.pgid)
+	hostWatchdog.begin(g.pgid)
 	if fd >= 0 {
 		if err := unix.SetNonblock(fd, true); err == nil {
 			g.pidfd = os.NewFile(uintptr(fd), "pidfd")
@@ -65,8 +68,13 @@ func (g *processGroup) waitExit() {
 // never, for as long as anybody signals it.
 func (*processGroup) reaped() bool { return false }
 
-// reaping comes before the child is reaped.
-func (g *processGroup) reaping() { census.reaped(g.pgid) }
+// reaping comes before the child is reaped, when the group is dead: from then on
+// its number may be another's, which neither the watchdog may kill nor a look at
+// the process table pass over.
+func (g *processGroup) reaping() {
+	hostWatchdog.forget(g.pgid)
+	census.reaped(g.pgid)
+}
 
 // done gives back what the group held here. The child is reaped, and its
 // descendants are gone.
@@ -74,7 +82,8 @@ func (g *processGroup) done() {
 	if g.pidfd != nil {
 		_ = g.pidfd.Close()
 	}
-	spawner.end(g.pgid)
+	spawner.end(g.thread)
+	hostWatchdog.end()
 }
 
 // widePipe is the size of a pipe for large messages. Ordinary users share 64

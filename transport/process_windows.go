@@ -42,6 +42,10 @@ func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
 	return &processGroup{cmd: cmd, job: job}, nil
 }
 
+// openBeforeExec does nothing here: a process that cannot be started holds up the
+// thread that starts it, and nothing else.
+func openBeforeExec(*exec.Cmd) {}
+
 func (g *processGroup) waitExit() { _ = g.cmd.Wait() }
 
 // terminate does nothing: Windows has no request that every program hears.

@@ -59,8 +59,8 @@ func TestProcessesLeaveNoDescriptor(t *testing.T) {
 		}
 		require.Equal(t, before, openFiles(t))
 		spawner.mu.Lock()
-		require.Zero(t, spawner.live)
-		require.Nil(t, spawner.jobs)
+		require.Zero(t, spawner.threads)
+		require.Empty(t, spawner.queue)
 		spawner.mu.Unlock()
 	}
 }
@@ -108,11 +108,9 @@ func TestAServerHasAGroupOfItsOwn(t *testing.T) {
 func TestTheWatchdogKnowsTheLivingOnly(t *testing.T) {
 	kept, ended := shell(t, "echo here; cat"), shell(t, "echo here; cat")
 	watched := func() (groups []int) {
-		told := make(chan []int)
-		spawner.mu.Lock()
-		spawner.jobs <- func(dog *watchdog) { told <- slices.Sorted(maps.Keys(dog.groups)) }
-		spawner.mu.Unlock()
-		return <-told
+		hostWatchdog.mu.Lock()
+		defer hostWatchdog.mu.Unlock()
+		return slices.Sorted(maps.Keys(hostWatchdog.groups))
 	}
 	require.ElementsMatch(t, []int{kept.PID(), ended.PID()}, watched())
 	ended.Terminate(time.Minute)

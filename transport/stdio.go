@@ -64,6 +64,7 @@ func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.
 			cmd.Env = append(cmd.Env, lineageEntry(c.lineage))
 		}
 	}
+	openBeforeExec(cmd)
 	var theirs []*os.File
 	pipe := func(read bool) (mine, other *os.File, err error) {
 		r, w, err := os.Pipe()

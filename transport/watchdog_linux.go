@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -17,10 +18,15 @@ import (
 // It is a shell that waits in read, in a session of its own, so that what ends
 // our process group spares it. Where there is no /bin/sh there is no watchdog.
 type watchdog struct {
+	mu     sync.Mutex
 	cmd    *exec.Cmd
 	stdin  *os.File
-	groups map[int]bool
+	groups map[int]bool // those whose leader is not reaped
+	live   int          // servers of which something may be left
 }
+
+// hostWatchdog is the one of this process.
+var hostWatchdog watchdog
 
 // watchdogScript reads "+ group" and "- group". It looks for marks until there are
 // none twice in a row: what is killed may just have forked, and for a moment in
@@ -52,29 +58,54 @@ done
 // one that does not was stopped by somebody, and is replaced.
 const watchdogPatience = 250 * time.Millisecond
 
-// watch adds a group, and starts the watchdog if there is none.
+// begin adds a server and its group, and starts the watchdog if there is none.
+func (d *watchdog) begin(pgid int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.live++
+	d.watch(pgid)
+}
+
+// forget takes a group off the list. It comes before the group's leader is
+// reaped: once the watchdog has read it, the number may be another's.
+func (d *watchdog) forget(pgid int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.groups, pgid)
+	if d.cmd != nil && !d.tell("- %d\n", pgid) {
+		d.replace() // so that it does not act on an old list
+	}
+}
+
+// end counts out a server of which nothing is left. After the last one the
+// watchdog is dismissed.
+func (d *watchdog) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.live--; d.live == 0 {
+		d.dismiss()
+	}
+}
+
 func (d *watchdog) watch(pgid int) {
 	if d.groups == nil {
 		d.groups = make(map[int]bool)
 	}
 	d.groups[pgid] = true
-	if d.cmd != nil && d.tell("+ %d\n", pgid) {
-		return
+	if d.cmd == nil || !d.tell("+ %d\n", pgid) {
+		d.replace()
 	}
+}
+
+// replace starts a watchdog, in the place of one that does not read if there is
+// one, and gives it the whole list.
+func (d *watchdog) replace() {
 	d.dismiss()
 	if !d.start() {
 		return
 	}
 	for pgid := range d.groups {
 		d.tell("+ %d\n", pgid)
-	}
-}
-
-// forget takes a group off the list.
-func (d *watchdog) forget(pgid int) {
-	delete(d.groups, pgid)
-	if d.cmd != nil {
-		d.tell("- %d\n", pgid)
 	}
 }
 

@@ -73,3 +73,36 @@ func TestAWatchdogThatIsEndedOrStoppedIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+// TestWatchdogForgetsBeforeReaping: as long as the leader is a
+// zombie the number of its group cannot be given to another process.
+func TestWatchdogForgetsBeforeReaping(t *testing.T) {
+	cmd := exec.Command("/bin/true")
+	g, err := startInGroup(cmd)
+	require.NoError(t, err)
+	g.waitExit()
+	require.True(t, hostWatchdog.groups[g.pgid])
+	g.reaping()
+	require.False(t, hostWatchdog.groups[g.pgid])
+	require.NoError(t, syscall.Kill(g.pgid, 0), "it is reaped already")
+	require.NoError(t, cmd.Wait())
+	g.done()
+	require.Nil(t, hostWatchdog.cmd)
+}
+
+// A watchdog that was stopped would act on an old list when it goes on.
+func TestStoppedWatchdogIsReplacedByForget(t *testing.T) {
+	var dog watchdog
+	defer dog.dismiss()
+	kept, _ := sleeper(t)
+	ended, _ := sleeper(t)
+	dog.begin(kept)
+	dog.begin(ended)
+	old := dog.cmd.Process.Pid
+	require.NoError(t, dog.cmd.Process.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return !dog.tell("- 1073741824%65536d\n", 0) }, 60*time.Second, time.Millisecond)
+	dog.forget(ended)
+	require.NotEqual(t, old, dog.cmd.Process.Pid)
+	require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH)
+	require.Equal(t, map[int]bool{kept: true}, dog.groups)
+}

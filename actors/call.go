@@ -42,9 +42,9 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		failed = false
 		return raw, nil
 	}
-	var e *messages.Error
-	if !errors.As(err, &e) {
-		e = &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Unknown, Cause: err}
+	e := &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Unknown, Cause: err}
+	if shared := (*messages.Error)(nil); errors.As(err, &shared) {
+		*e = *shared // others may have been handed the same one
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 	switch {

@@ -302,8 +302,10 @@ func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- er
 	rt.system.Root.Send(v.current.port, letter(reply))
 	select {
 	case err := <-reply:
-		if e := (*messages.Error)(nil); errors.As(err, &e) {
+		if shared := (*messages.Error)(nil); errors.As(err, &shared) {
+			e := *shared
 			e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
+			return &e
 		}
 		return err
 	case <-v.current.session.Dead():

@@ -34,6 +34,20 @@ func (rt *Runtime) guard(role string) actor.ReceiverMiddleware {
 	}
 }
 
+// guardRandom keeps a panic in the host's source of random numbers from stopping
+// the supervising actor that asks. The result is then the middle of the range.
+func (rt *Runtime) guardRandom(random func() float64) func() float64 {
+	return func() (rnd float64) {
+		defer func() {
+			if p := recover(); p != nil {
+				reportCrash(rt.opts.Logger, "supervisor", "Options.Random", p)
+				rnd = 0.5
+			}
+		}()
+		return random()
+	}
+}
+
 // reportCrash logs a panic. The message's type is named, never its contents.
 func reportCrash(log zerolog.Logger, role, message string, p any) {
 	log.Error().Str("actor", role).Str("message", message).

@@ -49,6 +49,9 @@ type Runtime struct {
 // New starts a runtime without servers.
 func New(opts Options) *Runtime {
 	rt := &Runtime{opts: opts, hub: newHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	if opts.Random != nil {
+		rt.opts.Random = rt.guardRandom(opts.Random)
+	}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.desk.entries = map[string]*entry{}
 	rt.written = rt.journal()
@@ -57,8 +60,24 @@ func New(opts Options) *Runtime {
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
 	)
 	replaceEventStream(rt.system)
+	keepOneBucket(rt.system.ProcessRegistry.LocalPIDs)
 	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
 	return rt
+}
+
+// keepOneBucket makes a registry of names small. The actor library spreads them
+// over 1,024 buckets of 32 maps each. A Go map keeps its memory when it is empty
+// again, and every restart and registration has a name of its own: so 9 MB would
+// fill, one name after another, beside 3 MB for the empty maps. One bucket keeps
+// only as much as there were actors at once. Call it before the first Spawn.
+func keepOneBucket(names *actor.SliceMap) {
+	buckets := names.LocalPIDs
+	names.LocalPIDs = append(buckets[:0:0], buckets[0])
+	for _, bucket := range buckets[1:] {
+		for name, process := range bucket.Items() {
+			buckets[0].Set(name, process)
+		}
+	}
 }
 
 // root keeps a manager alive beside the servers, and forwards knocks to the

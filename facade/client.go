@@ -104,11 +104,13 @@ func (c *Client) Close(ctx context.Context) error {
 // holds up anybody else. End ctx when you stop reading.
 func (c *Client) Watch(ctx context.Context) <-chan Event { return c.rt.Watch(ctx) }
 
-// withOp says in an error of ours what was attempted.
+// withOp says in an error of ours what was attempted. Several callers may have
+// been handed one error, so it is copied.
 func withOp(err error, op string) error {
 	if e, ok := err.(*Error); ok && e != nil {
-		e.Op = op
-		return e
+		own := *e
+		own.Op = op
+		return &own
 	}
 	return err
 }

@@ -45,10 +45,14 @@ func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callT
 func WithWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
 // WithRandom sets the source of jitter: numbers in [0, 1). For tests. It is
-// called by one goroutine at a time.
+// called by one goroutine at a time. A number out of range counts as the nearest
+// end of it, NaN and a panic of f as the middle. Default, and with nil: math/rand.
 func WithRandom(f func() float64) Option {
 	var mu sync.Mutex
 	return func(o *options) {
+		if o.random = nil; f == nil {
+			return
+		}
 		o.random = func() float64 {
 			mu.Lock()
 			defer mu.Unlock()

@@ -52,6 +52,9 @@ func TestDelayAtTheEdges(t *testing.T) {
 		{"jitter middle", supervisor.Retry(9, time.Second, supervisor.Jitter(0.5)), 1, 0.5, time.Second},
 		{"jitter high", supervisor.Retry(9, time.Second, supervisor.Jitter(0.5)), 2, 0.75, 2500 * time.Millisecond},
 		{"jitter full may be nothing", supervisor.Retry(9, time.Second, supervisor.Jitter(1)), 1, 0, 0},
+		{"random number NaN", supervisor.Retry(9, time.Second, supervisor.Jitter(0.5)), 1, math.NaN(), time.Second},
+		{"random number below 0", supervisor.Retry(9, time.Second, supervisor.Jitter(0.5)), 1, math.Inf(-1), 500 * time.Millisecond},
+		{"random number above 1", supervisor.Retry(9, time.Second, supervisor.Jitter(0.5)), 1, math.Inf(1), 1500 * time.Millisecond},
 		{"jitter beyond 1 is not negative", supervisor.Retry(9, time.Second, supervisor.Jitter(3)), 1, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -177,7 +177,9 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 		if result, err = send(ctx, r); err != nil {
 			var e *messages.Error
 			if errors.As(err, &e) && e.Outcome == messages.NotSent {
-				e.Outcome = messages.Unknown // the server has seen the earlier rounds
+				seen := *e
+				seen.Outcome = messages.Unknown // the server has seen the earlier rounds
+				return nil, &seen
 			}
 			return nil, err
 		}

@@ -1,0 +1,114 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// bareSession opens and answers at once and remembers nothing, so that what stays
+// after its end is the runtime's.
+type bareSession struct {
+	once  sync.Once
+	mu    sync.Mutex
+	cause *supervisor.Cause
+	dead  chan struct{}
+}
+
+type bareDialer struct{}
+
+func (bareDialer) NewSession() transport.Session { return &bareSession{dead: make(chan struct{})} }
+
+func (s *bareSession) Open(context.Context) error { return nil }
+func (s *bareSession) Request(_ context.Context, r transport.Request) (json.RawMessage, error) {
+	return json.RawMessage(`{"tools":[]}`), nil
+}
+func (s *bareSession) OnNotice(func(transport.Notice)) {}
+func (s *bareSession) Abort(cause *supervisor.Cause) {
+	s.once.Do(func() {
+		s.mu.Lock()
+		s.cause = cause
+		s.mu.Unlock()
+		close(s.dead)
+	})
+}
+func (s *bareSession) Dead() <-chan struct{}     { return s.dead }
+func (s *bareSession) Released() <-chan struct{} { return s.dead }
+func (s *bareSession) Cause() *supervisor.Cause {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cause
+}
+func (s *bareSession) LastHeard() time.Time { return time.Now() }
+func (s *bareSession) Info() messages.SessionInfo {
+	return messages.SessionInfo{Era: messages.EraLegacy, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
+}
+
+// heap is what is reachable now.
+func heap() int {
+	runtime.GC()
+	runtime.GC() // the second empties what the first left in pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// What is over leaves nothing behind. The actor library notes every actor by its
+// name, and an incarnation has a name of its own.
+func TestFootprint(t *testing.T) {
+	const cycles, most = 3000, 16 // bytes for each cycle
+	ctx := context.Background()
+	start := func(t *testing.T) *Runtime {
+		rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(messages.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
+		t.Cleanup(func() { require.NoError(t, rt.Close(ctx)) })
+		return rt
+	}
+	grows := func(t *testing.T, cycle func(i int)) {
+		t.Helper()
+		for i := range 300 {
+			cycle(i)
+		}
+		before := heap()
+		for i := range cycles {
+			cycle(300 + i)
+		}
+		grown := heap() - before
+		t.Logf("%d bytes over %d cycles", grown, cycles)
+		require.Less(t, grown, most*cycles)
+	}
+
+	t.Run("of_a_runtime_without_servers_is_small", func(t *testing.T) {
+		before := heap()
+		start(t)
+		require.Less(t, heap()-before, 256<<10)
+	})
+	t.Run("stays_the_same_over_restarts", func(t *testing.T) {
+		rt := start(t)
+		require.NoError(t, rt.Register(ctx, messages.ServerSpec{Name: "fs"}))
+		grows(t, func(int) {
+			require.NoError(t, rt.Restart(ctx, "fs"))
+			_, err := rt.AwaitReady(ctx, "fs")
+			require.NoError(t, err)
+		})
+	})
+	t.Run("stays_the_same_over_registrations", func(t *testing.T) {
+		rt := start(t)
+		grows(t, func(i int) {
+			name := fmt.Sprintf("fs%d", i)
+			require.NoError(t, rt.Register(ctx, messages.ServerSpec{Name: name}))
+			require.NoError(t, rt.Unregister(ctx, name))
+		})
+	})
+}

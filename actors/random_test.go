@@ -1,0 +1,41 @@
+package actors
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestRandomNumber(t *testing.T) {
+	for name, c := range map[string]struct {
+		random func() float64
+		wait   time.Duration
+	}{
+		"that_is_NaN":        {math.NaN, 10 * time.Second},
+		"that_is_infinite":   {func() float64 { return math.Inf(1) }, 15 * time.Second},
+		"that_is_negative":   {func() float64 { return -7 }, 5 * time.Second},
+		"that_panics":        {func() float64 { panic("scripted panic in Random") }, 10 * time.Second},
+		"that_is_within_one": {func() float64 { return 0.75 }, 12500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(t *testing.T, h *house) {
+				require.NoError(t, h.rt.Close(t.Context()))
+				h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log), Random: c.random})
+				h.plays("fs", script{tools: []string{"ls"}})
+				h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, 10*time.Second, supervisor.Jitter(0.5))})
+				h.session("fs").Abort(errScripted)
+				require.Equal(t, supervisor.Backoff, h.state("fs"))
+				time.Sleep(c.wait - time.Millisecond)
+				require.Equal(t, supervisor.Backoff, h.state("fs"))
+				time.Sleep(time.Millisecond)
+				require.Equal(t, supervisor.Ready, h.state("fs"))
+			})
+		})
+	}
+}

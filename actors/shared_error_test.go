@@ -1,0 +1,53 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// failingSession answers every call with one and the same error.
+type failingSession struct {
+	bareSession
+	err error
+}
+
+func (s *failingSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if r.Method == "tools/call" {
+		return nil, s.err
+	}
+	return s.bareSession.Request(ctx, r)
+}
+
+type dialerOf struct{ make func() transport.Session }
+
+func (d dialerOf) NewSession() transport.Session { return d.make() }
+
+func TestRequestLeavesAnErrorThatSeveralCallersGetAlone(t *testing.T) {
+	shared := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}
+	rt := New(Options{NewDialer: func(messages.ServerSpec) (transport.Dialer, error) {
+		return dialerOf{func() transport.Session {
+			return &failingSession{bareSession: bareSession{dead: make(chan struct{})}, err: shared}
+		}}, nil
+	}})
+	defer func() { require.NoError(t, rt.Close(t.Context())) }()
+	require.NoError(t, rt.Register(t.Context(), messages.ServerSpec{Name: "fs"}))
+	v := rt.Snapshot().Server("fs")
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			_, err := rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+			e := asError(t, err)
+			require.Equal(t, "fs", e.Server)
+			require.ErrorIs(t, err, messages.ErrTimeout)
+		})
+	}
+	wg.Wait()
+	require.Equal(t, &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}, shared)
+}

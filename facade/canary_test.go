@@ -54,7 +54,7 @@ func TestNoCanaryIsShown(t *testing.T) {
 		}
 	}()
 	spec := func(name string, faults ...mcptest.Fault) facade.ServerSpec {
-		s := facade.ServerSpec{Name: name, Retry: facade.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Faults: faults})}
+		s := facade.ServerSpec{Name: name, Retry: facade.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
 		env := s.Stdio.Env
 		env["SERVICE_API_KEY"] = inEnv
 		s.Stdio.Args = []string{"--token", inArgs}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -67,7 +68,12 @@ type Stdio struct {
 	Args    []string
 	// Env is added to the child's environment and wins over it.
 	Env map[string]string
-	// InheritEnv passes the host's whole environment instead of the allow-list.
+	// InheritEnv passes the host's whole environment. By default a server gets of it
+	// only HOME, USER, LOGNAME, SHELL, PATH, TERM, TZ, LANG, LANGUAGE, LC_*, TMPDIR,
+	// TMP, TEMP, XDG_*, DISPLAY, WAYLAND_DISPLAY, XAUTHORITY, KUBECONFIG, the proxies
+	// (HTTP_PROXY, HTTPS_PROXY, FTP_PROXY, ALL_PROXY, NO_PROXY, in either case), and
+	// SSL_CERT_FILE, SSL_CERT_DIR, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE and
+	// CURL_CA_BUNDLE; on Windows also what the system sets. Name others in Env.
 	InheritEnv bool
 	// Dir is the working directory; empty means the host's.
 	Dir string
@@ -229,7 +235,7 @@ func (s ServerSpec) TransportKind() string {
 
 // Target says in one line what the spec runs or reaches, without secrets: the
 // command without its arguments' values, or the URL without user, query and
-// fragment.
+// fragment, and with *** for a token in its path.
 func (s ServerSpec) Target() string {
 	switch {
 	case s.Stdio != nil:
@@ -239,8 +245,7 @@ func (s ServerSpec) Target() string {
 		if err != nil {
 			return "(unreadable URL)"
 		}
-		u.User, u.RawQuery, u.Fragment = nil, "", ""
-		return u.String()
+		return secret.URL(u)
 	case s.InMemory != nil:
 		return "(in this process)"
 	}

@@ -9,15 +9,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/internal/environ"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // secrets are variables that hosts have and servers are not to see.
 var secrets = []string{
 	"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "NPM_TOKEN", "DATABASE_URL",
-	"SSH_AUTH_SOCK", "KUBECONFIG", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV",
-	"HTTP_PROXY", "https_proxy", "GOFLAGS", "MY_HOME", "HOMEX", "PATHS", "XLC_ALL", "LC", "home", "MCP_ANYTHING",
+	"SSH_AUTH_SOCK", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV",
+	"MY_PROXY", "PROXY", "GOFLAGS", "DISPLAYS", "XDG", "MY_HOME", "HOMEX", "PATHS", "XLC_ALL", "LC", "home", "MCP_ANYTHING",
 }
+
+// inheritedHere are variables that hosts have and servers need.
+var inheritedHere = []string{"LANG", "TZ", "LC_ALL", "LC_MESSAGES", "XDG_CACHE_HOME", "XDG_DATA_DIRS", "XDG_SESSION_TYPE", "SSL_CERT_FILE",
+	"NODE_EXTRA_CA_CERTS", "HTTP_PROXY", "https_proxy", "NO_PROXY", "all_proxy", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "KUBECONFIG"}
 
 const envCanary = "canary-41d9"
 
@@ -27,7 +32,7 @@ func setHost(t *testing.T) {
 	for _, name := range secrets {
 		t.Setenv(name, envCanary)
 	}
-	for _, name := range []string{"LANG", "TZ", "LC_ALL", "LC_MESSAGES", "XDG_CACHE_HOME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"} {
+	for _, name := range inheritedHere {
 		t.Setenv(name, "host's "+name)
 	}
 	t.Setenv("TERM", "")
@@ -51,14 +56,14 @@ func TestSecretsAreNotInherited(t *testing.T) {
 	require.NotContains(t, strings.Join(env, "\n"), envCanary)
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
-		require.True(t, strings.HasPrefix(name, "LC_") || slices.Contains(inherited, name), name)
+		require.True(t, environ.Inherits(name), name)
 	}
 }
 
 func TestWhatIsInherited(t *testing.T) {
 	setHost(t)
 	env := childEnv(&messages.Stdio{})
-	for _, name := range []string{"LANG", "TZ", "LC_ALL", "LC_MESSAGES", "XDG_CACHE_HOME", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"} {
+	for _, name := range inheritedHere {
 		value, ok := lookUp(env, name)
 		require.True(t, ok, name)
 		require.Equal(t, "host's "+name, value)

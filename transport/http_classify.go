@@ -18,6 +18,7 @@ import (
 	"unicode"
 
 	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -179,11 +180,7 @@ func redirectTarget(resp *http.Response) string {
 }
 
 // bareURL is a URL without its secrets.
-func bareURL(u *url.URL) string {
-	v := *u
-	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
-	return printable(v.String())
-}
+func bareURL(u *url.URL) string { return printable(secret.URL(u)) }
 
 // retryAfter reads a Retry-After header: seconds or a date. It is 0 if the
 // header is missing or cannot be read.

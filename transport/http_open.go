@@ -82,7 +82,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 func (s *httpSession) settle() bool {
 	s.answers.session = s.client
 	result := s.client.InitializeResult()
-	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result)}
+	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result, s.endpoint.hide)}
 	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/url"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
 // clean makes a text that came from elsewhere fit to be shown: on one line, and
@@ -25,36 +27,15 @@ func (e *endpoint) cleanError(err error) error { return veil(e.hide).error(err) 
 
 func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage { return veil(e.hide).json(raw) }
 
-// secretsOf finds what must not be shown: user, password and query of the URL
-// and the values of the headers, in the forms in which they travel.
+// secretsOf finds what must not be shown: user, password and query of the URL, the
+// tokens in its path, and the values of the headers.
 func secretsOf(u *url.URL, headers map[string]string) *strings.Replacer {
-	var found secretList
-	hide := found.add
-	hide(u.RawQuery)
-	for _, values := range u.Query() {
-		for _, v := range values {
-			hide(v, url.QueryEscape(v))
-		}
+	var found secret.List
+	found.Endpoint(u)
+	for name, value := range headers {
+		found.Header(name, value)
 	}
-	if u.User != nil {
-		name := u.User.Username()
-		password, _ := u.User.Password()
-		hide(name, url.PathEscape(name), password, url.PathEscape(password), url.QueryEscape(password), u.User.String())
-		hide(basic(name, password))
-	}
-	for _, v := range headers {
-		hide(v)
-		scheme, token, ok := strings.Cut(v, " ") // "Bearer token"
-		if !ok {
-			continue
-		}
-		hide(token)
-		if login, err := base64.StdEncoding.DecodeString(token); err == nil && strings.EqualFold(scheme, "Basic") {
-			_, password, _ := strings.Cut(string(login), ":")
-			hide(string(login), password)
-		}
-	}
-	return found.replacer()
+	return found.Replacer()
 }
 
 // basic is the token of the Basic scheme (RFC 7617).

@@ -63,7 +63,7 @@ func TestNoticesKeepNothingOfTheLine(t *testing.T) {
 
 func TestProgressKeepsNothingOfTheLine(t *testing.T) {
 	line := []byte(`{"progressToken":7,"progress":1,"message":"half way"}`)
-	_, p, ok := readProgress(line)
+	_, p, ok := readProgress(line, new(notices))
 	require.True(t, ok)
 	for i := range line {
 		line[i] = '#'

@@ -227,7 +227,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		return err
 	}
 	l := s.current()
-	info := sessionInfo(result)
+	info := sessionInfo(result, s.dialer.veil)
 	info.PID = l.proc.PID()
 	s.mu.Lock()
 	s.info = info

@@ -145,7 +145,7 @@ func TestRPCErrorsAreBounded(t *testing.T) {
 // So is what a server says about itself.
 func TestSessionInfoIsBounded(t *testing.T) {
 	long := "\x1b[1m" + strings.Repeat("x", 2*maxInstructions)
-	info := sessionInfo(&mcp.InitializeResult{ProtocolVersion: legacyVersion, Instructions: long, ServerInfo: &mcp.Implementation{Name: long, Version: long}})
+	info := sessionInfo(&mcp.InitializeResult{ProtocolVersion: legacyVersion, Instructions: long, ServerInfo: &mcp.Implementation{Name: long, Version: long}}, nil)
 	require.LessOrEqual(t, len(info.Instructions), maxInstructions)
 	for _, text := range []string{info.ServerName, info.ServerVersion} {
 		require.LessOrEqual(t, len(text), maxOwnName)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -143,8 +142,9 @@ func (a *asking) until(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// readProgress reads the parameters of a progress notification.
-func readProgress(params []byte) (token int64, p messages.Progress, ok bool) {
+// readProgress reads the parameters of a progress notification. Its message is
+// made fit to be shown, as a line of the server's log is.
+func readProgress(params []byte, hidden *notices) (token int64, p messages.Progress, ok bool) {
 	err := eachMember(params, func(key string, value []byte) (err error) {
 		switch key {
 		case "progressToken":
@@ -157,8 +157,11 @@ func readProgress(params []byte) (token int64, p messages.Progress, ok bool) {
 		case "total":
 			p.Total, err = readNumber(value)
 		case "message":
-			p.Message, err = readString(value)
-			p.Message = strings.Clone(cut(p.Message, maxProgress)) // the line is the reader's
+			if len(value) > 0 && value[0] != '"' {
+				_, err = readString(value)
+				break
+			}
+			p.Message = hidden.fit(textOf(value), maxProgress)
 		}
 		return err
 	})
@@ -178,7 +181,7 @@ func readNumber(value []byte) (float64, error) {
 
 // progressed takes a progress notification about a request of the call lane.
 func (w *wire) progressed(params []byte) {
-	token, report, ok := readProgress(params)
+	token, report, ok := readProgress(params, w.notices)
 	if !ok {
 		w.noise.junk.Add(1)
 		return
@@ -202,7 +205,7 @@ func (w *wire) progressed(params []byte) {
 
 // progressed is the same over HTTP.
 func (s *httpSession) progressed(params []byte) {
-	token, report, ok := readProgress(params)
+	token, report, ok := readProgress(params, &s.notices)
 	if !ok {
 		s.noise.junk.Add(1)
 		return

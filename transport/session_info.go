@@ -18,8 +18,9 @@ const (
 	maxErrorText = 4 << 10
 )
 
-// sessionInfo is what negotiation told.
-func sessionInfo(result *mcp.InitializeResult) messages.SessionInfo {
+// sessionInfo is what negotiation told. The server's name and version are shown,
+// so they hold no secrets of ours; its instructions are for the model.
+func sessionInfo(result *mcp.InitializeResult, hidden veil) messages.SessionInfo {
 	info := messages.SessionInfo{
 		ProtocolVersion: result.ProtocolVersion,
 		Era:             messages.EraLegacy,
@@ -30,7 +31,8 @@ func sessionInfo(result *mcp.InitializeResult) messages.SessionInfo {
 		info.Era = messages.EraModern
 	}
 	if s := result.ServerInfo; s != nil {
-		info.ServerName, info.ServerVersion = cut(plain(s.Name), maxOwnName), cut(plain(s.Version), maxOwnName)
+		info.ServerName = cut(plain(hidden.text(s.Name)), maxOwnName)
+		info.ServerVersion = cut(plain(hidden.text(s.Version)), maxOwnName)
 	}
 	return info
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // stderrLineMax is the longest piece of one stderr line that is kept.
@@ -90,16 +92,13 @@ func (t *stderrTail) clean(b []byte) string {
 func isBlank(line []byte) bool {
 	for len(line) > 0 {
 		r, size := utf8.DecodeRune(line)
-		if !unicode.IsSpace(r) && !isUnseen(r) {
+		if !unicode.IsSpace(r) && !display.Unsafe(r) {
 			return false
 		}
 		line = line[size:]
 	}
 	return true
 }
-
-// isUnseen reports whether plain removes a character.
-func isUnseen(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // cutAt is the beginning of a text, of at most size bytes.
 func cutAt(text string, size int) string {
@@ -112,18 +111,5 @@ func cutAt(text string, size int) string {
 	return text[:size]
 }
 
-// plain makes a server's text fit to be shown: one line of valid UTF-8 without
-// control characters, so that it neither forges a line of a log nor reaches an
-// operator's terminal as an escape, and without the marks that turn the
-// direction of what follows.
-func plain(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t', r == '\n', r == '\r', r == '\u2028', r == '\u2029':
-			return ' '
-		case isUnseen(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD")))
-}
+// plain makes a server's text fit to be shown, on one line.
+func plain(text string) string { return display.Line(text) }

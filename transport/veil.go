@@ -2,16 +2,12 @@ package transport
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
-	"slices"
-	"strings"
-)
 
-// secretLength is the shortest value that is worth hiding in a text: a shorter
-// one would hide half of the text instead.
-const secretLength = 6
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
+)
 
 // veil hides secrets in what servers say, for they like to repeat what they
 // were given. nil hides nothing.
@@ -38,75 +34,54 @@ func (v veil) error(err error) error {
 
 // json hides secrets in a JSON value, however its strings are escaped. A value
 // that holds none stays as it is, byte for byte.
+//
+// It works on the text and builds no values, so that its memory is a small
+// multiple of the text: one error may be as long as a message.
 func (v veil) json(raw json.RawMessage) json.RawMessage {
 	if v == nil {
 		return raw
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) == nil {
-		if hidden, changed := v.value(value); changed {
-			raw, _ = json.Marshal(hidden) // it was JSON a moment ago
+	hidden := v.quoted(raw)
+	// What is left is in none of its strings: a number, a piece of what is no JSON.
+	text := string(hidden)
+	if rest := v(text); rest != text {
+		if hidden = json.RawMessage(rest); !json.Valid(hidden) {
+			return json.RawMessage(`"` + secret.Mask + `"`)
 		}
 	}
-	if hidden := v(string(raw)); hidden != string(raw) {
-		if raw = json.RawMessage(hidden); !json.Valid(raw) { // a number, as it were
-			raw = json.RawMessage(`"***"`)
-		}
-	}
-	return raw
+	return hidden
 }
 
-func (v veil) value(value any) (hidden any, changed bool) {
-	switch value := value.(type) {
-	case string:
-		s := v(value)
-		return s, s != value
-	case []any:
-		for i, item := range value {
-			one, yes := v.value(item)
-			value[i], changed = one, changed || yes
-		}
-		return value, changed
-	case map[string]any:
-		object := make(map[string]any, len(value))
-		for name, item := range value {
-			one, yes := v.value(item)
-			safe := v(name)
-			object[safe], changed = one, changed || yes || safe != name
-		}
-		return object, changed
+// quoted hides secrets in the strings of a JSON value that are written with
+// escapes. Others hold a secret as it is, which is found without this.
+func (v veil) quoted(raw json.RawMessage) json.RawMessage {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
 	}
-	return value, false
-}
-
-// secretList collects what must not be shown, in the forms in which it travels.
-type secretList []string
-
-func (l *secretList) add(values ...string) {
-	for _, s := range values {
-		if len(s) < secretLength {
+	var out []byte // nil: nothing is changed so far
+	done := 0      // what of raw is in out
+	for at := 0; at < len(raw); {
+		if raw[at] != '"' {
+			at++
 			continue
 		}
-		*l = append(*l, s)
-		// What is no JSON on the whole may still hold a piece of it.
-		if quoted, err := json.Marshal(s); err == nil {
-			inner := string(quoted[1 : len(quoted)-1])
-			*l = append(*l, inner, strings.ReplaceAll(inner, "/", `\/`))
+		s := jsonscan.Scanner{B: raw, I: at}
+		text, escaped, ok := s.String()
+		if !ok {
+			break
 		}
+		if escaped {
+			plain := jsonscan.Unquote(text, true)
+			if hidden := v(plain); hidden != plain {
+				quoted, _ := json.Marshal(hidden) // a string always marshals
+				out = append(append(out, raw[done:at]...), quoted...)
+				done = s.I
+			}
+		}
+		at = s.I
 	}
-}
-
-func (l *secretList) replacer() *strings.Replacer {
-	all := slices.Clone(*l)
-	slices.Sort(all)
-	all = slices.Compact(all)
-	// The longest first: what is left of a secret is one too.
-	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	pairs := make([]string, 0, 2*len(all))
-	for _, s := range all {
-		pairs = append(pairs, s, "***")
+	if out == nil {
+		return raw
 	}
-	return strings.NewReplacer(pairs...)
+	return append(out, raw[done:]...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 type authorizeCmd struct {
@@ -66,7 +67,7 @@ func (cmd *authorizeCmd) show(sh *shell, url string) error {
 	if sh.json {
 		return printJSON(sh.out, map[string]string{"server": cmd.Server, "authorize": url})
 	}
-	fmt.Fprintf(sh.out, "Open this address and consent:\n\n%s\n\n", plain(url))
+	fmt.Fprintf(sh.out, "Open this address and consent:\n\n%s\n\n", display.Text(url))
 	fmt.Fprintln(sh.out, "If your browser is on another machine, paste here the address that it ends at.")
 	if cmd.Open {
 		if err := browse(url); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // maxArguments is the longest arguments that are read from standard input.
@@ -90,7 +91,7 @@ func (sh *shell) contents(list []mcp.Content) error {
 		default:
 			text = fmt.Sprintf("[%T; --json shows it]", one)
 		}
-		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(plain(text), "\n")); err != nil {
+		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(display.Text(text), "\n")); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func (cmd *readCmd) Run(sh *shell) error {
 		return printJSON(sh.out, res)
 	}
 	for _, r := range res.Contents {
-		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(plain(resourceText(r)), "\n")); err != nil {
+		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(display.Text(resourceText(r)), "\n")); err != nil {
 			return err
 		}
 	}
@@ -163,7 +164,7 @@ func (cmd *promptCmd) Run(sh *shell) error {
 		return printJSON(sh.out, res)
 	}
 	for _, m := range res.Messages {
-		fmt.Fprintf(sh.out, "%s: ", plain(string(m.Role)))
+		fmt.Fprintf(sh.out, "%s: ", display.Text(string(m.Role)))
 		if err := sh.contents([]mcp.Content{m.Content}); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -30,7 +31,7 @@ type complaint struct {
 func (sh *shell) warn(server, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !sh.json {
-		fmt.Fprintln(sh.err, plain(text))
+		fmt.Fprintln(sh.err, display.Text(text))
 		return
 	}
 	sh.object(complaint{Kind: kindWarning, Server: server, Message: text})
@@ -43,7 +44,7 @@ func (sh *shell) fail(err error) {
 	case sh.json:
 		sh.object(complaintOf(err))
 	default:
-		fmt.Fprintln(sh.err, "mcpvisor:", plain(err.Error()))
+		fmt.Fprintln(sh.err, "mcpvisor:", display.Text(err.Error()))
 	}
 }
 

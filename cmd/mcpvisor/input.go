@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // prompter asks the user for the inputs of a configuration (${input:id}).
@@ -60,7 +61,7 @@ func (p *prompter) ask(i config.Input) (string, error) {
 		if value, ok := choice(i.Options, value); ok {
 			return value, nil
 		}
-		fmt.Fprintf(p.out, "Answer with one of: %s\n", plain(strings.Join(i.Options, ", ")))
+		fmt.Fprintf(p.out, "Answer with one of: %s\n", display.Text(strings.Join(i.Options, ", ")))
 	}
 }
 
@@ -70,12 +71,12 @@ func (p *prompter) show(i config.Input) {
 		question = i.ID
 	}
 	for n, option := range i.Options {
-		fmt.Fprintf(p.out, "  %d  %s\n", n+1, plain(option))
+		fmt.Fprintf(p.out, "  %d  %s\n", n+1, display.Text(option))
 	}
 	if i.Default != "" && !i.Password {
 		question += " [" + i.Default + "]"
 	}
-	fmt.Fprintf(p.out, "%s (or set %s): ", plain(question), i.Variable())
+	fmt.Fprintf(p.out, "%s (or set %s): ", display.Text(question), i.Variable())
 }
 
 // choice finds the option that an answer means: its text, or its number. Without

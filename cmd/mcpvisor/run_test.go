@@ -75,13 +75,3 @@ func TestRunPrintsOneObjectPerLine(t *testing.T) {
 	}
 	require.Equal(t, facade.EventUnregistered, last.Kind)
 }
-
-func TestNoControlCharacterReachesTheTerminal(t *testing.T) {
-	const evil = "a\x1b]0;title\x07b\x9bc\u009b31md\x7f\u2028e\tf\n"
-	require.Equal(t, "a]0;titleb\uFFFDc31mde\tf\n", plain(evil))
-	require.Equal(t, "one two…", line("one\n two\x1b three", 9))
-	var b bytes.Buffer
-	require.NoError(t, printRaw(&b, []byte("{\"a\":\"x\u009by\x7f\"}")))
-	require.Equal(t, "{\"a\":\"x\\u009by\\u007f\"}\n", b.String())
-	require.True(t, json.Valid(b.Bytes()))
-}

@@ -6,30 +6,18 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// plain makes a server's text fit for a terminal: valid UTF-8 and no control
-// characters but line breaks and tabs, so that no escape sequence of a
-// server's reaches it.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && isControl(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// line is plain in one line, cut to a length.
+// line is text on one line, cut to a length in characters.
 func line(s string, most int) string {
-	s = strings.Join(strings.Fields(plain(s)), " ")
+	s = strings.Join(strings.Fields(display.Line(s)), " ")
 	if utf8.RuneCountInString(s) <= most {
 		return s
 	}
 	return strings.TrimSpace(string([]rune(s)[:most-1])) + "…"
 }
-
-func isControl(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 }
 
 // printJSON prints a value as indented JSON.
 func printJSON(w io.Writer, v any) error {
@@ -40,17 +28,9 @@ func printJSON(w io.Writer, v any) error {
 	return printRaw(w, data)
 }
 
-// printRaw prints JSON text as it is, but for control characters, which are
-// only allowed within its strings and are escaped there.
+// printRaw prints JSON text as it is, but for what a terminal must not get: that
+// is escaped.
 func printRaw(w io.Writer, data []byte) error {
-	var b strings.Builder
-	for _, r := range string(data) {
-		if r != '\n' && isControl(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	_, err := fmt.Fprintln(w, b.String())
+	_, err := fmt.Fprintln(w, display.JSON(string(data)))
 	return err
 }

@@ -32,14 +32,14 @@ type arrow struct {
 var arrows = map[string]arrow{
 	"supervisor": {},
 	"internal":   {folders: "internal"},
-	"messages":   {"supervisor", []string{sdk}},
+	"messages":   {"supervisor internal", []string{sdk}},
 	"auth":       {"messages", []string{sdk + "oauthex/", keyring}},
 	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys, xtime}},
 	"actors":     {vocables + " transport", []string{proto, zerolog}},
 	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},
 	"config":     {vocables + " auth internal", []string{"github.com/tailscale/hujson"}},
 	"mcptest":    {"messages", []string{sdk, xsys}},
-	"cmd":        {vocables + " facade config mcptest", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"cmd":        {vocables + " facade config mcptest internal", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"test":       {vocables + " facade config mcptest", []string{sdk, zerolog}},
 }
 

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// The secrets of the entries below.
+const (
+	canary      = "Canary-4711-secret"
+	canaryJWT   = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
+	canaryToken = "Q2FuYXJ5LTQ3MTEtMDAwMQ"
+)
+
+// blab is a server that prints its arguments and its environment to stderr, as a
+// debugger would, and dies.
+const blab = `printf '%s\n' "$@" >&2; env >&2; exit 3`
+
+// blabbers are entries with the everyday shapes of secrets, by shape.
+func blabbers() map[string]map[string]any {
+	args := func(more ...string) map[string]any { return map[string]any{"args": more} }
+	env := func(name, value string) map[string]any { return map[string]any{"env": map[string]string{name: value}} }
+	return map[string]map[string]any{
+		"key in the environment":    env("SOME_API_KEY", canary),
+		"flag":                      args("--api-key", canary),
+		"bearer header":             args("--header", "Authorization: Bearer "+canary),
+		"bearer JWT":                args("--header", "Authorization: Bearer "+canaryJWT),
+		"key header":                args("--header", "X-API-Key: "+canary),
+		"headers as JSON":           env("OPENAPI_MCP_HEADERS", `{"Authorization":"Bearer `+canary+`"}`),
+		"second query parameter":    args("https://mcp.example/x?profile=me&api_key=" + canary),
+		"query in the environment":  env("ENDPOINT", "https://mcp.example/x?profile=me&token="+canary),
+		"connection string":         env("CONNECTION", "Server=db;User Id=me;Password="+canary+";Encrypt=true"),
+		"token in the path":         args("https://mcp.example/s/" + canaryToken + "/mcp"),
+		"proxy of the host":         {},
+		"whole host's environment":  {"inherit_env": true},
+		"secret in a line of shell": env("RUN", "curl -H 'Authorization: Bearer "+canary+"' https://mcp.example"),
+	}
+}
+
+// TestSecrets: a secret that a server was given is in nothing that is shown.
+func TestSecrets(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no sh")
+	}
+	for name, server := range blabbers() {
+		t.Run(name, func(t *testing.T) {
+			switch name {
+			case "proxy of the host":
+				t.Setenv("HTTPS_PROXY", "http://me:"+canary+"@proxy.example:3128")
+			case "whole host's environment":
+				t.Setenv("GITHUB_TOKEN", canary)
+			}
+			args, _ := server["args"].([]string)
+			server["command"], server["args"], server["retry"] = "sh", append([]string{"-c", blab, "sh"}, args...), false
+			server["limits"] = map[string]any{"stderr_lines": 1000}
+			shown := everythingShown(t, server)
+			for what, text := range shown {
+				requireHidden(t, what, text, name)
+			}
+			require.Contains(t, shown["doctor"], "***", "the server did print it")
+		})
+	}
+}
+
+// requireHidden looks for the secret of one entry.
+func requireHidden(t *testing.T, what, text, name string) {
+	t.Helper()
+	secret := map[string]string{"bearer JWT": canaryJWT, "token in the path": canaryToken}[name]
+	if secret == "" {
+		secret = canary
+	}
+	require.NotContains(t, text, secret, what)
+}
+
+// everythingShown is what the library and the tool show of a server.
+func everythingShown(t *testing.T, server map[string]any) map[string]string {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	shown := map[string]string{}
+	for _, command := range []string{"status", "doctor", "tools", "call one/x", "--json status", "--json doctor", "--json tools", "--json call one/x"} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+		require.Equal(t, exitUnavailable, code, "%s: %s", out.String(), errs.String())
+		shown[command] = out.String() + errs.String()
+	}
+
+	var log bytes.Buffer
+	file, err := config.Load(path)
+	require.NoError(t, err)
+	c, err := facade.New(facade.WithLogger(zerolog.New(&log).Level(zerolog.TraceLevel)))
+	require.NoError(t, err)
+	events := c.Watch(t.Context())
+	spec := file.Specs()[0]
+	spec.StartSupervised = false
+	cause := c.Register(t.Context(), spec)
+	require.Error(t, cause)
+	status, err := json.Marshal(c.Status())
+	require.NoError(t, err)
+	shown["error"], shown["status"] = fmt.Sprintf("%v %+v", cause, cause), string(status)
+	require.NoError(t, c.Close(t.Context()))
+	for e := range events {
+		text, err := json.Marshal(e)
+		require.NoError(t, err)
+		shown["events"] += e.String() + string(text)
+	}
+	shown["log"] = log.String()
+	for what, text := range shown {
+		require.NotEmpty(t, text, what)
+	}
+	return shown
+}
+
+// TestSecretsOfURL: nor is the token in the URL of a server over HTTP.
+func TestSecretsOfURL(t *testing.T) {
+	for code, reply := range map[int]string{401: "application/json", 404: "text/plain", 500: "text/plain", 200: "text/html", 302: ""} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", reply)
+				w.Header().Set("Location", r.URL.String()+"/x")
+				w.WriteHeader(code)
+				fmt.Fprintf(w, "no access to %s", r.URL)
+			}))
+			defer web.Close()
+			for _, auth := range []bool{false, true} {
+				server := map[string]any{"url": web.URL + "/s/" + canaryToken + "/mcp", "retry": false, "auth": auth}
+				for what, text := range everythingShown(t, server) {
+					require.NotContains(t, text, canaryToken, what)
+				}
+			}
+		})
+	}
+}

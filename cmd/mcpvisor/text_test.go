@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestLine(t *testing.T) {
+	require.Equal(t, "one two…", line("one\n two\x1b three", 9))
+	require.Equal(t, "ab", line("a\u202eb", 9))
+}
+
+// configFile writes a configuration with one scripted server, "one".
+func configFile(t *testing.T, script mcptest.Script) string {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry(script)}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// TestTerminal: every command prints what servers say, and none of them lets a
+// character through that could change what the terminal shows.
+func TestTerminal(t *testing.T) {
+	const evil = "a\u202eb\u2066c\x1b[31md\u009be\U000E0041f"
+	path := configFile(t, mcptest.Script{
+		Name: evil, Version: evil,
+		Tools:     []mcptest.ToolDef{{Name: "t", Description: evil, Text: evil}},
+		Resources: []mcptest.ResourceDef{{URI: "x://1", Name: evil, Text: evil}},
+		Templates: []mcptest.TemplateDef{{URITemplate: "x://{n}", Name: evil}},
+		Prompts:   []mcptest.PromptDef{{Name: "p", Description: evil, Text: evil}},
+	})
+	for _, args := range []string{"tools", "resources", "prompts", "status", "doctor", "call one/t", "read one x://1", "prompt one p"} {
+		for _, format := range []string{"", "--json"} {
+			t.Run(args+format, func(t *testing.T) {
+				var out, errs bytes.Buffer
+				all := append(strings.Fields(format), append([]string{"-c", path}, strings.Fields(args)...)...)
+				require.Equal(t, exitFine, run(t.Context(), all, strings.NewReader(""), &out, &errs), errs.String())
+				if args != "status" || format != "" {
+					require.Regexp(t, `a(\\u202e)?b`, out.String(), "the text is there")
+				}
+				for _, r := range out.String() + errs.String() {
+					require.False(t, r != '\n' && display.Unsafe(r), "%q in %q", r, out.String())
+				}
+			})
+		}
+	}
+}

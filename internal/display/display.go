@@ -1,0 +1,71 @@
+// Package display makes text that came from elsewhere fit to be shown on a
+// terminal, in a log and to a model. The library and the command line tool
+// share it, so that both drop the same characters.
+package display
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// Line returns text on one line: valid UTF-8, with a space for each line break
+// and tab, without the characters that [Unsafe] names. So a text neither forges
+// a line of a log nor reaches a terminal as an escape sequence.
+func Line(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case isBreak(r), r == '\t':
+			return ' '
+		case Unsafe(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+}
+
+// Text is [Line] for a text of several lines: it keeps '\n' and '\t'.
+func Text(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && Unsafe(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// JSON returns JSON text with every unsafe character escaped, line breaks
+// excepted. JSON allows such characters within strings only, so the value stays
+// what it is.
+func JSON(text string) string {
+	if strings.IndexFunc(text, escapes) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !escapes(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			r -= 0x10000
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+r>>10, 0xDC00+r&0x3FF)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+func escapes(r rune) bool { return r != '\n' && Unsafe(r) }
+
+// Unsafe reports whether a character must not reach a terminal as it is: a
+// control character, a line or paragraph separator, a mark that changes the
+// direction of the text around it (Unicode Bidi_Control), or a tag character,
+// which no terminal shows and a model reads.
+func Unsafe(r rune) bool {
+	return unicode.IsControl(r) || isBreak(r) || unicode.Is(unicode.Bidi_Control, r) || r >= 0xE0000 && r <= 0xE007F
+}
+
+func isBreak(r rune) bool {
+	return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029'
+}

@@ -1,0 +1,150 @@
+package secret
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// nameParts are what words in the names of secrets contain, nameWords are such
+// words.
+var (
+	nameParts = []string{"token", "secret", "passw", "passphrase", "auth", "credential", "cookie", "bearer", "private"}
+	nameWords = []string{"key", "pwd", "pass", "pat", "sig", "signature", "jwt"}
+)
+
+// isSecretName reports whether a variable, flag, header or member of that name
+// holds a secret.
+func isSecretName(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) })
+	for _, word := range words {
+		if slices.Contains(nameWords, word) || strings.HasSuffix(word, "key") {
+			return true
+		}
+		if strings.Contains(word, "author") && !strings.Contains(word, "authoriz") { // AUTHOR, XAUTHORITY
+			continue
+		}
+		if slices.ContainsFunc(nameParts, func(part string) bool { return strings.Contains(word, part) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesFile reports whether a variable says where something is: SSH_AUTH_SOCK,
+// TOKEN_FILE. A complaint about a path is of no use without the path.
+func namesFile(name, value string) bool {
+	if !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "~") && !strings.HasPrefix(value, ".") && !strings.Contains(value, `:\`) {
+		return false
+	}
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"file", "path", "dir", "sock"}, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// counts reports whether a variable holds a number of tokens, as MAX_TOKENS does.
+func counts(name, value string) bool {
+	name = strings.ToLower(name)
+	return strings.Trim(value, "0123456789") == "" &&
+		slices.ContainsFunc([]string{"max", "min", "limit", "count", "tokens"}, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// isHeaderName reports whether a flag or variable of that name holds headers.
+func isHeaderName(name string) bool {
+	return name == "-H" || strings.Contains(strings.ToLower(name), "header")
+}
+
+// isOpenHeader reports whether a header of that name holds no secret.
+func isOpenHeader(name string) bool {
+	name = strings.ToLower(strings.TrimSpace(name))
+	switch name {
+	case "accept", "content-type", "content-length", "user-agent", "host", "origin", "referer", "cache-control", "connection", "date":
+		return true
+	}
+	return strings.HasPrefix(name, "accept-") || strings.HasSuffix(name, "version")
+}
+
+// harmless are values that name a choice, also where a secret could be.
+var harmless = []string{"always", "apikey", "basic", "bearer", "default", "digest", "disabled", "enabled", "keyring", "localhost",
+	"oauth2", "optional", "prefer", "required", "require", "undefined", "verify-full", "verify-ca"}
+
+func isHarmless(value string) bool { return slices.Contains(harmless, strings.ToLower(value)) }
+
+// prefixes begin the tokens of well-known services.
+var prefixes = []string{"sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza",
+	"eyJ", "ya29.", "npm_", "ntn_", "hf_", "gsk_", "SG.", "whsec_", "lin_api_", "dop_v1_", "shpat_", "glsa_", "figd_", "tvly-", "Bearer ", "Basic "}
+
+// looksSecret recognises a token without a name: one of a well-known kind, or a
+// long mixture of letters and digits that is neither a path nor a version.
+func looksSecret(value string) bool {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(value, prefix) && len(value) >= len(prefix)+8 {
+			return true
+		}
+	}
+	if len(value) < 24 || strings.ContainsAny(value, "/\\ .:@,") {
+		return false
+	}
+	c := classesOf(value)
+	return c.digits > 0 && (c.upper > 0 && c.lower > 0 || isHex(value))
+}
+
+// looksRandom reports whether a segment of a path was made by a generator of
+// tokens, and not by a writer of words: letters and digits alternate.
+func looksRandom(segment string) bool {
+	if looksSecret(segment) {
+		return true
+	}
+	c := classesOf(segment)
+	if len(segment) < 16 || c.other > 0 || c.upper+c.lower == 0 {
+		return false
+	}
+	return c.digits > 0 && isHex(segment) || 5*c.changes >= len(segment)
+}
+
+func isHex(value string) bool {
+	return strings.TrimLeft(strings.ToLower(value), "0123456789abcdef-") == ""
+}
+
+// classes counts the characters of a text by their kind.
+type classes struct {
+	upper, lower, digits int
+	other                int // what no token holds
+	// changes is how often the kind changes. A capital letter at the beginning of
+	// a word is none.
+	changes int
+}
+
+func classesOf(text string) (c classes) {
+	const (
+		none = iota
+		upper
+		lower
+		digit
+	)
+	last := none
+	for _, r := range text {
+		kind := none
+		switch {
+		case r >= 'A' && r <= 'Z':
+			kind = upper
+			c.upper++
+		case r >= 'a' && r <= 'z':
+			kind = lower
+			c.lower++
+		case r >= '0' && r <= '9':
+			kind = digit
+			c.digits++
+		case strings.ContainsRune("_-~=.%+", r):
+		default:
+			c.other++
+		}
+		if kind == none {
+			continue
+		}
+		if last != none && kind != last && (last != upper || kind != lower) {
+			c.changes++
+		}
+		last = kind
+	}
+	return c
+}

@@ -1,0 +1,118 @@
+package secret
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// canary is a secret that looks like a word, jwt and token look like what they are.
+const (
+	canary = "canary-0815"
+	jwt    = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
+	token  = "NjY4Yzg3ZTYtYjU1My00"
+)
+
+func hidden(text string, env, args []string) string {
+	var l List
+	l.Env(env)
+	l.Args(args)
+	return l.Replacer().Replace(text)
+}
+
+func TestSecret(t *testing.T) {
+	for name, c := range map[string]struct {
+		env, args []string
+		secret    string
+	}{
+		"header as an argument":             {nil, []string{"--header", "Authorization: Bearer " + canary}, canary},
+		"header in a flag":                  {nil, []string{"--header=Authorization: Bearer " + canary}, canary},
+		"header without a space":            {nil, []string{"--header", "Authorization:Bearer " + canary}, canary},
+		"JWT in a header":                   {nil, []string{"--header", "Authorization: Bearer " + jwt}, jwt},
+		"JWT in a header without flag":      {nil, []string{"Authorization: Bearer " + jwt}, jwt},
+		"key in a header":                   {nil, []string{"--header", "X-API-Key: " + canary}, canary},
+		"key in a short flag":               {nil, []string{"-H", "X-API-Key:" + canary}, canary},
+		"header of any name":                {nil, []string{"-H", "X-Workspace: " + canary}, canary},
+		"basic login":                       {nil, []string{"-H", "Authorization: Basic bWU6Y2FuYXJ5LTA4MTU="}, canary},
+		"headers as JSON":                   {[]string{`OPENAPI_MCP_HEADERS={"Authorization":"Bearer ` + canary + `","Notion-Version":"2022-06-28"}`}, nil, canary},
+		"headers of any name as JSON":       {[]string{`HEADERS={"X-Workspace":"` + canary + `"}`}, nil, canary},
+		"headers of OpenTelemetry":          {[]string{"OTEL_EXPORTER_OTLP_HEADERS=a=b,x-api-key=" + canary}, nil, canary},
+		"JSON within JSON":                  {[]string{`CONFIG={"servers":[{"env":"{\"password\":\"` + canary + `\"}"}]}`}, nil, canary},
+		"number in JSON":                    {[]string{`CONFIG={"password": 1234567890}`}, nil, "1234567890"},
+		"JSON as an argument":               {nil, []string{"--config", `{"apiKey": "` + canary + `"}`}, canary},
+		"first query parameter":             {nil, []string{"https://h.example/mcp?api_key=" + canary + "&b=1"}, canary},
+		"second query parameter":            {nil, []string{"https://h.example/mcp?profile=x&api_key=" + canary}, canary},
+		"second query parameter in a flag":  {nil, []string{"--url=https://h.example/mcp?profile=x&api_key=" + canary}, canary},
+		"query parameter of a plain name":   {nil, []string{"https://h.example/mcp?profile=x&b=" + canary}, canary},
+		"query of a URL in the environment": {[]string{"ENDPOINT=https://h.example/mcp?a=b&token=" + canary}, nil, canary},
+		"escaped query":                     {[]string{"ENDPOINT=https://h.example/mcp?token=can%61ry-0815"}, nil, canary},
+		"fragment":                          {[]string{"ENDPOINT=https://h.example/#access_token=" + canary}, nil, canary},
+		"path of a URL":                     {nil, []string{"https://h.example/api/s/" + token + "/mcp"}, token},
+		"announced in the path of a URL":    {nil, []string{"https://h.example/s/" + canary + "/mcp"}, canary},
+		"UUID in the path of a URL":         {[]string{"ENDPOINT=https://h.example/5a2f9c1e-77d0-4a3b-9f10-2c6d8e4b1a90/x"}, nil, "5a2f9c1e-77d0-4a3b-9f10-2c6d8e4b1a90"},
+		"password of a proxy":               {[]string{"HTTPS_PROXY=http://me:" + canary + "@proxy.example:3128"}, nil, canary},
+		"user of a URL":                     {nil, []string{"https://" + canary + "@git.example/x"}, canary},
+		"connection string":                 {[]string{"DB=Server=db,1433;User Id=me;Password=" + canary + ";Encrypt=true"}, nil, canary},
+		"connection string as an argument":  {nil, []string{"Server=db;Database=x;Password=" + canary}, canary},
+		"connection string with spaces":     {[]string{"DB=host=db user=me password=" + canary + " sslmode=require"}, nil, canary},
+		"quoted password":                   {[]string{`DB=Server=db;Pwd="` + canary + `;x";A=b`}, nil, canary + ";x"},
+		"JDBC":                              {[]string{"DB=jdbc:sqlserver://db:1433;user=me;password=" + canary + ";encrypt=true"}, nil, canary},
+		"login without a scheme":            {[]string{"DSN=me:" + canary + "@tcp(db:3306)/x"}, nil, canary},
+		"login of curl":                     {nil, []string{"-u", "me:" + canary}, canary},
+		"line of a shell":                   {nil, []string{"-c", "curl -H 'Authorization: Bearer " + canary + "' https://h.example"}, canary},
+		"variable in a line of a shell":     {nil, []string{"-c", "API_TOKEN=" + canary + " exec server --x"}, canary},
+		"variable of docker":                {nil, []string{"run", "-e", "API_TOKEN=" + canary, "image"}, canary},
+		"token in a text":                   {nil, []string{"--init", "use ghp_16C7e42F292c6912E7710c838347 please"}, "ghp_16C7e42F292c6912E7710c838347"},
+		"value that begins like a flag":     {nil, []string{"--token", "-" + canary}, "-" + canary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NotContains(t, hidden("said: "+c.secret+" and <"+c.secret+">", c.env, c.args), c.secret)
+		})
+	}
+}
+
+// TestNoSecret: what explains a failure is shown.
+func TestNoSecret(t *testing.T) {
+	env := []string{"PATH=/usr/local/bin:/usr/bin", "XAUTHORITY=/run/user/1000/gdm/Xauthority", "SSH_AUTH_SOCK=/tmp/ssh-XyZ12abc/agent.42", "KUBECONFIG=/home/.kube/config",
+		"HTTP_PROXY=http://proxy.example:3128", "NO_PROXY=localhost,127.0.0.1", "MAX_TOKENS=100000", "GIT_AUTHOR_NAME=Gustav", "AUTH_TYPE=bearer",
+		"DATABASE_URL=postgres://db.example:5432/orders?sslmode=verify-full&schema=public", "XDG_RUNTIME_DIR=/run/user/1000", "NODE_ENV=production",
+		`SETTINGS={"level":"verbose","paths":["/srv/data"]}`, "LS_COLORS=rs=0:di=01;34:ln=01;36", "TOKEN_FILE=/run/secrets/github"}
+	args := []string{"-y", "@modelcontextprotocol/server-filesystem@2025.8.21", "/srv/projects/some-long-name-2025", "--header", "Accept: application/json",
+		"--url", "https://mcp.example.com/v1/projects/customer-support-2025/mcp", "npm:lodash@4.17.21", "--root", "C:\\Users\\me\\Documents\\Project1"}
+	for _, entry := range append(env, args...) {
+		require.Equal(t, entry, hidden(entry, env, args))
+	}
+}
+
+func TestURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://me:pw@h.example/mcp?key=1#x":                        "https://h.example/mcp",
+		"https://h.example/api/s/" + token + "/mcp":                  "https://h.example/api/s/***/mcp",
+		"https://h.example/s/secretword/mcp":                         "https://h.example/s/***/mcp",
+		"https://h.example/%4ejY4Yzg3ZTYtYjU1My00/a%20b":             "https://h.example/***/a%20b",
+		"https://h.example/0123456789abcdef":                         "https://h.example/***",
+		"https://h.example/MyProject2025Server/v2-2025-06-18":        "https://h.example/MyProject2025Server/v2-2025-06-18",
+		"https://h.example/servers/model-context-protocol/mcp":       "https://h.example/servers/model-context-protocol/mcp",
+		"https://h.example":                                          "https://h.example",
+		"http://[::1]:8080/mcp/":                                     "http://[::1]:8080/mcp/",
+		"https://h.example/5a2f9c1e-77d0-4a3b-9f10-2c6d8e4b1a90/sse": "https://h.example/***/sse",
+	} {
+		u, err := url.Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, want, URL(u), text)
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	u, err := url.Parse("https://h.example/s/" + token + "/mcp?a=" + canary)
+	require.NoError(t, err)
+	var l List
+	l.Endpoint(u)
+	l.Header("Cookie", "a=cookie-one; b=cookie-two")
+	require.Equal(t, "*** *** *** ***", l.Replacer().Replace(token+" "+canary+" cookie-one cookie-two"))
+}
+
+func TestShortSecret(t *testing.T) {
+	require.Equal(t, "short", hidden("short", []string{"API_KEY=short"}, nil))
+}

@@ -1,0 +1,147 @@
+package secret
+
+import (
+	"encoding/base64"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// URL returns a URL without user, query and fragment, and with [Mask] for each
+// segment of its path that is a token.
+func URL(u *url.URL) string {
+	v := *u
+	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
+	path := v.EscapedPath()
+	v.Path, v.RawPath = "", ""
+	segments := strings.Split(path, "/")
+	for i := range segments {
+		if isToken(segments, i) {
+			segments[i] = Mask
+		}
+	}
+	return v.String() + strings.Join(segments, "/")
+}
+
+// isToken reports whether a segment of an escaped path is a token: by its looks,
+// or because the segment before it announces one, as in /s/<token>/mcp.
+func isToken(segments []string, i int) bool {
+	segment, err := url.PathUnescape(segments[i])
+	if err != nil {
+		segment = segments[i]
+	}
+	if len(segment) < MinLength {
+		return false
+	}
+	if looksRandom(segment) {
+		return true
+	}
+	if i == 0 {
+		return false
+	}
+	before := strings.ToLower(segments[i-1])
+	return slices.Contains([]string{"s", "k", "key", "token", "secret", "apikey", "api-key", "api_key"}, before) && len(segment) >= 8
+}
+
+// urls finds URLs in a text.
+var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>|{}]+`)
+
+// addURLs adds the secrets of all URLs in a text.
+func (l *List) addURLs(text string) {
+	for _, found := range urls.FindAllString(text, -1) {
+		l.addURL(found)
+	}
+}
+
+// addURL adds the secrets of one URL, also of one that net/url does not accept.
+func (l *List) addURL(text string) {
+	scheme, rest, _ := strings.Cut(text, "://")
+	rest, fragment, _ := strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(rest, '@'); at > len(authority) && strings.Contains(authority, ":") {
+		// A password that holds a "/" ends behind it.
+		if _, port, _ := strings.Cut(authority, ":"); strings.Trim(port, "0123456789") != "" {
+			authority, path, _ = cutLast(rest, at)
+		}
+	}
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, password, hasPassword := strings.Cut(authority[:at], ":")
+		l.addSpelt(password, url.PathUnescape)
+		if looksSecret(user) || !hasPassword && strings.HasPrefix(scheme, "http") {
+			l.addSpelt(user, url.PathUnescape)
+		}
+		if hasPassword {
+			l.Add(authority[:at])
+			name, _ := url.PathUnescape(user)
+			plain, _ := url.PathUnescape(password)
+			l.Add(base64.StdEncoding.EncodeToString([]byte(name + ":" + plain)))
+		}
+	}
+	l.addPath("/" + path)
+	l.addQuery(query, false)
+	l.addQuery(fragment, false)
+}
+
+// cutLast splits the rest of a URL at the end of the authority whose "@" is at at.
+func cutLast(rest string, at int) (authority, path string, ok bool) {
+	host, path, ok := strings.Cut(rest[at:], "/")
+	return rest[:at] + host, path, ok
+}
+
+func (l *List) addPath(escaped string) {
+	segments := strings.Split(escaped, "/")
+	for i, segment := range segments {
+		if isToken(segments, i) {
+			l.addSpelt(segment, url.PathUnescape)
+		}
+	}
+}
+
+// addQuery adds the values of a query: all of them, or those that are no plain
+// words under a plain name.
+func (l *List) addQuery(query string, all bool) {
+	found := false
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			name, value = "", pair
+		}
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if all || isSecretName(name) && !isHarmless(value) || !isWord(value) {
+			found = found || len(value) >= MinLength
+			l.addSpelt(value, url.QueryUnescape)
+		}
+	}
+	if found || all {
+		l.Add(query)
+	}
+}
+
+// addSpelt adds a value as it is spelt in a URL, and what it means.
+func (l *List) addSpelt(value string, unescape func(string) (string, error)) {
+	l.Add(value)
+	if plain, err := unescape(value); err == nil && plain != value {
+		l.Add(plain)
+	}
+}
+
+// isWord reports whether a value is one short word or a number.
+func isWord(value string) bool {
+	return len(value) <= 16 && (strings.Trim(value, "abcdefghijklmnopqrstuvwxyz") == "" || strings.Trim(value, "0123456789.") == "") || isHarmless(value)
+}
+
+// Endpoint adds the secrets of the URL of a server over HTTP: its user, its
+// password, the values of its query and the tokens in its path.
+func (l *List) Endpoint(u *url.URL) {
+	l.addURL(u.String())
+	l.addQuery(u.RawQuery, true)
+	if u.User != nil {
+		name := u.User.Username()
+		password, _ := u.User.Password()
+		l.Add(name, password, u.User.String(), base64.StdEncoding.EncodeToString([]byte(name+":"+password)))
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"time"
 
@@ -20,9 +19,6 @@ const (
 	// answer, so that its connection can be used again.
 	drainWait = time.Second
 	drainMost = 64 << 10
-	// trusted is the longest body for which memory is set aside because the
-	// server says so.
-	trusted = 1 << 20
 )
 
 // reply is the answer to one request: a result or an error member, and the
@@ -43,20 +39,17 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 	}
 	named := resp.Header.Get("Mcp-Session-Id")
 	var got reply
+	ended := false // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, f = s.refusal(resp, id, hadSession)
+		got, ended, f = s.refusal(resp, id, hadSession)
 	case isEventStream(resp):
-		resp, got, f = s.fromStream(b, resp, id, hadSession)
-		if f == nil && b.lend() {
-			s.drain(resp.Body, b)
-			resp = nil
-		}
+		resp, got, f = s.fromStream(b, resp, id, hadSession) //nolint:bodyclose // leave closes it
 	default:
-		got, f = s.fromBody(resp, id)
+		got, ended, f = s.fromBody(resp, id)
 	}
 	if resp != nil {
-		_ = resp.Body.Close()
+		s.leave(resp.Body, b, f == nil && !ended)
 	}
 	got.sessionID = named
 	if got.errorm != nil {
@@ -65,7 +58,17 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 	return got, f
 }
 
-// drain reads the rest of a stream in the background and closes it.
+// leave closes the body of an exchange. Behind an answer there may be more, which
+// is read in the background, so that the connection can be used again.
+func (s *httpSession) leave(body io.ReadCloser, b *bond, more bool) {
+	if !more || !b.lend() {
+		_ = body.Close()
+		return
+	}
+	s.drain(body, b)
+}
+
+// drain reads the rest of a body in the background and closes it.
 func (s *httpSession) drain(body io.ReadCloser, b *bond) {
 	if !s.enter() {
 		_ = body.Close()
@@ -82,36 +85,38 @@ func (s *httpSession) drain(body io.ReadCloser, b *bond) {
 	}()
 }
 
-// fromBody finds the answer in a body that is no stream.
-func (s *httpSession) fromBody(resp *http.Response, id int64) (reply, *fault) {
+// fromBody finds the answer in a body that is no stream. It does not wait for the
+// end of the body when the answer is complete; ended says whether that came.
+func (s *httpSession) fromBody(resp *http.Response, id int64) (got reply, ended bool, f *fault) {
 	limit := s.spec.Limits.Line
 	contentType := resp.Header.Get("Content-Type")
 	if isHTML(contentType, nil) {
-		return reply{}, s.endpoint.htmlReply(resp.StatusCode)
+		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
-	body, err := readUpTo(resp.Body, limit, resp.ContentLength)
+	body, ended, err := readUpTo(resp.Body, limit, resp.ContentLength, func(text []byte) bool { return holdsAnswer(text, id) })
 	switch {
 	case err == errTooLong:
 		s.noise.oversize.Add(1)
-		return reply{}, oversizeReply(limit)
+		return reply{}, true, oversizeReply(limit)
 	case err != nil:
-		return reply{}, s.endpoint.broken("the connection broke in the middle of the answer: ", err)
+		return reply{}, true, s.endpoint.broken("the connection broke in the middle of the answer: ", err)
 	}
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return reply{}, badReply(messages.Unknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+		return reply{}, true, badReply(messages.Unknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
 	case isHTML("", body):
-		return reply{}, s.endpoint.htmlReply(resp.StatusCode)
+		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
 	if got, found, f := s.answerIn(body, id, true); found || f != nil {
-		return got, f
+		got.result = ownPart(got.result, body)
+		return got, ended, f
 	}
 	if !jsonscan.Valid(body) {
 		s.noise.junk.Add(1)
-		return reply{}, badReply(messages.Unknown, "the answer is not valid JSON, or cut short")
+		return reply{}, true, badReply(messages.Unknown, "the answer is not valid JSON, or cut short")
 	}
-	return reply{}, badReply(messages.Unknown, "the reply holds no answer to the request")
+	return reply{}, true, badReply(messages.Unknown, "the reply holds no answer to the request")
 }
 
 // answerIn looks for the answer to id in one message or a batch, and passes
@@ -198,12 +203,12 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 // the request's id is an answer like any other, whatever it says: the server may
 // have worked on the request. Under a 404 it can end the session besides. An
 // error without id is an answer too, unless the status says more.
-func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (reply, *fault) {
-	body := s.errorBody(resp)
-	f := s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], hadSession)
+func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (got reply, ended bool, f *fault) {
+	body, ended := s.errorBody(resp, id)
+	f = s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], hadSession)
 	env, ok := scanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.errorm == nil || env.method != nil {
-		return reply{}, f
+		return reply{}, ended, f
 	}
 	var rpc *jsonrpc.Error
 	n, numeric := env.numericID()
@@ -213,52 +218,14 @@ func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (r
 	}
 	switch {
 	case f.kind == messages.KindAuthRequired, f.kind == messages.KindUnavailable:
-		return reply{}, f
+		return reply{}, ended, f
 	case ours:
 		if f.lost && f.status == http.StatusNotFound && f.outcome == messages.NotSent {
 			s.endBy(f)
 		}
-		return reply{errorm: env.errorm}, nil
+		return reply{errorm: env.errorm}, ended, nil
 	case !f.lost && (env.id == nil || string(env.id) == "null"):
-		return reply{errorm: env.errorm}, nil
+		return reply{errorm: env.errorm}, ended, nil
 	}
-	return reply{}, f
-}
-
-// errorBody reads the body of an error status: the beginning of what it says, or
-// all of what may be an answer.
-func (s *httpSession) errorBody(resp *http.Response) []byte {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if more := int64(s.spec.Limits.Line - len(body)); more > 0 && len(body) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
-		rest, _ := io.ReadAll(io.LimitReader(resp.Body, more))
-		body = append(body, rest...)
-	}
-	return body
-}
-
-var errTooLong = errors.New("too long")
-
-// readUpTo reads everything, or fails with errTooLong beyond limit bytes.
-func readUpTo(r io.Reader, limit int, expected int64) ([]byte, error) {
-	if expected > int64(limit) {
-		return nil, errTooLong
-	}
-	if expected >= 0 && expected <= trusted {
-		whole := make([]byte, expected)
-		_, err := io.ReadFull(r, whole)
-		return whole, err
-	}
-	var buf bytes.Buffer
-	if expected > 0 {
-		buf.Grow(trusted + bytes.MinRead)
-	}
-	most := min(int64(limit), math.MaxInt64-1)
-	n, err := buf.ReadFrom(io.LimitReader(r, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if n > most {
-		return nil, errTooLong
-	}
-	return buf.Bytes(), nil
+	return reply{}, ended, f
 }

@@ -108,6 +108,7 @@ func TestHTTPStandaloneStreamEndsWithoutASession(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Len(t, web.requests("GET"), 2)
 		requireServing(t, s)
+		synctest.Wait() // a body is closed behind its answer
 		require.Empty(t, web.unclosed())
 	})
 }

@@ -79,7 +79,9 @@ func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f
 	if len(text) == 0 {
 		return reply{}, false, nil
 	}
-	return s.answerIn(text, id, false)
+	got, found, f = s.answerIn(text, id, false)
+	got.result = ownPart(got.result, text)
+	return got, found, f
 }
 
 // resume asks for the rest of a call's stream. tries counts what was spent

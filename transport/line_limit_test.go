@@ -35,14 +35,14 @@ func TestReadUpToWithoutLimit(t *testing.T) {
 	text := strings.Repeat("x", 3*largeLine)
 	for _, limit := range hugeLimits {
 		for _, expected := range []int64{-1, int64(len(text))} {
-			got, err := readUpTo(strings.NewReader(text), limit, expected)
+			got, _, err := readUpTo(strings.NewReader(text), limit, expected, nil)
 			require.NoError(t, err)
 			require.Equal(t, text, string(got))
 		}
 	}
-	_, err := readUpTo(bytes.NewReader(make([]byte, 11)), 10, -1)
+	_, _, err := readUpTo(bytes.NewReader(make([]byte, 11)), 10, -1, nil)
 	require.ErrorIs(t, err, errTooLong)
-	got, err := readUpTo(bytes.NewReader(make([]byte, 10)), 10, -1)
+	got, _, err := readUpTo(bytes.NewReader(make([]byte, 10)), 10, -1, nil)
 	require.NoError(t, err)
 	require.Len(t, got, 10)
 }

@@ -1,0 +1,180 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+)
+
+const (
+	// trusted is the longest body for which memory is set aside because the
+	// server says so.
+	trusted = 1 << 20
+	// maxWaste is how much of a body a small part of it may keep in memory.
+	maxWaste = 1 << 10
+)
+
+var errTooLong = errors.New("too long")
+
+// readUpTo reads a body to its end, or until it is a complete JSON value that is
+// enough. It fails with errTooLong beyond limit bytes. expected is the length that
+// the server has promised, or -1. ended says whether the end of the body came.
+func readUpTo(r io.Reader, limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
+	if expected > int64(limit) {
+		return nil, false, errTooLong
+	}
+	if expected >= 0 && expected <= trusted {
+		whole := make([]byte, expected)
+		_, err := io.ReadFull(r, whole)
+		return whole, true, err
+	}
+	b := bodyReader{r: r}
+	if expected > 0 {
+		b.text = make([]byte, 0, trusted+bytes.MinRead)
+	}
+	ended, err = b.read(min(limit, math.MaxInt-1)+1, enough)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case len(b.text) > limit:
+		return nil, false, errTooLong
+	}
+	return b.text, ended, nil
+}
+
+// bodyReader collects the text of a body.
+type bodyReader struct {
+	r    io.Reader
+	text []byte
+	end  valueEnd
+}
+
+// read reads until the body ends, the text is most bytes long, or it is a complete
+// JSON value that is enough.
+func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, err error) {
+	for len(b.text) < most {
+		if len(b.text) == cap(b.text) {
+			b.text = slices.Grow(b.text, len(b.text)+bytes.MinRead)
+		}
+		n, err := b.r.Read(b.text[len(b.text):min(cap(b.text), most)])
+		b.text = b.text[:len(b.text)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case err != nil:
+			if n > 0 && b.isEnough(enough) {
+				return false, nil
+			}
+			return false, err
+		case n > 0 && b.isEnough(enough):
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+func (b *bodyReader) isEnough(enough func(text []byte) bool) bool {
+	return enough != nil && b.end.reached(b.text) && enough(b.text)
+}
+
+// valueEnd finds the end of a JSON object or array in a text that grows. It only
+// counts brackets outside of strings: it never takes the beginning of a valid
+// value for all of it.
+type valueEnd struct {
+	at       int // what is before has been looked at
+	depth    int
+	inString bool
+	ended    bool // the outermost bracket is closed
+	other    bool // the text is no object or array, or goes on behind one
+}
+
+// reached reports whether text is a whole value. Each call gets the text of the
+// last one with more at its end.
+func (v *valueEnd) reached(text []byte) bool {
+	tail := bytes.TrimRight(text, " \t\r\n")
+	if len(tail) == 0 || tail[len(tail)-1] != '}' && tail[len(tail)-1] != ']' {
+		return false // no need to look at it yet
+	}
+	for v.at < len(tail) && !v.other {
+		if v.inString {
+			v.skipString(tail)
+			continue
+		}
+		v.bracket(tail[v.at])
+		v.at++
+	}
+	return v.ended && !v.other
+}
+
+// skipString goes to the end of a string, or of the text.
+func (v *valueEnd) skipString(text []byte) {
+	i := bytes.IndexAny(text[v.at:], `"\`)
+	switch {
+	case i < 0:
+		v.at = len(text)
+	case text[v.at+i] == '"':
+		v.at += i + 1
+		v.inString = false
+	default: // what is escaped may not have arrived: then it is skipped before it is looked at
+		v.at += i + 2
+	}
+}
+
+// bracket looks at one character outside of strings.
+func (v *valueEnd) bracket(c byte) {
+	switch c {
+	case ' ', '\t', '\r', '\n':
+	case '{', '[':
+		v.other = v.ended
+		v.depth++
+	case '}', ']':
+		v.depth--
+		v.ended = v.depth == 0
+		v.other = v.depth < 0
+	default:
+		v.other = v.depth == 0
+		v.inString = c == '"'
+	}
+}
+
+// holdsAnswer reports whether a whole body answers the request with the given id,
+// or refuses one without naming it.
+func holdsAnswer(text []byte, id int64) (yes bool) {
+	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
+		eachItem(text, func(item []byte) bool {
+			yes = item[0] == '{' && holdsAnswer(item, id)
+			return !yes
+		})
+		return yes
+	}
+	env, ok := scanEnvelope(text)
+	if !ok || env.method != nil || env.result == nil && env.errorm == nil {
+		return false
+	}
+	n, numeric := env.numericID()
+	return numeric && n == id || env.errorm != nil && (env.id == nil || string(env.id) == "null")
+}
+
+// errorBody reads the body of an error status: the beginning of what it says, or
+// all of what may be an answer.
+func (s *httpSession) errorBody(resp *http.Response, id int64) (body []byte, ended bool) {
+	b := bodyReader{r: resp.Body}
+	enough := func(text []byte) bool { return holdsAnswer(text, id) }
+	ended, err := b.read(maxErrorBody, enough)
+	if err == nil && !ended && len(b.text) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.text), []byte("{")) {
+		ended, _ = b.read(s.spec.Limits.Line, enough)
+	}
+	return b.text, ended
+}
+
+// ownPart is a part of a text that is kept without the rest: a part of less than
+// half of the memory is copied, unless there is little to save.
+func ownPart(part, whole []byte) []byte {
+	if rest := cap(whole) - len(part); rest <= maxWaste || rest <= len(part) {
+		return part
+	}
+	return bytes.Clone(part)
+}

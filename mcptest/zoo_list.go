@@ -86,6 +86,12 @@ var listZoo = []Misbehaviour{
 	wild("list/schema-too-deep", "Has a tool with a schema of 100,000 levels.", tools(`{"name":"abyss","inputSchema":`+many(`{"items":`, 100_000)+"{}"+many("}", 100_000)+`},`)),
 	wild("list/schema-circular", "Has a tool with a schema that refers to itself, and to a file of the host.", tools(`{"name":"circle","inputSchema":{"$ref":"#","allOf":[{"$ref":"file:///etc/passwd"}]}},`)),
 	wild("list/annotations-text", "Has a tool whose annotations are text.", tools(`{"name":"hinted","annotations":"read-only","inputSchema":{}},`)),
+	wild("list/broad-meta", "Has a tool with metadata of a million objects.", tools(`{"name":"broad","inputSchema":{},"_meta":{"m":[0`+many(`,{"a":0}`, 1_000_000)+`]}},`)),
+	wild("list/broad-icons", "Has a tool with a million icons.", tools(`{"name":"broad","inputSchema":{},"icons":[{"src":"x"}`+many(`,{"src":""}`, 1_000_000)+`]},`)),
+	wild("list/broad-resource", "Has a resource with metadata of a million objects.",
+		results("resources/list", `{"resources":[{"uri":"`+ZooResource+`","name":"r","_meta":{"m":[0`+many(`,{"a":0}`, 1_000_000)+`]}}]}`)),
+	wild("list/broad-prompt", "Has a prompt with a million arguments.",
+		results("prompts/list", `{"prompts":[{"name":"broad","arguments":[{"name":"a"}`+many(`,{"name":""}`, 1_000_000)+`]},{"name":"`+ZooPrompt+`"}]}`)),
 	wild("list/oversize", "Lists its prompts in a line longer than a line may be.", results("prompts/list", `{"prompts":[{"name":"`+many("p", 2<<20)+`"}]}`)),
 	wild("list/invalid-utf-8", "Has bytes in a name that are no UTF-8.", tools("{\"name\":\"caf\xe9\xff\",\"inputSchema\":{}},")),
 	wild("list/uri-missing", "Has a resource without a URI, a template without one, and a prompt without a name.", func(c *creature) {

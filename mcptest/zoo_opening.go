@@ -30,6 +30,8 @@ var negotiationZoo = []Misbehaviour{
 	wild("negotiation/text", "Answers server/discover with text.", results("server/discover", `"ok"`)),
 	wild("negotiation/empty", "Answers server/discover with an empty object.", results("server/discover", `{}`)),
 	wild("negotiation/as-initialize", "Answers server/discover as if it were initialize.", results("server/discover", goodInitialize)),
+	wild("negotiation/broad", "Names a million versions.",
+		results("server/discover", strings.Replace(goodDiscover, `"2026-07-28","2025-11-25"`, `"2026-07-28"`+many(`,""`, 1_000_000), 1))),
 	wild("negotiation/no-versions", "Says that it supports no version at all, and answers initialize.",
 		results("server/discover", strings.Replace(goodDiscover, `"2026-07-28","2025-11-25"`, "", 1))),
 	wild("negotiation/versions-text", "Names its versions in one text.",
@@ -116,6 +118,10 @@ var handshakeZoo = []Misbehaviour{
 	wild("handshake/instructions-number", "Has a number for instructions.", changed(`"serverInfo"`, `"instructions":12,"serverInfo"`)),
 	wild("handshake/deep", "Nests its answer to initialize 100,000 levels deep.",
 		changed(`"serverInfo"`, `"_meta":{"deep":`+many("[", 100_000)+many("]", 100_000)+`},"serverInfo"`)),
+	wild("handshake/broad-capabilities", "Declares an experimental capability of a million objects.",
+		changed(goodCapabilities, `{"tools":{},"experimental":{"x":{"m":[0`+many(`,{"a":0}`, 1_000_000)+`]}}}`)),
+	wild("handshake/broad-meta", "Answers initialize with metadata of a million objects.",
+		changed(`"serverInfo"`, `"_meta":{"m":[0`+many(`,{"a":0}`, 1_000_000)+`]},"serverInfo"`)),
 	wild("handshake/oversize", "Answers initialize with more than a line may hold.", changed(`"serverInfo"`, `"instructions":"`+many("x", 2<<20)+`","serverInfo"`)),
 	wild("handshake/carriage-returns", "Ends its lines as Macintoshes once did.", func(c *creature) {
 		c.out = replaced{c.out, strings.NewReplacer("\n", "\r")}

@@ -21,7 +21,11 @@ const (
 )
 
 // bounds keeps the entries of the lists within those, and counts what it cut.
-type bounds struct{ cuts int }
+type bounds struct {
+	cuts    int
+	drops   int // members that were too large to decode
+	decoded int // bytes: what _meta, icons and annotations take, estimated
+}
 
 func (b *bounds) tell(title, description *string) {
 	for text, most := range map[*string]int{title: maxTitle, description: maxDescription} {

@@ -142,6 +142,9 @@ func (c *control) deliver(line []byte, env *envelope) {
 		c.w.noise.dropped.Add(1) // not worth decoding
 		return
 	}
+	if c.refuseBroad(env) {
+		return
+	}
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
 		m = repair(env)
@@ -170,6 +173,25 @@ func (c *control) deliver(line []byte, env *envelope) {
 		}
 		c.answered(m)
 	}
+}
+
+// refuseBroad keeps messages from the go-sdk that hold too much to be decoded. It
+// reports whether this is one.
+func (c *control) refuseBroad(env *envelope) bool {
+	if env.isResponse() {
+		err := tooBroad(env.result, answerBounds)
+		id, ok := env.numericID()
+		return err != nil && ok && c.fail(id, "the answer holds "+err.Error())
+	}
+	if env.id == nil && refuseBroad(env.params) != nil {
+		c.w.noise.junk.Add(1)
+		return true
+	}
+	id, refused := broadRequest(env)
+	if refused != nil {
+		c.refuse(id, refused)
+	}
+	return refused != nil
 }
 
 // isWaiting ends the wait for an answer. It reports whether there was one.

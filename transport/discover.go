@@ -47,7 +47,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 	if caps.Resources != nil && lists&messages.ListResources != 0 {
 		d.list("resources/list", "resources", func(item json.RawMessage) error {
 			def := new(mcp.Resource)
-			if err := decodeItem(item, def, &def.URI, "uri"); err != nil {
+			if err := d.decodeItem(item, def, &def.URI, "uri"); err != nil {
 				return err
 			}
 			if err := d.bounds.resource(def); err != nil {
@@ -58,7 +58,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 		})
 		d.list("resources/templates/list", "resourceTemplates", func(item json.RawMessage) error {
 			def := new(mcp.ResourceTemplate)
-			if err := decodeItem(item, def, &def.URITemplate, "uriTemplate"); err != nil {
+			if err := d.decodeItem(item, def, &def.URITemplate, "uriTemplate"); err != nil {
 				return err
 			}
 			if err := d.bounds.template(def); err != nil {
@@ -71,7 +71,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 	if caps.Prompts != nil && lists&messages.ListPrompts != 0 {
 		d.list("prompts/list", "prompts", func(item json.RawMessage) error {
 			def := new(mcp.Prompt)
-			if err := decodeItem(item, def, &def.Name, "name"); err != nil {
+			if err := d.decodeItem(item, def, &def.Name, "name"); err != nil {
 				return err
 			}
 			if err := d.bounds.prompt(def); err != nil {
@@ -97,6 +97,10 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 	if n := d.bounds.cuts; n > 0 {
 		d.warn("%d titles or descriptions were too long (%d and %d bytes are taken) and are cut", n, maxTitle, maxDescription)
 	}
+	if n := d.bounds.drops; n > 0 {
+		d.warn("%d members of entries (_meta, icons or annotations) were too large and are left out; %d values and %d bytes are taken of each",
+			n, memberBounds.Elements, memberBounds.Bytes)
+	}
 	catalog := messages.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings)
 	catalog.TTL = d.ttl
 	return catalog, d.broken, nil
@@ -106,7 +110,7 @@ type discovery struct {
 	ctx      context.Context
 	session  Session
 	limits   messages.Limits
-	kept     int // bytes
+	kept     int // bytes, beside bounds.decoded
 	asked    int
 	failed   int
 	lastErr  error
@@ -146,17 +150,20 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		}
 		// What is kept of a page may keep all of it, so all of it counts. Of one
 		// that is too long as a whole, entries are copied for as long as there is room.
-		whole := len(raw) <= d.limits.Catalog-d.kept
+		whole := len(raw) <= d.limits.Catalog-d.kept-d.bounds.decoded
 		if whole {
 			d.kept += len(raw)
 		}
 		full, long := false, false
 		eachItem(p.items, func(item []byte) bool {
-			if full = items >= d.limits.Items; full {
+			if full = items >= d.limits.Items; full || d.ctx.Err() != nil {
+				return false
+			}
+			if long = d.kept+d.bounds.decoded > d.limits.Catalog; long {
 				return false
 			}
 			if !whole {
-				if long = len(item) > d.limits.Catalog-d.kept; long {
+				if long = len(item) > d.limits.Catalog-d.kept-d.bounds.decoded; long {
 					return false
 				}
 				d.kept += len(item)
@@ -230,7 +237,11 @@ func isOutage(err error) bool {
 	return errors.As(err, &e) && (e.Outcome != messages.Answered || e.Kind == messages.KindUnavailable)
 }
 
-func decodeItem(item json.RawMessage, into any, key *string, member string) error {
+func (d *discovery) decodeItem(item json.RawMessage, into any, key *string, member string) error {
+	item, err := d.bounds.slim(item)
+	if err != nil {
+		return err
+	}
 	if err := json.Unmarshal(item, into); err != nil {
 		return err
 	}

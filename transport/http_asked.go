@@ -14,7 +14,17 @@ const answerWait = 30 * time.Second
 
 // heardMessage passes on a request or notification of the server's. call is the
 // id of our request on whose way to an answer it came.
-func (s *httpSession) heardMessage(text []byte, call int64) {
+func (s *httpSession) heardMessage(text []byte, env *envelope, call int64) {
+	if id, refused := broadRequest(env); refused != nil {
+		if admitted, _ := s.owed.admit(id, len(text), call); admitted && !s.isModern() {
+			s.refuse(id, refused)
+		}
+		return
+	}
+	if env.id == nil && refuseBroad(env.params) != nil {
+		s.noise.junk.Add(1)
+		return
+	}
 	message, err := jsonrpc.DecodeMessage(text)
 	r, _ := message.(*jsonrpc.Request)
 	if err != nil || r == nil || !wellFormed(r) { // the go-sdk would end the session over it, or the process
@@ -44,7 +54,7 @@ func (s *httpSession) admitRequest(r *jsonrpc.Request, text []byte, call int64) 
 	case !admitted:
 		s.noise.dropped.Add(1)
 	case !isForClients(r):
-		s.refuse(r.ID)
+		s.refuse(r.ID, errNotForClients)
 	case !s.inbox.put(text):
 		s.owed.answer(r.ID)()
 		s.noise.dropped.Add(1)
@@ -52,9 +62,9 @@ func (s *httpSession) admitRequest(r *jsonrpc.Request, text []byte, call int64) 
 }
 
 // refuse answers a request that the go-sdk must not see.
-func (s *httpSession) refuse(id jsonrpc.ID) {
+func (s *httpSession) refuse(id jsonrpc.ID, why *jsonrpc.Error) {
 	written := s.owed.answer(id)
-	body, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: errNotForClients})
+	body, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: why})
 	if err != nil {
 		written()
 		return

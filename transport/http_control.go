@@ -82,6 +82,11 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	default:
 		s.misstep.Store(nil)
 	}
+	if err := tooBroad(got.result, answerBounds); err != nil {
+		f := badReply(messages.Answered, "the answer to %q holds %v", method, err)
+		s.misstep.Store(f)
+		return nil, f
+	}
 	message, err := got.message(id)
 	if err != nil {
 		f := badReply(messages.Answered, "the answer to %q is not valid JSON-RPC", method)

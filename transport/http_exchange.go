@@ -166,7 +166,7 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 			return reply{}, false, nil
 		}
 	}
-	s.heardMessage(text, id)
+	s.heardMessage(text, &env, id)
 	return reply{}, false, nil
 }
 

@@ -86,31 +86,49 @@ func (p *paramHeaders) learn(result json.RawMessage, first bool, most int) {
 	if nothing && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
 		return // by far the usual case
 	}
-	var page struct {
-		Tools []json.RawMessage `json:"tools"`
-	}
-	if json.Unmarshal(result, &page) != nil {
+	page, err := readPage(result, "tools")
+	if err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, raw := range page.Tools {
-		var tool struct {
-			Name   string       `json:"name"`
-			Schema markedSchema `json:"inputSchema"`
-		}
-		if err := json.Unmarshal(raw, &tool); err != nil {
-			continue
-		}
-		delete(p.tools, tool.Name)
-		if found := collectMarks(tool.Schema.Properties, nil); len(found) > 0 && p.taken < most {
-			if p.tools == nil {
-				p.tools = make(map[string]toolHeaders)
-			}
-			p.tools[tool.Name] = toolHeaders{headers: found, reading: p.reading}
-			p.taken++
-		}
+	listed := 0
+	eachItem(page.items, func(item []byte) bool {
+		p.learnTool(item, most)
+		listed++
+		return listed < most // discovery takes no more of a page either
+	})
+}
+
+// learnTool takes the marks of one tool.
+func (p *paramHeaders) learnTool(item []byte, most int) {
+	var tool struct {
+		Name   string          `json:"name"`
+		Schema json.RawMessage `json:"inputSchema"`
 	}
+	var schema markedSchema
+	if json.Unmarshal(item, &tool) != nil || readMarked(tool.Schema, &schema) != nil {
+		return
+	}
+	delete(p.tools, tool.Name)
+	if found := collectMarks(schema.Properties, nil); len(found) > 0 && p.taken < most {
+		if p.tools == nil {
+			p.tools = make(map[string]toolHeaders)
+		}
+		p.tools[tool.Name] = toolHeaders{headers: found, reading: p.reading}
+		p.taken++
+	}
+}
+
+// readMarked reads a schema that may hold marks.
+func readMarked(schema json.RawMessage, m *markedSchema) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	if err := tooBroad(schema, entryBounds); err != nil {
+		return fmt.Errorf("it holds %w", err)
+	}
+	return json.Unmarshal(schema, m)
 }
 
 // begin starts a reading, and forgets what the last one did not name.
@@ -133,7 +151,7 @@ func checkMarks(schema json.RawMessage) error {
 		return nil
 	}
 	var root markedSchema
-	if err := json.Unmarshal(schema, &root); err != nil {
+	if err := readMarked(schema, &root); err != nil {
 		return fmt.Errorf("its schema cannot be read: %w", err)
 	}
 	return root.check(map[string]bool{})

@@ -121,6 +121,9 @@ func (n *notices) take(method, params []byte) noticeResult {
 		len(text) > 0 && text[0] != '{' && (notice.Kind != ListChanged || string(text) != "null") {
 		return noticeBad // the parameters are an object, and missing only where they may be
 	}
+	if len(params) > maxNotice && notice.Kind != ListChanged && notice.Kind != LogMessage {
+		return noticeBad
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.tell == nil {

@@ -275,6 +275,9 @@ func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 }
 
 func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {
+	if err := refuseBroad(params); err != nil {
+		return nil, err
+	}
 	p := new(P)
 	if err := json.Unmarshal(params, p); err != nil {
 		return nil, errBadQuestion("the parameters cannot be read: " + err.Error())

@@ -32,7 +32,7 @@ func (l *toolList) add(item json.RawMessage) error {
 		l.chunk = make([]mcp.Tool, min(toolChunk, max(4, len(l.defs))))
 	}
 	def := &l.chunk[0]
-	err := readTool(item, def)
+	err := readTool(item, def, l.bounds)
 	if err == nil {
 		err = l.bounds.tool(def)
 	}
@@ -48,7 +48,7 @@ func (l *toolList) add(item json.RawMessage) error {
 	return nil
 }
 
-func readTool(item json.RawMessage, def *mcp.Tool) error {
+func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
 	err := eachMember(item, func(key string, value []byte) (err error) {
 		switch key {
 		case "name":
@@ -62,14 +62,17 @@ func readTool(item json.RawMessage, def *mcp.Tool) error {
 		case "outputSchema":
 			def.OutputSchema = readSchema(value)
 		case "annotations":
-			def.Annotations = nil
-			err = json.Unmarshal(value, &def.Annotations)
+			if def.Annotations = nil; b.fits(value) {
+				err = json.Unmarshal(value, &def.Annotations)
+			}
 		case "icons":
-			def.Icons = nil
-			err = json.Unmarshal(value, &def.Icons)
+			if def.Icons = nil; b.fits(value) {
+				err = json.Unmarshal(value, &def.Icons)
+			}
 		case "_meta":
-			def.Meta = nil
-			err = json.Unmarshal(value, &def.Meta)
+			if def.Meta = nil; b.fits(value) {
+				err = json.Unmarshal(value, &def.Meta)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("its member %q: %w", key, err)

@@ -56,7 +56,7 @@ func hasTwins(text []byte) bool {
 // the last of twins counts whole, and schemas are left as text.
 func requireSameTool(t *testing.T, text []byte) {
 	t.Helper()
-	var got toolList
+	got := toolList{bounds: new(bounds)}
 	gotErr := got.add(text)
 	want := new(mcp.Tool)
 	var members map[string]json.RawMessage
@@ -86,7 +86,7 @@ func requireSameTool(t *testing.T, text []byte) {
 // TestToolListNamesManyTools: their names share memory, and are their own all
 // the same, whatever was left out between them.
 func TestToolListNamesManyTools(t *testing.T) {
-	var l toolList
+	l := toolList{bounds: new(bounds)}
 	for i := range 500 {
 		if i%7 == 3 {
 			require.Error(t, l.add([]byte(`{"description":"left over","name":7}`)))

@@ -67,6 +67,7 @@ var httpStartRows = []httpRow{
 	}),
 	httpFine("start/info-missing"),
 	httpUnstartable("start/instructions-huge", "longer than 1048576 bytes"),
+	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *facade.ServerSpec) { s.Limits.Line = 0 }),
 	httpFine("start/events-open"),
 	httpFine("start/answered-twice"),
 	httpFine("start/asks-first"),

@@ -78,10 +78,18 @@ var stdioListRows = map[string]stdioRow{
 	"list/schema-too-deep":    toolless,
 	"list/schema-circular":    harmless,
 	"list/annotations-text":   lacking,
-	"list/oversize":           {spec: narrow, check: warned},
-	"list/invalid-utf-8":      harmless,
-	"list/uri-missing":        lacking,
-	"list/changes":            tolerated,
+	"list/broad-meta":         everywhere(broadEntry(3)),
+	"list/broad-icons":        broadEntry(3),
+	"list/broad-resource": checked(lacking, func(v *stdioVisit) {
+		require.Equal(v.t, 1, v.before.Catalog.Resources, "what is too large costs itself")
+	}),
+	"list/broad-prompt": checked(lacking, func(v *stdioVisit) {
+		require.Equal(v.t, 1, v.before.Catalog.Prompts, "the entry is left out")
+	}),
+	"list/oversize":      {spec: narrow, check: warned},
+	"list/invalid-utf-8": harmless,
+	"list/uri-missing":   lacking,
+	"list/changes":       tolerated,
 	"list/many": {check: func(v *stdioVisit) {
 		warned(v)
 		require.Equal(v.t, 10_000, v.before.Catalog.Tools, "no more than Limits.Items")
@@ -103,6 +111,14 @@ var stdioListRows = map[string]stdioRow{
 		require.Equal(v.t, mcptest.ZooPrompt, v.c.Prompts()[0].OriginalName)
 		requireUnmatched(v)
 	}},
+}
+
+// broadEntry: a tool of which a member is too large is listed without it.
+func broadEntry(tools int) stdioRow {
+	return checked(lacking, func(v *stdioVisit) {
+		require.Equal(v.t, tools, v.before.Catalog.Tools)
+		require.Contains(v.t, strings.Join(v.before.Catalog.Warnings, "\n"), "too large")
+	})
 }
 
 // requireFit: what a server says of itself may be shown, and costs little where

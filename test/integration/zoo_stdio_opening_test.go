@@ -102,6 +102,7 @@ var stdioOpeningRows = map[string]stdioRow{
 	"negotiation/as-initialize":     inEra(opens, facade.EraLegacy),
 	"negotiation/no-versions":       inEra(opens, facade.EraLegacy),
 	"negotiation/versions-text":     inEra(opens, facade.EraLegacy),
+	"negotiation/broad":             inEra(opens, facade.EraLegacy),
 	"negotiation/future":            inEra(opens, facade.EraLegacy),
 	"negotiation/future-only":       {eras: auto, start: noStart(supervisor.CauseVersion), check: permanent},
 	"negotiation/legacy-in-error":   inEra(opens, facade.EraLegacy),
@@ -147,11 +148,18 @@ var stdioOpeningRows = map[string]stdioRow{
 	"handshake/instructions-large":  harmless,
 	"handshake/instructions-number": refuses,
 	"handshake/deep":                refuses,
+	"handshake/broad-capabilities":  checked(refuses, saysBroad),
+	"handshake/broad-meta":          checked(refuses, saysBroad),
 	"handshake/oversize": {spec: func(s *facade.ServerSpec) { s.Limits.Line = 1 << 20; s.Timeouts.Start = 2 * time.Second },
 		start: noStart(supervisor.CauseHandshake, supervisor.CauseProtocol)},
 	"handshake/carriage-returns": {spec: hurried, start: noStart(supervisor.CauseTimeout)},
 	"handshake/asks-first":       harmless,
 	"handshake/notifies-first":   harmless,
+}
+
+// saysBroad: the error says that there was too much to decode.
+func saysBroad(v *stdioVisit) {
+	require.Contains(v.t, v.failure.Error(), "the answer holds more than 10000 values")
 }
 
 // harmless is a row of the initialize era in which nothing goes wrong.

@@ -70,6 +70,7 @@ func (r *reader) entry(server string, m *hujson.ObjectMember) {
 	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: called, Retry: DefaultRetry, StartSupervised: true}}
 	e.line = r.line(&m.Name)
 	before := len(r.file.Problems)
+	r.secrets = nil
 	e.warnAboutName(&m.Name)
 	object, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
@@ -84,6 +85,7 @@ func (r *reader) entry(server string, m *hujson.ObjectMember) {
 		return
 	}
 	e.transport(&m.Value)
+	e.spec.Secrets = r.secrets
 	if !e.broken {
 		if err := e.spec.Validate(); err != nil {
 			e.fail(&m.Value, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -22,7 +22,8 @@ type Input struct {
 	Default string
 	// Options are the answers to choose from; none means any text.
 	Options []string
-	// Password says that the answer must not be shown while it is typed.
+	// Password says that the answer must not be shown while it is typed. It is one
+	// of the Secrets of the server whose entry uses it.
 	Password bool
 }
 
@@ -56,6 +57,9 @@ func (r *reader) inputValue(id string) (string, error) {
 			r.answers = map[string]answer{}
 		}
 		r.answers[id] = a
+	}
+	if r.inputs[id].Password && a.err == nil {
+		r.secrets = append(r.secrets, a.value)
 	}
 	return a.value, a.err
 }

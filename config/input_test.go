@@ -23,6 +23,7 @@ func TestInput(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
 	require.Equal(t, []string{"k", "eu", "m", "o"}, f.Servers[0].Spec.Stdio.Args)
+	require.Equal(t, []string{"k"}, f.Servers[0].Spec.Secrets, "only what is declared as a password")
 
 	var asked []Input
 	f, err = Parse([]byte(inputFile), "mcp.json", env(vars), WithInput(func(i Input) (string, error) {

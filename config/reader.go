@@ -20,6 +20,7 @@ type reader struct {
 	workspace string            // absolute
 	inputs    map[string]Input  // the declared ones, by id
 	answers   map[string]answer // by the id of the input
+	secrets   []string          // answers that the entry being read must hide
 	names     map[string]string // the server's name, by that of its entry
 }
 

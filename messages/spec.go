@@ -46,6 +46,11 @@ type ServerSpec struct {
 	// something exclusively (a port, a lock on a file) cannot run twice.
 	Standby bool
 
+	// Secrets are texts that are hidden in whatever the server says outside of
+	// results, beside those that are found by their name or their form in the
+	// environment, arguments, headers and URL. One of less than 6 bytes is not
+	// hidden: the text around it would go with it.
+	Secrets []string
 	// Era fixes the generation of the protocol; the zero value negotiates it.
 	Era Era
 	// Timeouts are this server's clocks; zero fields take the documented defaults.
@@ -202,6 +207,7 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 
 // Clone returns a copy that shares no slice or map with s.
 func (s ServerSpec) Clone() ServerSpec {
+	s.Secrets = slices.Clone(s.Secrets)
 	if s.Stdio != nil {
 		c := *s.Stdio
 		c.Args, c.Env = slices.Clone(c.Args), maps.Clone(c.Env)

@@ -49,7 +49,7 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), own: http.Header{},
-		conns: newConnSet(), heard: lastHeard{start: time.Now()}, secrets: secretsOf(u, spec.HTTP.Headers)}
+		conns: newConnSet(), heard: lastHeard{start: time.Now()}, secrets: secretsOf(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.own["Authorization"] = []string{"Basic " + basic(u.User.Username(), password)}
 	}

@@ -29,8 +29,9 @@ func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage { return veil(
 
 // secretsOf finds what must not be shown: user, password and query of the URL, the
 // tokens in its path, and the values of the headers.
-func secretsOf(u *url.URL, headers map[string]string) *strings.Replacer {
+func secretsOf(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
 	var found secret.List
+	found.Add(secrets...)
 	found.Endpoint(u)
 	for name, value := range headers {
 		found.Header(name, value)

@@ -7,14 +7,20 @@ import (
 	"io"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 func newMemoryDialer(spec messages.ServerSpec, opts Options) Dialer {
-	return newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
-		return startRoutine(spec.InMemory, spec.Limits.StderrLines), nil
+	var secrets secret.List
+	secrets.Add(spec.Secrets...)
+	hidden := redactorOf(&secrets)
+	d := newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
+		return startRoutine(spec.InMemory, spec.Limits.StderrLines, hidden), nil
 	})
+	d.veil = hidden
+	return d
 }
 
 // routine is a goroutine that plays a process.
@@ -27,11 +33,11 @@ type routine struct {
 	err    error
 }
 
-func startRoutine(m *messages.InMemory, lines int) *routine {
+func startRoutine(m *messages.InMemory, lines int, hidden veil) *routine {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &routine{stdin: inW, stdout: outR, stderr: newStderrTail(lines, nil), cancel: cancel, exited: make(chan struct{})}
+	r := &routine{stdin: inW, stdout: outR, stderr: newStderrTail(lines, hidden), cancel: cancel, exited: make(chan struct{})}
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {

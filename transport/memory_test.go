@@ -161,7 +161,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 					Serve: func(ctx context.Context, stdin io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
 						c.serve(ctx, stdin, never)
 						return nil
-					}}, 5)
+					}}, 5, nil)
 				require.Equal(t, "server is running", r.Exit().Error())
 				start := time.Now()
 				r.Terminate(grace)

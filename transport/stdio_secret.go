@@ -15,10 +15,16 @@ import (
 //
 // The environment is that of the moment, with what is inherited: the URL of a
 // proxy holds a password, and with InheritEnv the host's own secrets are there.
-func veilOf(s *messages.Stdio) veil {
+func veilOf(s *messages.Stdio, secrets ...string) veil {
 	var found secret.List
+	found.Add(secrets...)
 	found.Env(childEnv(s))
 	found.Args(append(strings.Fields(s.Command)[min(1, len(strings.Fields(s.Command))):], s.Args...))
+	return redactorOf(&found)
+}
+
+// redactorOf hides the secrets of a list; it is nil if there are none.
+func redactorOf(found *secret.List) veil {
 	if found.Empty() {
 		return nil
 	}

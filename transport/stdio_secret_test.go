@@ -41,6 +41,24 @@ func TestASessionHidesWhatItsServerWasGiven(t *testing.T) {
 	require.Equal(t, "***", d.veil.text(secretOfRounds))
 }
 
+// TestSecretsOfTheSpec: what the host declares as a secret is hidden on every
+// transport, though neither its name nor its form says what it is.
+func TestSecretsOfTheSpec(t *testing.T) {
+	const word = "correct horse"
+	for name, spec := range map[string]messages.ServerSpec{
+		"stdio":  {Stdio: &messages.Stdio{Command: "server", Args: []string{word}}},
+		"memory": {InMemory: &messages.InMemory{}},
+	} {
+		spec.Secrets = []string{word}
+		d, err := NewDialer(spec, Options{})
+		require.NoError(t, err)
+		require.Equal(t, "no ***", d.(*pipedDialer).veil.text("no "+word), name)
+	}
+	e, err := newEndpoint(messages.ServerSpec{HTTP: &messages.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
+	require.NoError(t, err)
+	require.Equal(t, "no ***", e.hide("no "+word))
+}
+
 // What explains a failure is shown.
 func TestWhatIsShownOfAStdioServer(t *testing.T) {
 	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",

@@ -25,6 +25,9 @@
 // (or serverUrl, httpUrl), headers. Either: type (or transport), disabled,
 // enabled, and
 //
+//	type      "stdio", "http" or "sse"; told by the other keys where it is missing.
+//	          "sse" is the deprecated transport HTTP+SSE, which "http" finds by
+//	          itself; see [messages.HTTP]
 //	retry     false, a number of attempts, or {max_attempts (a number or
 //	          "unlimited"), base, max, jitter, stable_after, park,
 //	          intensity {restarts, window}}; see [supervisor.Policy]. Without

@@ -149,10 +149,13 @@ func (e *entry) transport(at *hujson.Value) {
 		if !hasURL && !e.broken {
 			e.fail(at, "it is of type %q and has no \"url\"; give the endpoint", e.kind)
 		}
-	case "sse":
-		e.fail(at, "the old HTTP+SSE transport is not supported; use the server's Streamable HTTP endpoint (often /mcp) with \"type\": \"http\"")
+	case "sse": // deprecated since 2025-03-26
+		if !hasURL && !e.broken {
+			e.fail(at, "it is of type %q and has no \"url\"; give the address of the event stream", e.kind)
+		}
+		e.http.SSE = true
 	default:
-		e.fail(at, "type %q is unknown; use \"stdio\" or \"http\"", e.kind)
+		e.fail(at, "type %q is unknown; use \"stdio\", \"http\" or \"sse\"", e.kind)
 	}
 	switch {
 	case e.broken:

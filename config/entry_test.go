@@ -36,31 +36,44 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+func TestTypeSSE(t *testing.T) {
+	for _, members := range []string{`"type": "sse"`, `"transport": "SSE"`} {
+		f, problems := readEntry(t, members+`, "url": "https://h/sse"`)
+		require.Empty(t, problems, members)
+		require.True(t, f.Servers[0].Spec.HTTP.SSE, members)
+		require.Equal(t, "https://h/sse", f.Servers[0].Spec.HTTP.URL)
+	}
+	f, problems := readEntry(t, `"url": "https://h/sse"`)
+	require.Empty(t, problems)
+	require.False(t, f.Servers[0].Spec.HTTP.SSE, "it is found out")
+}
+
 // An entry that says what it is and does not fit that is used as nothing else.
 func TestTypeThatDoesNotFit(t *testing.T) {
 	for members, says := range map[string]string{
-		`"type": "stdio", "url": "https://h/mcp"`:          `mcp.json:1:28: server "s": it is of type "stdio" and has no "command"`,
-		`"type": "http", "command": "x"`:                   `mcp.json:1:28: server "s": it is of type "http" and has no "url"`,
-		`"type": "websocket", "url": "https://h/mcp"`:      `type "websocket" is unknown`,
-		`"transport": "sse", "url": "https://h/mcp"`:       `HTTP+SSE transport is not supported`,
-		`"type": 7, "url": "https://h/mcp"`:                `a string is expected here`,
-		`"era": "old", "url": "https://h/mcp"`:             `era "old" is unknown`,
-		`"standby": true, "url": "https://h/mcp"`:          `standby: a server over HTTP`,
-		`"url": "${HOST}"`:                                 `URL must begin with`,
-		`"command": "x", "command": "y"`:                   `mcp.json:1:36: server "s": "command" stands there twice`,
-		`"command": "x", "env": {"A": "1", "A": "2"}`:      `"A" stands there twice`,
-		`"command": "x", "args": "y"`:                      `a list of strings is expected`,
-		`"command": "x", "env": ["A"]`:                     `an object of strings is expected`,
-		`"command": "x", "env": {"A": null}`:               `a string is expected here`,
-		`"command": "x", "inherit_env": "yes"`:             `true or false is expected here`,
-		`"command": "x", "limits": {"items": 1.5}`:         `a whole number from 0 up`,
-		`"command": "x", "limits": {"items": -1}`:          `a whole number from 0 up`,
-		`"command": "x", "limits": {"items": 4294967296}`:  `a whole number from 0 up`,
-		`"command": "x", "timeouts": {"call": 1e300}`:      `a duration is expected here`,
-		`"command": "x", "timeouts": {"shutdown": "-1s"}`:  `Shutdown is negative`,
-		`"command": "x", "retry": {"jitter": "much"}`:      `a number between 0 and 1`,
-		`"command": "x", "retry": {"base": "1s", "on": 1}`: `unknown key "on"`,
-		`"command": "x", "limits": {"description": "y"}`:   `unknown key "description" is not used`,
+		`"type": "stdio", "url": "https://h/mcp"`:            `mcp.json:1:28: server "s": it is of type "stdio" and has no "command"`,
+		`"type": "http", "command": "x"`:                     `mcp.json:1:28: server "s": it is of type "http" and has no "url"`,
+		`"type": "websocket", "url": "https://h/mcp"`:        `type "websocket" is unknown`,
+		`"type": "sse", "command": "x"`:                      `mcp.json:1:28: server "s": it is of type "sse" and has no "url"`,
+		`"type": "sse", "url": "https://h", "era": "modern"`: `the transport HTTP+SSE does not know`,
+		`"type": 7, "url": "https://h/mcp"`:                  `a string is expected here`,
+		`"era": "old", "url": "https://h/mcp"`:               `era "old" is unknown`,
+		`"standby": true, "url": "https://h/mcp"`:            `standby: a server over HTTP`,
+		`"url": "${HOST}"`:                                   `URL must begin with`,
+		`"command": "x", "command": "y"`:                     `mcp.json:1:36: server "s": "command" stands there twice`,
+		`"command": "x", "env": {"A": "1", "A": "2"}`:        `"A" stands there twice`,
+		`"command": "x", "args": "y"`:                        `a list of strings is expected`,
+		`"command": "x", "env": ["A"]`:                       `an object of strings is expected`,
+		`"command": "x", "env": {"A": null}`:                 `a string is expected here`,
+		`"command": "x", "inherit_env": "yes"`:               `true or false is expected here`,
+		`"command": "x", "limits": {"items": 1.5}`:           `a whole number from 0 up`,
+		`"command": "x", "limits": {"items": -1}`:            `a whole number from 0 up`,
+		`"command": "x", "limits": {"items": 4294967296}`:    `a whole number from 0 up`,
+		`"command": "x", "timeouts": {"call": 1e300}`:        `a duration is expected here`,
+		`"command": "x", "timeouts": {"shutdown": "-1s"}`:    `Shutdown is negative`,
+		`"command": "x", "retry": {"jitter": "much"}`:        `a number between 0 and 1`,
+		`"command": "x", "retry": {"base": "1s", "on": 1}`:   `unknown key "on"`,
+		`"command": "x", "limits": {"description": "y"}`:     `unknown key "description" is not used`,
 	} {
 		f, problems := readEntry(t, members)
 		require.Contains(t, problems, says, members)

@@ -96,7 +96,7 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	for i, want := range []string{
 		at + `4:5: warning: server "un set": this name holds characters that a server name cannot have; the server is called "un-set" here`,
 		at + `5:43: server "missing": environment variable NOT_SET is not set`,
-		at + `6:22: server "old": the old HTTP+SSE transport is not supported`,
+		at + `6:22: server "old": type "wss" is unknown`,
 		at + `7:13: server "both": it has both "command" and "url"`,
 		at + `8:16: server "neither": it has neither "command" nor "url"`,
 		at + `9:15: warning: server "typo": unknown key "comand" is not used; did you mean "command"?`,

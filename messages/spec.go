@@ -89,7 +89,8 @@ type Stdio struct {
 	KeepDaemons bool
 }
 
-// HTTP describes a server that speaks Streamable HTTP.
+// HTTP describes a server that speaks Streamable HTTP, or the transport before it,
+// HTTP+SSE.
 type HTTP struct {
 	// URL is the MCP endpoint, http or https. Required.
 	URL string
@@ -102,6 +103,12 @@ type HTTP struct {
 	// Auth, if set, makes OAuth tokens of its own for the server. Without it
 	// there are only the Headers.
 	Auth *OAuth
+	// SSE says that the server speaks the deprecated HTTP+SSE transport of
+	// 2024-11-05, and that URL is the address of its event stream. Without it
+	// Streamable HTTP is tried first, and HTTP+SSE when the server refuses
+	// initialize with status 400, 404 or 405; what was found is remembered for the
+	// next session of the registration. So SSE only saves the first try.
+	SSE bool
 }
 
 // InMemory describes a server that runs as a goroutine of this process.
@@ -291,6 +298,9 @@ func (s ServerSpec) Validate() error {
 	case EraAuto, EraLegacy, EraModern:
 	default:
 		errs = append(errs, fmt.Errorf("era %q is unknown; use \"legacy\", \"modern\", or leave it empty", s.Era))
+	}
+	if s.Era == EraModern && s.HTTP != nil && s.HTTP.SSE {
+		errs = append(errs, errors.New("era is \"modern\", which the transport HTTP+SSE does not know; remove one of them"))
 	}
 	if s.Timeouts.Call < 0 && s.Timeouts.HardMax < 0 {
 		errs = append(errs, errors.New("timeouts: Call and HardMax are both switched off, so a call could hang for ever; bound one of them"))

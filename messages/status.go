@@ -68,6 +68,9 @@ type SessionInfo struct {
 	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
 	// Instructions is the server's advice to the model.
 	Instructions string `json:"instructions,omitempty"`
+	// Deprecated says what about the session the specification has given up, and
+	// what to do; empty if nothing is.
+	Deprecated string `json:"deprecated,omitempty"`
 	// PID is the process id of a stdio server; 0 otherwise.
 	PID int `json:"pid,omitempty"`
 	// Noise counts what the server sent that was no JSON-RPC, or answered nothing.

@@ -28,6 +28,7 @@ type httpDialer struct {
 
 	mu  sync.Mutex
 	era messages.Era
+	sse bool // the server was found to speak HTTP+SSE
 }
 
 func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
@@ -105,8 +106,12 @@ type httpSession struct {
 	attached   bool          // to the endpoint's auth; written before connecting is closed
 	doubt      chan struct{} // see confirm
 
-	agreed    atomic.Pointer[agreement]
-	sessionID atomic.Pointer[string]
+	agreed atomic.Pointer[agreement]
+	// sse is the channel of a session over HTTP+SSE; nil over Streamable HTTP.
+	sse atomic.Pointer[sseConn]
+	// openingSSE: the endpoint event of HTTP+SSE is being waited for.
+	openingSSE atomic.Bool
+	sessionID  atomic.Pointer[string]
 	// forgotten: there is no session at the server that would need a DELETE.
 	forgotten atomic.Bool
 	// misstep is the last fault on the control lane, until an exchange works.

@@ -253,9 +253,10 @@ func (b *bond) Cause() error {
 
 // Deadline implements context.Context.
 func (b *bond) Deadline() (time.Time, bool) {
+	d, ok := b.Context.Deadline() // before the lock: the parent may be an exchange of the same set
 	b.set.mu.Lock()
 	defer b.set.mu.Unlock()
-	if d, ok := b.Context.Deadline(); ok && (b.deadline.IsZero() || d.Before(b.deadline)) {
+	if ok && (b.deadline.IsZero() || d.Before(b.deadline)) {
 		return d, true
 	}
 	return b.deadline, !b.deadline.IsZero()

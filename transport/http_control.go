@@ -69,6 +69,9 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	b := s.bonds.bind(req.Context(), patience)
 	defer b.finish()
 	got, f := s.exchange(b, id, body, c.header(req))
+	if method == "initialize" && s.mayBeSSE(got, f) {
+		got, f = s.initializeOverSSE(b, id, body, c.header(req), got, f)
+	}
 	switch {
 	case f != nil:
 		s.doubtful = s.doubtful || method == "server/discover" && !f.declines()
@@ -127,7 +130,7 @@ func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, erro
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
 			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-			f = s.endpoint.statusFault(resp, said, s.sessionID.Load() != nil)
+			f = s.endpoint.statusFault(resp, said, s.sessionID.Load() != nil || s.sse.Load() != nil)
 			if !f.lost && f.kind != messages.KindAuthRequired {
 				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a notification")
 				f = nil

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/auth"
@@ -37,6 +38,8 @@ type endpoint struct {
 	// has a connection.
 	foreign bool
 	heard   lastHeard
+	// posts is where POSTs go on a session over HTTP+SSE; nil: to url.
+	posts   atomic.Pointer[postTarget]
 	secrets *strings.Replacer
 	auth    *auth.Authorizer // nil: no tokens but those in own
 	// refused is told when no token can be had without a person.
@@ -112,7 +115,7 @@ func (e *endpoint) header(size int) http.Header {
 // follow sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
 // request is of no use here: it knows nothing of our rules for redirects.
 func (e *endpoint) follow(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
-	target := e.url
+	target := e.targetOf(method)
 	for redirects := 0; ; redirects++ {
 		resp, f := e.send(ctx, method, target, body, header)
 		if f != nil {

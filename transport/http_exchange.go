@@ -27,11 +27,16 @@ type reply struct {
 	result    json.RawMessage
 	errorm    json.RawMessage
 	sessionID string
+	// status is the HTTP status of an answer that came with one of an error.
+	status int
 }
 
 // exchange sends one request and waits for its answer, in whichever of the
 // allowed forms it comes. What else the server says on the way is passed on.
 func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Header) (reply, *fault) {
+	if c := s.sse.Load(); c != nil {
+		return c.exchange(b, id, body, header)
+	}
 	hadSession := header["Mcp-Session-Id"] != nil
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f != nil {
@@ -223,9 +228,9 @@ func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (g
 		if f.lost && f.status == http.StatusNotFound && f.outcome == messages.NotSent {
 			s.endBy(f)
 		}
-		return reply{errorm: env.errorm}, ended, nil
+		return reply{errorm: env.errorm, status: resp.StatusCode}, ended, nil
 	case !f.lost && (env.id == nil || string(env.id) == "null"):
-		return reply{errorm: env.errorm}, ended, nil
+		return reply{errorm: env.errorm, status: resp.StatusCode}, ended, nil
 	}
 	return reply{}, ended, f
 }

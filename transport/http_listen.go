@@ -18,6 +18,9 @@ const afterStream = 100 * time.Millisecond
 // reason to lose the session. Servers that send no header before their first
 // event hold up the opening for headerWait only.
 func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
+	if s.sse.Load() != nil { // its one stream is open already
+		return plainResponse(req, http.StatusOK, "text/event-stream", s.inbox.open(req.Context())), nil
+	}
 	if !s.enter() {
 		return nil, s.Cause()
 	}

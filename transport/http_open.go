@@ -68,7 +68,14 @@ func (s *httpSession) Open(ctx context.Context) error {
 func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := s.answers.client(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
-	if s.era == messages.EraLegacy {
+	sse := s.dialer.knownSSE()
+	if sse {
+		if f := s.openSSE(ctx, false); f != nil {
+			s.misstep.Store(s.withoutSSE(f))
+			return nil, f
+		}
+	}
+	if sse || s.era == messages.EraLegacy {
 		options.ProtocolVersion = legacyVersion
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
@@ -83,6 +90,7 @@ func (s *httpSession) settle() bool {
 	s.answers.session = s.client
 	result := s.client.InitializeResult()
 	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result, s.endpoint.hide)}
+	s.settleSSE(&a.info)
 	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
@@ -122,10 +130,12 @@ func (s *httpSession) openFailure(ctx context.Context, err error) *supervisor.Ca
 	} else {
 		cause = openCause(ctx, err, nil)
 		cause.Message, cause.Err = s.endpoint.clean(cause.Message), s.endpoint.cleanError(cause.Err)
+		s.explainSSE(cause)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
 		// What was believed about the era may be the reason.
 		s.dialer.remember(messages.EraAuto)
+		s.dialer.rememberSSE(false)
 	}
 	return cause
 }

@@ -17,6 +17,9 @@ func (e *endpoint) clean(text string) string { return plain(e.hide(text)) }
 // hide replaces secrets: those of the spec, and the tokens that came since.
 func (e *endpoint) hide(text string) string {
 	text = e.secrets.Replace(text)
+	if p := e.posts.Load(); p != nil {
+		text = p.secrets.Replace(text)
+	}
 	if e.auth != nil {
 		text = e.auth.Hide(text)
 	}

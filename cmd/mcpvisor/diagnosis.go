@@ -42,6 +42,9 @@ func diagnose(s facade.ServerStatus, auth *facade.OAuth, heard uint64) diagnosis
 	if heard > 0 {
 		d.Warnings = append(d.Warnings, chatter(s, heard))
 	}
+	if s.Session != nil && s.Session.Deprecated != "" {
+		d.Warnings = append(d.Warnings, s.Session.Deprecated)
+	}
 	c := s.LastCause
 	switch {
 	case s.State == facade.Ready:

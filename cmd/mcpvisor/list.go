@@ -47,6 +47,8 @@ func (statusCmd) Run(sh *shell) error {
 			}
 			if s.State != facade.Ready {
 				note = reason(s)
+			} else if s.Session != nil && s.Session.Deprecated != "" {
+				note = "deprecated transport HTTP+SSE; see --json"
 			} else if n := len(s.Catalog.Warnings); n > 0 {
 				note = fmt.Sprintf("%d warnings; see --json", n)
 			}

@@ -1,0 +1,386 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// maxEndpointURL bounds the address that a server names for our messages.
+const maxEndpointURL = 8 << 10
+
+// sseConn is the channel of a session over HTTP+SSE (MCP 2024-11-05, transports,
+// "HTTP with SSE"): one GET whose event stream carries every message of the
+// server, and an address, named by the first event, that takes every message of
+// the client as a POST.
+//
+// The stream is the session: it cannot be resumed, and its end is the end of the
+// session. Safe for concurrent use.
+type sseConn struct {
+	s *httpSession
+
+	// named gets the outcome of the opening, once: nil when the server has named
+	// the address.
+	named chan *fault
+	// opened is taken by whichever comes first: the endpoint event, or the end of
+	// the time for it.
+	opened atomic.Bool
+	// strict ends the opening at the first event that is no "endpoint". Set when
+	// it is not known whether the server speaks HTTP+SSE at all.
+	strict bool
+
+	mu      sync.Mutex
+	waiting map[int64]chan sseAnswer // the requests of ours that have no answer yet
+}
+
+// sseAnswer is what became of one request.
+type sseAnswer struct {
+	reply
+	fault *fault
+}
+
+// openSSE opens the event stream and waits until the server has named the address
+// for POSTs. From then on the session sends there. The stream outlives ctx, which
+// bounds the opening only.
+func (s *httpSession) openSSE(ctx context.Context, strict bool) *fault {
+	if !s.enter() {
+		return brokenFault("the session ended", s.Cause())
+	}
+	s.openingSSE.Store(true)
+	c := &sseConn{s: s, strict: strict, named: make(chan *fault, 1), waiting: make(map[int64]chan sseAnswer)}
+	stream := s.bonds.bind(s.ctx, 0)
+	go func() {
+		defer s.work.Done()
+		defer stream.finish()
+		c.run(stream)
+	}()
+	select {
+	case f := <-c.named:
+		s.openingSSE.Store(false)
+		return f
+	case <-ctx.Done():
+	}
+	if !c.opened.CompareAndSwap(false, true) {
+		s.openingSSE.Store(false)
+		return <-c.named
+	}
+	stream.end(ctx.Err(), causeOf(ctx))
+	return badReply(messages.NotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+}
+
+// run reads the stream from its opening to its end.
+func (c *sseConn) run(stream *bond) {
+	s := c.s
+	header := s.endpoint.header(1)
+	header["Accept"] = headerEvents
+	resp, f := s.endpoint.do(stream, http.MethodGet, nil, header)
+	if f != nil {
+		c.named <- f
+		return
+	}
+	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
+		c.named <- s.streamRefused(resp, false)
+		return
+	}
+	defer resp.Body.Close()
+	events := newSSEReader(resp.Body, s.spec.Limits.Line)
+	if f := c.begin(events, resp); f != nil {
+		c.named <- f
+		return
+	}
+	c.named <- nil
+	for {
+		e, err := events.next()
+		if err != nil {
+			s.end(c.streamEnd(err))
+			return
+		}
+		c.receive(e)
+	}
+}
+
+// begin reads up to the event that names the address for POSTs.
+func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
+	e := c.s.endpoint
+	for {
+		event, err := events.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return badReply(messages.NotSent, "the server ended its event stream without naming an endpoint")
+		case err != nil:
+			return e.broken("the event stream broke before the server named an endpoint: ", err)
+		case event.name == "endpoint":
+			target, f := c.address(event, resp)
+			if f == nil && !c.opened.CompareAndSwap(false, true) {
+				f = badReply(messages.NotSent, "the server named an endpoint too late")
+			}
+			if f == nil {
+				e.sendPostsTo(target)
+				c.s.sse.Store(c)
+				c.s.forgotten.Store(true) // no DELETE: closing the stream ends the session
+			}
+			return f
+		case c.strict:
+			return badReply(messages.NotSent, "the first event of the server's stream names no endpoint")
+		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
+			c.s.noise.junk.Add(1)
+		}
+	}
+}
+
+// address reads an endpoint event. The address must have the origin of the
+// stream: the headers and tokens of the endpoint go there.
+func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *fault) {
+	e := c.s.endpoint
+	text := string(bytes.TrimSpace(event.data))
+	if event.over || len(text) > maxEndpointURL || text == "" {
+		return nil, badEndpoint("of %d bytes; between 1 and %d are taken", len(text), maxEndpointURL)
+	}
+	base := e.url
+	if resp.Request != nil && resp.Request.URL != nil { // a redirect within the origin
+		base = resp.Request.URL
+	}
+	target, err := base.Parse(text)
+	if err != nil {
+		return nil, badEndpoint("that is no URL")
+	}
+	if !sameOrigin(target, e.url) {
+		f := badEndpoint("at another origin: %s", e.clean(bareURL(target)))
+		f.hint = "headers and tokens are sent to " + e.hostport + " only; correct the base URL in the server's or the proxy's configuration"
+		return nil, f
+	}
+	target.User, target.Fragment, target.RawFragment = nil, "", ""
+	return target, nil
+}
+
+// streamEnd is the cause of death of a session whose stream has ended.
+func (c *sseConn) streamEnd(err error) *supervisor.Cause {
+	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, which is the session"}
+	if !errors.Is(err, io.EOF) {
+		cause.Err = c.s.endpoint.cleanError(err)
+		cause.Message = "the event stream of the server broke: " + c.s.endpoint.clean(err.Error())
+	}
+	return cause
+}
+
+// receive handles one event.
+func (c *sseConn) receive(e sseEvent) {
+	s := c.s
+	if e.over {
+		s.noise.oversize.Add(1)
+		id, ok := edgeID(e.data, e.tail)
+		if !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
+			id, ok = c.onlyWaiting()
+		}
+		if ok {
+			c.deliver(id, sseAnswer{fault: oversizeReply(s.spec.Limits.Line)})
+		}
+		return
+	}
+	switch e.name {
+	case "", "message":
+	case "endpoint": // a later one is not believed
+		s.noise.junk.Add(1)
+		return
+	default:
+		return
+	}
+	text := bytes.TrimSpace(e.data)
+	switch {
+	case len(text) == 0:
+	case text[0] != '[':
+		c.message(text)
+	case !json.Valid(text):
+		s.noise.junk.Add(1)
+	default: // a batch (2025-03-26)
+		eachItem(text, func(one []byte) bool {
+			if one[0] == '{' {
+				c.message(one)
+			} else {
+				s.noise.junk.Add(1)
+			}
+			return true
+		})
+	}
+}
+
+// message handles one message of the server.
+func (c *sseConn) message(text []byte) {
+	env, ok := scanEnvelope(text)
+	if !ok || env.method != nil {
+		_, _, _ = c.s.answerIn(text, noID, false) // no answer: passed on, or counted as junk
+		return
+	}
+	id, known := env.numericID()
+	if env.errorm != nil && (env.id == nil || string(env.id) == "null") {
+		// An error without an id answers a request that the server could not read.
+		id, known = c.onlyWaiting()
+	}
+	switch {
+	case known && c.deliver(id, answerOf(text, &env)):
+	case env.result != nil || env.errorm != nil:
+		c.s.noise.unmatched.Add(1)
+	default:
+		c.s.noise.junk.Add(1)
+	}
+}
+
+// answerOf is the answer that a message carries.
+func answerOf(text []byte, env *envelope) sseAnswer {
+	switch {
+	case env.errorm != nil:
+		return sseAnswer{reply: reply{errorm: env.errorm}}
+	case env.malformed:
+		return sseAnswer{fault: badReply(messages.Answered, "the result is not valid JSON")}
+	case env.result == nil:
+		return sseAnswer{fault: badReply(messages.Answered, "the answer has neither a result nor an error")}
+	}
+	return sseAnswer{reply: reply{result: ownPart(env.result, text)}}
+}
+
+// deliver ends the wait for an answer. It reports false if there is no such wait.
+func (c *sseConn) deliver(id int64, a sseAnswer) bool {
+	c.mu.Lock()
+	answer := c.waiting[id]
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	if answer == nil {
+		return false
+	}
+	answer <- a // has room for one, and is sent one
+	return true
+}
+
+// forget ends the wait for an answer that is wanted no more.
+func (c *sseConn) forget(id int64) {
+	c.mu.Lock()
+	delete(c.waiting, id)
+	c.mu.Unlock()
+}
+
+// onlyWaiting is the id of the request under way, if there is exactly one.
+func (c *sseConn) onlyWaiting() (int64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) != 1 {
+		return 0, false
+	}
+	for id := range c.waiting {
+		return id, true
+	}
+	return 0, false
+}
+
+// exchange POSTs one request and waits for its answer on the stream.
+func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (reply, *fault) {
+	answer := make(chan sseAnswer, 1)
+	c.mu.Lock()
+	c.waiting[id] = answer
+	c.mu.Unlock()
+	defer c.forget(id)
+	if !c.s.enter() {
+		f := brokenFault("the session ended", c.s.Cause())
+		f.outcome = messages.NotSent
+		return reply{}, f
+	}
+	posted := make(chan sseAnswer, 1)
+	go func() {
+		defer c.s.work.Done()
+		posted <- c.post(b, id, body, header)
+	}()
+	var got sseAnswer
+	select {
+	case got = <-answer:
+		c.leavePost(b, posted)
+	case p := <-posted:
+		if got = p; p.accepted() {
+			got = c.await(b, answer)
+		}
+	}
+	if got.errorm != nil {
+		got.errorm = c.s.endpoint.cleanJSON(got.errorm)
+	}
+	return got.reply, got.fault
+}
+
+// accepted reports whether a POST says no more than that the answer will come.
+func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorm == nil }
+
+// await waits for the answer to a request that was POSTed.
+func (c *sseConn) await(b *bond, answer <-chan sseAnswer) sseAnswer {
+	select {
+	case a := <-answer:
+		return a
+	case <-b.Done():
+	}
+	select {
+	case a := <-answer: // it came in the same moment
+		return a
+	default:
+		return sseAnswer{fault: brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))}
+	}
+}
+
+// leavePost gives a POST that is still under way, although its answer is here,
+// a while to end by itself, so that its connection can be used again.
+func (c *sseConn) leavePost(b *bond, posted <-chan sseAnswer) {
+	select {
+	case <-posted:
+		return
+	default:
+	}
+	if !b.lend() {
+		return // it ends with the exchange
+	}
+	if !c.s.enter() {
+		b.finishLent()
+		return
+	}
+	go func() {
+		defer c.s.work.Done()
+		defer b.finishLent()
+		t := time.NewTimer(drainWait)
+		defer t.Stop()
+		select {
+		case <-posted:
+		case <-t.C:
+		}
+	}()
+}
+
+// post POSTs one request. The server accepts it with a status of 2xx; some put
+// the answer into the body.
+func (c *sseConn) post(b *bond, id int64, body []byte, header http.Header) sseAnswer {
+	s := c.s
+	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
+	if f != nil {
+		return sseAnswer{fault: f}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
+		got, _, f := s.refusal(resp, id, true)
+		return sseAnswer{reply: got, fault: f}
+	}
+	text, _ := s.errorBody(resp, id)
+	text = bytes.TrimSpace(text)
+	if isHTML(resp.Header.Get("Content-Type"), nil) && isHTML("", text) {
+		return sseAnswer{fault: s.endpoint.htmlReply(resp.StatusCode)}
+	}
+	if env, ok := scanEnvelope(text); ok && env.isResponse() {
+		got, found, f := s.answerIn(text, id, true)
+		if found || f != nil {
+			return sseAnswer{reply: got, fault: f}
+		}
+	}
+	return sseAnswer{}
+}

@@ -1,0 +1,277 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestSSECall(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reply   func(web *sseServer, w http.ResponseWriter, id json.RawMessage)
+		kind    error // nil: the call succeeds
+		outcome messages.Outcome
+		says    string
+		dies    bool
+	}{
+		"answer before the POST is accepted": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) { web.answer("tools/call", id) }},
+		"POST never accepted": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.answer("tools/call", id)
+			<-web.quit
+		}},
+		"200 without a body": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(200)
+			web.answer("tools/call", id)
+		}},
+		"text that says HTML": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "Accepted")
+			web.answer("tools/call", id)
+		}},
+		"answer in the body of the POST": {reply: func(_ *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			sayResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
+		}},
+		"id as a string": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"id":"%s","result":{"content":[{"type":"text","text":"hello"}]}}`, id)
+		}},
+		"batch": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`[7,{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"hello"}]}}]`, id)
+		}},
+		"doubled, among junk": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.write("data: junk\n\nevent: heartbeat\ndata: 1\n\nevent: endpoint\ndata: http://example.invalid/\n\nevent: message\n\ndata:\n\n")
+			web.send(`{"jsonrpc":"2.0","id":999999999999999,"result":{}}`)
+			web.send(`{"jsonrpc":"2.0","id":"what","result":{}}`)
+			web.answer("tools/call", id)
+			web.answer("tools/call", id)
+		}},
+		"error of the server": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no, %s"}}`, id, sseSecret)
+		}, kind: messages.ErrRPC, outcome: messages.Answered, says: "no, ***"},
+		"error without an id": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
+		}, kind: messages.ErrRPC, outcome: messages.Answered, says: "parse error"},
+		"neither result nor error": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s}`, id)
+		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "neither a result nor an error"},
+		"broken JSON": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":nothing}}`, id)
+		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "not valid JSON"},
+		"too long": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":"%s"}}`, id, strings.Repeat("x", 100_000))
+		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "longer than 65536 bytes"},
+		"too long, id unknown": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
+			web.send(`{"result":{"content":"%s"}}`, strings.Repeat("x", 100_000))
+		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "longer than 65536 bytes"},
+		"web page": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>login</html>")
+		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "web page"},
+		"refused, 413": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(413) },
+			kind: messages.ErrProtocol, outcome: messages.Answered, says: "HTTP 413"},
+		"refused, 500": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(500) },
+			kind: messages.ErrProtocol, outcome: messages.Answered, says: "HTTP 500"},
+		"refused, 401": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(401) },
+			kind: messages.ErrAuthRequired, outcome: messages.Answered, says: "HTTP 401"},
+		"redirected": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Location", "http://example.invalid/")
+			w.WriteHeader(307)
+		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "redirects to"},
+		"POST broken": {reply: func(*sseServer, http.ResponseWriter, json.RawMessage) { panic(http.ErrAbortHandler) },
+			kind: messages.ErrProtocol, outcome: messages.Unknown, says: "broke before the answer came"},
+		"never answered": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(202) },
+			kind: messages.ErrTimeout, outcome: messages.Unknown},
+		"POST and answer never come": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) { <-web.quit },
+			kind: messages.ErrTimeout, outcome: messages.Unknown},
+		"stream breaks": {reply: func(web *sseServer, w http.ResponseWriter, _ json.RawMessage) {
+			w.WriteHeader(202)
+			web.write("")
+		}, kind: messages.ErrCrashed, outcome: messages.Unknown, says: "event stream", dies: true},
+		"stream breaks in the middle of the answer": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(202)
+			web.write(`data: {"jsonrpc":"2.0","id":` + string(id) + `,"result":{"con`)
+			web.write("")
+		}, kind: messages.ErrCrashed, outcome: messages.Unknown, says: "event stream", dies: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			spec := sseSpec(web)
+			spec.Limits.Line = 64 << 10
+			s := openHTTP(t, spec)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { tc.reply(web, w, id) })
+			r := toolCall
+			if tc.kind == messages.ErrTimeout {
+				r.Timeout = 50 * time.Millisecond
+			} else {
+				r.Timeout = patience
+			}
+			got, err := s.Request(t.Context(), r)
+			if tc.kind == nil {
+				require.NoError(t, err)
+				require.Contains(t, string(got), "hello")
+			} else {
+				require.ErrorIs(t, err, tc.kind)
+				var e *messages.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, tc.outcome, e.Outcome)
+				require.Contains(t, err.Error(), tc.says)
+				require.NotContains(t, err.Error(), sseSecret)
+			}
+			if tc.dies {
+				requireClosed(t, s.Dead(), "the end of the stream is the end of the session")
+				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+				requireClosed(t, s.Released(), "session is not released")
+				return
+			}
+			web.handle("tools/call", nil)
+			requireServing(t, s)
+		})
+	}
+}
+
+// A server that has forgotten the session has not looked at the request.
+func TestSSESessionLost(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		http.Error(w, "Session not found", http.StatusNotFound)
+	})
+	e := callFails(t, s)
+	require.ErrorIs(t, e, messages.ErrCrashed)
+	require.Equal(t, messages.NotSent, e.Outcome)
+	requireClosed(t, s.Dead(), "session goes on")
+}
+
+// When the stream ends, every call in flight ends, each with the truth about it.
+func TestSSECrashWithCallsInFlight(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	var arrived sync.WaitGroup
+	arrived.Add(20)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		w.WriteHeader(http.StatusAccepted)
+		arrived.Done()
+	})
+	failed := make(chan error, 20)
+	for range cap(failed) {
+		go func() {
+			_, err := s.Request(context.Background(), toolCall)
+			failed <- err
+		}()
+	}
+	arrived.Wait()
+	web.CloseClientConnections()
+	for range cap(failed) {
+		err := <-failed
+		require.ErrorIs(t, err, messages.ErrCrashed)
+		var e *messages.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, messages.Unknown, e.Outcome)
+	}
+	requireClosed(t, s.Released(), "session is not released")
+	_, err := s.Request(t.Context(), toolCall)
+	require.ErrorIs(t, err, messages.ErrCrashed)
+}
+
+// What the endpoint itself needs goes to both addresses.
+func TestSSEHeadersAndCookies(t *testing.T) {
+	web := newSSEServer(t)
+	spec := sseSpec(web)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	spec.HTTP.Client = &http.Client{Jar: jar}
+	spec.HTTP.Headers = map[string]string{"X-Key": "canary-of-the-header"}
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		http.SetCookie(w, &http.Cookie{Name: "sticky", Value: "seven"})
+		web.stream(w, r)
+	})
+	requireServing(t, openHTTP(t, spec))
+	for _, what := range []string{"initialize", "notifications/initialized", "tools/call"} {
+		for _, r := range web.requests(what) {
+			require.Equal(t, "canary-of-the-header", r.header.Get("X-Key"))
+			require.Equal(t, "sticky=seven", r.header.Get("Cookie"))
+			require.Equal(t, "/messages?sessionId="+sseSecret, r.host)
+			require.Equal(t, "application/json", r.header.Get("Content-Type"))
+		}
+	}
+	get := web.requests("GET")[0].header
+	require.Equal(t, "text/event-stream", get.Get("Accept"))
+	require.Equal(t, "canary-of-the-header", get.Get("X-Key"))
+}
+
+func TestSSEBesideCalls(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+
+	t.Run("progress", func(t *testing.T) {
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			for n := range 3 {
+				web.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n+1)
+			}
+			web.answer("tools/call", id)
+		})
+		r := toolCall
+		var seen []float64
+		r.Track, r.Progress = true, func(p messages.Progress) { seen = append(seen, p.Progress) }
+		_, err := s.Request(testContext(t), r)
+		require.NoError(t, err)
+		require.Equal(t, []float64{1, 2, 3}, seen)
+	})
+	t.Run("cancellation", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			w.(http.Flusher).Flush()
+			cancel()
+		})
+		told := make(chan struct{})
+		web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { close(told) })
+		_, err := s.Request(ctx, toolCall)
+		require.ErrorIs(t, err, context.Canceled)
+		requireClosed(t, told, "the server is not told")
+	})
+	t.Run("ping of the server", func(t *testing.T) {
+		pong := make(chan struct{})
+		web.handle("", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			if string(id) == `"beat"` {
+				close(pong)
+			}
+		})
+		web.send(`{"jsonrpc":"2.0","id":"beat","method":"ping"}`)
+		requireClosed(t, pong, "the ping is not answered")
+	})
+}
+
+// A POST that the server never accepts holds up neither its answer nor the end.
+func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		web.answer("tools/call", id)
+		select {
+		case <-r.Context().Done():
+		case <-web.quit:
+		}
+	})
+	for range 10 {
+		requireServing(t, s)
+	}
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
+	select {
+	case <-s.Released():
+	case <-time.After(drainWait / 2):
+		require.FailNow(t, "the end waits for POSTs that are not accepted")
+	}
+}

@@ -1,0 +1,129 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// deprecatedSSE is what a status says about a session over HTTP+SSE.
+const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; ask for a version of it that speaks Streamable HTTP"
+
+// errBadEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
+var errBadEndpoint = errors.New("the endpoint event is not usable")
+
+func badEndpoint(format string, args ...any) *fault {
+	f := badReply(messages.NotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	f.err = errBadEndpoint
+	return f
+}
+
+// postTarget is where POSTs go on a session over HTTP+SSE.
+type postTarget struct {
+	url     *url.URL
+	secrets *strings.Replacer // who knows them can speak in the session
+}
+
+// sendPostsTo makes the endpoint send POSTs to another address of its origin.
+func (e *endpoint) sendPostsTo(target *url.URL) {
+	e.posts.Store(&postTarget{url: target, secrets: secretsOf(target, nil)})
+}
+
+// targetOf is the address for requests with the given method.
+func (e *endpoint) targetOf(method string) *url.URL {
+	if p := e.posts.Load(); p != nil && method == http.MethodPost {
+		return p.url
+	}
+	return e.url
+}
+
+// knownSSE reports whether the server speaks HTTP+SSE, by its specification or by
+// what an earlier session found.
+func (d *httpDialer) knownSSE() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spec.HTTP.SSE || d.sse
+}
+
+// rememberSSE keeps what was found. It reports whether that is news.
+func (d *httpDialer) rememberSSE(found bool) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = d.sse != found
+	d.sse = found
+	return changed
+}
+
+// mayBeSSE reports whether the outcome of an initialize over Streamable HTTP
+// calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
+// Not Allowed" (MCP, transports, backwards compatibility).
+func (s *httpSession) mayBeSSE(got reply, f *fault) bool {
+	if s.sse.Load() != nil || s.spec.Era == messages.EraModern {
+		return false
+	}
+	status := got.status
+	if f != nil {
+		status = f.status
+	}
+	switch status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return true
+	}
+	return false
+}
+
+// initializeOverSSE tries an initialize that was refused over the older transport.
+// If the server does not speak that either, the refusal stands. It has
+// Timeouts.Negotiate to show that it does.
+func (s *httpSession) initializeOverSSE(b *bond, id int64, body []byte, header http.Header, got reply, refused *fault) (reply, *fault) {
+	var ctx context.Context = b
+	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(b, limit)
+		defer cancel()
+	}
+	f := s.openSSE(ctx, true)
+	switch {
+	case f == nil:
+		return s.exchange(b, id, body, header)
+	case errors.Is(f.err, errBadEndpoint):
+		return reply{}, f
+	case b.Err() == nil:
+		s.openingSSE.Store(false)
+	}
+	s.log.Debug().Str("reply", f.problem).Msg("server does not speak HTTP+SSE either")
+	return got, refused
+}
+
+// settleSSE records that the session speaks HTTP+SSE, if it does.
+func (s *httpSession) settleSSE(info *messages.SessionInfo) {
+	if s.sse.Load() == nil {
+		return
+	}
+	info.Deprecated = deprecatedSSE
+	if s.dialer.rememberSSE(true) {
+		s.log.Warn().Str("target", s.endpoint.target).Msg(deprecatedSSE)
+	}
+}
+
+// withoutSSE adds the way out to the fault of an event stream that a server was
+// said to offer, and does not.
+func (s *httpSession) withoutSSE(f *fault) *fault {
+	if s.spec.HTTP.SSE && f.status >= 400 && f.status < 500 && f.kind != messages.KindAuthRequired {
+		f.hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
+	}
+	return f
+}
+
+// explainSSE says what a start waited for that took too long.
+func (s *httpSession) explainSSE(cause *supervisor.Cause) {
+	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
+		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"
+	}
+}

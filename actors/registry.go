@@ -141,6 +141,9 @@ func (s *Snapshot) Alias(alias string) (messages.Tool, bool) {
 // name of the tool. It holds while the server is down, whose tools keep their
 // names. An alias that two tools share belongs to neither.
 func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
+	if len(alias) > messages.MaxAlias {
+		return "", "", false
+	}
 	if server, name, plain := messages.SplitAlias(alias); plain {
 		return server, name, s.servers[server] != nil
 	}

@@ -230,6 +230,12 @@ func object(args any) (json.RawMessage, error) {
 // two levels more, and few JSON readers go beyond 10,000.
 const maxDepth = 9000
 
+// What is wrong with arguments, in words for a programmer.
+var (
+	errNoObject = errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
+	errNoJSON   = fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxDepth)
+)
+
 // rawObject checks that the arguments are a JSON object. None at all are an
 // empty one.
 func rawObject(raw json.RawMessage) (json.RawMessage, error) {
@@ -238,9 +244,9 @@ func rawObject(raw json.RawMessage) (json.RawMessage, error) {
 	case len(raw) == 0 || string(raw) == "null":
 		return json.RawMessage("{}"), nil
 	case raw[0] != '{':
-		return nil, invalid(errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object"))
+		return nil, invalid(errNoObject)
 	case !jsonscan.ValidWithin(raw, maxDepth):
-		return nil, invalid(fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxDepth))
+		return nil, invalid(errNoJSON)
 	}
 	return raw, nil
 }

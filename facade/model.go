@@ -2,8 +2,11 @@ package facade
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -38,20 +41,21 @@ func (c *Client) CallForModel(ctx context.Context, tool string, args any, opts .
 	if err == nil {
 		return res
 	}
-	var e *Error
-	if errors.As(err, &e) && e.Kind == messages.KindUnknownServer {
-		// To a model servers are nothing but a part of tools' names.
-		e.Hint = unknownTool(c.rt.Snapshot(), tool).Hint
+	var near []string
+	if errors.Is(err, ErrUnknownServer) || errors.Is(err, ErrUnknownTool) {
+		near = nearTools(c.rt.Snapshot(), tool, aliasesFirst)
 	}
-	return faultResult(tool, err)
+	return faultResult(tool, err, near...)
 }
 
-func faultResult(tool string, err error) *mcp.CallToolResult {
+// faultResult makes a result of an error. near are the tools that may be meant, in
+// the spelling that the model uses.
+func faultResult(tool string, err error, near ...string) *mcp.CallToolResult {
 	var e *Error
 	if !errors.As(err, &e) {
 		e = &Error{Kind: messages.KindProtocol, Cause: err}
 	}
-	f := Fault{Code: string(e.Kind), Message: modelText(tool, e), Retryable: e.Retryable()}
+	f := Fault{Code: string(e.Kind), Message: modelText(shortened(tool), e, near), Retryable: e.Retryable()}
 	return &mcp.CallToolResult{
 		IsError:           true,
 		Content:           []mcp.Content{&mcp.TextContent{Text: f.Message}},
@@ -59,16 +63,26 @@ func faultResult(tool string, err error) *mcp.CallToolResult {
 	}
 }
 
+// longestQuote is how much of a name that a model invented is said back to it.
+const longestQuote = 128
+
+func shortened(name string) string {
+	if len(name) <= longestQuote {
+		return name
+	}
+	return strings.ToValidUTF8(name[:longestQuote], "") + "…"
+}
+
 // modelText says what happened in words for a model.
-func modelText(tool string, e *Error) string {
+func modelText(tool string, e *Error, near []string) string {
 	switch e.Kind {
 	case messages.KindUnknownTool, messages.KindUnknownServer:
-		if near, ok := strings.CutPrefix(e.Hint, nearHint); ok {
-			return "There is no tool " + tool + ". Did you mean " + near
+		if len(near) > 0 {
+			return "There is no tool " + tool + ". Did you mean " + strings.Join(near, ", ") + "?"
 		}
 		return "There is no tool " + tool + ". Use one of the tools that you were given."
 	case messages.KindInvalid:
-		return "The arguments for " + tool + " cannot be used: " + reason(e)
+		return "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
 	case messages.KindRPC:
 		var rpc *jsonrpc.Error
 		if errors.As(e.Cause, &rpc) && (rpc.Code == codeInvalidParams || rpc.Code == codeMethodNotFound) {
@@ -79,9 +93,9 @@ func modelText(tool string, e *Error) string {
 	text := internalError
 	switch e.Kind {
 	case messages.KindUnavailable:
-		text += "the server of " + tool + " is not available at the moment" + nothingDone(e)
+		text += "the server of " + tool + " is not available at the moment" + tryAgain(e)
 	case messages.KindOverloaded:
-		text += "too many calls to the server of " + tool + " are under way" + nothingDone(e)
+		text += "too many calls to the server of " + tool + " are under way" + tryAgain(e)
 	case messages.KindEvicted:
 		text += "the server of " + tool + " has failed too often and was given up."
 	case messages.KindAuthRequired:
@@ -105,16 +119,19 @@ func modelText(tool string, e *Error) string {
 	return text
 }
 
-func nothingDone(e *Error) string {
-	if e.Outcome == NotSent {
-		return "; nothing was done."
+// tryAgain ends the text of a call that may be repeated: nothing was done.
+func tryAgain(e *Error) string {
+	if e.Outcome != NotSent {
+		return "."
 	}
-	return "."
+	switch wait := e.RetryAfter; {
+	case wait >= 2*time.Minute:
+		return fmt.Sprintf("; nothing was done. Try again in %.0f min.", wait.Minutes())
+	case wait >= time.Second:
+		return fmt.Sprintf("; nothing was done. Try again in %.0f s.", wait.Seconds())
+	}
+	return "; nothing was done. Try again."
 }
-
-// nearHint begins the only hint about a name that a model can use; the others
-// are for programmers.
-const nearHint = "did you mean "
 
 // The JSON-RPC codes that speak of the caller's mistake.
 const (
@@ -122,9 +139,40 @@ const (
 	codeInvalidParams  = -32602
 )
 
+// argumentsReason says what is wrong with arguments. What it says to a program of
+// Go's types is of no use to a model.
+func argumentsReason(e *Error) string {
+	switch {
+	case errors.Is(e.Cause, errNoObject):
+		return "they must be a JSON object"
+	case errors.Is(e.Cause, errNoJSON):
+		return fmt.Sprintf("they are not valid JSON, or nested deeper than %d levels", maxDepth)
+	case speaksOfGo(e.Cause):
+		return "they cannot be written as JSON"
+	}
+	return reason(e)
+}
+
+// reason is why a call failed, for a model. A decoder's own words speak of Go's
+// types.
 func reason(e *Error) string {
 	if e.Cause == nil {
 		return string(e.Kind)
 	}
+	if e.Kind == messages.KindProtocol && speaksOfGo(e.Cause) {
+		return "the server's answer cannot be read"
+	}
 	return e.Cause.Error()
+}
+
+// speaksOfGo reports whether an error is about JSON that does not fit Go's types.
+func speaksOfGo(err error) bool {
+	var (
+		typ         *json.UnmarshalTypeError
+		unsupported *json.UnsupportedTypeError
+		value       *json.UnsupportedValueError
+		marshaler   *json.MarshalerError
+	)
+	return err != nil && (errors.As(err, &typ) || errors.As(err, &unsupported) || errors.As(err, &value) || errors.As(err, &marshaler) ||
+		strings.Contains(err.Error(), "json: ") || strings.Contains(err.Error(), "Go value"))
 }

@@ -75,6 +75,12 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 	register("down", func() facade.ServerSpec { s := with(); s.Retry = facade.Retry(3, time.Hour); return s }())
 	register("given-up", with())
 	register("garbled", call(mcptest.Malformed))
+	register("numbers", facade.ServerSpec{InMemory: rawServer(func(method, _ string) string {
+		if method != "tools/call" {
+			return ""
+		}
+		return `{"content":[{"type":"text","text":7}]}`
+	})})
 	register("strict", call(mcptest.Error, refuse(-32602, "text must be shorter")))
 	register("ill", call(mcptest.Error, refuse(-32603, "disk full")))
 
@@ -112,7 +118,10 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 		"web/search": {code: "unknown_server", text: "There is no tool web/search. Use one of the tools that you were given."},
 		"good/ecko":  {code: "unknown_tool", text: "There is no tool good/ecko. Did you mean good/echo?"},
 		"good/echo": {args: []int{1}, code: "invalid",
-			text: "The arguments for good/echo cannot be used: the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object"},
+			text: "The arguments for good/echo cannot be used: they must be a JSON object"},
+		"good/add": {args: map[string]any{"a": make(chan int)}, code: "invalid",
+			text: "The arguments for good/add cannot be used: they cannot be written as JSON"},
+		"numbers/x":   {code: "protocol", text: "Internal Error: numbers/x failed: the server's answer cannot be read"},
 		"strict/echo": {code: "rpc", text: "strict/echo refused the call: text must be shorter"},
 		"ill/echo":    {code: "rpc", text: "Internal Error: ill/echo failed: disk full"},
 		"hung/echo": {opts: []facade.CallOption{facade.WithTimeout(20 * time.Millisecond)}, code: "timeout",
@@ -121,11 +130,11 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 		"dying/crash": {code: "crashed",
 			text: "Internal Error: the server of dying/crash crashed during the call. Whether it had an effect is not known; check before you repeat it."},
 		"down/echo": {code: "unavailable", retryable: true,
-			text: "Internal Error: the server of down/echo is not available at the moment; nothing was done."},
+			text: "Internal Error: the server of down/echo is not available at the moment; nothing was done. Try again in 60 min."},
 		"given-up/echo": {code: "evicted", text: "Internal Error: the server of given-up/echo has failed too often and was given up."},
 		"locked/echo":   {code: "auth_required", text: "Internal Error: the server of locked/echo wants authorization, which a person has to give."},
 		"busy/echo": {code: "overloaded", retryable: true,
-			text: "Internal Error: too many calls to the server of busy/echo are under way; nothing was done."},
+			text: "Internal Error: too many calls to the server of busy/echo are under way; nothing was done. Try again."},
 		"garbled/echo": {code: "protocol", text: "Internal Error: garbled/echo failed: "},
 	} {
 		t.Run(tool, func(t *testing.T) {
@@ -136,7 +145,7 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 			got := readAsModel(t, c.CallForModel(ctx, tool, tc.args, tc.opts...))
 			require.Equal(t, tc.code, got.Fault.Code)
 			require.Equal(t, tc.retryable, got.Fault.Retryable)
-			if tc.code == "protocol" { // ends with the decoder's own words
+			if tool == "garbled/echo" { // ends with the decoder's own words
 				require.Contains(t, got.Fault.Message, tc.text)
 				return
 			}

@@ -12,46 +12,75 @@ func unknownServer(s *actors.Snapshot, name string) *Error {
 	if s.Closed() {
 		return actors.Closed(name)
 	}
-	e := &Error{Server: name, Kind: messages.KindUnknownServer, Outcome: NotSent}
+	e := &Error{Server: name, Kind: messages.KindUnknownServer, Outcome: NotSent, Hint: "register it first"}
 	if near := nearest.Names(name, s.Names()); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
-	} else {
-		e.Hint = "register it first"
 	}
 	return e
 }
 
-// nameLike is the name of a tool in the form in which somebody asked for one.
-func nameLike(asked string, t *messages.Tool) string {
-	if strings.HasPrefix(asked, messages.AliasPrefix) {
-		return t.Alias
+// qualifiedNames and aliasesFirst are the two ways to write a suggestion. A name
+// that says which it is comes back as it came; aliasesFirst is for models, to
+// which no provider gives names with a slash.
+const (
+	qualifiedNames = false
+	aliasesFirst   = true
+)
+
+// spelling returns how a suggestion for the name that was asked for is written.
+func spelling(asked string, aliases bool) func(*messages.Tool) string {
+	switch {
+	case strings.HasPrefix(asked, messages.AliasPrefix):
+		aliases = true
+	case strings.Contains(asked, messages.Separator):
+		aliases = false
 	}
-	return t.Name
+	if aliases {
+		return func(t *messages.Tool) string { return t.Alias }
+	}
+	return func(t *messages.Tool) string { return t.Name }
 }
 
 func unknownTool(s *actors.Snapshot, tool string) *Error {
 	if s.Closed() {
 		return actors.Closed("")
 	}
-	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent}
+	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent, Hint: "name tools as server/tool; Tools lists them"}
 	e.Server, _, _ = messages.SplitName(tool)
-	var names []string
-	for c := range s.Catalogs() {
-		if t, found := c.Tool(tool); found { // the server was left out
-			e.Hint = "did you mean " + t.Name + "?"
-			return e
-		}
-		if s.Server(e.Server) != nil && (len(c.Tools) == 0 || c.Tools[0].Server != e.Server) {
-			continue // the server is known, so it is the tool that is misspelt
-		}
-		for i := range c.Tools {
-			names = append(names, nameLike(tool, &c.Tools[i]))
-		}
-	}
-	if near := nearest.Names(tool, names); len(near) > 0 {
+	if near := nearTools(s, tool, qualifiedNames); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
-	} else {
-		e.Hint = "name tools as server/tool; Tools lists them"
 	}
 	return e
+}
+
+// nearTools returns the listed tools that may be meant by a name.
+func nearTools(s *actors.Snapshot, asked string, aliases bool) []string {
+	spell := spelling(asked, aliases)
+	for c := range s.Catalogs() {
+		if t, found := c.Tool(asked); found { // the server was left out
+			return []string{spell(&t)}
+		}
+	}
+	server, _, qualified := messages.SplitName(asked)
+	bare := !qualified && !strings.HasPrefix(asked, messages.AliasPrefix)
+	if s.Server(server) == nil {
+		server = ""
+	}
+	return nearest.Among(asked, func(yield func(spelling, name string) bool) {
+		for c := range s.Catalogs() {
+			if server != "" && (len(c.Tools) == 0 || c.Tools[0].Server != server) {
+				continue // the server is known, so it is the tool that is misspelt
+			}
+			for i := range c.Tools {
+				t := &c.Tools[i]
+				name := spell(t)
+				if !yield(name, name) {
+					return
+				}
+				if bare && (!yield(t.OriginalName, name) || !yield(t.Alias, name) || !yield(t.Name, name)) {
+					return
+				}
+			}
+		}
+	})
 }

@@ -1,0 +1,59 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A name comes back in the spelling in which somebody asked for one. A model that
+// names no server was given aliases: no provider takes a slash.
+func TestSuggestion(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "fs", InMemory: mcptest.InMemory(mcptest.Script{
+		Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "list_directory", As: "echo"}}})}))
+	for asked, want := range map[string]struct{ program, model string }{
+		"fs/ecko":               {"fs/echo", "fs/echo"},
+		"fss/echo":              {"fs", "fs/echo"},
+		"mcp__fs__ecko":         {"mcp__fs__echo", "mcp__fs__echo"},
+		"mcp__fss__echo":        {"mcp__fs__echo", "mcp__fs__echo"},
+		"echo":                  {"fs/echo", "mcp__fs__echo"},
+		"ecko":                  {"fs/echo", "mcp__fs__echo"},
+		"fs_echo":               {"fs/echo", "mcp__fs__echo"},
+		"mcp_fs_list_directory": {"fs/list_directory", "mcp__fs__list_directory"},
+		"list_dirctory":         {"fs/list_directory", "mcp__fs__list_directory"},
+	} {
+		t.Run(asked, func(t *testing.T) {
+			_, err := c.Call(t.Context(), asked, nil)
+			require.ErrorContains(t, err, "did you mean "+want.program+"?")
+			text := readAsModel(t, c.CallForModel(t.Context(), asked, nil)).Fault.Message
+			require.Equal(t, "There is no tool "+asked+". Did you mean "+want.model+"?", text)
+		})
+	}
+}
+
+// A model may invent any name, and the answer keeps to the call's own time.
+func TestSuggestionForALongNameKeepsToTheDeadline(t *testing.T) {
+	long := strings.Repeat("x", 900)
+	tools := make([]mcptest.ToolDef, 2000)
+	for i := range tools {
+		tools[i] = mcptest.ToolDef{Name: fmt.Sprintf("%s%05d", long, i*37), As: "echo"}
+	}
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "big", InMemory: mcptest.InMemory(mcptest.Script{Tools: tools})}))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := c.Call(ctx, "big/"+long+"?????", nil)
+	require.ErrorIs(t, err, facade.ErrUnknownTool)
+	text := readAsModel(t, c.CallForModel(ctx, "mcp__big__"+long+"?????", nil)).Fault.Message
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.Less(t, len(text), 300, "the name is quoted in part")
+}

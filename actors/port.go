@@ -184,8 +184,7 @@ func (p *port) probed(m *messages.Probed) {
 		p.armProbe(0)
 		return
 	}
-	p.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CauseProbe, Err: m.Err,
-		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", p.missed)})
+	p.inc.session.Abort(transport.ProbeCause(p.missed, m.Err))
 }
 
 // bounded is a context that ends after d, or only when cancelled if d is

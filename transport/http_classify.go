@@ -43,7 +43,7 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 	if dial := dialError(err); dial != nil {
 		sent = false
 		if dial.Op == "proxyconnect" {
-			return e.unreachable("the proxy for "+e.hostport+" cannot be reached", "check the proxy settings", err)
+			return e.proxyUnreachable(err)
 		}
 	}
 	if sent {
@@ -55,8 +55,12 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 		verify  *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
 		timeout net.Error
+		refused *connectRefused
+		invalid x509.CertificateInvalidError
 	)
 	switch {
+	case errors.As(err, &refused):
+		return e.proxyRefused(refused)
 	case isRefused(err):
 		f := e.unreachable("nothing listens at "+e.hostport, "start the server or correct the URL", err)
 		f.gone = true
@@ -65,12 +69,24 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 		return e.unreachable(fmt.Sprintf("the host name %q cannot be resolved", dns.Name), "correct the URL or check the network", err)
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return e.unreachable(e.hostport+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
+		return e.outOfDate(invalid.Cert, err)
 	case errors.As(err, &verify), errors.As(err, &unknown):
 		return e.unreachable("the certificate of "+e.hostport+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return e.unreachable(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
 	}
 	return e.unreachable("cannot connect to "+e.hostport+": "+err.Error(), "check the URL and the network", err)
+}
+
+// outOfDate is the fault of a certificate that is not valid at this time.
+func (e *endpoint) outOfDate(cert *x509.Certificate, err error) *fault {
+	if now := time.Now(); now.Before(cert.NotBefore) {
+		return e.unreachable(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.hostport, cert.NotBefore.UTC().Format(time.RFC3339)),
+			"check the clock of this machine", err)
+	}
+	return e.unreachable(fmt.Sprintf("the certificate of %s has expired: it was valid until %s", e.hostport, cert.NotAfter.UTC().Format(time.RFC3339)),
+		"renew the certificate of the server", err)
 }
 
 // dialError finds the error of making a connection, after which it is certain
@@ -97,7 +113,7 @@ func isRefused(err error) bool {
 func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool) *fault {
 	f := &fault{
 		status:  resp.StatusCode,
-		problem: "HTTP " + strings.TrimSpace(strconv.Itoa(resp.StatusCode)+" "+http.StatusText(resp.StatusCode)),
+		problem: httpStatus(resp.StatusCode),
 		kind:    messages.KindProtocol,
 		outcome: messages.Answered,
 		cause:   supervisor.CauseHandshake,
@@ -117,7 +133,10 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 	case code >= 300 && code < 400:
 		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(redirectTarget(resp)))
 		f.hint = "if that is the endpoint, put this URL into the configuration"
-	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
+	case code == http.StatusProxyAuthRequired:
+		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
+		f.hint = "a proxy on the way wants credentials; put its user and password into the proxy URL (HTTP_PROXY)"
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
 		f.hint = "set or renew the credentials in the headers of this server"
 		if e.auth == nil && auth.Offers(resp.Header) {

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -175,6 +177,12 @@ func TestConnectFault(t *testing.T) {
 		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, messages.NotSent, false, `"host.example" cannot be resolved`},
 		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, messages.NotSent, false, "in time"},
 		{"plain HTTP", http.ErrSchemeMismatch, false, messages.NotSent, false, "http://"},
+		{"proxy refused, which one", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
+			false, messages.NotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
+		{"certificate expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
+			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, messages.NotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
+		{"certificate of the future", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
+			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, messages.NotSent, false, "is not valid yet"},
 		{"EOF", io.ErrUnexpectedEOF, true, messages.Unknown, false, "broke before the answer"},
 		{"something else", io.ErrNoProgress, false, messages.NotSent, false, "cannot connect to host.example:80"},
 	}

@@ -98,6 +98,7 @@ func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
 	if t.HTTP2 == nil {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	}
+	t.OnProxyConnectResponse = namingProxy(t.OnProxyConnectResponse)
 	t.DialContext = e.conns.tracked(dialOf(t))
 	if dial := dialTLSOf(t); dial != nil {
 		t.DialTLSContext = e.conns.tracked(dial)

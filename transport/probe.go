@@ -3,10 +3,12 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Probe asks a session's server for a sign of life: ping where the protocol
@@ -23,6 +25,22 @@ func Probe(ctx context.Context, s Session) error {
 		return nil
 	}
 	return err
+}
+
+// ProbeCause is the cause of death of a session whose probes failed, err being
+// what the last one said. Over HTTP that may explain it: a certificate that has
+// expired, a proxy that refuses.
+func ProbeCause(failures int, err error) *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseProbe, Err: err,
+		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", failures)}
+	var f *fault
+	if errors.As(err, &f) {
+		c.Message += ": " + f.problem
+		if f.hint != "" {
+			c.Message += "; " + f.hint
+		}
+	}
+	return c
 }
 
 // rpcCode is the code of a JSON-RPC error, if err is one.

@@ -1,0 +1,79 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// connectRefused is the error of a proxy that does not make a connection to an
+// https server.
+type connectRefused struct {
+	proxy  string // host:port
+	status int
+}
+
+// Error implements error.
+func (e *connectRefused) Error() string {
+	return fmt.Sprintf("the proxy %s answered CONNECT with %s", e.proxy, httpStatus(e.status))
+}
+
+type proxyResponse = func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error
+
+// namingProxy looks at what a proxy answers to CONNECT, after the host's own
+// function has: net/http reports a refusal without the word proxy.
+func namingProxy(theirs proxyResponse) proxyResponse {
+	return func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
+		if theirs != nil {
+			if err := theirs(ctx, proxy, req, resp); err != nil {
+				return err
+			}
+		}
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		return &connectRefused{proxy: hostPort(proxy), status: resp.StatusCode}
+	}
+}
+
+// proxyRefused is the fault of a request whose proxy refused to connect. The
+// server has seen nothing of it.
+func (e *endpoint) proxyRefused(refused *connectRefused) *fault {
+	f := e.unreachable(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.hostport, httpStatus(refused.status)), "", refused)
+	switch refused.status {
+	case http.StatusProxyAuthRequired:
+		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
+		f.hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
+	case http.StatusForbidden:
+		f.hint = "have the proxy allow this address, or exempt it from the proxy (NO_PROXY)"
+	default:
+		f.hint = "look whether the proxy can reach that address, or exempt it from the proxy (NO_PROXY)"
+	}
+	return f
+}
+
+// proxyUnreachable is the fault of a request whose proxy cannot be reached.
+func (e *endpoint) proxyUnreachable(err error) *fault {
+	name := ""
+	var dial *net.OpError
+	var dns *net.DNSError
+	if connecting := dialError(err); errors.As(connecting.Err, &dial) && dial.Addr != nil {
+		name = dial.Addr.String() + " "
+	} else if errors.As(err, &dns) {
+		name = dns.Name + " "
+	}
+	return e.unreachable("the proxy "+name+"for "+e.hostport+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
+}
+
+// httpStatus is a status as people read it.
+func httpStatus(code int) string {
+	return "HTTP " + strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -149,7 +150,7 @@ func (a *Authorizer) Detach(grace time.Duration) {
 	if f != nil {
 		f.within(farewell)
 	}
-	a.web.client.CloseIdleConnections()
+	a.web.settle(grace)
 }
 
 // adopt makes an authorization the current one. a.mu is held.
@@ -176,7 +177,7 @@ func (a *Authorizer) Forget(ctx context.Context) error {
 	}
 	deleting, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	return a.secrets.clean(asHosted(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
+	return a.secrets.clean(guard.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
 }
 
 // drop forgets what is in memory.

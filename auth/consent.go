@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -90,7 +91,7 @@ func (a *Authorizer) visited(ctx context.Context, f *flight, required *messages.
 		return a.hopeless(err)
 	}
 	close(f.visiting)
-	redirect, err := hosted(ctx, "Visit", nil, func(ctx context.Context) (string, error) { return a.oauth.Visit(ctx, p.url) })
+	redirect, err := guard.Wait(ctx, "Visit", nil, func(ctx context.Context) (string, error) { return a.oauth.Visit(ctx, p.url) })
 	if err != nil {
 		required.Reason, required.URL, required.Err = "the visit of the authorization URL failed", p.url, err
 		return required

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -35,7 +36,7 @@ func (a *Authorizer) assertion(ctx context.Context, p *place, scopes []string) (
 	if a.oauth.Enterprise != nil {
 		return a.exchange(ctx, p, scopes)
 	}
-	assertion, err := hosted(ctx, "Assertion", nil, func(ctx context.Context) (string, error) {
+	assertion, err := guard.Wait(ctx, "Assertion", nil, func(ctx context.Context) (string, error) {
 		return a.oauth.Assertion(ctx, messages.AssertionRequest{
 			Issuer: p.server.Issuer, Resource: p.resource, ClientID: a.oauth.ClientID, Scopes: scopes})
 	})
@@ -45,7 +46,7 @@ func (a *Authorizer) assertion(ctx context.Context, p *place, scopes []string) (
 // exchange gets an assertion for a person's login (RFC 8693, section 2.1).
 func (a *Authorizer) exchange(ctx context.Context, p *place, scopes []string) (string, error) {
 	e := a.oauth.Enterprise
-	login, err := hosted(ctx, "IDToken", nil, e.IDToken)
+	login, err := guard.Wait(ctx, "IDToken", nil, e.IDToken)
 	if login, err = a.supplied("ID token", login, err); err != nil {
 		return "", err
 	}

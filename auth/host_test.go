@@ -3,11 +3,17 @@ package auth
 import (
 	"context"
 	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
@@ -99,9 +105,103 @@ func TestLockThatComesLate(t *testing.T) {
 	given, freed := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := hosted(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+	_, err := guard.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
 		<-given
 		return func() { close(freed) }, nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	close(given)
+	<-freed
+}
+
+// hostTripper is a RoundTripper of the host's.
+type hostTripper func(*http.Request) (*http.Response, error)
+
+func (f hostTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// What the host supplies panics in goroutines of the library: it costs what it was
+// called for, and not the process.
+func TestHostClientThatPanics(t *testing.T) {
+	own := &http.Transport{DisableKeepAlives: true}
+	for name, transport := range map[string]func(now func() bool) http.RoundTripper{
+		"round_trip": func(now func() bool) http.RoundTripper {
+			return hostTripper(func(r *http.Request) (*http.Response, error) {
+				if now() {
+					panic("of the host")
+				}
+				return own.RoundTrip(r)
+			})
+		},
+		"body": func(now func() bool) http.RoundTripper {
+			return hostTripper(func(r *http.Request) (*http.Response, error) {
+				resp, err := own.RoundTrip(r)
+				if err == nil && now() {
+					_ = resp.Body.Close()
+					resp.Body = panickyBody{}
+				}
+				return resp, err
+			})
+		},
+		"proxy": func(now func() bool) http.RoundTripper {
+			return &http.Transport{Proxy: func(*http.Request) (*url.URL, error) {
+				if now() {
+					panic("of the host")
+				}
+				return nil, nil
+			}}
+		},
+		"dial": func(now func() bool) http.RoundTripper {
+			return &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if now() {
+					panic("of the host")
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAuthority(t, mcptest.AuthorityRules{})
+			var now atomic.Bool
+			a, err := New(&messages.HTTP{URL: s.URL, Client: &http.Client{Transport: transport(now.Load)},
+				Auth: &messages.OAuth{Store: NewMemoryStore()}}, func(text string) { t.Log("warning:", text) })
+			require.NoError(t, err)
+			a.Attach(t.Context())
+			defer a.Detach(time.Second)
+			required := requirePerson(t, a, "")
+			redirect, err := visit(t.Context(), required.URL)
+			require.NoError(t, err)
+			now.Store(true)
+			require.ErrorContains(t, a.Finish(t.Context(), redirect), "panicked") // exchanges the code in a goroutine
+			require.ErrorContains(t, a.Authorize(t.Context(), browse), "panicked")
+			now.Store(false)
+			require.NoError(t, a.Authorize(t.Context(), browse))
+			requireOK(t, a)
+		})
+	}
+}
+
+type panickyBody struct{}
+
+func (panickyBody) Read([]byte) (int, error) { panic("of the host") }
+func (panickyBody) Close() error             { panic("of the host") }
+
+func TestAuthorize_open_that_fails(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, messages.OAuth{})
+	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { panic("of the host") }), "panicked")
+	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")
+	require.ErrorContains(t, a.Authorize(t.Context(), nil), "panicked")
+	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { return (*url.Error)(nil) }), "panicked")
+}
+
+// A late lock that cannot be given back is the host's own affair.
+func TestLockThatComesLate_panics(t *testing.T) {
+	given, freed := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := guard.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+		<-given
+		return func() { close(freed); panic("of the host") }, nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	close(given)

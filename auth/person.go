@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 )
 
 // Authorize gets a token with a person's help: it listens on this machine for
@@ -43,7 +45,9 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	}
 	// A browser may come back before open does: some wait for its end.
 	opened := make(chan error, 1)
-	go func() { opened <- open(n.url) }()
+	go func() {
+		opened <- guard.Do(ctx, "open function", func(context.Context) error { return open(n.url) })
+	}()
 	err = d.await(ctx, n, opened, func(redirect string) error { return a.Finish(ctx, redirect) })
 	if ctx.Err() != nil {
 		a.distrust(ctx, n)
@@ -88,7 +92,7 @@ func (a *Authorizer) Finish(ctx context.Context, redirected string) error {
 		defer unlock()
 		work, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		done <- a.secrets.clean(a.complete(work, n, redirected))
+		done <- guard.Call("authorization", func() error { return a.secrets.clean(a.complete(work, n, redirected)) })
 	}()
 	select {
 	case err := <-done:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -16,7 +17,7 @@ func (a *Authorizer) recall(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.wait())
 	defer cancel()
-	stored, err := hosted(ctx, "Store", nil, func(ctx context.Context) (*messages.Authorization, error) {
+	stored, err := guard.Wait(ctx, "Store", nil, func(ctx context.Context) (*messages.Authorization, error) {
 		return a.store.Load(ctx, a.key)
 	})
 	if stored != nil {
@@ -58,7 +59,7 @@ func (a *Authorizer) keep(ctx context.Context, n *messages.Authorization, from o
 	if a.store != nil && !forgotten(ctx) {
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 		defer cancel()
-		err = asHosted(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, n.Clone()) })
+		err = guard.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, n.Clone()) })
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +91,7 @@ func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
 	if !ok {
 		return leave
 	}
-	free, err := hosted(ctx, "Store", func(free func()) { free() }, func(ctx context.Context) (func(), error) {
+	free, err := guard.Wait(ctx, "Store", func(free func()) { free() }, func(ctx context.Context) (func(), error) {
 		return locker.Lock(ctx, a.key)
 	})
 	if err != nil {
@@ -103,7 +104,7 @@ func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
 		defer leave()
 		freeing, cancel := context.WithTimeout(context.Background(), storeTime)
 		defer cancel()
-		if err := asHosted(freeing, "Store", func(context.Context) error { free(); return nil }); err != nil {
+		if err := guard.Do(freeing, "Store", func(context.Context) error { free(); return nil }); err != nil {
 			a.warn(a.Hide(err.Error()))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zalando/go-keyring"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -95,7 +96,7 @@ func (s *keyringStore) visit(ctx context.Context, do func() (string, error)) (st
 			return
 		}
 		defer func() { <-keyringTurn }()
-		text, err := do()
+		text, err := guard.Value("keyring", do)
 		done <- found{text, err}
 	}()
 	select {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -42,10 +43,21 @@ func newWeb(server *url.URL, spec *messages.HTTP) *web {
 	if t, ok := base.(*http.Transport); ok {
 		own := t.Clone()
 		own.DisableKeepAlives = true
+		guard.Transport(own)
 		base = own
+	} else {
+		base = guard.NewTripper(base, new(guard.Abandoned))
 	}
 	w.client = &http.Client{Transport: &gate{web: w, base: base}, CheckRedirect: w.followed}
 	return w
+}
+
+// settle waits until a RoundTripper of the host's has let go of every request, no
+// longer than limit.
+func (w *web) settle(limit time.Duration) {
+	if t, ok := w.client.Transport.(*gate).base.(*guard.Tripper); ok {
+		t.Settle(limit)
+	}
 }
 
 // gate looks at every request, redirected ones included.

@@ -75,6 +75,11 @@ type SessionInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Noise counts what the server sent that was no JSON-RPC, or answered nothing.
 	Noise Noise `json:"noise,omitzero"`
+	// Abandoned is how many requests the RoundTripper of HTTP.Client still holds
+	// although their contexts have ended, those of earlier sessions included. One
+	// that is not an *http.Transport may ignore the context of a request; its
+	// goroutine is then left behind. At 256 it gets no more requests.
+	Abandoned int `json:"abandoned,omitempty"`
 }
 
 // Noise counts what was skipped on one session.

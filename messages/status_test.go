@@ -43,7 +43,7 @@ func TestStatusComesBack(t *testing.T) {
 	s := ServerStatus{Name: "fs", State: supervisor.Ready, Since: at, Gen: 1, Epoch: 2, Transport: "stdio", Target: "npx",
 		Policy: "no retry", Attempt: 1, MaxAttempts: -1, Restarts: 1, RetryAt: &at, LastCause: cause,
 		Session: &SessionInfo{ProtocolVersion: "2026-07-28", Era: EraModern, ServerName: "n", ServerVersion: "v", Instructions: "i",
-			PID: 7, Noise: Noise{Junk: 1, Oversize: 2, Unmatched: 3, Dropped: 4}},
+			PID: 7, Noise: Noise{Junk: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, Abandoned: 1},
 		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Warnings: []string{"w"}},
 		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3},
 		History: []Incarnation{{Epoch: 1, PID: 6, Started: at, Ended: at, Cause: cause}}}

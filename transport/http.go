@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -25,6 +26,9 @@ type httpDialer struct {
 	auth *auth.Authorizer // nil: tokens are headers of the spec, if there are any
 
 	asked *questions
+	// abandoned counts the requests that the host's RoundTripper does not return,
+	// those of earlier sessions included.
+	abandoned guard.Abandoned
 
 	mu  sync.Mutex
 	era messages.Era
@@ -50,6 +54,9 @@ func (d *httpDialer) NewSession() Session {
 	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
 		s.notices.clean = s.endpoint.hide
 		s.endpoint.auth = d.auth
+		if t, ok := s.endpoint.rt.(*guard.Tripper); ok {
+			t.CountWith(&d.abandoned)
+		}
 		s.answers.veil = s.endpoint.hide
 		s.endpoint.refused = func(f *fault) { s.end(f.startCause()) }
 	}
@@ -185,6 +192,9 @@ func (s *httpSession) shutdown() {
 		s.endpoint.auth.Detach(s.spec.Timeouts.Shutdown)
 	}
 	if s.endpoint != nil {
+		if left := s.endpoint.settle(s.spec.Timeouts.Shutdown); left > 0 {
+			s.log.Warn().Int("goroutines", left).Msg("the RoundTripper of HTTP.Client ignores the context of its requests; goroutines are left behind in it")
+		}
 		s.endpoint.close()
 	}
 	s.release()
@@ -196,6 +206,7 @@ func (s *httpSession) Info() messages.SessionInfo {
 	if a := s.agreed.Load(); a != nil {
 		info = a.info
 	}
+	info.Abandoned = s.dialer.abandoned.Count()
 	info.Noise = messages.Noise{
 		Junk:      s.noise.junk.Load(),
 		Oversize:  s.noise.oversize.Load(),

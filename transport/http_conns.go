@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // connSet knows the open connections of one session, so that its end can be
@@ -21,29 +19,6 @@ type connSet struct {
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newConnSet() *connSet { return &connSet{open: make(map[*trackedConn]struct{})} }
-
-// dialOf is how a transport connects, the deprecated way included.
-func dialOf(t *http.Transport) dialFunc {
-	switch old := t.Dial; { //nolint:staticcheck // net/http still calls it, if there is nothing else
-	case t.DialContext != nil:
-		return t.DialContext
-	case old != nil:
-		return func(_ context.Context, network, addr string) (net.Conn, error) { return old(network, addr) }
-	}
-	return (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-}
-
-// dialTLSOf is how a transport connects for https, if it does that by itself;
-// else nil.
-func dialTLSOf(t *http.Transport) dialFunc {
-	switch old := t.DialTLS; { //nolint:staticcheck // net/http still calls it, if there is nothing else
-	case t.DialTLSContext != nil:
-		return t.DialTLSContext
-	case old != nil:
-		return func(_ context.Context, network, addr string) (net.Conn, error) { return old(network, addr) }
-	}
-	return nil
-}
 
 // tracked makes a dial function whose connections are in the set until they
 // are closed. A *tls.Conn is not: net/http has to recognise it, to find out

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -32,7 +33,7 @@ type endpoint struct {
 	host     string
 	own      http.Header // the endpoint's own headers
 	rt       http.RoundTripper
-	jar      http.CookieJar
+	jar      guard.Jar
 	conns    *connSet
 	// foreign: the RoundTripper is the host's own and may not report when it
 	// has a connection.
@@ -68,7 +69,7 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 	}
 	base := http.DefaultTransport
 	if theirs := spec.HTTP.Client; theirs != nil {
-		e.jar = theirs.Jar
+		e.jar = guard.NewJar(theirs.Jar)
 		if theirs.Transport != nil {
 			base = theirs.Transport
 		}
@@ -77,7 +78,7 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 		e.rt = e.tune(t.Clone(), spec.Limits.InFlight)
 	} else {
 		// Its connections belong to the host and are left alone.
-		e.rt, e.foreign = base, true
+		e.rt, e.foreign = guard.NewTripper(base, new(guard.Abandoned)), true
 	}
 	return e, nil
 }
@@ -98,10 +99,14 @@ func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
 	if t.HTTP2 == nil {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	}
+	guard.Transport(t)
 	t.OnProxyConnectResponse = namingProxy(t.OnProxyConnectResponse)
-	t.DialContext = e.conns.tracked(dialOf(t))
-	if dial := dialTLSOf(t); dial != nil {
-		t.DialTLSContext = e.conns.tracked(dial)
+	if t.DialContext == nil {
+		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	t.DialContext = e.conns.tracked(t.DialContext)
+	if t.DialTLSContext != nil {
+		t.DialTLSContext = e.conns.tracked(t.DialTLSContext)
 	}
 	return t
 }
@@ -171,6 +176,15 @@ func ownHeader(name string) bool {
 }
 
 func (e *endpoint) hear() { e.heard.note() }
+
+// settle waits until a RoundTripper of the host's has let go of every request, no
+// longer than limit. It returns how many goroutines are left behind in it.
+func (e *endpoint) settle(limit time.Duration) int {
+	if t, ok := e.rt.(*guard.Tripper); ok {
+		return t.Settle(limit)
+	}
+	return 0
+}
 
 // close ends every connection that is left.
 func (e *endpoint) close() {

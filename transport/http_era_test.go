@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -114,7 +115,8 @@ func TestHTTPOpenModernOnlyRefused(t *testing.T) {
 }
 
 // An opening ends with its context, though a RoundTripper of the host's does
-// not, and says so, whatever went wrong before. The release waits.
+// not, and says so, whatever went wrong before. The release waits for it as long as
+// Timeouts.Shutdown allows.
 func TestHTTPOpenEndsWithItsContext(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newWireless(t)
@@ -135,14 +137,12 @@ func TestHTTPOpenEndsWithItsContext(t *testing.T) {
 		require.Error(t, s.Open(ctx))
 		require.Equal(t, time.Second, time.Since(began))
 		require.Equal(t, supervisor.CauseTimeout, s.Cause().Kind, s.Cause().Message)
-		time.Sleep(time.Minute)
-		select {
-		case <-s.Released():
-			require.FailNow(t, "released while something is under way")
-		default:
-		}
-		close(free)
 		<-s.Released()
+		require.LessOrEqual(t, time.Since(began), time.Second+2*messages.DefaultShutdownTimeout)
+		require.Equal(t, 1, s.Info().Abandoned)
+		close(free)
+		synctest.Wait()
+		require.Zero(t, s.Info().Abandoned)
 	})
 }
 

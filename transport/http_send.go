@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -24,7 +24,10 @@ const maxTurnedAway = 3
 // GetBody, because it takes more than that for leave to repeat: a header
 // Idempotency-Key, or PROTOCOL_ERROR on a stream of HTTP/2.
 func (e *endpoint) send(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *fault) {
-	header = e.headerFor(target, header)
+	header, err := e.headerFor(ctx, target, header)
+	if err != nil {
+		return nil, e.unreachable("the request was given up before it was sent: "+err.Error(), "look at the Jar of HTTP.Client", err)
+	}
 	b, bound := ctx.(*bond)
 	for tries := 1; ; tries++ {
 		if bound {
@@ -48,8 +51,11 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
-			e.received(target, resp)
+			e.received(ctx, target, resp)
 			return resp, nil
+		}
+		if errors.Is(err, guard.ErrHeld) {
+			return nil, e.unreachable(err.Error(), "mend the Transport of HTTP.Client", err)
 		}
 		sent := !bound || e.foreign || b.connected.Load()
 		if ctx.Err() != nil {
@@ -82,45 +88,51 @@ func (e *endpoint) doubtForeign(f *fault) *fault {
 	return f
 }
 
-// roundTrip asks the RoundTripper. One of the host's that panics does so in a
-// goroutine of ours as likely as in its own, where nobody could recover it: it
-// costs the one request.
+// roundTrip makes one round trip. A function of the host's that net/http calls in
+// this goroutine, and that panics, costs the one request.
 func (e *endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
-	if e.foreign {
-		defer func() {
-			if v := recover(); v != nil {
-				resp, err = nil, fmt.Errorf("the RoundTripper panicked: %v", v)
-			}
-		}()
-	}
+	defer func() {
+		if v := recover(); v != nil {
+			resp, err = nil, guard.Panicked("Transport", v)
+		}
+	}()
 	return e.rt.RoundTrip(req)
 }
 
 // headerFor is the header of one request, with the cookies that belong to it.
-func (e *endpoint) headerFor(target *url.URL, header http.Header) http.Header {
-	if e.jar == nil && !e.foreign {
-		return header
+func (e *endpoint) headerFor(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
+	if e.jar.IsNil() && !e.foreign {
+		return header, nil
 	}
 	header = maps.Clone(header) // foreign code is known to write to it
-	if e.jar != nil {
-		carrier := http.Request{Header: header}
-		for _, cookie := range e.jar.Cookies(target) {
+	if e.jar.IsNil() {
+		return header, nil
+	}
+	cookies, err := e.jar.Cookies(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	carrier := http.Request{Header: header}
+	for _, cookie := range cookies {
+		if cookie != nil {
 			carrier.AddCookie(cookie)
 		}
 	}
-	return header
+	return header, nil
 }
 
 // received notes what every reply tells.
-func (e *endpoint) received(target *url.URL, resp *http.Response) {
+func (e *endpoint) received(ctx context.Context, target *url.URL, resp *http.Response) {
 	e.hear()
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	if e.jar != nil {
-		if cookies := resp.Cookies(); len(cookies) > 0 {
-			e.jar.SetCookies(target, cookies)
-		}
+	if e.jar.IsNil() {
+		return
+	}
+	if cookies := resp.Cookies(); len(cookies) > 0 {
+		// One that fails says so when it is asked for cookies.
+		_ = e.jar.SetCookies(ctx, target, cookies)
 	}
 }
 

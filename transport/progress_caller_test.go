@@ -147,7 +147,7 @@ func TestARoundTripperThatPanics(t *testing.T) {
 		r := toolCall
 		r.Progress = hear
 		_, err := s.Request(context.WithValue(testContext(t), panicNow{}, true), r)
-		require.ErrorContains(t, err, "the RoundTripper panicked")
+		require.ErrorContains(t, err, "RoundTripper panicked")
 		requireServing(t, s)
 	}
 }

@@ -33,7 +33,7 @@ var arrows = map[string]arrow{
 	"supervisor": {},
 	"internal":   {folders: "internal"},
 	"messages":   {"supervisor internal", []string{sdk}},
-	"auth":       {"messages", []string{sdk + "oauthex/", keyring}},
+	"auth":       {"messages internal", []string{sdk + "oauthex/", keyring}},
 	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys, xtime}},
 	"actors":     {vocables + " transport", []string{proto, zerolog}},
 	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},

@@ -1,0 +1,92 @@
+// Package guard is the one door to what the host supplies: functions,
+// RoundTrippers, connections, cookie jars, stores, writers. A panic in them would
+// end the process if it happened in a goroutine of the library or of net/http,
+// and a function that ignores its context would hold up what has to end. Here a
+// panic becomes an error, and what does not return is left behind in its
+// goroutine.
+//
+// A goroutine that the host starts by itself is out of reach.
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Panicked is the error of something of the host's that panicked with v.
+func Panicked(what string, v any) error { return fmt.Errorf("the host's %s panicked: %v", what, v) }
+
+// ended is the error of something that called runtime.Goexit, as the functions
+// do that fail a test.
+func ended(what string) error { return errors.New("the host's " + what + " ended its goroutine") }
+
+// Sound returns err, or another error if the text of err cannot be had: a nil
+// pointer in an error panics where its text is needed.
+func Sound(what string, err error) (sound error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			sound = fmt.Errorf("the host's %s returned an error of type %T that panicked: %v", what, err, v)
+		}
+	}()
+	_ = err.Error()
+	return err
+}
+
+// Call calls f in the calling goroutine. what names it in the error.
+func Call(what string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = Panicked(what, v)
+		}
+	}()
+	return Sound(what, f())
+}
+
+// Value is Call for what returns a value.
+func Value[T any](what string, f func() (T, error)) (value T, err error) {
+	err = Call(what, func() (err error) {
+		value, err = f()
+		return err
+	})
+	return value, err
+}
+
+// Wait calls f in a goroutine of its own and waits for it until ctx ends. late, if
+// it is not nil, gets the value that comes when nothing waits for it any more.
+func Wait[T any](ctx context.Context, what string, late func(T), f func(context.Context) (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		o := outcome{err: ended(what)}
+		defer func() { done <- o }()
+		value, err := Value(what, func() (T, error) { return f(ctx) })
+		o = outcome{value, err}
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		if late != nil {
+			go func() {
+				if o := <-done; o.err == nil {
+					_ = Call(what, func() error { late(o.value); return nil })
+				}
+			}()
+		}
+		var none T
+		return none, fmt.Errorf("the host's %s was not waited for: %w", what, context.Cause(ctx))
+	}
+}
+
+// Do is Wait for what returns nothing.
+func Do(ctx context.Context, what string, f func(context.Context) error) error {
+	_, err := Wait(ctx, what, nil, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+	return err
+}

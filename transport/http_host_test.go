@@ -1,0 +1,383 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// stubborn is a RoundTripper of the host's whose calls of a tool ignore their
+// context in one way.
+type stubborn struct {
+	http.RoundTripper
+	on   atomic.Bool
+	free chan struct{} // closed to let it go on
+	how  func(s *stubborn, r *http.Request) (*http.Response, error)
+}
+
+func (s *stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.on.Load() && r.Method == http.MethodPost {
+		return s.how(s, r)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// hostBody is a body of the host's.
+type hostBody struct {
+	io.Reader
+	close func() error
+}
+
+func (b hostBody) Close() error { return b.close() }
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
+}
+
+var stubbornWays = map[string]func(s *stubborn, r *http.Request) (*http.Response, error){
+	"round_trip": func(s *stubborn, _ *http.Request) (*http.Response, error) {
+		<-s.free
+		return nil, errors.New("late")
+	},
+	"late_response": func(s *stubborn, r *http.Request) (*http.Response, error) {
+		<-s.free
+		return replyWith(r, http.NoBody)
+	},
+	"read": func(s *stubborn, r *http.Request) (*http.Response, error) {
+		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { return nil }})
+	},
+	"read_and_close": func(s *stubborn, r *http.Request) (*http.Response, error) {
+		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { <-s.free; return nil }})
+	},
+}
+
+// A RoundTripper that ignores its context holds up neither a call beyond its
+// context or its clock, nor the end of the session; what is left behind is counted.
+func TestStubbornRoundTripper(t *testing.T) {
+	for name, how := range stubbornWays {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				web := newWireless(t)
+				host := &stubborn{RoundTripper: web, free: make(chan struct{}), how: how}
+				spec := web.spec()
+				spec.HTTP.Client = &http.Client{Transport: host}
+				spec.Timeouts.Shutdown = 2 * time.Second
+				s := httpDialerFor(spec).NewSession().(*httpSession)
+				require.NoError(t, s.Open(t.Context()))
+				requireServing(t, s)
+				host.on.Store(true)
+
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := s.Request(ctx, toolCall)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, time.Second, time.Since(began))
+				require.Equal(t, 1, s.Info().Abandoned)
+
+				r := toolCall
+				r.HardMax = 3 * time.Second
+				began = time.Now()
+				_, err = s.Request(t.Context(), r)
+				require.ErrorIs(t, err, messages.ErrTimeout)
+				require.Equal(t, 3*time.Second, time.Since(began))
+				var e *messages.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, messages.Unknown, e.Outcome)
+				synctest.Wait()
+				require.GreaterOrEqual(t, s.Info().Abandoned, 2)
+
+				pending := make(chan error, 1)
+				go func() { _, err := s.Request(context.Background(), toolCall); pending <- err }()
+				synctest.Wait()
+				began = time.Now()
+				s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+				require.Error(t, <-pending)
+				<-s.Released()
+				require.LessOrEqual(t, time.Since(began), 3*spec.Timeouts.Shutdown)
+
+				next := s.dialer.NewSession().(*httpSession)
+				require.GreaterOrEqual(t, next.Info().Abandoned, 3, "the count outlives the session")
+				close(host.free)
+				synctest.Wait()
+				require.Zero(t, next.Info().Abandoned)
+				require.Empty(t, web.unclosed())
+			})
+		})
+	}
+}
+
+// A RoundTripper that never returns does not cost a goroutine for each request
+// for ever.
+func TestStubbornRoundTripper_bounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		host := &stubborn{RoundTripper: web, free: make(chan struct{}), how: stubbornWays["round_trip"]}
+		spec := web.spec()
+		spec.HTTP.Client = &http.Client{Transport: host}
+		s := openWireless(t, spec)
+		host.on.Store(true)
+		giveUp := func(times int) int {
+			for range times {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				_, err := s.Request(ctx, toolCall)
+				require.Error(t, err)
+				cancel()
+			}
+			time.Sleep(time.Minute) // what was sent besides is given up, too
+			return s.Info().Abandoned
+		}
+		n := giveUp(300)
+		require.GreaterOrEqual(t, n, 256)
+		require.Equal(t, n, giveUp(100))
+		_, err := s.Request(t.Context(), toolCall)
+		var e *messages.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, messages.NotSent, e.Outcome)
+		require.ErrorContains(t, err, "heed the context")
+		waits := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), toolCall); waits <- err }()
+		synctest.Wait()
+		host.on.Store(false)
+		close(host.free)
+		require.NoError(t, <-waits, "a request waits a moment for others to return")
+		requireServing(t, s)
+	})
+}
+
+// rudeConn is a connection of the host's that panics from some moment on.
+type rudeConn struct {
+	net.Conn
+	now    *atomic.Bool
+	onRead bool
+}
+
+func (c *rudeConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.onRead && c.now.Load() {
+		panic("rude")
+	}
+	return n, err
+}
+
+func (c *rudeConn) Write(p []byte) (int, error) {
+	if !c.onRead && c.now.Load() {
+		panic("rude")
+	}
+	return c.Conn.Write(p)
+}
+
+type rudeJar struct{ now *atomic.Bool }
+
+func (j rudeJar) Cookies(*url.URL) []*http.Cookie {
+	if j.now.Load() {
+		panic("rude")
+	}
+	return []*http.Cookie{nil}
+}
+
+func (j rudeJar) SetCookies(*url.URL, []*http.Cookie) { panic("rude") }
+
+func dialThen(c *http.Client, then func(net.Conn) (net.Conn, error)) {
+	t := c.Transport.(*http.Transport)
+	t.DisableKeepAlives = true
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return then(conn)
+	}
+}
+
+func tripThen(c *http.Client, now *atomic.Bool, then func(*http.Response) (*http.Response, error)) {
+	base := c.Transport
+	c.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(r)
+		if err != nil || !now.Load() || r.Method != http.MethodPost {
+			return resp, err
+		}
+		return then(resp)
+	})
+}
+
+func readThen(c *http.Client, now *atomic.Bool, read readFunc) {
+	tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
+		resp.Body = hostBody{read, resp.Body.Close}
+		resp.ContentLength = -1
+		return resp, nil
+	})
+}
+
+// rude are clients of the host's that panic, or end the goroutine that they are
+// called in, or return what they must not.
+var rude = map[string]func(c *http.Client, now *atomic.Bool){
+	"round_trip": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { _ = resp.Body.Close(); panic("rude") })
+	},
+	"round_trip_ends_goroutine": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
+			_ = resp.Body.Close()
+			runtime.Goexit()
+			return nil, nil
+		})
+	},
+	"round_trip_nothing": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { return nil, resp.Body.Close() })
+	},
+	"round_trip_nil_error_pointer": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
+			_ = resp.Body.Close()
+			return nil, (*url.Error)(nil)
+		})
+	},
+	"body_read": func(c *http.Client, now *atomic.Bool) {
+		readThen(c, now, func([]byte) (int, error) { panic("rude") })
+	},
+	"body_read_ends_goroutine": func(c *http.Client, now *atomic.Bool) {
+		readThen(c, now, func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
+	},
+	"body_read_too_much": func(c *http.Client, now *atomic.Bool) {
+		readThen(c, now, func(p []byte) (int, error) { return len(p) + 1, nil })
+	},
+	"jar": func(c *http.Client, now *atomic.Bool) { c.Jar = rudeJar{now} },
+	"proxy": func(c *http.Client, now *atomic.Bool) {
+		c.Transport.(*http.Transport).Proxy = func(*http.Request) (*url.URL, error) {
+			if now.Load() {
+				panic("rude")
+			}
+			return nil, nil
+		}
+	},
+	"dial": func(c *http.Client, now *atomic.Bool) {
+		dialThen(c, func(conn net.Conn) (net.Conn, error) {
+			if now.Load() {
+				_ = conn.Close()
+				panic("rude")
+			}
+			return conn, nil
+		})
+	},
+	"dial_nothing": func(c *http.Client, now *atomic.Bool) {
+		dialThen(c, func(conn net.Conn) (net.Conn, error) {
+			if now.Load() {
+				return nil, conn.Close()
+			}
+			return conn, nil
+		})
+	},
+	"connection_read": func(c *http.Client, now *atomic.Bool) {
+		dialThen(c, func(conn net.Conn) (net.Conn, error) { return &rudeConn{Conn: conn, now: now, onRead: true}, nil })
+	},
+	"connection_write": func(c *http.Client, now *atomic.Bool) {
+		dialThen(c, func(conn net.Conn) (net.Conn, error) { return &rudeConn{Conn: conn, now: now}, nil })
+	},
+}
+
+// What a client of the host's does costs the one request and not the process, in
+// whichever goroutine it is called.
+func TestRudeClient(t *testing.T) {
+	for name, prepare := range rude {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			web := newScripted(t)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
+				sayResult(w, id, hello)
+			})
+			own := &http.Transport{}
+			t.Cleanup(own.CloseIdleConnections)
+			var now atomic.Bool
+			spec := httpSpec(web.URL)
+			spec.HTTP.Client = &http.Client{Transport: own}
+			prepare(spec.HTTP.Client, &now)
+			s := openHTTP(t, spec)
+			requireServing(t, s)
+			now.Store(true)
+			e := callFails(t, s)
+			require.NotEmpty(t, e.Error())
+			s.notify(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session's
+			s.ask(s.agreed.Load())
+			now.Store(false)
+			if s.Cause() == nil {
+				requireServing(t, s)
+			}
+			require.Zero(t, s.Info().Abandoned)
+		})
+	}
+}
+
+// A function of the host's without a context of its own holds up nothing either.
+func TestStubbornClient(t *testing.T) {
+	for name, prepare := range map[string]func(c *http.Client, now *atomic.Bool, free chan struct{}){
+		"proxy": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
+			c.Transport = &http.Transport{DisableKeepAlives: true, Proxy: func(*http.Request) (*url.URL, error) {
+				if now.Load() {
+					<-free
+				}
+				return nil, nil
+			}}
+		},
+		"dial": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
+			c.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if now.Load() {
+					<-free
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}}
+		},
+		"jar": func(c *http.Client, now *atomic.Bool, free chan struct{}) { c.Jar = stubbornJar{now, free} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			free := make(chan struct{})
+			t.Cleanup(func() { close(free) })
+			var now atomic.Bool
+			spec := httpSpec(web.URL)
+			spec.HTTP.Client = &http.Client{}
+			prepare(spec.HTTP.Client, &now, free)
+			spec.Timeouts.Shutdown = time.Second
+			s := openHTTP(t, spec)
+			requireServing(t, s)
+			now.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := s.Request(ctx, toolCall)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+			requireClosed(t, s.Released(), "session is not released")
+		})
+	}
+}
+
+type stubbornJar struct {
+	now  *atomic.Bool
+	free chan struct{}
+}
+
+func (j stubbornJar) Cookies(*url.URL) []*http.Cookie {
+	if j.now.Load() {
+		<-j.free
+	}
+	return nil
+}
+
+func (j stubbornJar) SetCookies(*url.URL, []*http.Cookie) {}

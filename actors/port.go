@@ -118,6 +118,7 @@ func (p *port) discover() {
 		if inc.session.Info().Era != messages.EraModern {
 			p.applyAtStart(ctx)
 		}
+		catalog = catalog.Offered(inc.spec.Tools)
 		p.rt.system.Root.Send(p.self, &listedFirst{catalog: catalog})
 		p.tell(&messages.Discovered{Epoch: epoch, Catalog: catalog})
 	}, p.panicked)

@@ -168,6 +168,9 @@ func (p *port) refresh() {
 		defer cancel()
 		l := &listed{lists: lists, waiting: waiting}
 		l.catalog, l.broken, l.err = transport.DiscoverLists(ctx, inc.session, inc.server, inc.spec.Limits, lists)
+		if lists&^l.broken&messages.ListTools != 0 {
+			l.catalog = l.catalog.Offered(inc.spec.Tools)
+		}
 		p.rt.system.Root.Send(self, l)
 	}, func(v any) {
 		p.rt.system.Root.Send(self, &listed{lists: lists, waiting: waiting, err: fmt.Errorf("internal error while listing: %v", v)})

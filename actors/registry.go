@@ -241,7 +241,7 @@ func (v *View) Status() messages.ServerStatus {
 	}
 	if c := v.Catalog; c != nil {
 		st.Catalog = messages.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
-			Templates: len(c.Templates), Prompts: len(c.Prompts), Warnings: append([]string(nil), c.Warnings...)}
+			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Warnings: append([]string(nil), c.Warnings...)}
 	}
 	return st
 }

@@ -47,6 +47,10 @@
 //	          {CLIENT_ID, CLIENT_SECRET, scopes} are read as well. A person
 //	          authorizes with "mcpvisor authorize".
 //	standby   true keeps a second process at hand; see [messages.ServerSpec]
+//	tools     names of the tools that are offered, as in ["read_*", "list_directory"],
+//	          or {allow [], deny []}; enabledTools (or includeTools) and disabledTools
+//	          (or excludeTools) are read as well. * stands for any text. See
+//	          [messages.ToolFilter]. A list that is empty offers no tool.
 //	era       "auto", "legacy" or "modern"; see [messages.Era]
 //
 // Any text may name an entry. One that cannot name a server, such as

@@ -12,9 +12,8 @@ import (
 
 // foreignKeys belong to hosts and mean nothing here.
 var foreignKeys = map[string]bool{
-	"alwaysAllow": true, "autoApprove": true, "description": true, "dev": true, "disabledTools": true,
-	"enabledTools": true, "gallery": true, "icon": true, "id": true, "name": true, "note": true, "source": true,
-	"tools": true, "trust": true, "version": true, "$schema": true,
+	"description": true, "dev": true, "gallery": true, "icon": true, "id": true, "name": true, "note": true, "source": true,
+	"trust": true, "version": true, "$schema": true,
 }
 
 // entry is one server of the file, being read.
@@ -34,34 +33,42 @@ type entry struct {
 	disabled bool
 
 	commandAt *hujson.Value
+	tools     tools
 }
 
 // readers are the keys of an entry.
 var readers = map[string]func(*entry, *hujson.Value){
-	"command":      func(e *entry, v *hujson.Value) { e.path(v, &e.stdio.Command); e.commandAt = v },
-	"args":         func(e *entry, v *hujson.Value) { e.stdio.Args = e.texts(v) },
-	"env":          func(e *entry, v *hujson.Value) { e.stdio.Env = e.pairs(v) },
-	"envFile":      (*entry).envFile,
-	"cwd":          func(e *entry, v *hujson.Value) { e.stdio.Dir = e.filePath(v) },
-	"url":          func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
-	"serverUrl":    func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
-	"httpUrl":      func(e *entry, v *hujson.Value) { e.text(v, &e.httpURL) },
-	"headers":      func(e *entry, v *hujson.Value) { e.http.Headers = e.pairs(v) },
-	"type":         func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
-	"transport":    func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
-	"disabled":     func(e *entry, v *hujson.Value) { e.flag(v, &e.disabled) },
-	"enabled":      func(e *entry, v *hujson.Value) { on := true; e.flag(v, &on); e.disabled = e.disabled || !on },
-	"inherit_env":  func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.InheritEnv) },
-	"keep_daemons": func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.KeepDaemons) },
-	"standby":      func(e *entry, v *hujson.Value) { e.flag(v, &e.spec.Standby) },
-	"era":          (*entry).era,
-	"retry":        (*entry).retry,
-	"timeouts":     (*entry).timeouts,
-	"timeout":      (*entry).timeout,
-	"limits":       (*entry).limits,
-	"probe":        (*entry).probe,
-	"auth":         (*entry).oauth,
-	"oauth":        (*entry).oauth,
+	"command":       func(e *entry, v *hujson.Value) { e.path(v, &e.stdio.Command); e.commandAt = v },
+	"args":          func(e *entry, v *hujson.Value) { e.stdio.Args = e.texts(v) },
+	"env":           func(e *entry, v *hujson.Value) { e.stdio.Env = e.pairs(v) },
+	"envFile":       (*entry).envFile,
+	"cwd":           func(e *entry, v *hujson.Value) { e.stdio.Dir = e.filePath(v) },
+	"url":           func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
+	"serverUrl":     func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
+	"httpUrl":       func(e *entry, v *hujson.Value) { e.text(v, &e.httpURL) },
+	"headers":       func(e *entry, v *hujson.Value) { e.http.Headers = e.pairs(v) },
+	"type":          func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
+	"transport":     func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
+	"disabled":      func(e *entry, v *hujson.Value) { e.flag(v, &e.disabled) },
+	"enabled":       func(e *entry, v *hujson.Value) { on := true; e.flag(v, &on); e.disabled = e.disabled || !on },
+	"inherit_env":   func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.InheritEnv) },
+	"keep_daemons":  func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.KeepDaemons) },
+	"standby":       func(e *entry, v *hujson.Value) { e.flag(v, &e.spec.Standby) },
+	"era":           (*entry).era,
+	"retry":         (*entry).retry,
+	"timeouts":      (*entry).timeouts,
+	"timeout":       (*entry).timeout,
+	"limits":        (*entry).limits,
+	"probe":         (*entry).probe,
+	"tools":         (*entry).toolsKey,
+	"enabledTools":  func(e *entry, v *hujson.Value) { e.allowTools(v, "enabledTools") },
+	"includeTools":  func(e *entry, v *hujson.Value) { e.allowTools(v, "includeTools") },
+	"disabledTools": func(e *entry, v *hujson.Value) { e.denyTools(v) },
+	"excludeTools":  func(e *entry, v *hujson.Value) { e.denyTools(v) },
+	"autoApprove":   func(e *entry, v *hujson.Value) { e.approval(v, "autoApprove") },
+	"alwaysAllow":   func(e *entry, v *hujson.Value) { e.approval(v, "alwaysAllow") },
+	"auth":          (*entry).oauth,
+	"oauth":         (*entry).oauth,
 }
 
 // entry reads one server and adds it to the file, or says why not.
@@ -85,6 +92,7 @@ func (r *reader) entry(server string, m *hujson.ObjectMember) {
 		return
 	}
 	e.transport(&m.Value)
+	e.applyTools()
 	e.spec.Secrets = r.secrets
 	if !e.broken {
 		if err := e.spec.Validate(); err != nil {

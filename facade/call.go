@@ -201,10 +201,13 @@ func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*acto
 	if err != nil {
 		return nil, "", err
 	}
-	if v.Catalog != nil {
-		if _, found := v.Catalog.Tool(name); !found {
-			return nil, "", unknownTool(c.rt.Snapshot(), tool)
-		}
+	_, found := v.Catalog.Tool(name)
+	switch {
+	case found:
+	case !v.Spec.Tools.Allows(name):
+		return nil, "", hiddenTool(server)
+	case v.Catalog != nil:
+		return nil, "", unknownTool(c.rt.Snapshot(), tool)
 	}
 	return v, name, nil
 }

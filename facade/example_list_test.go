@@ -2,6 +2,7 @@ package facade_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,6 +20,32 @@ func ExampleClient_Tools() {
 	// Output:
 	// demo/add mcp__demo__add add
 	// demo/add_tool mcp__demo__add_tool add_tool
+}
+
+func ExampleToolFilter() {
+	ctx := context.Background()
+	client, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = client.Close(ctx) }()
+	err = client.Register(ctx, facade.ServerSpec{
+		Name:     "calc",
+		InMemory: mcptest.InMemory(mcptest.Script{}),
+		Tools:    facade.ToolFilter{Allow: []string{"add", "e*"}, Deny: []string{"env"}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	for _, tool := range client.Tools() {
+		fmt.Println(tool.Name)
+	}
+	_, err = client.Call(ctx, "calc/env", nil)
+	fmt.Println(errors.Is(err, facade.ErrUnknownTool), err)
+	// Output:
+	// calc/add
+	// calc/echo
+	// true call calc/env: unknown tool: the configuration of its server hides the tool; nothing was sent; change ServerSpec.Tools, in a file "tools", "enabledTools" or "disabledTools", to allow it
 }
 
 func ExampleClient_Read() {

@@ -23,6 +23,8 @@ type (
 	InMemory = messages.InMemory
 	// Timeouts are one server's clocks; see [messages.Timeouts].
 	Timeouts = messages.Timeouts
+	// ToolFilter says which tools are offered; see [messages.ToolFilter].
+	ToolFilter = messages.ToolFilter
 	// Limits bound what one server may cost; see [messages.Limits].
 	Limits = messages.Limits
 	// Probe says how liveness is checked; see [messages.Probe].

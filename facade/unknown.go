@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/actors"
@@ -52,6 +53,14 @@ func unknownTool(s *actors.Snapshot, tool string) *Error {
 	}
 	return e
 }
+
+// hiddenTool is the error of a call of a tool that [ServerSpec].Tools hides.
+func hiddenTool(server string) *Error {
+	return &Error{Server: server, Kind: messages.KindUnknownTool, Outcome: NotSent, Cause: errHidden,
+		Hint: "change ServerSpec.Tools, in a file \"tools\", \"enabledTools\" or \"disabledTools\", to allow it"}
+}
+
+var errHidden = errors.New("the configuration of its server hides the tool")
 
 // nearTools returns the listed tools that may be meant by a name.
 func nearTools(s *actors.Snapshot, asked string, aliases bool) []string {

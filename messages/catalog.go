@@ -62,6 +62,8 @@ type Catalog struct {
 	Resources []Resource
 	Templates []ResourceTemplate
 	Prompts   []Prompt
+	// Hidden is how many tools [ServerSpec].Tools keeps from being offered.
+	Hidden int
 	// Warnings says what was left out and why: a list that failed, an entry that
 	// could not be read, a cap that was reached.
 	Warnings []string
@@ -82,7 +84,13 @@ func NewCatalog(tools []Tool, resources []Resource, templates []ResourceTemplate
 	c.Resources = sorted(resources, func(r *Resource) string { return r.URI }, "resource", &c.Warnings)
 	c.Templates = sorted(templates, func(r *ResourceTemplate) string { return r.URITemplate }, "resource template", &c.Warnings)
 	c.Prompts = sorted(prompts, func(p *Prompt) string { return p.OriginalName }, "prompt", &c.Warnings)
-	c.byName = make(map[string]int32, len(c.Tools))
+	c.index()
+	return c
+}
+
+// index finds the tools by their names.
+func (c *Catalog) index() {
+	c.byName, c.byHash = make(map[string]int32, len(c.Tools)), nil
 	for i := range c.Tools {
 		t := &c.Tools[i]
 		c.byName[t.OriginalName] = int32(i)
@@ -93,7 +101,6 @@ func NewCatalog(tools []Tool, resources []Resource, templates []ResourceTemplate
 			c.byHash[t.Alias] = int32(i)
 		}
 	}
-	return c
 }
 
 // sorted orders the items by key, and of equal ones as they came.

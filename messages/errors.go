@@ -13,7 +13,8 @@ type ErrorKind string
 const (
 	// KindUnknownServer: no server of that name is registered. Hint may name near ones.
 	KindUnknownServer ErrorKind = "unknown_server"
-	// KindUnknownTool: the server is ready and has no such tool. Hint may name near ones.
+	// KindUnknownTool: the server is ready and has no such tool, or ServerSpec.Tools
+	// hides it, as Cause says. Hint may name near ones.
 	KindUnknownTool ErrorKind = "unknown_tool"
 	// KindUnavailable: the server is not ready now but may be again; RetryAfter
 	// says when it is worth asking.

@@ -34,7 +34,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
 	}
 	var change Change
 	if lists&ListTools != 0 {
-		next.Tools, next.byName, next.byHash = fresh.Tools, fresh.byName, fresh.byHash
+		next.Tools, next.Hidden, next.byName, next.byHash = fresh.Tools, fresh.Hidden, fresh.byName, fresh.byHash
 		change.Tools = delta(c.Tools, fresh.Tools, func(t *Tool) string { return t.Name }, func(a, b *Tool) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})

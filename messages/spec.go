@@ -46,6 +46,8 @@ type ServerSpec struct {
 	// something exclusively (a port, a lock on a file) cannot run twice.
 	Standby bool
 
+	// Tools says which of the server's tools are offered; the zero value offers all.
+	Tools ToolFilter
 	// Secrets are texts that are hidden in whatever the server says outside of
 	// results, beside those that are found by their name or their form in the
 	// environment, arguments, headers and URL. One of less than 6 bytes is not
@@ -214,6 +216,7 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 
 // Clone returns a copy that shares no slice or map with s.
 func (s ServerSpec) Clone() ServerSpec {
+	s.Tools, s.Secrets = s.Tools.clone(), slices.Clone(s.Secrets)
 	s.Secrets = slices.Clone(s.Secrets)
 	if s.Stdio != nil {
 		c := *s.Stdio
@@ -308,6 +311,7 @@ func (s ServerSpec) Validate() error {
 	if s.Timeouts.Shutdown < 0 {
 		errs = append(errs, errors.New("timeouts: Shutdown is negative, so ending the server could take for ever; set a positive bound"))
 	}
+	errs = append(errs, s.Tools.validate()...)
 	if err := s.Retry.Validate(); err != nil {
 		errs = append(errs, err)
 	}

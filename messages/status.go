@@ -101,6 +101,9 @@ type CatalogInfo struct {
 	Resources int `json:"resources"`
 	Templates int `json:"templates"`
 	Prompts   int `json:"prompts"`
+	// Hidden is how many tools the server lists that [ServerSpec].Tools hides. They
+	// are not among Tools.
+	Hidden int `json:"hidden,omitempty"`
 	// Warnings is what discovery left out and why.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -1,0 +1,97 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ToolFilter says which tools of a server are offered. The others are hidden: they
+// are not listed, not suggested, and calls of them fail with ErrUnknownTool before
+// anything is sent. Resources and prompts are not concerned. The zero value hides
+// nothing.
+//
+// Patterns are compared with the server's own name of the tool ("list_directory",
+// not "fs/list_directory"). In a pattern * stands for any text, also for none, and
+// ? for one character; everything else stands for itself, in upper or lower case
+// as it is.
+type ToolFilter struct {
+	// Allow holds patterns of which one must match. None: every tool may be offered.
+	Allow []string
+	// Deny holds patterns of which none may match. It wins over Allow.
+	Deny []string
+}
+
+// IsZero reports whether the filter hides nothing.
+func (f ToolFilter) IsZero() bool { return len(f.Allow) == 0 && len(f.Deny) == 0 }
+
+// Allows reports whether the tool of that name is offered.
+func (f ToolFilter) Allows(name string) bool {
+	matches := func(pattern string) bool { return matchPattern(pattern, name) }
+	return !slices.ContainsFunc(f.Deny, matches) && (len(f.Allow) == 0 || slices.ContainsFunc(f.Allow, matches))
+}
+
+func (f ToolFilter) clone() ToolFilter {
+	return ToolFilter{Allow: slices.Clone(f.Allow), Deny: slices.Clone(f.Deny)}
+}
+
+func (f ToolFilter) validate() (errs []error) {
+	if slices.Contains(f.Allow, "") || slices.Contains(f.Deny, "") {
+		errs = append(errs, errors.New("tools: a pattern is empty and matches no tool; remove it, or write \"*\" for all"))
+	}
+	return errs
+}
+
+// matchPattern reports whether a pattern with * and ? matches a whole name. It
+// takes at most len(pattern)·len(name) steps.
+func matchPattern(pattern, name string) bool {
+	p, n := []rune(pattern), []rune(name)
+	i, j := 0, 0
+	star, from := -1, 0 // the last *, and where the text that it stands for ends
+	for j < len(n) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
+			i++
+			j++
+		case star >= 0: // let the * stand for one character more
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+// Offered is the catalog without the tools that a filter hides, with a warning for
+// each pattern that matches none. c is unchanged; nil has no tools.
+func (c *Catalog) Offered(f ToolFilter) *Catalog {
+	if c == nil || f.IsZero() {
+		return c
+	}
+	next := *c
+	next.Tools = nil
+	for _, t := range c.Tools {
+		if f.Allows(t.OriginalName) {
+			next.Tools = append(next.Tools, t)
+		}
+	}
+	next.Tools = slices.Clip(next.Tools)
+	next.Hidden = len(c.Tools) - len(next.Tools)
+	next.Warnings = slices.Clone(c.Warnings)
+	for _, pattern := range slices.Concat(f.Allow, f.Deny) {
+		listed := func(t Tool) bool { return matchPattern(pattern, t.OriginalName) }
+		if strings.Trim(pattern, "*") != "" && !slices.ContainsFunc(c.Tools, listed) {
+			next.Warnings = append(next.Warnings, fmt.Sprintf("tool pattern %.100q matches no tool of this server", pattern))
+		}
+	}
+	next.index()
+	return &next
+}

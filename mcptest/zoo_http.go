@@ -18,7 +18,7 @@ import (
 // A misbehaviour is a value: copy it freely, serve it as often as you like.
 type HTTPMisbehaviour struct {
 	// Name is unique among all of them: "call/html-400". What stands before the
-	// slash is where it happens: start, session, list, call, events, stream,
+	// slash is where it happens: start, session, list, call, events, stream, sse,
 	// answers, shutdown.
 	Name string
 	// About says in one sentence what the server does.
@@ -68,7 +68,7 @@ func HTTPMisbehaviours() []HTTPMisbehaviour {
 		startMisbehaviours, versionMisbehaviours, listMisbehaviours,
 		statusMisbehaviours(), redirectMisbehaviours, bodyMisbehaviours, answerMisbehaviours, largeMisbehaviours,
 		wireMisbehaviours, headMisbehaviours, eventMisbehaviours, resumeMisbehaviours, askingMisbehaviours,
-		sessionMisbehaviours, streamMisbehaviours, secretMisbehaviours,
+		sessionMisbehaviours, streamMisbehaviours, secretMisbehaviours, sseMisbehaviours,
 	)
 	slices.SortFunc(all, func(a, b HTTPMisbehaviour) int { return strings.Compare(a.Name, b.Name) })
 	return slices.Insert(all, 0, HTTPMisbehaviour{Name: "none", About: "Behaves, in both eras of the protocol."})

@@ -206,3 +206,25 @@ func TestUnwritten(t *testing.T) {
 	require.False(t, b.connected.Load())
 	require.False(t, b.pooled.Load())
 }
+
+// An exchange may hang on another one of the same session: the go-sdk's requests
+// do, on that which opens the session.
+func TestBondDeadlineInsideAnother(t *testing.T) {
+	var set bonds
+	outer := set.bind(t.Context(), time.Hour)
+	defer outer.finish()
+	inner := set.bind(outer, 2*time.Hour)
+	defer inner.finish()
+	asked := make(chan time.Time, 1)
+	go func() {
+		d, _ := inner.Deadline()
+		asked <- d
+	}()
+	select {
+	case d := <-asked:
+		want, _ := outer.Deadline()
+		require.Equal(t, want, d)
+	case <-time.After(patience):
+		require.FailNow(t, "the deadline is never told")
+	}
+}

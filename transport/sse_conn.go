@@ -143,8 +143,11 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *fault) {
 	e := c.s.endpoint
 	text := string(bytes.TrimSpace(event.data))
-	if event.over || len(text) > maxEndpointURL || text == "" {
-		return nil, badEndpoint("of %d bytes; between 1 and %d are taken", len(text), maxEndpointURL)
+	if text == "" {
+		return nil, badEndpoint("that is empty")
+	}
+	if event.over || len(text) > maxEndpointURL {
+		return nil, badEndpoint("that is longer than %d bytes", maxEndpointURL)
 	}
 	base := e.url
 	if resp.Request != nil && resp.Request.URL != nil { // a redirect within the origin

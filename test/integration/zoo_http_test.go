@@ -118,7 +118,7 @@ func TestHTTPZooIsWhole(t *testing.T) {
 }
 
 func httpRows() []httpRow {
-	return slices.Concat(httpStartRows, httpListRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows)
+	return slices.Concat(httpStartRows, httpListRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, sseRows)
 }
 
 func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era facade.Era) {

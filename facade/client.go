@@ -36,6 +36,7 @@ func New(opts ...Option) (*Client, error) {
 	if o.wrong != nil {
 		return nil, &Error{Op: "new client", Kind: messages.KindInvalid, Cause: o.wrong}
 	}
+	o.logger = guarded(o.logger)
 	c := &Client{opts: o}
 	c.rt = actors.New(actors.Options{
 		Logger: o.logger,

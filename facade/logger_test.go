@@ -1,0 +1,77 @@
+package facade_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+type rudeSampler struct{}
+
+func (rudeSampler) Sample(zerolog.Level) bool { panic("rude") }
+
+// A logger of the host's that panics costs its line, and no server and no process.
+func TestLogger_that_panics(t *testing.T) {
+	rude := zerolog.New(writerFunc(func([]byte) (int, error) { panic("rude") }))
+	for name, logger := range map[string]zerolog.Logger{
+		"writer":  rude,
+		"hook":    zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(*zerolog.Event, zerolog.Level, string) { panic("rude") })),
+		"sampler": zerolog.New(io.Discard).Sample(rudeSampler{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := facade.New(facade.WithLogger(logger))
+			require.NoError(t, err)
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+			require.NoError(t, c.Restart(t.Context(), "mem"))
+			require.NoError(t, c.WaitReady(t.Context(), "mem"))
+			_, err = c.Call(t.Context(), "mem/echo", map[string]any{"text": "hello"})
+			require.NoError(t, err)
+			require.NoError(t, c.Close(t.Context()))
+		})
+	}
+}
+
+// What the host's logger adds, filters and writes is as if the library wrote to it.
+func TestLogger_of_host(t *testing.T) {
+	var mu sync.Mutex
+	var out bytes.Buffer
+	base := zerolog.New(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return out.Write(p)
+	}))
+	hooked := zerolog.HookFunc(func(e *zerolog.Event, l zerolog.Level, text string) { e.Str("hook", l.String()+" "+text) })
+	c, err := facade.New(facade.WithLogger(base.Level(zerolog.InfoLevel).With().Str("app", "host").Logger().Hook(hooked)))
+	require.NoError(t, err)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Close(t.Context()))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Regexp(t, `\{"level":"info","app":"host","server":"mem","event":"ready","epoch":1,"hook":"info [^"]*ready[^"]*","message":"[^"]*ready[^"]*"\}\n`, out.String())
+	require.NotContains(t, out.String(), `"debug"`)
+}
+
+// A writer whose errors panic where they are read.
+func TestLogger_with_bad_error(t *testing.T) {
+	last := zerolog.ErrorHandler
+	t.Cleanup(func() { zerolog.ErrorHandler = last })
+	zerolog.ErrorHandler = func(err error) { panic(err) }
+	logger := zerolog.New(writerFunc(func([]byte) (int, error) { return 0, errors.Join(os.ErrClosed) }))
+	c, err := facade.New(facade.WithLogger(logger))
+	require.NoError(t, err)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Close(t.Context()))
+}

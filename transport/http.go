@@ -131,6 +131,8 @@ type httpSession struct {
 	owed    owed
 	noise   noise
 	params  paramHeaders
+	// handshake notices that a legacy server was restarted behind its address.
+	handshake handshakeWatch
 	// onMessage, if set before Open, sees every request and notification of the
 	// server's, whether it came on the way to an answer or on the standalone
 	// stream. On legacy sessions the go-sdk gets them too, and answers pings. It

@@ -42,7 +42,11 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 		return nil, requestError(ctx, nil, messages.NotSent, err)
 	}
 	if !a.modern {
-		return s.send(ctx, a, r)
+		result, err := s.send(ctx, a, r)
+		if list := s.handshake.see(r.Method, err); list != "" {
+			s.checkHandshake(a, list)
+		}
+		return result, err
 	}
 	began := time.Now()
 	result, err := s.send(ctx, a, r)
@@ -52,6 +56,23 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 		})
 	}
 	return result, err
+}
+
+// checkHandshake ends the session if the server has lost its handshake. It does not
+// wait for that to be known.
+func (s *httpSession) checkHandshake(a *agreement, list string) {
+	if !s.enter() {
+		return
+	}
+	go func() {
+		defer s.work.Done()
+		cause := s.handshake.check(s.ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
+			return s.send(ctx, a, r)
+		})
+		if cause != nil {
+			s.end(cause)
+		}
+	}()
 }
 
 // send sends a request once. What the session waits for at its end is the

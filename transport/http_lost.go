@@ -31,6 +31,10 @@ var sdkSessionTexts = map[string]bool{
 	"session terminated":            true, // mcp-go
 	"invalid session id":            true, // mcp-go
 	"session is closing":            true, // Go
+	// Over HTTP+SSE:
+	"session closed":                   true, // Go
+	"could not find session":           true, // Python
+	"no transport found for sessionid": true, // examples of the TypeScript SDK
 }
 
 // sdkSessionWithID is the same text of the Java SDK, which names the session.

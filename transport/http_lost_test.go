@@ -45,6 +45,8 @@ func TestSessionLost(t *testing.T) {
 		"400 of the TypeScript SDK":      {400, "application/json", rpcBody("null", "Bad Request: Server not initialized"), true, messages.NotSent},
 		"400 of the Python SDK":          {400, "text/plain", "Bad Request: No valid session ID provided", true, messages.NotSent},
 		"400 of mcp-go":                  {400, "text/plain", "Invalid session ID\n", true, messages.NotSent},
+		"400 of the Go SDK over SSE":     {400, "text/plain", "session closed\n", true, messages.NotSent},
+		"404 of the Python SDK over SSE": {404, "text/plain", "Could not find session", true, messages.NotSent},
 		"400 wording no SDK uses":        {400, "text/plain", "Session expired.", true, messages.Unknown},
 		"400 wording no SDK uses, JSON":  {400, "application/json", `{"error":"The session does not exist"}`, true, messages.Unknown},
 		"400 not initialized":            {400, "application/json", rpcBody("null", "Server has not been initialized"), true, messages.Unknown},

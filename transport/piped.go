@@ -54,6 +54,7 @@ type pipedSession struct {
 	*lifeline
 	dialer *pipedDialer
 	notices
+	handshake handshakeWatch
 
 	ready atomic.Pointer[channel]
 
@@ -281,7 +282,11 @@ func (s *pipedSession) current() *link {
 func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	if c := s.ready.Load(); c != nil {
 		if len(c.meta) == 0 {
-			return c.wire.request(ctx, r, nil)
+			result, err := c.wire.request(ctx, r, nil)
+			if list := s.handshake.see(r.Method, err); list != "" {
+				go s.checkHandshake(context.WithoutCancel(ctx), c, list)
+			}
+			return result, err
 		}
 		began := time.Now()
 		result, err := c.wire.request(ctx, r, c.meta)
@@ -296,6 +301,16 @@ func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage,
 		return nil, deathError(c, messages.NotSent)
 	}
 	return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errNotOpen}
+}
+
+// checkHandshake ends the session if the server has lost its handshake.
+func (s *pipedSession) checkHandshake(ctx context.Context, c *channel, list string) {
+	cause := s.handshake.check(ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
+		return c.wire.request(ctx, r, nil)
+	})
+	if cause != nil {
+		s.Abort(cause)
+	}
 }
 
 // Abort implements Session.

@@ -17,7 +17,7 @@ import (
 )
 
 func newResponder() *responder {
-	return newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()}).on(newLifeline(), new(asking))
+	return newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()}).on(newLifeline())
 }
 
 // What a handler does to itself costs its one question.

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 )
 
@@ -45,21 +43,6 @@ func refuseBroad(params []byte) error {
 		return errBadQuestion("the parameters hold " + err.Error())
 	}
 	return nil
-}
-
-// broadRequest is refuseBroad for a request that was not decoded yet. It returns
-// the request's id besides.
-func broadRequest(env *envelope) (id jsonrpc.ID, refused *jsonrpc.Error) {
-	err := refuseBroad(env.params)
-	if err == nil || env.method == nil || env.id == nil {
-		return id, nil
-	}
-	var raw any
-	if json.Unmarshal(env.id, &raw) == nil {
-		id, _ = jsonrpc.MakeID(raw) // the refusal of one that is no id is dropped
-	}
-	refused, _ = err.(*jsonrpc.Error)
-	return id, refused
 }
 
 // slim is an entry of a list without its members that are too large: they cost

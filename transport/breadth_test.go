@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -78,22 +77,6 @@ func TestRefuseBroad(t *testing.T) {
 		deep := `{"x":"` + strings.Repeat("x", 64<<10) + `","y":` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`
 		require.ErrorContains(t, refuseBroad([]byte(deep)), "levels")
 	})
-}
-
-// A question that holds too much is refused with the reason, whatever its id is.
-func TestBroadRequest(t *testing.T) {
-	for _, id := range []string{`7`, `"a"`} {
-		env, ok := scanEnvelope([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"sampling/createMessage","params":` + broad(30_000) + `}`))
-		require.True(t, ok)
-		got, refused := broadRequest(&env)
-		require.NotNil(t, refused)
-		raw, err := json.Marshal(got.Raw())
-		require.NoError(t, err)
-		require.Equal(t, id, string(raw))
-	}
-	env, _ := scanEnvelope([]byte(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}`))
-	_, refused := broadRequest(&env)
-	require.Nil(t, refused)
 }
 
 // The way of the modern era: what is wanted in the answer to a call.

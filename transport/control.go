@@ -13,7 +13,7 @@ import (
 )
 
 // controlQueue is how many notifications may wait for the go-sdk, and how many
-// requests of the server's may be without an answer; controlBytes is how much
+// requests of the server's may be unanswered; controlBytes is how much
 // of either that may be. Further notifications are dropped and counted, further
 // requests refused. Answers are never dropped.
 const (
@@ -38,7 +38,6 @@ type control struct {
 	mu            sync.Mutex
 	inbox         []jsonrpc.Message
 	notifications allowance
-	owed          owed
 	waiting       map[jsonrpc.ID]bool // the go-sdk's own requests
 	probe         probing
 	wake          chan struct{}
@@ -70,7 +69,7 @@ func (a *allowance) giveBack(size int) {
 }
 
 func newControl(w *wire) *control {
-	return &control{w: w, notifications: allowance{most: controlQueue}, owed: owed{room: allowance{most: controlQueue}}, waiting: make(map[jsonrpc.ID]bool),
+	return &control{w: w, notifications: allowance{most: controlQueue}, waiting: make(map[jsonrpc.ID]bool),
 		wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
@@ -118,9 +117,6 @@ func (c *control) Read(ctx context.Context) (jsonrpc.Message, error) {
 
 // Write implements mcp.Connection.
 func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
-	if r, ok := m.(*jsonrpc.Response); ok {
-		defer c.owed.answer(r.ID)()
-	}
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		return errRejected(err)
@@ -138,6 +134,16 @@ func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
 
 // deliver takes a message that is not an answer on the call lane.
 func (c *control) deliver(line []byte, env *envelope) {
+	switch {
+	case isServerRequest(env):
+		c.admitRequest(line, env)
+		return
+	case string(env.method) == methodCancelled:
+		if env.malformed || !c.w.asked.cancelled(env.params) {
+			c.w.noise.junk.Add(1)
+		}
+		return
+	}
 	if env.method != nil && env.id == nil && c.flooded() {
 		c.w.noise.dropped.Add(1) // not worth decoding
 		return
@@ -157,8 +163,8 @@ func (c *control) deliver(line []byte, env *envelope) {
 		switch {
 		case !wellFormed(m):
 			c.w.noise.junk.Add(1)
-		case m.IsCall():
-			c.admitRequest(m, len(line))
+		case m.IsCall(): // has been taken above
+			c.w.noise.junk.Add(1)
 		case !c.admitNotification(m):
 			c.w.noise.dropped.Add(1)
 		}
@@ -187,11 +193,7 @@ func (c *control) refuseBroad(env *envelope) bool {
 		c.w.noise.junk.Add(1)
 		return true
 	}
-	id, refused := broadRequest(env)
-	if refused != nil {
-		c.refuse(id, refused)
-	}
-	return refused != nil
+	return false
 }
 
 // isWaiting ends the wait for an answer. It reports whether there was one.
@@ -243,34 +245,30 @@ func (c *control) admitNotification(r *jsonrpc.Request) bool {
 
 func notificationSize(r *jsonrpc.Request) int { return len(r.Method) + len(r.Params) }
 
-// admitRequest passes a request of the server's on, or refuses it. The go-sdk
-// starts a goroutine for each, which lasts until the server has read its
-// answer, and does not answer one whose id is in use.
-func (c *control) admitRequest(r *jsonrpc.Request, size int) {
-	if !isForClients(r) {
-		c.refuse(r.ID, errNotForClients)
-		return
-	}
-	admitted, inUse := c.owed.admit(r.ID, size, 0)
-	switch {
-	case inUse:
+// admitRequest begins to serve a request of the server's, or refuses it. Each
+// costs a goroutine until the server has read its answer.
+func (c *control) admitRequest(line []byte, env *envelope) {
+	switch c.w.asked.take(line, env, 0) {
+	case admitted:
+	case malformedRequest, idInUse:
 		c.w.noise.junk.Add(1)
-	case !admitted:
-		c.refuse(r.ID, errTooMany)
-	default:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.pushLocked(r)
+	case noRoom:
+		c.refuse(env.id, errTooMany)
 	}
 }
 
 // refuse answers a request with an error, unless answers are not being read:
 // then it is dropped.
-func (c *control) refuse(id jsonrpc.ID, why *jsonrpc.Error) {
-	line, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: why})
-	if err != nil || len(line) > refusalMax || !c.w.postIfRoom(&outgoing{line: append(line, '\n')}, controlQueue) {
+func (c *control) refuse(id []byte, why *jsonrpc.Error) {
+	line, ok := responseLine(id, nil, why)
+	if !ok || !c.w.postIfRoom(&outgoing{line: append(line, '\n')}, controlQueue) {
 		c.w.noise.dropped.Add(1)
 	}
+}
+
+// reply writes an answer of ours, and returns when it is written.
+func (w *wire) reply(line []byte) {
+	_ = w.send(context.Background(), append(line, '\n')) // it fails with the session
 }
 
 func (c *control) pushLocked(m jsonrpc.Message) {
@@ -295,8 +293,8 @@ var telling = map[string]bool{
 // go-sdk's handlers take the parameters of a notification for granted (v1.8.0
 // dereferences those of notifications/elicitation/complete, in a goroutine of
 // its own, which nobody can recover): they must be an object, and may be
-// missing only where the protocol lets them. Requests it checks by itself; see
-// [isForClients].
+// missing only where the protocol lets them. Requests do not get there; see
+// [serverRequests].
 func wellFormed(r *jsonrpc.Request) bool {
 	params := bytes.TrimSpace(r.Params)
 	switch {
@@ -307,10 +305,6 @@ func wellFormed(r *jsonrpc.Request) bool {
 	}
 	return params[0] == '{'
 }
-
-// isForClients is the door for requests: the go-sdk's client serves one method
-// that is the servers', by asking the server the same in return.
-func isForClients(r *jsonrpc.Request) bool { return r.Method != "completion/complete" }
 
 // repair makes what can be made of a message that the go-sdk's decoder
 // refuses: an answer with a readable id fails the request that it answers.

@@ -80,7 +80,7 @@ func TestServingSurvives(t *testing.T) {
 		},
 	} {
 		a.next = next
-		res, text, err := a.serve(t.Context(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}})
+		res, text, err := a.serve(t.Context(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
 		require.Nil(t, res, name)
 		require.Nil(t, text, name)
 		require.ErrorIs(t, err, errNoAnswer, name)

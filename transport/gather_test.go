@@ -19,7 +19,7 @@ func TestInputThatNeverComes(t *testing.T) {
 	wants := []inputRequest{{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}}
 	stuck := func() *responder {
 		q := newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
-		a := q.on(newLifeline(), new(asking))
+		a := q.on(newLifeline())
 		a.next = func(context.Context, string, mcp.Request) (mcp.Result, error) {
 			<-stop
 			return nil, errors.New("too late")

@@ -149,7 +149,7 @@ func TestHandlersThatAreLeftBehind(t *testing.T) {
 // server can think of.
 func TestQuestionsThatWait(t *testing.T) {
 	q := newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
-	a := q.on(newLifeline(), new(asking))
+	a := q.on(newLifeline())
 	for range handlersMost {
 		q.running <- struct{}{}
 	}
@@ -285,45 +285,4 @@ func TestAPersonIsGivenTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The time after an answer of ours is the server's again: all of it.
-func TestTheServerIsBusyUntilItIsAnswered(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var a asking
-		var c clocks
-		deadline := c.start(Request{Timeout: time.Minute, HardMax: 5 * time.Minute})
-		_, ok := c.extend(a.until(time.Now()), deadline)
-		require.False(t, ok)
-		a.begin()
-		time.Sleep(2 * time.Minute)
-		require.Equal(t, time.Now(), a.until(time.Now()))
-		a.end()
-		answered := time.Now()
-		time.Sleep(30 * time.Second)
-		require.Equal(t, answered, a.until(time.Now()))
-		next, ok := c.extend(a.until(time.Now()), time.Now())
-		require.True(t, ok)
-		require.Equal(t, answered.Add(time.Minute), next)
-		_, ok = c.extend(answered.Add(5*time.Minute), answered.Add(5*time.Minute))
-		require.False(t, ok)
-	})
-}
-
-// The same over HTTP, where exchanges that are no call's have clocks of their own.
-func TestNoExchangeIsIdleWhileTheServerAsks(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var b bonds
-		call := b.bindRequest(t.Context(), Request{Timeout: time.Minute, HardMax: 5 * time.Minute})
-		defer call.finish()
-		other := b.bind(t.Context(), time.Minute)
-		defer other.finish()
-		began := time.Now()
-		b.asking.begin()
-		<-other.Done()
-		require.InDelta(t, time.Minute, time.Since(began), float64(time.Second))
-		<-call.Done()
-		require.InDelta(t, 5*time.Minute, time.Since(began), float64(time.Second))
-		require.Equal(t, errOverdue, call.Cause())
-	})
 }

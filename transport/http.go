@@ -47,9 +47,10 @@ func (d *httpDialer) NewSession() Session {
 		spec:     d.spec,
 		log:      d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
 		inbox:    newInbox(),
-		owed:     owed{room: allowance{most: inboxSize}},
 	}
-	s.answers = d.asked.on(s.lifeline, &s.bonds.asking)
+	s.answers = d.asked.on(s.lifeline)
+	s.asked = serverRequests{answers: s.answers, calls: &s.bonds, start: s.startWork, reply: s.reply,
+		room: allowance{most: inboxSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
 		s.notices.clean = s.endpoint.hide
@@ -128,7 +129,7 @@ type httpSession struct {
 	answers *responder
 	plain   atomic.Pointer[plainHeader]
 	inbox   *inbox
-	owed    owed
+	asked   serverRequests
 	noise   noise
 	params  paramHeaders
 	// handshake notices that a legacy server was restarted behind its address.
@@ -163,6 +164,18 @@ func (s *httpSession) enterLocked() bool {
 		return false
 	}
 	s.work.Add(1)
+	return true
+}
+
+// startWork runs a piece of work in a goroutine, unless the session is dying.
+func (s *httpSession) startWork(f func()) bool {
+	if !s.enter() {
+		return false
+	}
+	go func() {
+		defer s.work.Done()
+		f()
+	}()
 	return true
 }
 

@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -15,70 +13,66 @@ const answerWait = 30 * time.Second
 // heardMessage passes on a request or notification of the server's. call is the
 // id of our request on whose way to an answer it came.
 func (s *httpSession) heardMessage(text []byte, env *envelope, call int64) {
-	if id, refused := broadRequest(env); refused != nil {
-		if admitted, _ := s.owed.admit(id, len(text), call); admitted && !s.isModern() {
-			s.refuse(id, refused)
+	if s.onMessage != nil {
+		if m, err := jsonrpc.DecodeMessage(text); err == nil {
+			s.onMessage(m)
 		}
-		return
 	}
-	if env.id == nil && refuseBroad(env.params) != nil {
+	switch {
+	case isServerRequest(env):
+		if !s.isModern() { // later servers have no requests
+			s.admitRequest(text, env, call)
+		}
+	case string(env.method) == methodCancelled:
+		if env.malformed || !s.asked.cancelled(env.params) {
+			s.noise.junk.Add(1)
+		}
+	default:
+		s.heardNotification(text, env)
+	}
+}
+
+// heardNotification passes a notification on to the go-sdk.
+func (s *httpSession) heardNotification(text []byte, env *envelope) {
+	if refuseBroad(env.params) != nil {
 		s.noise.junk.Add(1)
 		return
 	}
 	message, err := jsonrpc.DecodeMessage(text)
 	r, _ := message.(*jsonrpc.Request)
-	if err != nil || r == nil || !wellFormed(r) { // the go-sdk would end the session over it, or the process
-		s.noise.junk.Add(1)
-		return
-	}
-	if s.onMessage != nil {
-		s.onMessage(message)
-	}
 	switch {
+	case err != nil || r == nil || !wellFormed(r): // the go-sdk would end the session over it, or the process
+		s.noise.junk.Add(1)
 	case s.isModern(): // where the go-sdk has no stream open to read it from
 		s.answers.heard(r)
-	case r.IsCall():
-		s.admitRequest(r, text, call)
 	case !s.inbox.put(text):
 		s.noise.dropped.Add(1)
 	}
 }
 
-// admitRequest passes a request of the server's on, or drops it: to refuse it
-// would take one more connection.
-func (s *httpSession) admitRequest(r *jsonrpc.Request, text []byte, call int64) {
-	admitted, inUse := s.owed.admit(r.ID, len(text), call)
-	switch {
-	case inUse:
+// admitRequest begins to serve a request of the server's, or drops it: to refuse
+// it would take one more connection.
+func (s *httpSession) admitRequest(text []byte, env *envelope, call int64) {
+	switch s.asked.take(text, env, call) {
+	case admitted:
+	case malformedRequest, idInUse:
 		s.noise.junk.Add(1)
-	case !admitted:
-		s.noise.dropped.Add(1)
-	case !isForClients(r):
-		s.refuse(r.ID, errNotForClients)
-	case !s.inbox.put(text):
-		s.owed.answer(r.ID)()
+	case noRoom:
 		s.noise.dropped.Add(1)
 	}
 }
 
-// refuse answers a request that the go-sdk must not see.
-func (s *httpSession) refuse(id jsonrpc.ID, why *jsonrpc.Error) {
-	written := s.owed.answer(id)
-	body, err := jsonrpc.EncodeMessage(&jsonrpc.Response{ID: id, Error: why})
-	if err != nil {
-		written()
+// reply sends an answer of ours.
+func (s *httpSession) reply(line []byte) {
+	select {
+	case <-s.answers.met: // before that the server cannot tell whose answer it is
+	case <-s.Dead():
 		return
 	}
-	s.post(s.agreed.Load(), body, written)
-}
-
-// takeBack ends the questions that came with a call which has failed: nobody
-// wants their answers. Servers rarely say so themselves.
-func (s *httpSession) takeBack(call int64) {
-	for _, id := range s.owed.of(call) {
-		name, err := json.Marshal(id.Raw())
-		if err != nil || !s.inbox.put(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, name)) {
-			s.noise.dropped.Add(1)
-		}
-	}
+	a := s.agreed.Load()
+	h := s.sessionHeader(a)
+	h["Content-Type"], h["Accept"] = headerJSON, headerBoth
+	b := s.bonds.bind(s.ctx, answerWait)
+	defer b.finish()
+	_ = s.tellServer(b, line, h) // what follows from it is done
 }

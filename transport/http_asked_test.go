@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -41,9 +40,9 @@ func TestHTTPFloodOfRequests(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Info().Noise.Dropped+uint64(most.Load()) >= flood }, patience, timeStep)
 	require.LessOrEqual(t, most.Load(), int64(inboxSize))
 	requireServing(t, s)
-	s.owed.mu.Lock()
-	defer s.owed.mu.Unlock()
-	require.LessOrEqual(t, s.owed.room.count, inboxSize)
+	s.asked.mu.Lock()
+	defer s.asked.mu.Unlock()
+	require.LessOrEqual(t, s.asked.room.count, inboxSize)
 }
 
 // A stalled answer does not keep its place for ever.
@@ -61,9 +60,9 @@ func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
 	s := openHTTP(t, httpSpec(web.URL))
 	requireClosed(t, asked, "the ping is not answered")
 	owes := func() int {
-		s.owed.mu.Lock()
-		defer s.owed.mu.Unlock()
-		return s.owed.room.count
+		s.asked.mu.Lock()
+		defer s.asked.mu.Unlock()
+		return s.asked.room.count
 	}
 	require.Equal(t, 1, owes())
 	s.bonds.mu.Lock()
@@ -109,35 +108,10 @@ func TestHTTPRequestsAreAllAnswered(t *testing.T) {
 		return len(got) == len(want)
 	}, patience, timeStep)
 	require.Eventually(t, func() bool {
-		s.owed.mu.Lock()
-		defer s.owed.mu.Unlock()
-		return s.owed.room == allowance{most: inboxSize} && len(s.owed.open) == 0
+		s.asked.mu.Lock()
+		defer s.asked.mu.Unlock()
+		return s.asked.room == allowance{most: inboxSize} && len(s.asked.open) == 0
 	}, patience, timeStep)
-}
-
-func TestOwed(t *testing.T) {
-	o := owed{room: allowance{most: 2}}
-	id := func(n int) jsonrpc.ID {
-		id, err := jsonrpc.MakeID(float64(n))
-		require.NoError(t, err)
-		return id
-	}
-	admit := func(n int, call int64) [2]bool {
-		admitted, inUse := o.admit(id(n), 10, call)
-		return [2]bool{admitted, inUse}
-	}
-	require.Equal(t, [2]bool{true, false}, admit(1, 7))
-	require.Equal(t, [2]bool{false, true}, admit(1, 7))
-	require.Equal(t, [2]bool{true, false}, admit(2, 8))
-	require.Equal(t, [2]bool{false, false}, admit(3, 8))
-	require.Equal(t, []jsonrpc.ID{id(1)}, o.of(7))
-	written := o.answer(id(1))
-	require.Empty(t, o.of(7))
-	require.Equal(t, [2]bool{false, false}, admit(1, 7), "the answer is on its way")
-	written()
-	require.Equal(t, [2]bool{true, false}, admit(1, 7))
-	o.answer(id(9))() // of nothing
-	require.Equal(t, 2, o.room.count)
 }
 
 // What a server asked in the midst of a call is taken back when the call has

@@ -21,13 +21,12 @@ var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 // one timer keeps all their deadlines: a timer and three derived contexts for
 // each call would cost more than the rest of the call.
 type bonds struct {
-	mu     sync.Mutex
-	open   map[int64]*bond
-	ids    requestIDs
-	last   int64 // of the keys that are no ids: negative, going down
-	ended  error
-	alarm  alarm
-	asking asking
+	mu    sync.Mutex
+	open  map[int64]*bond
+	ids   requestIDs
+	last  int64 // of the keys that are no ids: negative, going down
+	ended error
+	alarm alarm
 }
 
 // bond is the context of one exchange. It ends with its parent, with its
@@ -152,13 +151,7 @@ func (s *bonds) sweep() {
 	s.mu.Lock()
 	s.alarm.rung()
 	var next time.Time
-	busy := s.asking.until(now)
-	for key, b := range s.open {
-		if key > 0 && !b.deadline.IsZero() && !b.deadline.After(now) {
-			if d, ok := b.clocks.extend(busy, now); ok {
-				b.deadline = d
-			}
-		}
+	for _, b := range s.open {
 		switch {
 		case b.deadline.IsZero(), b.timeless:
 		case !b.deadline.After(now):
@@ -173,6 +166,55 @@ func (s *bonds) sweep() {
 	for _, b := range overdue {
 		b.end(context.DeadlineExceeded, errOverdue)
 	}
+}
+
+// countRequest implements callClocks.
+func (s *bonds) countRequest(call int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	allowed, calls := false, 0
+	for _, b := range s.callsLocked(call) {
+		calls++
+		allowed = b.clocks.count() || allowed
+	}
+	return allowed || calls == 0
+}
+
+// stopClocks implements callClocks.
+func (s *bonds) stopClocks(call int64) (restart func(answered bool)) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.callsLocked(call)
+	for _, b := range calls {
+		b.deadline = b.clocks.stop(b.deadline, now)
+	}
+	return func(answered bool) {
+		now := time.Now()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, b := range calls {
+			if b.deadline = b.clocks.restart(answered, now); !b.deadline.IsZero() && s.open[b.key] == b && s.ended == nil {
+				s.alarm.set(b.deadline)
+			}
+		}
+	}
+}
+
+// callsLocked are the calls that a request of the server's may belong to.
+func (s *bonds) callsLocked(call int64) (calls []*bond) {
+	if call > 0 {
+		if b := s.open[call]; b != nil {
+			calls = append(calls, b)
+		}
+		return calls
+	}
+	for key, b := range s.open {
+		if key > 0 {
+			calls = append(calls, b)
+		}
+	}
+	return calls
 }
 
 func (b *bond) gotConn(info httptrace.GotConnInfo) {

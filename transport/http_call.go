@@ -187,7 +187,7 @@ func (s *httpSession) sessionHeader(a *agreement) http.Header {
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
 func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f *fault) error {
-	s.takeBack(id)
+	s.asked.endOf(id)
 	switch {
 	case f.lost || f.gone:
 		s.endBy(f)

@@ -111,28 +111,29 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	return resp, nil
 }
 
-// tell sends a notification or an answer of the go-sdk's. What the server says
+// tell sends a notification of the go-sdk's. What the server says
 // to it is of no consequence, unless it is that the session or the permission
 // is missing.
 func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, error) {
-	s := c.s
-	patience := time.Duration(0)
-	if m, err := jsonrpc.DecodeMessage(body); err == nil {
-		if answer, ok := m.(*jsonrpc.Response); ok {
-			defer s.owed.answer(answer.ID)()
-			patience = answerWait
-		}
-	}
-	b := s.bonds.bind(req.Context(), patience)
+	b := c.s.bonds.bind(req.Context(), 0)
 	defer b.finish()
-	resp, f := s.endpoint.do(b, http.MethodPost, body, c.header(req))
+	if f := c.s.tellServer(b, body, c.header(req)); f != nil {
+		return nil, f
+	}
+	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
+}
+
+// tellServer posts a message that has no answer, and draws the conclusions of
+// what the server says to it.
+func (s *httpSession) tellServer(b *bond, body []byte, header http.Header) *fault {
+	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
 			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 			f = s.endpoint.statusFault(resp, said, s.sessionID.Load() != nil || s.sse.Load() != nil)
 			if !f.lost && f.kind != messages.KindAuthRequired {
-				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a notification")
+				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a message")
 				f = nil
 			}
 		}
@@ -142,9 +143,8 @@ func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, erro
 		if f.lost || f.gone && s.agreed.Load() != nil {
 			s.endBy(f)
 		}
-		return nil, f
 	}
-	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
+	return f
 }
 
 // leave sends the DELETE at the end of a session, for as long as there is time

@@ -87,7 +87,6 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 
 // settle records what was agreed on and begins to watch the go-sdk's session.
 func (s *httpSession) settle() bool {
-	s.answers.session = s.client
 	result := s.client.InitializeResult()
 	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result, s.endpoint.hide)}
 	s.settleSSE(&a.info)
@@ -99,6 +98,7 @@ func (s *httpSession) settle() bool {
 	}
 	a.meta = meta
 	s.agreed.Store(a)
+	s.answers.meet(s.client)
 	if !s.doubtful {
 		s.dialer.remember(a.info.Era)
 	}

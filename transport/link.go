@@ -33,10 +33,14 @@ type link struct {
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process, limit int, grace time.Duration, told *notices, hidden veil) *link {
+func newLink(p process, limit int, grace time.Duration, told *notices, hidden veil, asked *questions) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
 	l.notices, l.veil = told, hidden
+	l.answers = asked.on(l.lifeline)
+	l.answers.veil = hidden
+	l.asked.answers = l.answers
+	l.asked.start = func(f func()) bool { l.loops.Go(f); return true } // called by a loop
 	l.in.onLarge = p.Widen
 	l.loops.Go(func() {
 		err := l.readLoop()
@@ -102,17 +106,29 @@ func (l *link) watch() {
 
 // connect negotiates a session on the link. version is what the go-sdk opens
 // with; empty means the newest, which begins with server/discover.
-func (l *link) connect(ctx context.Context, answers *responder, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
+func (l *link) connect(ctx context.Context, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
 	l.control.patience = patience
-	l.answers, answers.veil = answers, l.veil
-	session, err := answers.client(info).Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	client := l.answers.client(info)
+	client.AddSendingMiddleware(l.meetServer)
+	session, err := client.Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
-	l.client, answers.session = session, session
+	l.client = session
 	l.mu.Unlock()
 	return session.InitializeResult(), nil
+}
+
+// meetServer makes the go-sdk's session known with the first message that it
+// sends: some servers ask before they answer initialize.
+func (l *link) meetServer(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if session, ok := req.GetSession().(*mcp.ClientSession); ok {
+			l.answers.meet(session)
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // followRoots tells a legacy server whenever the roots change.

@@ -94,7 +94,7 @@ func TestNotificationsMustBeWellFormed(t *testing.T) {
 func TestNotificationsPassWithParameters(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	for _, said := range []string{
-		`"notifications/elicitation/complete","params":{"elicitationId":"e"}`, `"notifications/cancelled","params": {} `,
+		`"notifications/elicitation/complete","params":{"elicitationId":"e"}`,
 		`"notifications/of/others"`, `"notifications/of/others","params":null`, `"notifications/of/our/own"`,
 	} {
 		p.say(`{"jsonrpc":"2.0","method":%s}`, said)
@@ -102,5 +102,9 @@ func TestNotificationsPassWithParameters(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, m.(*jsonrpc.Request).IsCall())
 	}
+	p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params": {} }`)
+	p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"of nothing"}}`)
+	p.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.EqualValues(t, 1, p.read().ID)
 	require.Zero(t, p.noiseCounts())
 }

@@ -100,13 +100,7 @@ func (w *wire) sweep() {
 		return
 	}
 	var next time.Time
-	busy := w.asking.until(now)
 	for _, p := range w.pending {
-		if !p.deadline.IsZero() && !p.deadline.After(now) {
-			if d, ok := p.clocks.extend(busy, now); ok {
-				p.deadline = d
-			}
-		}
 		switch {
 		case p.deadline.IsZero():
 		case p.deadline.After(now):
@@ -120,4 +114,47 @@ func (w *wire) sweep() {
 		}
 	}
 	w.alarm.next(now, next)
+}
+
+// countRequest implements callClocks. A pair of streams does not tell to which
+// call a request of the server's belongs.
+func (w *wire) countRequest(int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	allowed, calls := false, 0
+	for _, p := range w.pending {
+		if p.state != queued {
+			calls++
+			allowed = p.clocks.count() || allowed
+		}
+	}
+	return allowed || calls == 0
+}
+
+// stopClocks implements callClocks.
+func (w *wire) stopClocks(int64) (restart func(answered bool)) {
+	now := time.Now()
+	var ids []int64
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, p := range w.pending {
+		if p.state != queued {
+			p.deadline = p.clocks.stop(p.deadline, now)
+			ids = append(ids, id)
+		}
+	}
+	return func(answered bool) {
+		now := time.Now()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, id := range ids {
+			p := w.pending[id]
+			if p == nil || p.clocks.handlers == 0 {
+				continue
+			}
+			if p.deadline = p.clocks.restart(answered, now); !p.deadline.IsZero() && !w.ended {
+				w.alarm.set(p.deadline)
+			}
+		}
+	}
 }

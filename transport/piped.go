@@ -183,7 +183,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 		case <-stop:
 		}
 	}()
-	return l.connect(ctx, s.dialer.asked.on(l.lifeline, &l.asking), s.dialer.opts.ClientInfo, version, patience)
+	return l.connect(ctx, s.dialer.opts.ClientInfo, version, patience)
 }
 
 // explain finds the best cause for a failed start: the end of the process, if

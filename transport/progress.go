@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -77,9 +76,17 @@ func (n *news) tell() {
 
 // clocks are the two bounds of a request: the time without progress, and the
 // time at all.
+//
+// The first stands still while a handler answers a request of the server's that
+// belongs to the call.
 type clocks struct {
 	idle   time.Duration // 0: no such bound
 	latest time.Time     // zero: no such bound
+
+	handlers int           // that are busy on behalf of the call
+	left     time.Duration // of the idle time, when the first of them began
+	asked    int           // requests of the server's that were counted
+	renewed  int           // how often an answer of ours has restarted the idle time
 }
 
 // start returns the first deadline of a request; zero if it has none.
@@ -97,49 +104,51 @@ func (c *clocks) start(r Request) (deadline time.Time) {
 
 // next is the deadline after a sign of progress.
 func (c *clocks) next(now time.Time) time.Time {
+	if c.handlers > 0 {
+		c.left = c.idle
+		return c.latest
+	}
+	return c.within(now, c.idle)
+}
+
+// stop stops the idle clock, and returns the deadline meanwhile.
+func (c *clocks) stop(deadline, now time.Time) time.Time {
+	if c.handlers++; c.handlers == 1 && !deadline.IsZero() {
+		c.left = deadline.Sub(now)
+	}
+	return c.latest
+}
+
+// restart undoes one stop, and returns the deadline from now on. A result is a
+// sign of progress, as it is since 2026-07-28, where it leads to another round;
+// and as often. After any other end the rest of the idle time is left.
+func (c *clocks) restart(answered bool, now time.Time) time.Time {
+	if answered && c.renewed < roundsMost {
+		c.renewed++
+		c.left = c.idle
+	}
+	if c.handlers--; c.handlers > 0 {
+		return c.latest
+	}
+	return c.within(now, c.left)
+}
+
+// count counts a request of the server's. It reports false if there were enough.
+func (c *clocks) count() bool {
+	c.asked++
+	return c.asked <= requestsPerCall
+}
+
+// within is the deadline if left is what is left of the idle time.
+func (c *clocks) within(now time.Time, left time.Duration) time.Time {
 	if c.idle <= 0 {
 		return c.latest
 	}
-	deadline := now.Add(c.idle)
+	deadline := now.Add(left)
 	if !c.latest.IsZero() && c.latest.Before(deadline) {
 		return c.latest
 	}
 	return deadline
-}
-
-// extend is the deadline of a request that seems overdue, if the server was busy
-// asking us until then: it was not idle. It fails if the time is up all the same.
-func (c *clocks) extend(busy, now time.Time) (deadline time.Time, ok bool) {
-	if busy.IsZero() {
-		return time.Time{}, false
-	}
-	deadline = c.next(busy)
-	return deadline, deadline.After(now)
-}
-
-// asking is how much a server waits for answers of ours.
-type asking struct {
-	open atomic.Int64
-	last atomic.Pointer[time.Time] // answer
-}
-
-func (a *asking) begin() { a.open.Add(1) }
-
-func (a *asking) end() {
-	now := time.Now()
-	a.last.Store(&now)
-	a.open.Add(-1)
-}
-
-// until is the latest time at which the server waited; zero if it never did.
-func (a *asking) until(now time.Time) time.Time {
-	if a.open.Load() > 0 {
-		return now
-	}
-	if last := a.last.Load(); last != nil {
-		return *last
-	}
-	return time.Time{}
 }
 
 // readProgress reads the parameters of a progress notification. Its message is

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,11 +47,10 @@ type responder struct {
 	*questions
 	life *lifeline
 	next mcp.MethodHandler
-	// session is the go-sdk's, once there is one.
+	// session is the go-sdk's. It is set before met is closed.
 	session *mcp.ClientSession
-	// asking is told of the requests of the server's that a handler is busy with.
-	// As long as there are any, no call of the session is idle.
-	asking *asking
+	met     chan struct{}
+	meeting sync.Once
 	// veil hides what the server was given in confidence, in errors that repeat
 	// what it says.
 	veil veil
@@ -58,8 +58,8 @@ type responder struct {
 	since uint64
 }
 
-func (q *questions) on(life *lifeline, asking *asking) *responder {
-	a := &responder{questions: q, life: life, asking: asking}
+func (q *questions) on(life *lifeline) *responder {
+	a := &responder{questions: q, life: life, met: make(chan struct{})}
 	if q.handlers.Roots != nil {
 		_, a.since = q.handlers.Roots.current()
 	}
@@ -72,15 +72,66 @@ func (a *responder) client(info *mcp.Implementation) *mcp.Client {
 	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		a.next = next
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if isQuestion(method) {
-				a.asking.begin()
-				defer a.asking.end()
-			}
-			res, _, err := a.serve(ctx, method, req)
+			res, _, err := a.serve(ctx, method, req, nil)
 			return res, err
 		}
 	})
 	return c
+}
+
+// meet sets the go-sdk's session: the server may be answered from now on.
+func (a *responder) meet(session *mcp.ClientSession) {
+	a.meeting.Do(func() {
+		a.session = session
+		close(a.met)
+	})
+}
+
+// answer answers a request of the server's. The text is the result as JSON.
+func (a *responder) answer(ctx context.Context, r *serverRequest, calls callClocks) (text json.RawMessage, err error) {
+	select {
+	case <-a.met:
+	case <-ctx.Done():
+		return nil, errNoAnswer
+	case <-a.life.Dead():
+		return nil, errNoAnswer
+	}
+	defer a.recovered(r.method, &err)
+	req, err := a.requestFrom(r.method, r.params)
+	if err != nil {
+		return nil, err
+	}
+	restart := func(bool) {}
+	begin := func() { restart = calls.stopClocks(r.call) }
+	defer func() { restart(err == nil) }()
+	_, text, err = a.serve(ctx, r.method, req, begin)
+	return text, err
+}
+
+// requestFrom reads the parameters of a request. It is nil for a method that
+// clients do not have.
+func (a *responder) requestFrom(method string, params []byte) (mcp.Request, error) {
+	switch method {
+	case methodSample:
+		return questionFrom(params, func(p *mcp.CreateMessageWithToolsParams) mcp.Request {
+			return &mcp.CreateMessageWithToolsRequest{Session: a.session, Params: p}
+		})
+	case methodElicit:
+		return questionFrom(params, func(p *mcp.ElicitParams) mcp.Request {
+			return &mcp.ElicitRequest{Session: a.session, Params: p}
+		})
+	case methodRoots:
+		return &mcp.ListRootsRequest{Session: a.session, Params: &mcp.ListRootsParams{}}, nil
+	}
+	return nil, errNotForClients
+}
+
+// recovered turns a panic into the error of the request that it costs.
+func (a *responder) recovered(method string, err *error) {
+	if v := recover(); v != nil {
+		a.panicked(method, v)
+		*err = errNoAnswer
+	}
 }
 
 // isQuestion reports whether a handler of the host's is asked.
@@ -97,8 +148,9 @@ const (
 // serve carries out one request, or notification, of the server's. What the
 // go-sdk, or a type of the host's that is written as JSON, does not survive
 // costs that one request. text is the result as JSON; there is none for a
-// notification.
-func (a *responder) serve(ctx context.Context, method string, req mcp.Request) (res mcp.Result, text json.RawMessage, err error) {
+// notification. begin, if set, is called when a question is about to be put to a
+// handler.
+func (a *responder) serve(ctx context.Context, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.panicked(method, v)
@@ -107,6 +159,9 @@ func (a *responder) serve(ctx context.Context, method string, req mcp.Request) (
 	}()
 	if refused := a.refuse(method, req); refused != nil {
 		return nil, nil, refused
+	}
+	if begin != nil && isQuestion(method) {
+		begin()
 	}
 	if method == methodRoots {
 		list, _ := a.handlers.Roots.current()

@@ -237,25 +237,13 @@ func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]by
 
 // give answers one thing that a server wants.
 func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
-	var req mcp.Request
-	var err error
-	switch r.method {
-	case methodSample:
-		req, err = questionFrom(r.params, func(p *mcp.CreateMessageWithToolsParams) mcp.Request {
-			return &mcp.CreateMessageWithToolsRequest{Session: a.session, Params: p}
-		})
-	case methodElicit:
-		req, err = questionFrom(r.params, func(p *mcp.ElicitParams) mcp.Request {
-			return &mcp.ElicitRequest{Session: a.session, Params: p}
-		})
-	case methodRoots:
-		req = &mcp.ListRootsRequest{Session: a.session, Params: &mcp.ListRootsParams{}}
-	default:
+	req, err := a.requestFrom(r.method, r.params)
+	if err == errNotForClients {
 		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.veil.text(r.key), a.veil.text(r.method)), "the server is at fault")
 	}
 	var text []byte
 	if err == nil {
-		_, text, err = a.serve(ctx, r.method, req)
+		_, text, err = a.serve(ctx, r.method, req, nil)
 	}
 	if err == nil {
 		return text, nil
@@ -279,6 +267,9 @@ func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Reque
 		return nil, err
 	}
 	p := new(P)
+	if len(params) == 0 || string(params) == "null" {
+		return nil, errBadQuestion("the parameters are missing")
+	}
 	if err := json.Unmarshal(params, p); err != nil {
 		return nil, errBadQuestion("the parameters cannot be read: " + err.Error())
 	}

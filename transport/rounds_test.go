@@ -160,7 +160,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		"a secret":        {fails, wants(`{"Bearer hunter22":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"hunter22":{"type":"null"}}}}}}`), 1, "unsupported type", false},
 		"a secret wanted": {fails, wants(`{"x":{"method":"hunter22"}}`), 1, "clients do not have", true},
 		"bad parameters":  {fails, wants(`{"x":{"method":"elicitation/create","params":7}}`), 1, "cannot be read", false},
-		"no parameters":   {fails, wants(`{"x":{"method":"elicitation/create"}}`), 1, "cannot be read", false},
+		"no parameters":   {fails, wants(`{"x":{"method":"elicitation/create"}}`), 1, "are missing", false},
 		"no object":       {fails, wants(`[1]`), 1, "", true},
 		"no requests":     {fails, wants(`null`), 1, "does not say which", true},
 		"too many":        {fails, wants(many + "}"), 1, "more than 32", true},

@@ -42,7 +42,7 @@ type wire struct {
 	notices *notices
 	veil    veil
 	heard   lastHeard
-	asking  asking
+	asked   serverRequests
 	noise   noise
 }
 
@@ -60,6 +60,8 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 	w.alarm.ring = w.sweep
 	w.spare.New = newPending
 	w.control = newControl(w)
+	w.asked = serverRequests{calls: w, reply: w.reply, room: allowance{most: controlQueue},
+		start: func(f func()) bool { go f(); return true }}
 	return w
 }
 

@@ -1,0 +1,256 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// asksForEver starts a call of a server that asks the same every second, until
+// the call ends. It returns how long that took.
+func asksForEver(t *testing.T, h Handlers, request string) time.Duration {
+	t.Helper()
+	p := newPartner(t, false)
+	s := p.open(h)
+	r := toolCall
+	r.Timeout, r.HardMax = 2*time.Second, 10*time.Minute
+	began := time.Now()
+	ended := make(chan error, 1)
+	go func() { _, err := s.Request(t.Context(), r); ended <- err }()
+	p.next("tools/call")
+	go func() {
+		for range p.heard { // answers of ours, and the cancellation
+		}
+	}()
+	for n := 0; ; n++ {
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, messages.ErrTimeout)
+			endSession(t, s)
+			close(p.heard)
+			return time.Since(began)
+		case <-time.After(time.Second):
+			p.say(`{"jsonrpc":"2.0","id":%d,%s}`, n, request)
+		}
+	}
+}
+
+// Only a request that a handler answers stops the clock of a call, and that not
+// without end.
+func TestServerRequests(t *testing.T) {
+	const elicit = `"method":"elicitation/create","params":{"message":"?"}`
+	const sample = `"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":1}`
+	refusing := func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		return nil, errors.New("no")
+	}
+	for name, tc := range map[string]struct {
+		handlers Handlers
+		request  string
+		ends     time.Duration
+	}{
+		"without_a_handler":         {Handlers{}, elicit, 2 * time.Second},
+		"without_that_handler":      {Handlers{ElicitForm: atOnce}, sample, 2 * time.Second},
+		"of_an_unknown_method":      {Handlers{ElicitForm: atOnce}, `"method":"server/asks"`, 2 * time.Second},
+		"that_are_malformed":        {Handlers{ElicitForm: atOnce}, `"method":"elicitation/create","params":{"mode":"telepathy"}`, 2 * time.Second},
+		"with_a_schema_of_no_use":   {Handlers{ElicitForm: atOnce}, `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"array"}}`, 2 * time.Second},
+		"that_the_handler_declines": {Handlers{ElicitForm: refusing}, elicit, 2 * time.Second},
+		"for_roots":                 {Handlers{Roots: NewRoots(nil)}, `"method":"roots/list"`, 2 * time.Second},
+		"that_are_answered":         {Handlers{ElicitForm: atOnce}, elicit, (roundsMost + 2) * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				require.InDelta(t, tc.ends, asksForEver(t, tc.handlers, tc.request), float64(100*time.Millisecond))
+			})
+		})
+	}
+}
+
+// The time of the user is not the server's; after it the server has its own.
+func TestServerRequests_clock(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := newPartner(t, false)
+		s := p.open(Handlers{ElicitForm: filling(func(context.Context) { time.Sleep(3 * time.Minute) })})
+		r := toolCall
+		r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+		began := time.Now()
+		ended := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), r); ended <- err }()
+		p.next("tools/call")
+		time.Sleep(50 * time.Second)
+		p.say(question, 1)
+		require.NotEmpty(t, p.next("").Result)
+		require.Equal(t, 230*time.Second, time.Since(began))
+		require.ErrorIs(t, <-ended, messages.ErrTimeout)
+		require.InDelta(t, 290*time.Second, time.Since(began), float64(time.Second))
+		endSession(t, s)
+	})
+}
+
+// Over HTTP a request in the stream of one call stops the clock of that call and
+// of no other.
+func TestServerRequests_over_HTTP(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		var calls atomic.Int64
+		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			say := sayEvents(w)
+			if calls.Add(1) == 1 {
+				say("data: " + fmt.Sprintf(question, 1) + "\n\n")
+			}
+			<-r.Context().Done()
+		})
+		s := newHTTPDialer(web.spec().WithDefaults(), Options{ClientInfo: testInfo, Logger: zerolog.Nop(), Handlers: Handlers{
+			ElicitForm: filling(func(context.Context) { time.Sleep(3 * time.Minute) })}}).NewSession()
+		releaseAtEnd(t, s)
+		require.NoError(t, s.Open(testContext(t)))
+		r := toolCall
+		r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+		ended := make(chan time.Duration, 2)
+		for range 2 {
+			go func() {
+				began := time.Now()
+				if _, err := s.Request(t.Context(), r); !errors.Is(err, messages.ErrTimeout) {
+					t.Errorf("not a timeout: %v", err)
+				}
+				ended <- time.Since(began)
+			}()
+		}
+		require.InDelta(t, time.Minute, <-ended, float64(time.Second))
+		require.InDelta(t, 4*time.Minute, <-ended, float64(time.Second))
+	})
+}
+
+// What nobody handles is refused by its method, and what is too long by its size;
+// neither is decoded.
+func TestServerRequests_are_refused_unread(t *testing.T) {
+	p := newPeer(t, osPipe, 64<<20)
+	p.asked.answers = newResponder()
+	long := strings.Repeat(`{"role":"user","content":[]},`, 1<<20)
+	for request, code := range map[string]int64{
+		`"method":"sampling/createMessage","params":{"messages":[` + long + `1]}`: -32601,
+		`"method":"elicitation/create","params":{"a":[` + long + `1]}`:            codeTooManyRequests,
+	} {
+		p.say(`{"jsonrpc":"2.0","id":7,%s}`, request)
+		r := p.readRefusal()
+		require.Equal(t, "7", string(r.ID))
+		require.Equal(t, code, r.Error.Code)
+		p.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+		require.Equal(t, "8", string(p.readRefusal().ID))
+	}
+}
+
+func TestServerRequests_of_one_call_are_limited(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	roots := newQuestions("s", Options{Handlers: Handlers{Roots: NewRoots(nil)}, Logger: zerolog.Nop()}).on(newLifeline())
+	roots.meet(nil)
+	p.asked.answers = roots
+	ended := p.ask(t.Context(), Request{Method: "m"})
+	call := p.read()
+	for n := range requestsPerCall + 1 {
+		p.say(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, n)
+		require.Equal(t, n == requestsPerCall, p.readRefusal().Error.Code != 0, n)
+	}
+	p.say(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
+	require.Zero(t, p.readRefusal().Error.Code, "a ping is free")
+	p.say(`{"id":%d,"result":1}`, call.ID)
+	require.Equal(t, "1", (<-ended).result)
+	p.say(`{"jsonrpc":"2.0","id":0,"method":"roots/list"}`)
+	require.Zero(t, p.readRefusal().Error.Code, "no call is concerned")
+}
+
+// A server gets its id back as it has written it, whatever a decoder would make
+// of it.
+func TestServerRequests_ids(t *testing.T) {
+	ids := []string{"0", "-1", "9007199254740993", "18446744073709551617", "123456789012345678901234567890", "1.50", "1e3", `"a\u0062\/"`, `""`}
+	t.Run("over_pipes", func(t *testing.T) {
+		p := newPartner(t, false)
+		p.open(Handlers{Roots: NewRoots(nil)})
+		for _, id := range ids {
+			for _, method := range []string{"ping", "roots/list", "completion/complete"} {
+				p.say(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, method)
+				require.Equal(t, id, string(p.next("").ID), method)
+			}
+		}
+	})
+	t.Run("over_HTTP", func(t *testing.T) {
+		web := newScripted(t)
+		replies := make(chan string, 1)
+		web.handle("", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			sent := web.requests("")
+			replies <- sent[len(sent)-1].body
+		})
+		web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			say := sayEvents(w)
+			for _, id := range ids {
+				say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"ping\"}\n\n", id)
+			}
+			web.hang(r)
+		})
+		openHTTP(t, httpSpec(web.URL))
+		var want, got []string
+		for _, id := range ids {
+			want = append(want, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id))
+			got = append(got, <-replies)
+		}
+		require.ElementsMatch(t, want, got)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		p := newPartner(t, false)
+		began, ended := make(chan struct{}), make(chan struct{})
+		p.open(Handlers{ElicitForm: filling(func(ctx context.Context) {
+			close(began)
+			<-ctx.Done()
+			close(ended)
+		})})
+		p.say(`{"jsonrpc":"2.0","id":9007199254740993,"method":"elicitation/create","params":{"message":"?"}}`)
+		<-began
+		p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740992}}`)
+		p.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		require.Equal(t, "1", string(p.next("").ID))
+		require.Empty(t, ended, "that was another one's id")
+		p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993}}`)
+		requireClosed(t, ended, "the handler is not told")
+		p.say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		require.Equal(t, "2", string(p.next("").ID), "what is cancelled has no response")
+	})
+}
+
+// A server may ask before it answers initialize.
+func TestServerRequests_in_the_handshake(t *testing.T) {
+	answered := make(chan string, 3)
+	asks := []string{`"method":"ping"`, `"method":"roots/list"`, `"method":"elicitation/create","params":{"message":"?"}`}
+	d, err := NewDialer(messages.ServerSpec{Name: "m", Era: messages.EraLegacy, InMemory: &messages.InMemory{Serve: answering(func(out io.Writer, e envelope) string {
+		switch {
+		case string(e.method) == `"initialize"`:
+			for n, ask := range asks {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"q%d",%s}`+"\n", n, ask)
+			}
+			return ""
+		case e.method == nil:
+			answered <- string(e.id) + string(e.errorm)
+			if len(answered) == len(asks) {
+				return `{"jsonrpc":"2.0","id":1,` + isLegacyServer + `}`
+			}
+		}
+		return ""
+	})}}, Options{ClientInfo: testInfo, Handlers: Handlers{Roots: NewRoots(nil), ElicitForm: atOnce}, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	s := d.NewSession()
+	releaseAtEnd(t, s)
+	require.NoError(t, s.Open(testContext(t)))
+	require.ElementsMatch(t, []string{`"q0"`, `"q1"`, `"q2"`}, []string{<-answered, <-answered, <-answered})
+}

@@ -30,7 +30,7 @@ var idZoo = []Misbehaviour{
 	wild("id/negative", "Gives the id back with a minus sign.", withID(func(id string) string { return "-" + id })),
 	wild("id/huge", "Answers an id that no integer can hold.", withID(func(id string) string { return id + many("0", 400) })),
 	wild("id/infinite", "Answers an id that no float can hold.", withID(fixed("1e400"))),
-	wild("id/rounded", "Gives the id back rounded, as one that holds it in 32 bits.", withID(func(id string) string {
+	wild("id/rounded", "Gives the id back as 32 signed bits hold it.", withID(func(id string) string {
 		n, _ := strconv.ParseInt(id, 10, 64)
 		return strconv.FormatInt(int64(int32(n)), 10)
 	})),

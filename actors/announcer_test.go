@@ -86,6 +86,7 @@ func (s *announcing) Open(context.Context) error           { return nil }
 func (s *announcing) OnNotice(tell func(transport.Notice)) { s.tell = tell }
 func (s *announcing) Dead() <-chan struct{}                { return s.dead }
 func (s *announcing) Released() <-chan struct{}            { return s.dead }
+func (s *announcing) Left() error                          { return nil }
 func (s *announcing) LastHeard() time.Time                 { return time.Now() }
 
 func (s *announcing) Cause() *supervisor.Cause {

@@ -46,6 +46,7 @@ func (s *bareSession) Abort(cause *supervisor.Cause) {
 }
 func (s *bareSession) Dead() <-chan struct{}     { return s.dead }
 func (s *bareSession) Released() <-chan struct{} { return s.dead }
+func (s *bareSession) Left() error               { return nil }
 func (s *bareSession) Cause() *supervisor.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()

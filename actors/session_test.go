@@ -32,6 +32,7 @@ type script struct {
 	probePanics  bool
 	chatter      time.Duration // says something by itself this often
 	releaseAfter time.Duration
+	left         error // what it cannot end
 }
 
 var errScripted = &supervisor.Cause{Kind: supervisor.CauseExit, Message: "the server exited (scripted)"}
@@ -276,6 +277,9 @@ func (s *scriptedSession) Dead() <-chan struct{} { return s.dead }
 
 // Released implements transport.Session.
 func (s *scriptedSession) Released() <-chan struct{} { return s.released }
+
+// Left implements transport.Session.
+func (s *scriptedSession) Left() error { return s.script.left }
 
 // Cause implements transport.Session.
 func (s *scriptedSession) Cause() *supervisor.Cause {

@@ -86,8 +86,8 @@ type Stdio struct {
 	Dir string
 	// KeepDaemons leaves alone, at the server's end, what has left its process
 	// group. By default that is ended with the server too: on Linux it is known by
-	// a variable in its environment, elsewhere it is out of reach. Set it for a
-	// server that starts daemons which are meant to stay.
+	// a variable in its environment and a number in its limits, elsewhere it is out
+	// of reach. Set it for a server that starts daemons which are meant to stay.
 	KeepDaemons bool
 }
 

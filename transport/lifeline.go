@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -11,6 +12,7 @@ import (
 type lifeline struct {
 	mu       sync.Mutex
 	cause    *supervisor.Cause
+	left     error
 	heir     *lifeline
 	dead     chan struct{}
 	released chan struct{}
@@ -47,7 +49,23 @@ func (l *lifeline) bequeath(heir *lifeline) {
 	}
 }
 
-// release records that nothing is left.
+// leaveBehind records what could not be ended. It comes before release.
+func (l *lifeline) leaveBehind(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil && !errors.Is(l.left, err) {
+		l.left = errors.Join(l.left, err)
+	}
+}
+
+// Left says what could not be ended; nil if nothing is left.
+func (l *lifeline) Left() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left
+}
+
+// release records that nothing is left, or nothing that could be ended.
 func (l *lifeline) release() { l.once.Do(func() { close(l.released) }) }
 
 // Cause is why it died; nil while it lives.

@@ -4,199 +4,153 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"os"
+	"math/big"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// lineageVar is in the environment of every server, and so in that of all its
-// descendants: by its value a daemon that has left the process group, and its
-// parent, is still known.
+// A server and all its descendants are known by two marks. Both are inherited,
+// so they find a daemon that has left the process group, and its parent.
+//
+//   - A variable in the environment. A program that clears its environment, or
+//     starts another one with a clean one, takes it away.
+//   - The soft limit of RLIMIT_RTTIME, a bound on the time that a process with a
+//     real-time scheduling policy may compute without a pause. The value is a
+//     number of microseconds beyond a hundred thousand years: it limits nothing, and
+//     is as good as a name. It stays over exec, setsid and daemon, can be read of any
+//     process and also of a zombie, and reading it waits for no lock of the process.
+//     Only a program that sets this very limit takes it away.
 const lineageVar = "MCPVISOR_LINEAGE"
 
-// hostMark begins the value in everything that this process starts.
+// hostMark begins the value of lineageVar in everything that this process starts.
 var hostMark = func() string {
 	id := make([]byte, 12)
 	_, _ = rand.Read(id) // never fails
 	return hex.EncodeToString(id) + "-"
 }()
 
-var lineages atomic.Int64
+// The mark in RLIMIT_RTTIME has 19 decimal digits: 4, eleven of this host process,
+// and seven of the server.
+const (
+	limitBase    = 4_000_000_000_000_000_000
+	limitServers = 10_000_000
+	limitHosts   = 100_000_000_000
+)
+
+// hostLimit is the mark of server 0, and limitPrefix how the marks of all servers
+// of this process begin in /proc/PID/limits.
+var (
+	hostLimit = func() uint64 {
+		n, _ := rand.Int(rand.Reader, big.NewInt(limitHosts)) // never fails
+		return limitBase + n.Uint64()*limitServers
+	}()
+	limitPrefix = " " + strconv.FormatUint(hostLimit/limitServers, 10)
+)
+
+var lineages atomic.Uint64
 
 // newLineage is the value for one more server.
-func newLineage() string { return hostMark + strconv.FormatInt(lineages.Add(1), 10) }
+func newLineage() string { return lineageName(lineages.Add(1)) }
+
+func lineageName(n uint64) string { return hostMark + strconv.FormatUint(n%limitServers, 10) }
 
 // lineageEntry is what a server's environment gets for it.
 func lineageEntry(lineage string) string { return lineageVar + "=" + lineage }
 
-// endLineage kills every process of a lineage and waits until they have ended.
-// The server itself is dead, so only what it left behind can fork.
-func endLineage(lineage string) {
-	for range endRounds {
-		pids := census.take()[lineage]
-		if len(pids) == 0 {
-			return
-		}
-		for _, pid := range pids {
-			if !killDescendant(pid, lineage) {
-				return
+// markDescendants gives a server the mark in its limits, and all its descendants by
+// parent number. A child inherits the mark, save for those that are forked before
+// the server has it, or in that moment; so this is done again when that is over, and
+// before the server is ended.
+func markDescendants(pid int, lineage string) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(lineage, hostMark), 10, 64)
+	if lineage == "" || err != nil {
+		return
+	}
+	buf := make([]byte, 4096)
+	setLimitMark(pid, hostLimit+n%limitServers)
+	for family := []int{pid}; len(family) > 0; family = family[1:] {
+		for _, child := range childrenOf(family[0], buf) {
+			before, _ := statOf(child, buf)
+			if before.parent != family[0] {
+				continue // it has ended; its number may be another's
 			}
+			marked := setLimitMark(child, hostLimit+n%limitServers)
+			if after, _ := statOf(child, buf); marked && after.exists && after.start != before.start {
+				setLimitMark(child, unix.RLIM_INFINITY)
+				continue
+			}
+			family = append(family, child)
 		}
 	}
 }
 
-// endRounds is how often descendants are looked for. What forks in between is
-// found in the next round; a fork bomb is not for us to win.
-const endRounds = 8
-
-// killDescendant kills a process, unless its number has been given to somebody
-// else meanwhile: the mark is read again while a pidfd holds the number. It
-// reports false for one that cannot be killed.
-func killDescendant(pid int, lineage string) bool {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return true // it is gone
-	}
-	defer func() { _ = unix.Close(fd) }()
-	if lineageOf(pid, nil) != lineage {
-		return true
-	}
-	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) != nil {
+// setLimitMark reports whether it has changed anything. A process is left alone
+// that has a limit which is no mark, and one whose limits are not ours to change, as
+// those of a set-uid program: there the environment has to do.
+func setLimitMark(pid int, mark uint64) bool {
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {
 		return false
 	}
-	for wait := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}; ; {
-		if n, err := unix.Poll(wait, int(killGrace.Milliseconds())); err != unix.EINTR {
-			return n > 0
-		}
+	if limit.Cur == mark || limit.Cur != unix.RLIM_INFINITY && limit.Cur < limitBase {
+		return false
 	}
+	limit.Cur = mark
+	return unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil) == nil
 }
 
-// census counts the descendants of this process, by lineage. Those who ask at
-// the same time share one look at the process table.
-var census headcount
-
-type headcount struct {
-	mu   sync.Mutex
-	next *look
-	// children are the servers that have not been reaped. They are no descendants
-	// that anybody looks for, and where there are many they are most of what there
-	// is to read.
-	children map[int]bool
-
-	busy sync.Mutex
-	buf  []byte
-	rest time.Time // when the next look may begin
-}
-
-// A look is followed by share times as long, at most longestRest, without one:
-// when many servers end at once, their dying is not slowed down by being watched.
-const (
-	share       = 4
-	longestRest = 50 * time.Millisecond
-)
-
-type look struct {
-	done  chan struct{}
-	found map[string][]int
-}
-
-// born notes a server, and reaped that its number may be another's from now on:
-// it comes before that.
-func (h *headcount) born(pid int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.children == nil {
-		h.children = map[int]bool{}
+// lineageOf reads the marks of a process. Those of other hosts and of other users
+// have none for us. Reading the environment may hang, for as long as the process
+// holds its memory lock; err is only of a want of descriptors.
+func lineageOf(pid int, buf []byte) (lineage string, err error) {
+	if lineage, err = limitMark(pid, buf); lineage != "" || err != nil {
+		return lineage, err
 	}
-	h.children[pid] = true
+	return environMark(pid, buf)
 }
 
-func (h *headcount) reaped(pid int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.children, pid)
-}
-
-func (h *headcount) isChild(pid int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.children[pid]
-}
-
-// take is what the process table says at some moment after the call.
-func (h *headcount) take() map[string][]int {
-	h.mu.Lock()
-	l, first := h.next, h.next == nil
-	if first {
-		l = &look{done: make(chan struct{})}
-		h.next = l
-	}
-	h.mu.Unlock()
-	if !first {
-		<-l.done
-		return l.found
-	}
-	h.busy.Lock()
-	time.Sleep(time.Until(h.rest))
-	h.mu.Lock()
-	h.next = nil // whoever comes now wants a later one
-	h.mu.Unlock()
-	began := time.Now()
-	l.found = h.descendants()
-	h.rest = time.Now().Add(min(share*time.Since(began), longestRest))
-	h.busy.Unlock()
-	close(l.done)
-	return l.found
-}
-
-func (h *headcount) descendants() map[string][]int {
-	found := map[string][]int{}
-	dir, err := os.Open("/proc")
+// limitMark is the mark in the limits. The dead have it, too.
+func limitMark(pid int, buf []byte) (string, error) {
+	text, err := readAtOnce(procPath(pid, "limits"), buf)
 	if err != nil {
-		return found
+		return "", err
 	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	if h.buf == nil {
-		h.buf = make([]byte, 64<<10)
+	_, rest, _ := bytes.Cut(text, []byte(limitPrefix))
+	digits, _, _ := bytes.Cut(rest, []byte(" "))
+	if n, err := strconv.ParseUint(string(digits[:min(len(digits), 20)]), 10, 64); err == nil && n < limitServers {
+		return lineageName(n), nil
 	}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || h.isChild(pid) {
-			continue
-		}
-		if lineage := lineageOf(pid, h.buf); lineage != "" {
-			found[lineage] = append(found[lineage], pid)
-		}
-	}
-	return found
+	return "", nil
 }
 
-// lineageOf reads the mark of a process. Those of other hosts, of other users
-// and of the dead have none for us.
-func lineageOf(pid int, buf []byte) string {
-	dir := "/proc/" + strconv.Itoa(pid)
-	if buf == nil {
-		buf = make([]byte, 64<<10)
+// environMost is more than any environment has.
+const environMost = 64 << 20
+
+// environMark is the mark in the environment.
+func environMark(pid int, buf []byte) (string, error) {
+	whole, err := readAtOnce(procPath(pid, "environ"), buf)
+	if err != nil {
+		return "", err
 	}
-	whole := readAtOnce(dir+"/environ", buf)
-	if whole != nil && len(whole) == 0 && hasMemory(dir, buf) {
-		whole = environAfterExec(dir, buf)
+	if whole != nil && len(whole) == 0 && hasMemory(pid, buf) {
+		whole = environAfterExec(pid, buf)
 	}
-	if len(whole) == len(buf) { // a large one, which is rare
-		whole, _ = os.ReadFile(dir + "/environ")
+	for len(whole) == len(buf) && len(buf) < environMost { // a large one, which is rare
+		buf = make([]byte, 4*len(buf))
+		if whole, err = readAtOnce(procPath(pid, "environ"), buf); err != nil {
+			return "", err
+		}
 	}
 	_, rest, ok := bytes.Cut(whole, []byte(lineageVar+"="+hostMark))
 	if !ok {
-		return ""
+		return "", nil
 	}
 	number, _, _ := strings.Cut(string(rest[:min(len(rest), 32)]), "\x00")
-	return hostMark + number
+	return hostMark + number, nil
 }
 
 // execMost is how long a process is waited for that is in the midst of exec, and
@@ -207,33 +161,22 @@ const (
 )
 
 // hasMemory reports whether a process is neither dead nor a thread of the kernel's.
-func hasMemory(dir string, buf []byte) bool {
-	pages := readAtOnce(dir+"/statm", buf)
+func hasMemory(pid int, buf []byte) bool {
+	pages, _ := readAtOnce(procPath(pid, "statm"), buf)
 	return len(pages) > 0 && pages[0] != '0'
 }
 
 // environAfterExec is the environment of a process that has just shown none. In
 // the midst of exec, between the old image and the new one, it shows no arguments
 // either; one that has some has no environment indeed, unless it has just got both.
-func environAfterExec(dir string, buf []byte) (environ []byte) {
+func environAfterExec(pid int, buf []byte) (environ []byte) {
 	for until := time.Now().Add(execMost); len(environ) == 0 && time.Now().Before(until); {
-		settled := len(readAtOnce(dir+"/cmdline", buf)) > 0
+		args, _ := readAtOnce(procPath(pid, "cmdline"), buf)
+		settled := len(args) > 0
 		time.Sleep(execPause)
-		if environ = readAtOnce(dir+"/environ", buf); settled {
+		if environ, _ = readAtOnce(procPath(pid, "environ"), buf); settled {
 			break
 		}
 	}
 	return environ
-}
-
-// readAtOnce reads a file in /proc, or as much of it as there is room for. nil is
-// of one that may not be read.
-func readAtOnce(path string, buf []byte) []byte {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = unix.Close(fd) }()
-	n, _ := unix.Read(fd, buf)
-	return buf[:max(n, 0)]
 }

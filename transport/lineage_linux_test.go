@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -15,6 +14,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
+// mustLineage reads the mark of a process.
+func mustLineage(t *testing.T, pid int) string {
+	t.Helper()
+	lineage, err := lineageOf(pid, make([]byte, procBuffer))
+	require.NoError(t, err)
+	return lineage
+}
+
 // In the midst of exec a process shows an empty environment. Whoever is looked at
 // just then has its mark all the same: a daemon that has just begun is not missed.
 func TestAProcessInExecHasItsMark(t *testing.T) {
@@ -23,11 +30,11 @@ func TestAProcessInExecHasItsMark(t *testing.T) {
 		cmd := exec.Command("sleep", "60")
 		cmd.Env = append(os.Environ(), lineageEntry(lineage))
 		require.NoError(t, cmd.Start())
-		got := lineageOf(cmd.Process.Pid, nil)
+		got := mustLineage(t, cmd.Process.Pid)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		require.Equal(t, lineage, got)
-		require.Empty(t, lineageOf(cmd.Process.Pid, nil), "the dead have none")
+		require.Empty(t, mustLineage(t, cmd.Process.Pid), "the dead have none")
 	}
 }
 
@@ -39,13 +46,14 @@ func TestAnEmptyEnvironmentIsNotWaitedFor(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	dir := fmt.Sprintf("/proc/%d", cmd.Process.Pid)
 	buf := make([]byte, 4096)
-	require.Eventually(t, func() bool { return bytes.HasPrefix(readAtOnce(dir+"/cmdline", buf), []byte("sleep")) },
-		30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		args, err := readAtOnce(procPath(cmd.Process.Pid, "cmdline"), buf)
+		return err == nil && bytes.HasPrefix(args, []byte("sleep"))
+	}, 30*time.Second, time.Millisecond)
 	began := time.Now()
 	for range 20 {
-		require.Empty(t, lineageOf(cmd.Process.Pid, buf))
+		require.Empty(t, mustLineage(t, cmd.Process.Pid))
 	}
 	require.Less(t, time.Since(began), 10*execMost, "half of what waiting would take")
 }
@@ -58,8 +66,10 @@ func TestALookPassesOverLivingServersOnly(t *testing.T) {
 	require.NoError(t, err)
 	pid := s.Info().PID
 	require.True(t, census.isChild(pid))
-	require.NotEmpty(t, lineageOf(pid, nil), "it carries the mark")
-	for _, pids := range census.take() {
+	require.NotEmpty(t, mustLineage(t, pid), "it carries the mark")
+	found, err := census.take()
+	require.NoError(t, err)
+	for _, pids := range found {
 		require.NotContains(t, pids, pid)
 	}
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})

@@ -8,4 +8,6 @@ func newLineage() string { return "" }
 
 func lineageEntry(string) string { return "" }
 
-func endLineage(string) {}
+func markDescendants(int, string) {}
+
+func endLineage(string) error { return nil }

@@ -92,7 +92,7 @@ func (l *link) watch() {
 	case <-l.dead:
 	}
 	l.proc.Terminate(l.grace)
-	l.proc.Release()
+	l.leaveBehind(l.proc.Release())
 	l.loops.Wait()
 	_ = l.control.Close()
 	l.mu.Lock()

@@ -89,7 +89,13 @@ func (r *routine) Terminate(grace time.Duration) {
 	}
 }
 
-func (r *routine) Release() {
+func (r *routine) Release() error {
 	_ = r.stdin.Close()
 	_ = r.stdout.Close()
+	select {
+	case <-r.exited:
+		return nil
+	default:
+		return errors.New("the goroutine of the server is still running; Serve must return when its stdin ends, or its context")
+	}
 }

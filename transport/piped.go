@@ -122,6 +122,7 @@ func (s *pipedSession) open(ctx context.Context) error {
 		l.die(&supervisor.Cause{Kind: supervisor.CauseHandshake, Message: "negotiation begins anew"})
 		select {
 		case <-l.Released():
+			s.leaveBehind(l.Left())
 		case <-ctx.Done():
 			return s.explain(ctx, ctx.Err())
 		}
@@ -246,6 +247,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	go func() {
 		<-l.Released()
 		unfollow()
+		s.leaveBehind(l.Left())
 		s.release()
 	}()
 	if c := s.Cause(); c != nil { // aborted meanwhile
@@ -334,6 +336,7 @@ func (s *pipedSession) releaseAfter(l *link, cause *supervisor.Cause) {
 	l.die(cause)
 	go func() {
 		<-l.Released()
+		s.leaveBehind(l.Left())
 		s.release()
 	}()
 }

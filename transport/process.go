@@ -27,6 +27,7 @@ type process interface {
 	// process has ended, or when killing it had no effect either.
 	Terminate(grace time.Duration)
 	// Release closes what is still open on our side of the streams and waits for
-	// the goroutines behind it. Called once, after Exited or a vain Terminate.
-	Release()
+	// the goroutines behind it. Called once, after Exited or a vain Terminate. The
+	// error names what could not be ended, of the process and its descendants.
+	Release() error
 }

@@ -17,7 +17,7 @@ type processGroup struct {
 	gone atomic.Bool
 }
 
-func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
+func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -30,10 +30,12 @@ func (g *processGroup) waitExit() {
 	g.gone.Store(true)
 }
 
-// reaped reports whether the child's number may be somebody else's by now.
-func (g *processGroup) reaped() bool { return g.gone.Load() }
+// isReaped reports whether the child's number may be another's by now.
+func (g *processGroup) isReaped() bool { return g.gone.Load() }
 
 func (g *processGroup) reaping() {}
+
+func (g *processGroup) reaped() {}
 
 func (g *processGroup) done() {}
 

@@ -17,16 +17,24 @@ type processGroup struct {
 }
 
 // startInGroup starts the command in a group of its own, bound to die with
-// this process.
-func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
+// this process. What it starts in turn carries the mark of the lineage, if there
+// is one.
+func startInGroup(cmd *exec.Cmd, lineage string) (*processGroup, error) {
 	fd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
-	thread, err := spawner.start(cmd)
+	thread, err := spawner.run(func() error {
+		err := cmd.Start()
+		if err == nil {
+			census.born(cmd.Process.Pid)
+			markDescendants(cmd.Process.Pid, lineage)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	g := &processGroup{pgid: cmd.Process.Pid, thread: thread}
-	census.born(g.pgid)
+	descriptors.begin()
 	hostWatchdog.begin(g.pgid)
 	if fd >= 0 {
 		if err := unix.SetNonblock(fd, true); err == nil {
@@ -64,21 +72,25 @@ func (g *processGroup) waitExit() {
 	}
 }
 
-// reaped reports whether the child's number may be somebody else's by now:
-// never, for as long as anybody signals it.
-func (*processGroup) reaped() bool { return false }
+// isReaped reports whether the child's number may be another's by now: never, for
+// as long as it is signalled.
+func (*processGroup) isReaped() bool { return false }
 
 // reaping comes before the child is reaped, when the group is dead: from then on
 // its number may be another's, which neither the watchdog may kill nor a look at
 // the process table pass over.
 func (g *processGroup) reaping() {
 	hostWatchdog.forget(g.pgid)
-	census.reaped(g.pgid)
+	census.reaping(g.pgid)
 }
+
+// reaped comes after that.
+func (g *processGroup) reaped() { census.reaped(g.pgid) }
 
 // done gives back what the group held here. The child is reaped, and its
 // descendants are gone.
 func (g *processGroup) done() {
+	descriptors.end()
 	if g.pidfd != nil {
 		_ = g.pidfd.Close()
 	}

@@ -23,7 +23,7 @@ func (g *processGroup) kill() { g.signal(syscall.SIGKILL) }
 // for instance.
 func (g *processGroup) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-g.pgid, sig)
-	if g.reaped() {
+	if g.isReaped() {
 		return
 	}
 	if now, err := syscall.Getpgid(g.pgid); err == nil && now != g.pgid {

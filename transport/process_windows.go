@@ -19,7 +19,7 @@ type processGroup struct {
 	job windows.Handle
 }
 
-func startInGroup(cmd *exec.Cmd) (*processGroup, error) {
+func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return nil, err
@@ -57,6 +57,8 @@ func (g *processGroup) kill() {
 }
 
 func (g *processGroup) reaping() {}
+
+func (g *processGroup) reaped() {}
 
 func (g *processGroup) done() { _ = windows.CloseHandle(g.job) }
 

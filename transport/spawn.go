@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,10 +61,11 @@ func (s *pipedSession) abandonSpawn(result <-chan spawned) {
 	}
 	s.dialer.hanging.Add(1)
 	defer s.dialer.hanging.Add(-1)
+	s.leaveBehind(errors.New("the operating system still hangs in starting the command"))
 	_ = s.endSpawn(nil)
 	if r := <-result; r.cause == nil {
 		r.proc.Terminate(0)
-		r.proc.Release()
+		_ = r.proc.Release()
 	}
 }
 

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"os/exec"
 	"runtime"
 	"sync"
 	"time"
@@ -50,8 +49,6 @@ func newSpawnPool() *spawnPool {
 	p.changed.L = &p.mu
 	return p
 }
-
-func (p *spawnPool) start(cmd *exec.Cmd) (*parentThread, error) { return p.run(cmd.Start) }
 
 // run has begin called on a locked thread. If that started a child, end must be
 // called with the thread, once the child is reaped.

@@ -135,7 +135,7 @@ func marked(t *testing.T, env ...string) (pid int, ended <-chan struct{}) {
 func TestOnlyDescendantsAreKilled(t *testing.T) {
 	mine, others := newLineage(), newLineage()
 	stranger, strangerEnded := marked(t, lineageEntry(others))
-	require.True(t, killDescendant(stranger, mine))
+	require.NoError(t, killDescendant(stranger, mine))
 	select {
 	case <-strangerEnded:
 		t.Fatal("the number had been given to somebody else")
@@ -144,8 +144,8 @@ func TestOnlyDescendantsAreKilled(t *testing.T) {
 	large := "LARGE=" + strings.Repeat("x", 100<<10)
 	descendant, ended := marked(t, large, lineageEntry(mine))
 	// For a moment after exec a process has no environment to be seen.
-	require.Eventually(t, func() bool { return lineageOf(descendant, nil) == mine }, patience, timeStep)
-	endLineage(mine)
+	require.Eventually(t, func() bool { return mustLineage(t, descendant) == mine }, patience, timeStep)
+	require.NoError(t, endLineage(mine))
 	requireClosed(t, ended, "it is not found")
 	require.NoError(t, syscall.Kill(stranger, 0))
 }

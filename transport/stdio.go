@@ -39,7 +39,9 @@ type child struct {
 	errDone chan struct{}
 	exited  chan struct{}
 	gone    chan struct{} // nothing is left of it in the process table
+	left    error         // save for this; valid after gone
 	once    sync.Once
+	stays   error // what Release returns, set once
 
 	mu     sync.Mutex
 	reaped bool // the group's id is not ours any more
@@ -93,7 +95,7 @@ func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.
 	}
 	if err == nil {
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errw
-		c.group, err = startInGroup(cmd)
+		c.group, err = startInGroup(cmd, c.lineage)
 	}
 	closeAll(theirs...)
 	if err != nil {
@@ -112,7 +114,9 @@ func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.
 // still ours, gives stderr a moment to arrive, and collects the status. Then,
 // when everybody knows, it looks for those that have left the group.
 func (c *child) reap() {
+	late := time.AfterFunc(forkTime, c.markDescendants)
 	c.group.waitExit()
+	late.Stop()
 	c.group.kill()
 	t := time.NewTimer(lastWords)
 	select {
@@ -125,12 +129,21 @@ func (c *child) reap() {
 	c.mu.Unlock()
 	c.group.reaping()
 	_ = c.cmd.Wait()
+	c.group.reaped()
 	close(c.exited)
 	if c.lineage != "" {
-		endLineage(c.lineage)
+		c.left = endLineage(c.lineage)
 	}
 	c.group.done()
 	close(c.gone)
+}
+
+// forkTime is how long a fork may take that has begun when the server was marked.
+const forkTime = 100 * time.Millisecond
+
+// markDescendants marks what the server has started, as long as its number is ours.
+func (c *child) markDescendants() {
+	c.signal(func() { markDescendants(c.PID(), c.lineage) })
 }
 
 func (c *child) Stdin() io.WriteCloser   { return c.stdin }
@@ -153,6 +166,7 @@ func (c *child) Exit() *supervisor.Cause {
 // Terminate follows the shutdown of the specification (MCP, lifecycle,
 // shutdown, stdio): close stdin, then SIGTERM, then SIGKILL, each to the group.
 func (c *child) Terminate(grace time.Duration) {
+	c.markDescendants()
 	_ = c.stdin.Close()
 	for _, step := range []struct {
 		act  func()
@@ -179,7 +193,7 @@ func (c *child) signal(send func()) {
 	}
 }
 
-func (c *child) Release() {
+func (c *child) Release() error {
 	c.once.Do(func() {
 		_ = c.stdin.Close()
 		_ = c.stdout.Close()
@@ -188,7 +202,10 @@ func (c *child) Release() {
 		select {
 		case <-c.exited:
 			<-c.gone
-		default: // it cannot be killed
+			c.stays = c.left
+		default:
+			c.stays = fmt.Errorf("process %d (%s) is still running after SIGKILL", c.PID(), c.cmd.Path)
 		}
 	})
+	return c.stays
 }

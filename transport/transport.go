@@ -54,6 +54,9 @@ type Session interface {
 	// Released is closed when nothing of the session is left. It follows Dead,
 	// also for a session that was never opened.
 	Released() <-chan struct{}
+	// Left says, after Released, what could not be ended, as a process that may not
+	// be killed; nil is the rule.
+	Left() error
 
 	// Info describes the session; most of it is known after Open.
 	Info() messages.SessionInfo

@@ -30,7 +30,8 @@ var hostWatchdog watchdog
 
 // watchdogScript reads "+ group" and "- group". It looks for marks until there are
 // none twice in a row: what is killed may just have forked, and for a moment in
-// exec a process shows no environment.
+// exec a process shows no environment. Limits come first: an environment may be
+// one that cannot be read, and then nothing comes after it.
 const watchdogScript = `
 trap "" HUP INT TERM QUIT PIPE
 groups=" "
@@ -41,15 +42,19 @@ while read -r op id; do
 	esac
 done
 for id in $groups; do kill -s KILL -- "-$id"; done
-none=
-for round in 1 2 3 4 5 6; do
-	found=$(grep -ls -- "$1" /proc/[0-9]*/environ)
-	[ "$found$none" = none ] && break
-	none=none
-	[ "$found" ] && none=
-	for file in $found; do
-		id=${file#/proc/}
-		kill -s KILL "${id%/environ}"
+for mark in limits environ; do
+	pattern=$1
+	[ $mark = limits ] && pattern=$2
+	none=
+	for round in 1 2 3 4 5 6; do
+		found=$(grep -ls -- "$pattern" /proc/[0-9]*/$mark)
+		[ "$found$none" = none ] && break
+		none=none
+		[ "$found" ] && none=
+		for file in $found; do
+			id=${file#/proc/}
+			kill -s KILL "${id%/*}"
+		done
 	done
 done
 `
@@ -115,7 +120,7 @@ func (d *watchdog) start() bool {
 		return false
 	}
 	defer theirs.Close()
-	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "mcpvisor-watchdog", lineageVar+"="+hostMark)
+	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "mcpvisor-watchdog", lineageVar+"="+hostMark, limitPrefix+"[0-9]\\{7\\} ")
 	cmd.Env, cmd.Dir, cmd.Stdin = []string{"PATH=/usr/bin:/bin"}, "/", theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if cmd.Start() != nil {

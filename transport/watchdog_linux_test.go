@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // sleeper is a process in a group of its own that carries no mark.
@@ -78,7 +80,7 @@ func TestAWatchdogThatIsEndedOrStoppedIsReplaced(t *testing.T) {
 // zombie the number of its group cannot be given to another process.
 func TestWatchdogForgetsBeforeReaping(t *testing.T) {
 	cmd := exec.Command("/bin/true")
-	g, err := startInGroup(cmd)
+	g, err := startInGroup(cmd, "")
 	require.NoError(t, err)
 	g.waitExit()
 	require.True(t, hostWatchdog.groups[g.pgid])
@@ -105,4 +107,21 @@ func TestStoppedWatchdogIsReplacedByForget(t *testing.T) {
 	require.NotEqual(t, old, dog.cmd.Process.Pid)
 	require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH)
 	require.Equal(t, map[int]bool{kept: true}, dog.groups)
+}
+
+// What has neither its group nor the variable any more is known by its limits.
+func TestWatchdogKnowsLimits(t *testing.T) {
+	var dog watchdog
+	group, groupEnded := sleeper(t)
+	daemon, daemonEnded := marked(t)
+	stranger, _ := marked(t)
+	require.True(t, setLimitMark(daemon, hostLimit+limitServers-1))
+	require.True(t, setLimitMark(stranger, hostLimit+limitServers), "of another host")
+	dog.begin(group)
+	require.NoError(t, dog.stdin.Close()) // as if this process had ended
+	require.NoError(t, dog.cmd.Wait())
+	<-groupEnded
+	<-daemonEnded
+	require.NoError(t, syscall.Kill(stranger, 0))
+	require.True(t, mcptest.Alive(stranger))
 }

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(hostRole) != "" {
 		os.Exit(playHost())
 	}
+	if os.Getenv(reaperRole) != "" {
+		os.Exit(playReaper())
+	}
 	flag.Parse()
 	goleak.VerifyTestMain(m)
 }

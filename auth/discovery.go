@@ -60,7 +60,7 @@ func (w *web) resource(ctx context.Context, named string) (*oauthex.ProtectedRes
 	base := origin(w.server) + "/.well-known/oauth-protected-resource"
 	var addresses []string
 	if named != "" {
-		if err := w.allowedText("address of the server's metadata", named); err != nil {
+		if err := w.allowedText(ctx, "address of the server's metadata", named); err != nil {
 			return nil, err
 		}
 		addresses = append(addresses, named)
@@ -104,7 +104,7 @@ func isResource(identifier string, server *url.URL) bool {
 // that the specification names. same tells whether who speaks there is the one
 // that is meant. errAbsent: there is none.
 func (w *web) issuer(ctx context.Context, issuer string, same func(says, meant string) bool) (*oauthex.AuthServerMeta, error) {
-	if err := w.allowedText("authorization server's address", issuer); err != nil {
+	if err := w.allowedText(ctx, "authorization server's address", issuer); err != nil {
 		return nil, err
 	}
 	for _, address := range metadataAddresses(issuer) {
@@ -118,7 +118,7 @@ func (w *web) issuer(ctx context.Context, issuer string, same func(says, meant s
 		case !same(m.Issuer, issuer):
 			return nil, fmt.Errorf("the metadata of the authorization server %s says that it is %q; it is not used", issuer, shown(m.Issuer))
 		}
-		return &m, w.sound(&m)
+		return &m, w.sound(ctx, &m)
 	}
 	return nil, errAbsent
 }
@@ -140,13 +140,13 @@ func metadataAddresses(issuer string) []string {
 }
 
 // sound checks what is used of a server's metadata.
-func (w *web) sound(m *oauthex.AuthServerMeta) error {
+func (w *web) sound(ctx context.Context, m *oauthex.AuthServerMeta) error {
 	for name, address := range map[string]string{"token endpoint": m.TokenEndpoint,
 		"authorization endpoint": m.AuthorizationEndpoint, "registration endpoint": m.RegistrationEndpoint} {
 		if address == "" {
 			continue // whoever needs it will miss it
 		}
-		if err := w.allowedText(name+" of "+m.Issuer, address); err != nil {
+		if err := w.allowedText(ctx, name+" of "+m.Issuer, address); err != nil {
 			return err
 		}
 	}

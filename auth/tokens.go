@@ -24,7 +24,7 @@ const longestLife = 10 * 365 * 24 * time.Hour
 
 // ask makes one request to a token endpoint, as the client c.
 func (a *Authorizer) ask(ctx context.Context, endpoint, issuer string, c *client, form url.Values) (*tokens, error) {
-	if err := a.web.allowedText("token endpoint", endpoint); err != nil {
+	if err := a.web.allowedText(ctx, "token endpoint", endpoint); err != nil {
 		return nil, err
 	}
 	basic := ""

@@ -32,10 +32,11 @@ type web struct {
 	server  *url.URL
 	headers map[string]string
 	client  *http.Client
+	dialer  dialer
 }
 
 func newWeb(server *url.URL, spec *messages.HTTP) *web {
-	w := &web{server: server, headers: spec.Headers}
+	w := &web{server: server, headers: spec.Headers, dialer: dialer{anchors: anchorsOf(server, spec)}}
 	var base http.RoundTripper = http.DefaultTransport
 	if spec.Client != nil && spec.Client.Transport != nil {
 		base = spec.Client.Transport
@@ -43,7 +44,7 @@ func newWeb(server *url.URL, spec *messages.HTTP) *web {
 	if t, ok := base.(*http.Transport); ok {
 		own := t.Clone()
 		own.DisableKeepAlives = true
-		guard.Transport(own)
+		w.dialer.check(own, t)
 		base = own
 	} else {
 		base = guard.NewTripper(base, new(guard.Abandoned))
@@ -69,12 +70,14 @@ type gate struct {
 // RoundTrip implements http.RoundTripper. The headers of the spec go to the
 // server's own origin only.
 func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := g.web.allowed(req.URL); err != nil {
+	h, err := g.web.hopTo(req.Context(), req.URL)
+	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
 		return nil, &barred{err}
 	}
+	req = req.WithContext(context.WithValue(req.Context(), hopKey{}, h))
 	if req.URL.Scheme == g.web.server.Scheme && strings.EqualFold(req.URL.Host, g.web.server.Host) {
 		req = req.Clone(req.Context())
 		for name, value := range g.web.headers {
@@ -114,9 +117,10 @@ func (w *web) followed(req *http.Request, via []*http.Request) error {
 // nearby in a request's context lets it follow redirects within its origin.
 type nearby struct{}
 
-// allowed checks an address that a server named: https, or plain http where
-// the MCP server itself is reached that way (its own host, or this machine for
-// a server on this machine). Nobody out there may point at what listens here.
+// allowed checks the scheme of an address that a server named: https, or plain
+// http where the MCP server itself is reached that way (its own host, or this
+// machine for a server on this machine). To where it may lead is for the dialer to
+// check.
 func (w *web) allowed(u *url.URL) error {
 	switch {
 	case u.Host == "" || u.User != nil:
@@ -131,12 +135,20 @@ func (w *web) allowed(u *url.URL) error {
 	return fmt.Errorf("the address %q is not https", bare(u))
 }
 
-func (w *web) allowedText(name, text string) error {
+// hopTo is the request to an address, if that is allowed as far as its text tells.
+func (w *web) hopTo(ctx context.Context, u *url.URL) (*hop, error) {
+	if err := w.allowed(u); err != nil {
+		return nil, err
+	}
+	return w.dialer.hopTo(ctx, u)
+}
+
+func (w *web) allowedText(ctx context.Context, name, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || text == "" {
 		return fmt.Errorf("the %s is missing or cannot be read", name)
 	}
-	if err := w.allowed(u); err != nil {
+	if _, err := w.hopTo(ctx, u); err != nil {
 		return fmt.Errorf("the %s: %w", name, err)
 	}
 	return nil

@@ -67,8 +67,8 @@ func TestLogger_of_host(t *testing.T) {
 // A writer whose errors panic where they are read.
 func TestLogger_with_bad_error(t *testing.T) {
 	last := zerolog.ErrorHandler
-	t.Cleanup(func() { zerolog.ErrorHandler = last })
-	zerolog.ErrorHandler = func(err error) { panic(err) }
+	t.Cleanup(func() { zerolog.ErrorHandler = last })     //nolint:reassign // as hosts do
+	zerolog.ErrorHandler = func(err error) { panic(err) } //nolint:reassign // as hosts do
 	logger := zerolog.New(writerFunc(func([]byte) (int, error) { return 0, errors.Join(os.ErrClosed) }))
 	c, err := facade.New(facade.WithLogger(logger))
 	require.NoError(t, err)

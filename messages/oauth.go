@@ -32,7 +32,8 @@ type OAuth struct {
 	// Issuer is the authorization server that ClientID belongs to. The client is
 	// presented to no other. Empty: the one that the server names first, from then
 	// on; GrantClient and GrantAssertion, which keep nothing, forget it with the
-	// process, so set it if that matters.
+	// process, so set it if that matters. What a server names must not lead into
+	// a private network unless the server itself, or this issuer, is there.
 	Issuer string
 	// ClientMetadataURL is an https URL at which this host publishes its client
 	// metadata document; it is the client's name at servers that support that.

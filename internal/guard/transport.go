@@ -20,7 +20,7 @@ var errNoConn = errors.New("the host's dial function returned neither a connecti
 // Transport guards the functions of a transport that belongs to the caller, a
 // clone. net/http calls most of them in goroutines of its own.
 func Transport(t *http.Transport) {
-	if proxy := t.Proxy; proxy != nil && !isStandard(proxy, "net/http.ProxyFromEnvironment", "net/http.ProxyURL.", ".ProxyURL.func") {
+	if proxy := t.Proxy; proxy != nil && !IsStandard(proxy, "net/http.ProxyFromEnvironment", "net/http.ProxyURL.", ".ProxyURL.func") {
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
 			return Wait(req.Context(), "Proxy function", nil, func(context.Context) (*url.URL, error) { return proxy(req) })
 		}
@@ -63,9 +63,14 @@ type failing struct{ err error }
 // RoundTrip implements http.RoundTripper.
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// isStandard reports whether the name of a function contains one of names.
-func isStandard(f any, names ...string) bool {
-	fn := runtime.FuncForPC(reflect.ValueOf(f).Pointer())
+// IsStandard reports whether f is a function whose name contains one of names. It
+// tells those of the standard library, which need no guard.
+func IsStandard(f any, names ...string) bool {
+	v := reflect.ValueOf(f)
+	if v.Kind() != reflect.Func || v.IsNil() {
+		return false
+	}
+	fn := runtime.FuncForPC(v.Pointer())
 	for _, name := range names {
 		if fn != nil && strings.Contains(fn.Name(), name) {
 			return true

@@ -112,6 +112,10 @@ func (p *port) discover() {
 				cause = &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: err,
 					Message: "server did not list what it offers in time; raise Timeouts.List if it is slow"}
 			}
+			if len(cause.Stderr) == 0 { // what a list fails of is often said there
+				cause = cause.Clone()
+				cause.Stderr = transport.StderrOf(inc.session)
+			}
 			p.tell(&messages.Failed{Epoch: epoch, Cause: cause})
 			return
 		}
@@ -185,7 +189,9 @@ func (p *port) probed(m *messages.Probed) {
 		p.armProbe(0)
 		return
 	}
-	p.inc.session.Abort(transport.ProbeCause(p.missed, m.Err))
+	cause := transport.ProbeCause(p.missed, m.Err)
+	cause.Stderr = transport.StderrOf(p.inc.session)
+	p.inc.session.Abort(cause)
 }
 
 // bounded is a context that ends after d, or only when cancelled if d is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // View is what everybody may know about one registration at one moment. It is
@@ -233,6 +234,9 @@ func (v *View) Status() messages.ServerStatus {
 	}
 	if v.current != nil && v.current.epoch == v.Epoch && isOpen(v.State) {
 		info := v.current.session.Info()
+		if v.State != supervisor.Ready {
+			info.Stderr = transport.StderrOf(v.current.session)
+		}
 		st.Session = &info
 	}
 	if v.standby != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -75,9 +76,9 @@ type Event struct {
 	Cause *supervisor.Cause `json:"cause,omitempty"`
 
 	Attempt     int           `json:"attempt,omitempty"`
-	MaxAttempts int           `json:"max_attempts,omitempty"`
-	Delay       time.Duration `json:"delay_ns,omitempty"`
-	RetryAt     *time.Time    `json:"retry_at,omitempty"`
+	MaxAttempts int           `json:"maxAttempts,omitempty"`
+	Delay       time.Duration `json:"delayNs,omitempty"`
+	RetryAt     *time.Time    `json:"retryAt,omitempty"`
 
 	Tools     int           `json:"tools,omitempty"`
 	Resources int           `json:"resources,omitempty"`
@@ -85,7 +86,7 @@ type Event struct {
 	Prompts   int           `json:"prompts,omitempty"`
 	PID       int           `json:"pid,omitempty"`
 	Protocol  string        `json:"protocol,omitempty"`
-	Down      time.Duration `json:"down_ns,omitempty"`
+	Down      time.Duration `json:"downNs,omitempty"`
 	Failed    int           `json:"failed,omitempty"`
 	Missed    uint64        `json:"missed,omitempty"`
 
@@ -98,7 +99,8 @@ type Event struct {
 func (e Event) String() string {
 	switch e.Kind {
 	case EventReady:
-		s := fmt.Sprintf("%s ready: %d tools, %d resources, %d prompts, protocol %s, epoch %d", e.Server, e.Tools, e.Resources+e.Templates, e.Prompts, e.Protocol, e.Epoch)
+		s := fmt.Sprintf("%s ready: %s, %s, %s, protocol %s, epoch %d", e.Server, display.Count(e.Tools, "tool"),
+			display.Count(e.Resources+e.Templates, "resource"), display.Count(e.Prompts, "prompt"), e.Protocol, e.Epoch)
 		if e.PID != 0 {
 			s += fmt.Sprintf(", pid %d", e.PID)
 		}
@@ -108,13 +110,10 @@ func (e Event) String() string {
 		return s
 	case EventDown:
 		s := fmt.Sprintf("%s down: %s", e.Server, e.Cause.Describe())
-		switch e.Failed {
-		case 0:
+		if e.Failed == 0 {
 			return s
-		case 1:
-			return s + "; 1 call in flight failed"
 		}
-		return fmt.Sprintf("%s; %d calls in flight failed", s, e.Failed)
+		return s + "; " + display.Count(e.Failed, "call") + " in flight failed"
 	case EventStandby:
 		return fmt.Sprintf("%s has a standby: epoch %d, pid %d", e.Server, e.Epoch, e.PID)
 	case EventStandbyLost:
@@ -139,7 +138,7 @@ func (e Event) String() string {
 	case EventLog:
 		return fmt.Sprintf("%s logs %s: %s", e.Server, e.Log.Level, e.Log.Text)
 	case EventMissed:
-		return fmt.Sprintf("%d events were dropped because this watcher is slow", e.Missed)
+		return "dropped because this watcher is slow: " + display.Count(e.Missed, "event")
 	}
 	return e.Server + " " + string(e.Kind)
 }

@@ -18,7 +18,7 @@ func TestEventString(t *testing.T) {
 		"fs connecting":   {Kind: EventConnecting, Server: "fs", Epoch: 2},
 		"fs stable":       {Kind: EventStable, Server: "fs"},
 		"fs unregistered": {Kind: EventUnregistered, Server: "fs"},
-		"fs ready: 4 tools, 5 resources, 1 prompts, protocol 2025-11-25, epoch 2": {
+		"fs ready: 4 tools, 5 resources, 1 prompt, protocol 2025-11-25, epoch 2": {
 			Kind: EventReady, Server: "fs", Tools: 4, Resources: 2, Templates: 3, Prompts: 1, Protocol: "2025-11-25", Epoch: 2},
 		"fs ready: 4 tools, 0 resources, 0 prompts, protocol 2026-07-28, epoch 3, pid 77, down for 1.235s": {
 			Kind: EventReady, Server: "fs", Tools: 4, Protocol: "2026-07-28", Epoch: 3, PID: 77, Down: 1234567 * time.Microsecond},
@@ -37,7 +37,7 @@ func TestEventString(t *testing.T) {
 			Kind: EventStandbyLost, Server: "fs", Epoch: 2, Cause: cause},
 		"fs waits to be authorized: exit status 3; stderr: boom | bye": {Kind: EventAuthRequired, Server: "fs", Cause: cause},
 		"fs evicted: exit status 3; stderr: boom | bye":                {Kind: EventEvicted, Server: "fs", Cause: cause},
-		"17 events were dropped because this watcher is slow":          {Kind: EventMissed, Missed: 17},
+		"dropped because this watcher is slow: 17 events":              {Kind: EventMissed, Missed: 17},
 		"fs of_another_release":                                        {Kind: "of_another_release", Server: "fs"},
 	} {
 		require.Equal(t, want, e.String())
@@ -67,6 +67,6 @@ func TestEventJSON(t *testing.T) {
 	text, err = json.Marshal(Event{Seq: 5, Time: at, Kind: EventRetry, Server: "fs", Attempt: 1, MaxAttempts: 3,
 		Delay: time.Second, RetryAt: &at})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"seq":5,"time":"2026-01-02T03:04:05Z","kind":"retry","server":"fs","attempt":1,"max_attempts":3,
-		"delay_ns":1000000000,"retry_at":"2026-01-02T03:04:05Z"}`, string(text))
+	require.JSONEq(t, `{"seq":5,"time":"2026-01-02T03:04:05Z","kind":"retry","server":"fs","attempt":1,"maxAttempts":3,
+		"delayNs":1000000000,"retryAt":"2026-01-02T03:04:05Z"}`, string(text))
 }

@@ -27,7 +27,9 @@ type Limits struct {
 	// further ones fail with ErrOverloaded at once. Their own clocks run. Default
 	// 1,024; negative means none.
 	Queue int
-	// StderrLines is how many of the last lines of stderr are kept. Default 20.
+	// StderrLines is how many lines of stderr are kept: of more, the first third and
+	// the last ones, with a line between them that says how many are missing.
+	// Default 30.
 	StderrLines int
 }
 
@@ -41,7 +43,7 @@ const (
 	DefaultCatalogLimit  = 256 << 20
 	DefaultInFlightLimit = 1_024
 	DefaultQueueLimit    = 1_024
-	DefaultStderrLines   = 20
+	DefaultStderrLines   = 30
 )
 
 // maxLineLimit is what a larger Line counts as: a length that fits an int of

@@ -10,7 +10,7 @@ import (
 
 // StatusSchema names the shape of [ServerStatus] in JSON. Fields are only
 // ever added to it.
-const StatusSchema = "status/v1"
+const StatusSchema = "status/v2"
 
 // ServerStatus is what is known about one registered server at one moment. It
 // is a copy: keep it, change it, marshal it. It holds no secrets.
@@ -32,13 +32,13 @@ type ServerStatus struct {
 	// has been stable.
 	Attempt int `json:"attempt"`
 	// MaxAttempts is the budget: 0 none, -1 unlimited.
-	MaxAttempts int `json:"max_attempts"`
+	MaxAttempts int `json:"maxAttempts"`
 	// Restarts counts every incarnation after the first.
 	Restarts int `json:"restarts"`
 	// RetryAt is when the next try is due; nil if none is planned.
-	RetryAt *time.Time `json:"retry_at,omitempty"`
+	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// LastCause is why the last session ended; nil if none has.
-	LastCause *supervisor.Cause `json:"last_cause,omitempty"`
+	LastCause *supervisor.Cause `json:"lastCause,omitempty"`
 	// Session describes the current session, as far as it is known while the
 	// server is connecting; nil while there is none.
 	Session *SessionInfo `json:"session,omitempty"`
@@ -58,12 +58,12 @@ const HistoryLimit = 10
 // SessionInfo describes an open session.
 type SessionInfo struct {
 	// ProtocolVersion is the negotiated version, as in "2025-11-25".
-	ProtocolVersion string `json:"protocol_version"`
+	ProtocolVersion string `json:"protocolVersion"`
 	// Era is EraLegacy or EraModern.
 	Era Era `json:"era"`
 	// ServerName and ServerVersion are what the server calls itself.
-	ServerName    string `json:"server_name,omitempty"`
-	ServerVersion string `json:"server_version,omitempty"`
+	ServerName    string `json:"serverName,omitempty"`
+	ServerVersion string `json:"serverVersion,omitempty"`
 	// Capabilities is what the server declared. Shared: do not change it.
 	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
 	// Instructions is the server's advice to the model.
@@ -80,6 +80,9 @@ type SessionInfo struct {
 	// that is not an *http.Transport may ignore the context of a request; its
 	// goroutine is then left behind. At 256 it gets no more requests.
 	Abandoned int `json:"abandoned,omitempty"`
+	// Stderr holds the first and the last lines that a server has written to stderr
+	// so far, while it is not ready; nil when it is. See also Cause.Stderr.
+	Stderr []string `json:"stderr,omitempty"`
 }
 
 // Noise counts what was skipped on one session.
@@ -110,7 +113,7 @@ type CatalogInfo struct {
 
 // CallCounts counts calls over the whole registration.
 type CallCounts struct {
-	InFlight int64 `json:"in_flight"`
+	InFlight int64 `json:"inFlight"`
 	// Queued counts those that wait for their turn; see Limits.InFlight.
 	Queued int64 `json:"queued,omitempty"`
 	Total  int64 `json:"total"`

@@ -13,27 +13,27 @@ import (
 // TestStatusJSON: the shape that StatusSchema names. What is always there is
 // there when it is zero, too; what may be missing is left out.
 func TestStatusJSON(t *testing.T) {
-	require.Equal(t, "status/v1", StatusSchema)
+	require.Equal(t, "status/v2", StatusSchema)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	text, err := json.Marshal(ServerStatus{Name: "fs", State: supervisor.Connecting, Since: at, Gen: 1})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name":"fs","state":"connecting","since":"2026-01-02T03:04:05Z","gen":1,"epoch":0,"transport":"",
-		"target":"","policy":"","attempt":0,"max_attempts":0,"restarts":0,
-		"catalog":{"tools":0,"resources":0,"templates":0,"prompts":0},"calls":{"in_flight":0,"total":0,"failed":0}}`, string(text))
+		"target":"","policy":"","attempt":0,"maxAttempts":0,"restarts":0,
+		"catalog":{"tools":0,"resources":0,"templates":0,"prompts":0},"calls":{"inFlight":0,"total":0,"failed":0}}`, string(text))
 
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"protocol_version":"2025-11-25","era":"legacy"}`, string(text), "no noise, no word of it")
+	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy"}`, string(text), "no noise, no word of it")
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy, PID: 7, Noise: Noise{Junk: 1, Dropped: 2}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"protocol_version":"2025-11-25","era":"legacy","pid":7,"noise":{"junk":1,"dropped":2}}`, string(text))
+	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"noise":{"junk":1,"dropped":2}}`, string(text))
 
 	three := 3
 	text, err = json.Marshal(Incarnation{Epoch: 2, PID: 7, Started: at, Ended: at, Served: true,
 		Cause: &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", ExitCode: &three}})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"epoch":2,"pid":7,"started":"2026-01-02T03:04:05Z","ended":"2026-01-02T03:04:05Z","served":true,
-		"cause":{"kind":"exit","message":"exit status 3","exit_code":3}}`, string(text))
+		"cause":{"kind":"exit","message":"exit status 3","exitCode":3}}`, string(text))
 }
 
 // TestStatusComesBack: what one program writes another reads.

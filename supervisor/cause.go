@@ -54,14 +54,15 @@ type Cause struct {
 	// Message says what failed, and where it helps what to do about it.
 	Message string `json:"message"`
 	// ExitCode is set for CauseExit.
-	ExitCode *int `json:"exit_code,omitempty"`
+	ExitCode *int `json:"exitCode,omitempty"`
 	// Signal is set for CauseSignal, as in "killed".
 	Signal string `json:"signal,omitempty"`
-	// Stderr holds the last lines that the process wrote to stderr, oldest first.
+	// Stderr holds the first and the last lines that the process wrote to stderr,
+	// oldest first.
 	Stderr []string `json:"stderr,omitempty"`
 	// RetryAfter is how long the server asked to be left alone; 0 if it did not.
 	// No try is made sooner.
-	RetryAfter time.Duration `json:"retry_after,omitempty"`
+	RetryAfter time.Duration `json:"retryAfterNs,omitempty"`
 	// Err is the underlying error, if there is one.
 	Err error `json:"-"`
 }

@@ -55,5 +55,5 @@ func TestCauseInJSONKeepsExitCodeZero(t *testing.T) {
 	zero := 0
 	b, err := json.Marshal(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 0", ExitCode: &zero, Err: fs.ErrClosed})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"kind":"exit","message":"exit status 0","exit_code":0}`, string(b))
+	require.JSONEq(t, `{"kind":"exit","message":"exit status 0","exitCode":0}`, string(b))
 }

@@ -23,7 +23,7 @@ const (
 type Policy struct {
 	// MaxAttempts is how many tries in a row are made before the server is
 	// evicted or parked. 0 means none ([NoRetry]), [Unlimited] means no bound.
-	MaxAttempts int `json:"max_attempts"`
+	MaxAttempts int `json:"maxAttempts"`
 	// Base is the first delay; each further attempt doubles it. 0 retries
 	// at once, which needs a bounded MaxAttempts.
 	Base time.Duration `json:"base,omitempty"`
@@ -36,10 +36,10 @@ type Policy struct {
 	// StableAfter is how long a session must stay ready before the budget is
 	// given back. 0 means DefaultStableAfter. A server that becomes ready and
 	// crashes sooner than this keeps spending its budget.
-	StableAfter time.Duration `json:"stable_after,omitempty"`
+	StableAfter time.Duration `json:"stableAfter,omitempty"`
 	// ParkEvery, if set, parks the server when the budget is spent instead of
 	// evicting it, and tries it again at this slow pace.
-	ParkEvery time.Duration `json:"park_every,omitempty"`
+	ParkEvery time.Duration `json:"parkEvery,omitempty"`
 	// Intensity bounds restarts over a window of time, whatever the budget
 	// says. The zero value is no such bound.
 	Intensity Intensity `json:"intensity,omitzero"`

@@ -160,7 +160,7 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 				log.Logger, err = readString(value)
 				log.Logger = strings.Clone(n.fit(log.Logger, maxOwnName))
 			case "data":
-				log.Text = n.fit(textOf(value), maxLogText)
+				log.Text = n.fitJSON(value, maxLogText)
 			}
 			return err
 		})
@@ -195,6 +195,18 @@ func (n *notices) fit(text string, most int) string {
 	return cut(plain(n.clean.text(text)), most)
 }
 
+// fitJSON is fit for a JSON value, of which textOf takes no more than it needs.
+func (n *notices) fitJSON(data []byte, most int) string {
+	text := textOf(data)
+	if len(data) > textTaken {
+		return cut(plain(n.clean.part(text)), most)
+	}
+	return n.fit(text, most)
+}
+
+// textTaken is how much of a JSON value textOf looks at.
+const textTaken = 4 * maxLogText
+
 // wholeEscapes is a copy of the beginning of a JSON string, without an escape
 // that is cut in two.
 func wholeEscapes(text []byte) []byte {
@@ -217,9 +229,9 @@ func wholeEscapes(text []byte) []byte {
 // textOf is the data of a log message: text as it is, everything else as JSON.
 // Of a long one only as much is looked at as may be kept.
 func textOf(data []byte) string {
-	long := len(data) > 4*maxLogText
+	long := len(data) > textTaken
 	if long {
-		data = data[:4*maxLogText]
+		data = data[:textTaken]
 	}
 	if len(data) < 2 || data[0] != '"' {
 		return string(data)

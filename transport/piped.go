@@ -353,6 +353,14 @@ func (s *pipedSession) Info() messages.SessionInfo {
 	return info
 }
 
+// Stderr implements Speaker.
+func (s *pipedSession) Stderr() []string {
+	if l := s.current(); l != nil {
+		return l.proc.Exit().Stderr
+	}
+	return nil
+}
+
 // LastHeard implements Session.
 func (s *pipedSession) LastHeard() time.Time {
 	if l := s.current(); l != nil {

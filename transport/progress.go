@@ -170,7 +170,7 @@ func readProgress(params []byte, hidden *notices) (token int64, p messages.Progr
 				_, err = readString(value)
 				break
 			}
-			p.Message = hidden.fit(textOf(value), maxProgress)
+			p.Message = hidden.fitJSON(value, maxProgress)
 		}
 		return err
 	})

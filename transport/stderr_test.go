@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestStderrTail(t *testing.T) {
@@ -17,19 +20,20 @@ func TestStderrTail(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":           {"", nil},
-		"unfinished":        {"a\nb", []string{"a", "b"}},
-		"the last ones":     {"1\n2\n3\n4\n5\n", []string{"3", "4", "5"}},
-		"the last, one cut": {"1\n2\n3\n4", []string{"2", "3", "4"}},
-		"empty lines":       {"a\n\n \t \r\n\nb\r\n", []string{"a", "b"}},
-		"tab":               {"a\tb\n", []string{"a b"}},
-		"escapes":           {"\x1b[31mred\x1b[0m \x07bell\n", []string{"[31mred[0m bell"}},
-		"C1 controls":       {"a\u009b31m\u0085b\x7f\n", []string{"a31mb"}},
-		"NUL":               {"a\x00b\n", []string{"ab"}},
-		"no UTF-8":          {"gr\xfc\xdfe\n", []string{"gr\uFFFDe"}},
-		"UTF-8":             {"größe €\n", []string{"größe €"}},
-		"long":              {strings.Repeat("x", 1000) + "\nb\n", []string{strings.Repeat("x", stderrLineMax), "b"}},
-		"long, unfinished":  {strings.Repeat("y", 1000), []string{strings.Repeat("y", stderrLineMax)}},
+		"nothing":          {"", nil},
+		"unfinished":       {"a\nb", []string{"a", "b"}},
+		"first and last":   {"1\n2\n3\n4\n5\n", []string{"1", "… 2 lines are left out …", "4", "5"}},
+		"last, unfinished": {"1\n2\n3\n4", []string{"1", "… 1 line is left out …", "3", "4"}},
+		"as many as fit":   {"1\n2\n3", []string{"1", "2", "3"}},
+		"empty lines":      {"a\n\n \t \r\n\nb\r\n", []string{"a", "b"}},
+		"tab":              {"a\tb\n", []string{"a b"}},
+		"escapes":          {"\x1b[31mred\x1b[0m \x07bell\n", []string{"[31mred[0m bell"}},
+		"C1 controls":      {"a\u009b31m\u0085b\x7f\n", []string{"a31mb"}},
+		"NUL":              {"a\x00b\n", []string{"ab"}},
+		"no UTF-8":         {"gr\xfc\xdfe\n", []string{"gr\uFFFDe"}},
+		"UTF-8":            {"größe €\n", []string{"größe €"}},
+		"long":             {strings.Repeat("x", 1000) + "\nb\n", []string{strings.Repeat("x", stderrLineMax), "b"}},
+		"long, unfinished": {strings.Repeat("y", 1000), []string{strings.Repeat("y", stderrLineMax)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole, single := newStderrTail(3, nil), newStderrTail(3, nil)
@@ -76,7 +80,11 @@ func TestStderrTailCleansOnRead(t *testing.T) {
 	_, _ = tail.Write(flood) // the buffers of the ring
 	require.Zero(t, cleaned)
 	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = tail.Write(flood) }))
-	require.Equal(t, []string{"[31ma line of a flood[0m", "[31ma line of a flood[0m", "[31ma line of a flood[0m"}, tail.lines())
+	lines := tail.lines()
+	require.Len(t, lines, 4)
+	require.Equal(t, "[31ma line of a flood[0m", lines[0])
+	require.Regexp(t, `^… \d+ lines are left out …$`, lines[1])
+	require.Equal(t, []string{"[31ma line of a flood[0m", "[31ma line of a flood[0m"}, lines[2:])
 	require.LessOrEqual(t, cleaned, 4)
 }
 
@@ -101,6 +109,21 @@ func TestStderrTailIsVeiled(t *testing.T) {
 	}
 }
 
+// TestStderrTailLongSecret: a secret that is longer than what is looked at of a
+// line is hidden, and so is one that is cut in two behind it.
+func TestStderrTailLongSecret(t *testing.T) {
+	long, next := strings.Repeat("abcdefgh12345678", 200), strings.Repeat("ijklmnop", 8)
+	v := veilOf(&messages.Stdio{Env: map[string]string{"A_TOKEN": long, "B_TOKEN": long[:stderrLineTaken-60], "C_TOKEN": next}})
+	for name, line := range map[string]string{"longer": "token " + long, "cut": "tokens " + long[:stderrLineTaken-60] + " " + next} {
+		t.Run(name, func(t *testing.T) {
+			tail := newStderrTail(3, v)
+			_, _ = tail.Write([]byte(line))
+			require.NotContains(t, tail.lines()[0], "abcdefgh")
+			require.NotContains(t, tail.lines()[0], "ijklmnop")
+		})
+	}
+}
+
 // TestStderrTailProperties: whatever is written, in whatever pieces, what is
 // kept is bounded, printable, and the end of it.
 func TestStderrTailProperties(t *testing.T) {
@@ -119,7 +142,7 @@ func TestStderrTailProperties(t *testing.T) {
 		_, _ = whole.Write(all)
 		got := tail.lines()
 		require.Equal(t, whole.lines(), got, "the pieces do not matter")
-		require.LessOrEqual(t, len(got), limit)
+		require.LessOrEqual(t, len(got), limit+1, "and the line that counts those left out")
 		for _, line := range got {
 			require.NotEmpty(t, line)
 			require.True(t, utf8.ValidString(line))
@@ -144,8 +167,9 @@ func TestStderrTailIsShared(t *testing.T) {
 	}
 	writers.Wait()
 	lines := tail.lines()
-	require.Len(t, lines, 4)
-	for _, line := range lines {
+	require.Len(t, lines, 5)
+	require.Equal(t, "… 796 lines are left out …", lines[1])
+	for _, line := range slices.Delete(lines, 1, 2) {
 		require.Regexp(t, `\Awriter \d line \d+\z`, line)
 	}
 	lines[0] = "changed"

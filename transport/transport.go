@@ -65,6 +65,22 @@ type Session interface {
 	LastHeard() time.Time
 }
 
+// Speaker is a [Session] whose server writes to stderr.
+type Speaker interface {
+	// Stderr returns the first and the last lines of it so far, as
+	// supervisor.Cause has them.
+	Stderr() []string
+}
+
+// StderrOf is what the server of a session has written to stderr so far; nil if
+// there is no such stream.
+func StderrOf(s Session) []string {
+	if speaker, ok := s.(Speaker); ok {
+		return speaker.Stderr()
+	}
+	return nil
+}
+
 // Request is one request of ours to a server.
 type Request struct {
 	// Method is the JSON-RPC method, as in "tools/call".

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
@@ -18,6 +19,20 @@ func (v veil) text(text string) string {
 		return text
 	}
 	return v(text)
+}
+
+// part hides secrets in the beginning of a longer text. Its end is left out,
+// because that may be the beginning of a secret: what follows the last one that
+// was found, or as much as can be a part of one.
+func (v veil) part(text string) string {
+	if v == nil {
+		return text
+	}
+	hidden := v(text)
+	if hidden == text {
+		return cutAt(text, max(0, len(text)-secret.PartLength))
+	}
+	return hidden[:max(0, strings.LastIndex(hidden, secret.Mask))] + secret.Mask
 }
 
 // error hides secrets in an error. One that holds none stays what it is.

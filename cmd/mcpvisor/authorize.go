@@ -32,20 +32,20 @@ func (cmd *authorizeCmd) Run(sh *shell) error {
 		}
 		return sh.say("the authorization of %s is forgotten here; the server was not told", cmd.Server)
 	}
-	if s, _ := c.Inspect(cmd.Server); s.State == facade.Ready && !cmd.Again {
+	if s := c.Inspect(cmd.Server); s.State == facade.Ready && !cmd.Again {
 		return sh.say("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
 	}
 	if err := cmd.ask(sh, c.Client); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(sh.ctx, sh.wait)
-	defer cancel()
-	_ = c.WaitReady(ctx, cmd.Server)
-	s, _ := c.Inspect(cmd.Server)
+	if err := sh.settle(c); err != nil {
+		return err
+	}
+	s := c.Inspect(cmd.Server)
 	if s.State != facade.Ready {
 		return unavailable(s, "server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))
 	}
-	return sh.say("authorized: server %s is ready, with %d tools", cmd.Server, s.Catalog.Tools)
+	return sh.say("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool"))
 }
 
 // ask prints the address and waits until the person has come back from it: in a

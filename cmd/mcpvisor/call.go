@@ -81,15 +81,15 @@ func (sh *shell) contents(list []mcp.Content) error {
 		case *mcp.TextContent:
 			text = c.Text
 		case *mcp.ImageContent:
-			text = fmt.Sprintf("[image %s, %d bytes; --json shows it]", c.MIMEType, len(c.Data))
+			text = fmt.Sprintf("[image %s, %s; --json shows it]", c.MIMEType, display.Count(len(c.Data), "byte"))
 		case *mcp.AudioContent:
-			text = fmt.Sprintf("[audio %s, %d bytes; --json shows it]", c.MIMEType, len(c.Data))
+			text = fmt.Sprintf("[audio %s, %s; --json shows it]", c.MIMEType, display.Count(len(c.Data), "byte"))
 		case *mcp.ResourceLink:
 			text = fmt.Sprintf("[resource %s %s]", c.URI, c.Name)
 		case *mcp.EmbeddedResource:
 			text = resourceText(c.Resource)
 		default:
-			text = fmt.Sprintf("[%T; --json shows it]", one)
+			text = "[content of another kind; --json shows it]"
 		}
 		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(display.Text(text), "\n")); err != nil {
 			return err
@@ -103,7 +103,7 @@ func resourceText(r *mcp.ResourceContents) string {
 	case r == nil:
 		return "[empty resource]"
 	case r.Blob != nil:
-		return fmt.Sprintf("[%s %s, %d bytes; --json shows it]", r.URI, r.MIMEType, len(r.Blob))
+		return fmt.Sprintf("[%s %s, %s; --json shows it]", r.URI, r.MIMEType, display.Count(len(r.Blob), "byte"))
 	}
 	return r.Text
 }
@@ -125,7 +125,7 @@ func (cmd *readCmd) Run(sh *shell) error {
 		return err
 	}
 	if sh.json {
-		return printJSON(sh.out, res)
+		return printJSON(sh.out, readJSON(res))
 	}
 	for _, r := range res.Contents {
 		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(display.Text(resourceText(r)), "\n")); err != nil {

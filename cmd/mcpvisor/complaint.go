@@ -29,7 +29,7 @@ type complaint struct {
 
 // warn tells of what does not end the command.
 func (sh *shell) warn(server, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := terms(fmt.Sprintf(format, args...))
 	if !sh.json {
 		fmt.Fprintln(sh.err, display.Text(text))
 		return
@@ -44,7 +44,7 @@ func (sh *shell) fail(err error) {
 	case sh.json:
 		sh.object(complaintOf(err))
 	default:
-		fmt.Fprintln(sh.err, "mcpvisor:", display.Text(err.Error()))
+		fmt.Fprintln(sh.err, "mcpvisor:", display.Text(complaintOf(err).Message))
 	}
 }
 
@@ -58,19 +58,25 @@ func (sh *shell) object(c complaint) {
 	}
 }
 
-func complaintOf(err error) complaint {
+func complaintOf(err error) (c complaint) {
 	var own *exit
 	var e *facade.Error
 	switch {
 	case errors.As(err, &own):
-		return own.complaint
+		c = own.complaint
 	case errors.As(err, &e):
-		return complaint{e.Kind, e.Outcome, e.Server, err.Error()}
+		c = complaint{e.Kind, e.Outcome, e.Server, err.Error()}
 	case errors.Is(err, context.Canceled):
-		return complaint{Kind: messages.KindCanceled, Message: err.Error()}
+		c = complaint{Kind: messages.KindCanceled, Message: err.Error()}
+	default:
+		c = complaint{Kind: kindFailed, Message: err.Error()}
 	}
-	return complaint{Kind: kindFailed, Message: err.Error()}
+	c.Message = terms(c.Message)
+	return c
 }
+
+// errInterrupted is the end of a command whose user did not want to wait.
+var errInterrupted = &exit{exitFailed, complaint{Kind: messages.KindCanceled, Message: "interrupted while the servers were starting"}}
 
 // exit is an error with a code of its own. Without a message, everything has
 // been said already.

@@ -3,8 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // diagnosis is what doctor finds out about one server, or about one entry of
@@ -16,11 +22,14 @@ type diagnosis struct {
 	Summary  string   `json:"summary"`
 	Kind     string   `json:"kind,omitempty"`
 	Target   string   `json:"target,omitempty"`
-	ExitCode *int     `json:"exit_code,omitempty"`
+	ExitCode *int     `json:"exitCode,omitempty"`
 	Signal   string   `json:"signal,omitempty"`
 	Stderr   []string `json:"stderr,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	Advice   string   `json:"advice,omitempty"`
+	// NotPassed are variables that the server speaks of, and that are set here and
+	// not in its environment.
+	NotPassed []string `json:"notPassed,omitempty"`
+	Advice    string   `json:"advice,omitempty"`
 }
 
 // level is how bad a finding is.
@@ -37,7 +46,7 @@ var marks = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: "FAIL"
 
 // diagnose explains how a server stands after one try. heard is how many lines
 // it sent that are no JSON-RPC.
-func diagnose(s facade.ServerStatus, auth *facade.OAuth, heard uint64) diagnosis {
+func diagnose(s facade.ServerStatus, spec facade.ServerSpec, heard uint64) diagnosis {
 	d := diagnosis{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: s.Catalog.Warnings}
 	if heard > 0 {
 		d.Warnings = append(d.Warnings, chatter(s, heard))
@@ -45,48 +54,83 @@ func diagnose(s facade.ServerStatus, auth *facade.OAuth, heard uint64) diagnosis
 	if s.Session != nil && s.Session.Deprecated != "" {
 		d.Warnings = append(d.Warnings, s.Session.Deprecated)
 	}
-	c := s.LastCause
-	switch {
-	case s.State == facade.Ready:
+	if s.State == facade.Ready {
 		d.OK, d.Level = true, levelOK
-		d.Summary = fmt.Sprintf("%s %s speaks %s: %d tools, %d resources, %d prompts", s.Session.ServerName, s.Session.ServerVersion,
-			s.Session.ProtocolVersion, s.Catalog.Tools, s.Catalog.Resources+s.Catalog.Templates, s.Catalog.Prompts)
+		d.Summary = fmt.Sprintf("%s %s speaks %s: %s, %s, %s", s.Session.ServerName, s.Session.ServerVersion, s.Session.ProtocolVersion,
+			display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt"))
 		return d
-	case c == nil:
+	}
+	d.Stderr = stderrOf(s)
+	if c := s.LastCause; c != nil {
+		d.Kind, d.Summary, d.ExitCode, d.Signal = string(c.Kind), c.Error(), c.ExitCode, c.Signal
+		d.Advice = advice(s, spec)
+	} else {
 		d.Kind, d.Summary = "timeout", "it was not ready in time"
-		d.Advice = "raise --wait if it is slow to start"
-	default:
-		d.Kind, d.Summary, d.ExitCode, d.Signal, d.Stderr = string(c.Kind), c.Error(), c.ExitCode, c.Signal, c.Stderr
-		d.Advice = advice(s, d.Kind, auth)
+		d.Advice = "raise --wait, or leave it out, to see how its start ends"
 	}
 	if heard > 0 && s.Transport == "stdio" && (d.Kind == "timeout" || d.Kind == "handshake") {
 		d.Advice = "see that the command starts an MCP server, and that it writes nothing but JSON-RPC to stdout"
+	}
+	if names := notPassed(spec.Stdio, append(slices.Clone(d.Stderr), d.Summary)); len(names) > 0 {
+		d.NotPassed = names
+		d.Advice = passAdvice(names)
 	}
 	return d
 }
 
 // advice says what to do about a failed start.
-func advice(s facade.ServerStatus, kind string, auth *facade.OAuth) string {
-	switch kind {
-	case "config", "spawn":
+func advice(s facade.ServerStatus, spec facade.ServerSpec) string {
+	cause := s.LastCause
+	switch kind := cause.Kind; kind {
+	case supervisor.CauseConfig, supervisor.CauseSpawn:
 		if s.Transport == "http" {
 			return "check the URL, and that the server is running"
 		}
+		if strings.Contains(cause.Message, "directory") {
+			return "correct \"cwd\", or create the directory"
+		}
 		return "check \"command\": it has to be installed, and found in PATH or given in full"
-	case "exit", "signal":
+	case supervisor.CauseExit, supervisor.CauseSignal:
 		return "run the command by hand; what it says on stderr is the best hint. Look for missing arguments and environment variables"
-	case "closed":
+	case supervisor.CauseClosed:
 		return "the server ended the connection by itself; look into its log"
-	case "handshake", "protocol":
+	case supervisor.CauseHandshake, supervisor.CauseProtocol:
+		if answered(cause) {
+			return "the server runs, and answered with this error: what it needs may be missing, as a network, a service or a login"
+		}
 		return "this does not look like an MCP server; check the command, or that the URL is its MCP endpoint"
-	case "timeout":
-		return "raise \"timeouts\": {\"start\": \"2m\"} if it is slow to start, for instance because it downloads first"
-	case "version":
+	case supervisor.CauseTimeout:
+		return timeoutAdvice(cause)
+	case supervisor.CauseVersion:
 		return "update the server"
-	case "auth":
+	case supervisor.CauseAuth:
+		var auth *facade.OAuth
+		if spec.HTTP != nil {
+			auth = spec.HTTP.Auth
+		}
 		return credentials(s, auth)
 	}
 	return "try again; if it stays, report it"
+}
+
+// answered reports whether a start failed because of an error that the server
+// answered with.
+func answered(cause *supervisor.Cause) bool {
+	var rpc *jsonrpc.Error
+	return errors.As(cause.Err, &rpc)
+}
+
+// timeoutAdvice is about a start that one of the server's own clocks ended. What
+// it says on stderr is the likelier reason.
+func timeoutAdvice(cause *supervisor.Cause) string {
+	raise := "raise \"timeouts\": {\"start\": \"2m\"} if it is slow to start, for instance because it downloads first"
+	if strings.Contains(cause.Message, `"list"`) {
+		raise = "raise \"timeouts\": {\"list\": \"2m\"} if it is slow to list what it offers"
+	}
+	if len(cause.Stderr) > 0 {
+		return "see what it says on stderr; " + raise
+	}
+	return raise
 }
 
 // credentials says how a server gets the ones that it wants.

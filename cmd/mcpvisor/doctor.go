@@ -23,14 +23,17 @@ func (doctorCmd) Run(sh *shell) error {
 	if len(specs) > 0 {
 		quiet := *sh
 		quiet.err = io.Discard
-		c, stop, err := quiet.begin()
+		c, stop, err := quiet.begin(file, specs)
 		if err != nil {
 			return err
 		}
-		all, heard := quiet.listen(c)
+		all, heard, err := quiet.listen(c)
 		stop()
+		if err != nil {
+			return err
+		}
 		for _, s := range all {
-			d := diagnose(s, oauth(specs, s.Name), heard[s.Name])
+			d := diagnose(s, c.specs[s.Name], heard[s.Name])
 			if !d.OK {
 				code = max(code, exitUnavailable)
 			}
@@ -40,7 +43,7 @@ func (doctorCmd) Run(sh *shell) error {
 	switch {
 	case len(findings) == 0:
 	case sh.json:
-		err = printJSON(sh.out, findings)
+		err = printJSON(sh.out, map[string]any{"findings": findings})
 	default:
 		err = sh.explain(findings)
 	}
@@ -58,7 +61,7 @@ func (doctorCmd) Run(sh *shell) error {
 // entries are the findings that the file alone yields.
 func entries(file *config.File) (found []diagnosis, code int) {
 	for _, p := range file.Problems {
-		d := diagnosis{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: p.String()}
+		d := diagnosis{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: terms(p.String())}
 		if p.Severity == config.Error {
 			code = exitUsage
 			d.OK, d.Level, d.Advice = false, levelFail, "correct the file"
@@ -68,23 +71,13 @@ func entries(file *config.File) (found []diagnosis, code int) {
 	return found, code
 }
 
-// oauth is how a server is authorized; nil if its entry does not say.
-func oauth(specs []facade.ServerSpec, name string) *facade.OAuth {
-	for _, s := range specs {
-		if s.Name == name && s.HTTP != nil {
-			return s.HTTP.Auth
-		}
-	}
-	return nil
-}
-
 // listenEvery is how often the junk of servers that start is counted. With the
 // session of one that fails, its count goes.
 const listenEvery = 50 * time.Millisecond
 
 // listen waits like settle. It returns how the servers stand, and how many
 // lines each has sent so far that are no JSON-RPC.
-func (sh *shell) listen(c *started) (all []facade.ServerStatus, heard map[string]uint64) {
+func (sh *shell) listen(c *started) (all []facade.ServerStatus, heard map[string]uint64, err error) {
 	heard = map[string]uint64{}
 	count := func() {
 		all = c.Status()
@@ -95,7 +88,7 @@ func (sh *shell) listen(c *started) (all []facade.ServerStatus, heard map[string
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
-		sh.settle(c)
+		err = sh.settle(c)
 	}()
 	tick := time.NewTicker(listenEvery)
 	defer tick.Stop()
@@ -105,7 +98,7 @@ func (sh *shell) listen(c *started) (all []facade.ServerStatus, heard map[string
 			count()
 		case <-settled:
 			count()
-			return all, heard
+			return all, heard, err
 		}
 	}
 }

@@ -26,43 +26,6 @@ func (sh *shell) table(header string, rows [][]any) error {
 	return w.Flush()
 }
 
-type statusCmd struct{}
-
-// Run implements kong's command.
-func (statusCmd) Run(sh *shell) error {
-	c, stop, err := sh.start()
-	if err != nil {
-		return err
-	}
-	defer stop()
-	all := c.Status()
-	if sh.json {
-		err = printJSON(sh.out, all)
-	} else {
-		rows := make([][]any, 0, len(all))
-		for _, s := range all {
-			protocol, note := "-", ""
-			if s.Session != nil && s.Session.ProtocolVersion != "" {
-				protocol = s.Session.ProtocolVersion
-			}
-			if s.State != facade.Ready {
-				note = reason(s)
-			} else if s.Session != nil && s.Session.Deprecated != "" {
-				note = "deprecated transport HTTP+SSE; see --json"
-			} else if n := len(s.Catalog.Warnings); n > 0 {
-				note = fmt.Sprintf("%d warnings; see --json", n)
-			}
-			rows = append(rows, []any{s.Name, s.State, s.Transport, protocol, s.Catalog.Tools,
-				s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, note})
-		}
-		err = sh.table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
-	}
-	if err == nil && len(unready(c)) > 0 {
-		err = &exit{code: exitUnavailable}
-	}
-	return err
-}
-
 type toolsCmd struct{}
 
 // Run implements kong's command.
@@ -73,7 +36,7 @@ func (toolsCmd) Run(sh *shell) error {
 		for _, t := range tools {
 			rows = append(rows, []any{t.Name, t.Definition.Description})
 		}
-		return tools, "TOOL\tDESCRIPTION", rows
+		return listTools(tools), "TOOL\tDESCRIPTION", rows
 	})
 }
 
@@ -90,7 +53,7 @@ func (resourcesCmd) Run(sh *shell) error {
 		for _, t := range templates {
 			rows = append(rows, []any{t.Server, t.URITemplate, t.Definition.Name + " (template)"})
 		}
-		return map[string]any{"resources": resources, "resourceTemplates": templates}, "SERVER\tURI\tNAME", rows
+		return resourceList{orEmpty(resources), orEmpty(templates)}, "SERVER\tURI\tNAME", rows
 	})
 }
 
@@ -104,7 +67,7 @@ func (promptsCmd) Run(sh *shell) error {
 		for _, p := range prompts {
 			rows = append(rows, []any{p.Name, p.Definition.Description})
 		}
-		return prompts, "PROMPT\tDESCRIPTION", rows
+		return promptList{orEmpty(prompts)}, "PROMPT\tDESCRIPTION", rows
 	})
 }
 

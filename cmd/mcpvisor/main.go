@@ -30,7 +30,7 @@ const (
 // description is the head of --help.
 const description = `Looks after MCP servers.
 
-Exit codes: 0 fine, 1 the tool or the server failed, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server came up, and stderr names those that did not; status and doctor end with 3 if a single one did not.
+Exit codes: 0 fine, 1 the tool or the server failed, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server came up, and stderr names those that did not; status and doctor end with 3 if a single one did not, status also if an entry of the file is no usable server.
 
 With --json, stdout holds the answer and nothing else. An error is one line on stderr, the last one: an object with "message", "kind" and, where they are known, "server" and "outcome" (of the request: "not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
 
@@ -38,7 +38,7 @@ With --json, stdout holds the answer and nothing else. An error is one line on s
 type commandLine struct {
 	Config string        `help:"Configuration file: mcpServers or servers, as Claude, Cursor and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
 	JSON   bool          `help:"Print JSON, errors too." name:"json"`
-	Wait   time.Duration `help:"How long to wait for servers to start." default:"60s"`
+	Wait   time.Duration `help:"How long to wait for servers to start (default: as long as their own clocks allow)." placeholder:"DURATION"`
 
 	Status    statusCmd    `cmd:"" help:"Start the servers and show how they stand."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
@@ -66,6 +66,7 @@ type shell struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -59,6 +59,7 @@ func (runCmd) Run(sh *shell) error {
 
 // tell prints one event: one line of text, or one line of JSON.
 func (sh *shell) tell(ev facade.Event) error {
+	ev.Cause = causeInTerms(ev.Cause)
 	if !sh.json {
 		_, err := fmt.Fprintf(sh.out, "%s  %s\n", ev.Time.Format("15:04:05.000"), line(ev.String(), 400))
 		return err

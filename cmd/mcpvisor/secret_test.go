@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -67,7 +68,7 @@ func TestSecrets(t *testing.T) {
 			args, _ := server["args"].([]string)
 			server["command"], server["args"], server["retry"] = "sh", append([]string{"-c", blab, "sh"}, args...), false
 			server["limits"] = map[string]any{"stderr_lines": 1000}
-			shown := everythingShown(t, server)
+			shown := everythingShown(t, server, "doctor", "--json status", "call one/x")
 			for what, text := range shown {
 				requireHidden(t, what, text, name)
 			}
@@ -86,22 +87,40 @@ func requireHidden(t *testing.T, what, text, name string) {
 	require.NotContains(t, text, secret, what)
 }
 
+// syncBuffer is a buffer that the client's logger writes to.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
 // everythingShown is what the library and the tool show of a server.
-func everythingShown(t *testing.T, server map[string]any) map[string]string {
+func everythingShown(t *testing.T, server map[string]any, commands ...string) map[string]string {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "c.json")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	shown := map[string]string{}
-	for _, command := range []string{"status", "doctor", "tools", "call one/x", "--json status", "--json doctor", "--json tools", "--json call one/x"} {
+	for _, command := range commands {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
 		require.Equal(t, exitUnavailable, code, "%s: %s", out.String(), errs.String())
 		shown[command] = out.String() + errs.String()
 	}
 
-	var log bytes.Buffer
+	var log syncBuffer
 	file, err := config.Load(path)
 	require.NoError(t, err)
 	c, err := facade.New(facade.WithLogger(zerolog.New(&log).Level(zerolog.TraceLevel)))
@@ -140,7 +159,7 @@ func TestSecretsOfURL(t *testing.T) {
 			defer web.Close()
 			for _, auth := range []bool{false, true} {
 				server := map[string]any{"url": web.URL + "/s/" + canaryToken + "/mcp", "retry": false, "auth": auth}
-				for what, text := range everythingShown(t, server) {
+				for what, text := range everythingShown(t, server, "doctor", "--json status") {
 					require.NotContains(t, text, canaryToken, what)
 				}
 			}

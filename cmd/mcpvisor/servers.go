@@ -69,31 +69,49 @@ func noServer(file *config.File) error { return usage("there is no usable server
 // retries that the file asks for all the same.
 type started struct {
 	*facade.Client
-	policies map[string]facade.Policy
+	specs map[string]facade.ServerSpec // as they stand in the file
 }
 
-// Status is the client's.
+// Status is the client's, in the words of the file.
 func (c *started) Status() []facade.ServerStatus {
 	all := c.Client.Status()
 	for i := range all {
-		p := c.policies[all[i].Name]
+		p := c.specs[all[i].Name].Retry
 		all[i].Policy, all[i].MaxAttempts = p.String(), p.MaxAttempts
+		all[i] = inTerms(all[i])
 	}
 	return all
+}
+
+// Inspect is the client's, in the words of the file.
+func (c *started) Inspect(server string) facade.ServerStatus {
+	s, _ := c.Client.Inspect(server) // it was registered at the start
+	return inTerms(s)
+}
+
+// startSlack is how much longer a start is waited for than its clocks run: its
+// own end says more about it than the end of a wait.
+const startSlack = 5 * time.Second
+
+// startBound is how long the slowest of the servers may take to start: until its
+// own clocks end that.
+func (c *started) startBound() (most time.Duration) {
+	for _, spec := range c.specs {
+		clocks := spec.WithDefaults().Timeouts
+		if clocks.Start < 0 {
+			clocks.Start = messages.DefaultStartTimeout
+		}
+		if clocks.List < 0 {
+			clocks.List = messages.DefaultListTimeout
+		}
+		most = max(most, clocks.Start+clocks.List)
+	}
+	return most + startSlack
 }
 
 // start brings servers up once, without retries, and waits until each is ready
 // or has failed. No names means all servers. The returned function stops them.
 func (sh *shell) start(names ...string) (*started, func(), error) {
-	c, stop, err := sh.begin(names...)
-	if err == nil {
-		sh.settle(c)
-	}
-	return c, stop, err
-}
-
-// begin is start without the wait.
-func (sh *shell) begin(names ...string) (*started, func(), error) {
 	file, err := sh.load()
 	if err != nil {
 		return nil, nil, err
@@ -102,23 +120,39 @@ func (sh *shell) begin(names ...string) (*started, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	c, stop, err := sh.begin(file, specs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sh.settle(c); err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return c, stop, nil
+}
+
+// begin is start without the wait, for servers of a file that was read. It warns
+// of what is wrong with their entries.
+func (sh *shell) begin(file *config.File, specs []facade.ServerSpec) (*started, func(), error) {
 	var entries []string
 	for _, spec := range specs {
-		entries = append(entries, file.EntryOf(spec.Name))
+		entries = append(entries, spec.Name, file.EntryOf(spec.Name))
 	}
+	all := len(specs) == len(file.Specs())
 	for _, p := range file.Problems {
-		if len(names) == 0 || slices.Contains(names, p.Server) || slices.Contains(entries, p.Server) {
+		if all || slices.Contains(entries, p.Server) {
 			sh.warn(p.Server, "%s", p)
 		}
 	}
 	if len(specs) == 0 {
 		return nil, nil, noServer(file)
 	}
-	policies := make(map[string]facade.Policy, len(specs))
-	for i := range specs {
-		policies[specs[i].Name] = specs[i].Retry
+	started := &started{specs: make(map[string]facade.ServerSpec, len(specs))}
+	once := slices.Clone(specs)
+	for i, spec := range specs {
+		started.specs[spec.Name] = spec
 		// Without a retry, nothing may take over.
-		specs[i].Retry, specs[i].Standby, specs[i].StartSupervised = facade.NoRetry, false, true
+		once[i].Retry, once[i].Standby, once[i].StartSupervised = facade.NoRetry, false, true
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {
@@ -131,23 +165,35 @@ func (sh *shell) begin(names ...string) (*started, func(), error) {
 			sh.warn("", "mcpvisor: %v", err)
 		}
 	}
-	if err := c.Apply(sh.ctx, specs); err != nil {
+	if err := c.Apply(sh.ctx, once); err != nil {
 		stop()
+		if sh.ctx.Err() != nil {
+			err = errInterrupted
+		}
 		return nil, nil, err
 	}
-	return &started{c, policies}, stop, nil
+	started.Client = c
+	return started, stop, nil
 }
 
-// settle waits until every server is ready or has failed, at most as long as
-// --wait says.
-func (sh *shell) settle(c *started) {
-	ctx, cancel := context.WithTimeout(sh.ctx, sh.wait)
+// settle waits until every server is ready or has failed: as long as --wait says,
+// or as long as the servers' own clocks allow. It fails when it is interrupted.
+func (sh *shell) settle(c *started) error {
+	wait := sh.wait
+	if wait <= 0 {
+		wait = c.startBound()
+	}
+	ctx, cancel := context.WithTimeout(sh.ctx, wait)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, name := range c.Servers() {
 		wg.Go(func() { _ = c.WaitReady(ctx, name) })
 	}
 	wg.Wait()
+	if sh.ctx.Err() != nil {
+		return errInterrupted
+	}
+	return nil
 }
 
 // startOne brings one server up, or says why that is impossible.
@@ -156,7 +202,7 @@ func (sh *shell) startOne(name string) (*started, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if s, _ := c.Inspect(name); s.State != facade.Ready {
+	if s := c.Inspect(name); s.State != facade.Ready {
 		stop()
 		return nil, nil, unavailable(s, "server %s is not available: %s", name, reason(s))
 	}
@@ -180,12 +226,28 @@ func (sh *shell) complain(c *started) error {
 	return nil
 }
 
+// reason says in one line why a server is not ready.
 func reason(s facade.ServerStatus) string {
-	switch n := junk(s); {
-	case s.LastCause == nil && n > 0:
-		return "not ready in time; " + chatter(s, n)
-	case s.LastCause == nil:
-		return "not ready in time; raise --wait if it is slow to start"
+	if s.LastCause != nil {
+		return s.LastCause.Describe()
 	}
-	return s.LastCause.Describe()
+	text := "not ready in time; raise --wait if it is slow to start"
+	if n := junk(s); n > 0 {
+		text = "not ready in time; " + chatter(s, n)
+	}
+	if lines := stderrOf(s); len(lines) > 0 {
+		text += "; stderr: " + strings.Join(lines, " | ")
+	}
+	return text
+}
+
+// stderrOf is what a server that is not ready has written to stderr.
+func stderrOf(s facade.ServerStatus) []string {
+	switch {
+	case s.LastCause != nil:
+		return s.LastCause.Stderr
+	case s.Session != nil:
+		return s.Session.Stderr
+	}
+	return nil
 }

@@ -69,3 +69,12 @@ func Unsafe(r rune) bool {
 func isBreak(r rune) bool {
 	return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029'
 }
+
+// Count returns a number with its noun: "1 tool", "2 tools". The plural of the
+// noun ends with "s".
+func Count[N int | int64 | uint64](n N, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -28,3 +28,7 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got), &after))
 	require.Equal(t, before, after, "the value is the same")
 }
+
+func TestCount(t *testing.T) {
+	require.Equal(t, "0 tools, 1 prompt, 2 resources", Count(0, "tool")+", "+Count(uint64(1), "prompt")+", "+Count(2, "resource"))
+}

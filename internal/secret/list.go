@@ -18,6 +18,10 @@ const Mask = "***"
 // hide half of the text instead.
 const MinLength = 6
 
+// PartLength is how long the parts of a long secret are, in bytes, that are hidden
+// by themselves: a text that was cut within the secret holds some of them.
+const PartLength = 512
+
 // List collects secrets. The zero value is empty and ready to use.
 type List struct {
 	values []string
@@ -55,6 +59,9 @@ func (l *List) Add(values ...string) {
 			l.values = append(l.values, inner, strings.ReplaceAll(inner, "/", `\/`))
 		}
 		l.values = append(l.values, url.QueryEscape(s), url.PathEscape(s))
+		for part := s; len(part) > PartLength; part = part[PartLength:] {
+			l.values = append(l.values, part[:PartLength])
+		}
 	}
 }
 

@@ -66,10 +66,12 @@ func TestTheOperatorsToolOnRealServers(t *testing.T) {
 	out, errs, code := run(t, bin, "--config", path, "--json", "tools")
 	require.Zero(t, code, errs)
 	require.Contains(t, errs, "server broken is evicted") // in a warning
-	var tools []facade.Tool
-	require.NoError(t, json.Unmarshal([]byte(out), &tools))
+	var list struct {
+		Tools []facade.Tool `json:"tools"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	count := map[string]int{}
-	for _, one := range tools {
+	for _, one := range list.Tools {
 		require.True(t, strings.HasPrefix(one.Name, one.Server+"/"))
 		count[one.Server]++
 	}

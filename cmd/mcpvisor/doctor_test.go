@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// entryFile writes a configuration with one entry, "one".
+func entryFile(t *testing.T, entry map[string]any) string {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// scripted is an entry whose server fails by the script, with more keys.
+func scripted(keys map[string]any, faults ...mcptest.Fault) map[string]any {
+	e := entry(mcptest.Script{Faults: faults})
+	for key, value := range keys {
+		e[key] = value
+	}
+	return e
+}
+
+// hang is a start that never ends, in either era.
+var hang = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.Hang}, {At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}
+
+func runTool(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	var buf bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &buf, &buf)
+	return buf.String(), code
+}
+
+func TestDoctor(t *testing.T) {
+	says := func(text string) mcptest.Fault {
+		return mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: text}
+	}
+	exits := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 1}
+	refuses := mcptest.Fault{At: mcptest.StageList, Do: mcptest.Error, Text: "fetch failed"}
+	usage := []mcptest.Fault{says("fatal: the licence is missing")}
+	for i := range 60 {
+		usage = append(usage, says(fmt.Sprintf("  --option-%d  does something", i)))
+	}
+	t.Setenv("SOME_API_KEY", "a value of the shell")
+	clock := func(name string) map[string]any { return map[string]any{"timeouts": map[string]any{name: "1s"}} }
+	for name, c := range map[string]struct {
+		entry map[string]any
+		args  []string
+		has   []string
+		lacks []string
+	}{
+		"start clock ends": {scripted(clock("start"), says("connect ECONNREFUSED 127.0.0.1:5432"), hang[0], hang[1]), nil,
+			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "see what it says on stderr"}, []string{"--wait"}},
+		"wait ends": {scripted(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hang[0], hang[1]), []string{"--wait", "2s"},
+			[]string{"was not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
+		"list clock ends": {scripted(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang}), nil,
+			[]string{`raise "list" in "timeouts"`, `raise "timeouts": {"list": "2m"}`, "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
+		"list is refused": {scripted(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
+			[]string{"fetch failed"}, []string{"does not look like an MCP server"}},
+		"handshake is refused": {scripted(nil, says("no database"), mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Error, Text: "no database"},
+			mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Error, Text: "no database"}), nil,
+			[]string{"server refused the handshake: no database", "stderr   no database", "answered with this error"}, []string{"does not look like an MCP server"}},
+		"error before the usage": {scripted(nil, append(usage, exits)...), nil,
+			[]string{"stderr   fatal: the licence is missing", "lines are left out", "stderr   --option-59"}, nil},
+		"directory": {scripted(map[string]any{"cwd": filepath.Join(t.TempDir(), "none")}), nil,
+			[]string{`change "cwd"`, `correct "cwd"`}, []string{"Dir", "PATH"}},
+		"variable is not passed": {scripted(nil, says("missing SOME_API_KEY"), exits), nil,
+			[]string{"SOME_API_KEY is set in your shell, and not passed to the server", `"SOME_API_KEY": "${SOME_API_KEY}"`, `"inherit_env": true`}, nil},
+		"variable is passed": {scripted(map[string]any{"inherit_env": true}, says("missing SOME_API_KEY"), exits), nil,
+			[]string{"run the command by hand"}, []string{"set in your shell"}},
+		"variable is not set": {scripted(nil, says("missing OTHER_API_KEY and ERROR"), exits), nil,
+			[]string{"run the command by hand"}, []string{"set in your shell"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, code := runTool(t, append([]string{"-c", entryFile(t, c.entry)}, append(c.args, "doctor")...)...)
+			for _, text := range c.has {
+				require.Contains(t, out, text)
+			}
+			for _, text := range append(c.lacks, "Timeouts.", "Limits.") {
+				require.NotContains(t, out, text)
+			}
+			require.Equal(t, exitUnavailable, code)
+		})
+	}
+}
+
+// TestStatusStderr: status shows it of a server that is still starting, too.
+func TestStatusStderr(t *testing.T) {
+	path := entryFile(t, scripted(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "waiting for a lock"}, hang[0], hang[1]))
+	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
+}
+
+func TestInterruptedStart(t *testing.T) {
+	path := entryFile(t, scripted(nil, hang...))
+	for _, command := range []string{"status", "tools", "doctor", "call one/echo", "--json tools"} {
+		t.Run(command, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var out bytes.Buffer
+			done := make(chan int, 1)
+			go func() {
+				done <- run(ctx, append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &out)
+			}()
+			interrupt()
+			require.Equal(t, exitFailed, <-done)
+			require.Contains(t, out.String(), "interrupted while the servers were starting")
+			require.NotContains(t, out.String(), "--wait")
+		})
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/environ"
+)
+
+// variables are what may be names of environment variables in a text.
+var variables = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|\b[A-Z]{4,}\b`)
+
+// notPassed are the environment variables that a server speaks of, and that are
+// set here and do not reach it.
+func notPassed(s *facade.Stdio, lines []string) (names []string) {
+	if s == nil || s.InheritEnv {
+		return nil
+	}
+	for _, text := range lines {
+		for _, name := range variables.FindAllString(text, -1) {
+			_, given := s.Env[name]
+			if os.Getenv(name) != "" && !given && !environ.Inherits(name) && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// passAdvice says how such variables reach the server.
+func passAdvice(names []string) string {
+	verb, them := "is", "it"
+	if len(names) > 1 {
+		verb, them = "are", "them"
+	}
+	return fmt.Sprintf("%s %s set in your shell, and not passed to the server; add %s to \"env\" (\"%s\": \"${%s}\"), or set \"inherit_env\": true",
+		strings.Join(names, ", "), verb, them, names[0], names[0])
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// With --json every list is an object with the list in it, and every key is in
+// camel case, as in MCP itself. What a server declared is shown as it declared it:
+// the types below leave out what the go-sdk's own add.
+
+type toolList struct {
+	Tools []toolEntry `json:"tools"`
+}
+
+type toolEntry struct {
+	facade.Tool
+	Definition toolDefinition `json:"definition"`
+}
+
+type toolDefinition struct {
+	*mcp.Tool
+	Annotations *annotations `json:"annotations,omitempty"`
+}
+
+// annotations omit hints that are false, which is what a missing one means.
+type annotations struct {
+	Title           string `json:"title,omitempty"`
+	ReadOnlyHint    bool   `json:"readOnlyHint,omitempty"`
+	DestructiveHint *bool  `json:"destructiveHint,omitempty"`
+	IdempotentHint  bool   `json:"idempotentHint,omitempty"`
+	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
+}
+
+func listTools(tools []facade.Tool) toolList {
+	list := toolList{Tools: make([]toolEntry, 0, len(tools))}
+	for _, t := range tools {
+		e := toolEntry{t, toolDefinition{Tool: t.Definition}}
+		if a := t.Definition.Annotations; a != nil {
+			e.Definition.Annotations = &annotations{a.Title, a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint}
+		}
+		list.Tools = append(list.Tools, e)
+	}
+	return list
+}
+
+type resourceList struct {
+	Resources []facade.Resource         `json:"resources"`
+	Templates []facade.ResourceTemplate `json:"resourceTemplates"`
+}
+
+type promptList struct {
+	Prompts []facade.Prompt `json:"prompts"`
+}
+
+// readResult is the result of resources/read. Servers before 2026-07-28 say
+// nothing about caches.
+type readResult struct {
+	Meta       mcp.Meta                `json:"_meta,omitempty"`
+	TTLMs      *int                    `json:"ttlMs,omitempty"`
+	CacheScope string                  `json:"cacheScope,omitempty"`
+	Contents   []*mcp.ResourceContents `json:"contents"`
+}
+
+func readJSON(r *mcp.ReadResourceResult) readResult {
+	out := readResult{Meta: r.Meta, CacheScope: r.CacheScope, Contents: r.Contents}
+	if r.CacheScope != "" || r.TTLMs != 0 {
+		out.TTLMs = &r.TTLMs
+	}
+	return out
+}
+
+// orEmpty is a list that JSON shows as [] when there is nothing in it.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

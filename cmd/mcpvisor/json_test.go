@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// camel is a key in camel case, or one that MCP reserves.
+var camel = regexp.MustCompile(`^(_meta|[a-z][A-Za-z0-9]*)$`)
+
+// requireCamel looks at every key of a value, save those within _meta.
+func requireCamel(t *testing.T, value any) {
+	t.Helper()
+	switch value := value.(type) {
+	case []any:
+		for _, item := range value {
+			requireCamel(t, item)
+		}
+	case map[string]any:
+		for key, item := range value {
+			require.Regexp(t, camel, key)
+			if key != "_meta" {
+				requireCamel(t, item)
+			}
+		}
+	}
+}
+
+// TestJSON: every answer is an object, a list is one of its members, all keys are
+// in camel case, and nothing is there that the server did not send.
+func TestJSON(t *testing.T) {
+	for _, version := range []string{mcptest.Version20250618, mcptest.Version20260728} {
+		script := mcptest.Script{Versions: []string{version},
+			Tools: []mcptest.ToolDef{{Name: "t", Text: "x", Annotations: json.RawMessage(`{"openWorldHint":false}`)}}}
+		broken := scripted(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
+		data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry(script), "two": broken}})
+		require.NoError(t, err)
+		path := filepath.Join(t.TempDir(), "c.json")
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		for command, list := range map[string]string{"tools": "tools", "resources": "resources", "prompts": "prompts", "status": "servers", "doctor": "findings",
+			"read one mcptest://text": "contents", "call one/t": "content", "prompt one hello": "messages"} {
+			t.Run(version+"/"+command, func(t *testing.T) {
+				var out, errs strings.Builder
+				run(t.Context(), append([]string{"--json", "-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
+				var answer map[string]any
+				require.NoError(t, json.Unmarshal([]byte(out.String()), &answer), out.String()+errs.String())
+				require.NotEmpty(t, answer[list])
+				requireCamel(t, answer)
+				for _, invented := range []string{"readOnlyHint", "idempotentHint"} {
+					require.NotContains(t, out.String(), invented)
+				}
+				if command == "tools" {
+					require.Contains(t, out.String(), `"openWorldHint": false`)
+				}
+				if version < mcptest.Version20260728 {
+					require.NotContains(t, out.String(), "ttlMs")
+					require.NotContains(t, out.String(), "cacheScope")
+				} else if list == "contents" {
+					require.Contains(t, out.String(), `"ttlMs": 0`)
+				}
+			})
+		}
+	}
+}
+
+// TestJSON: a list of nothing is one.
+func TestJSONOfNothing(t *testing.T) {
+	path := configFile(t, mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})
+	for command, want := range map[string]string{"tools": `{"tools": []}`, "prompts": `{"prompts": []}`, "resources": `{"resources": [], "resourceTemplates": []}`} {
+		out, code := runTool(t, "--json", "-c", path, command)
+		require.Equal(t, exitFine, code)
+		require.JSONEq(t, want, out)
+	}
+}
+
+// TestStatusOfLostEntries: an entry of the file that no server was made of is
+// listed with its reason.
+func TestStatusOfLostEntries(t *testing.T) {
+	lost := map[string]any{"comand": "x", "url": 7}
+	for name, servers := range map[string]map[string]any{
+		"beside a server": {"one": entry(mcptest.Script{}), "lost": lost, "off": map[string]any{"disabled": true}},
+		"alone":           {"lost": lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := json.Marshal(map[string]any{"mcpServers": servers})
+			require.NoError(t, err)
+			path := filepath.Join(t.TempDir(), "c.json")
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+			out, code := runTool(t, "-c", path, "status")
+			require.Equal(t, exitUnavailable, code, out)
+			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +a string is expected here`, out)
+			require.NotRegexp(t, `(?m)^off `, out)
+			if name != "alone" {
+				require.Regexp(t, `(?m)^one +ready `, out)
+			}
+			var stdout, stderr strings.Builder
+			code = run(t.Context(), []string{"--json", "-c", path, "status"}, strings.NewReader(""), &stdout, &stderr)
+			require.Equal(t, exitUnavailable, code)
+			var answer struct {
+				Servers []map[string]any `json:"servers"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(stdout.String()), &answer), stdout.String())
+			require.Equal(t, "lost", answer.Servers[0]["name"])
+			require.Equal(t, "not configured", answer.Servers[0]["state"])
+			require.Contains(t, answer.Servers[0]["reason"], "a string is expected here")
+			require.Len(t, answer.Servers[0], 3)
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+)
+
+// stateLost is the state of an entry of the file that no server was made of.
+const stateLost facade.State = "not configured"
+
+type statusCmd struct{}
+
+// Run implements kong's command.
+func (statusCmd) Run(sh *shell) error {
+	file, err := sh.load()
+	if err != nil {
+		return err
+	}
+	all := lost(file)
+	ready := len(all) == 0
+	if specs := file.Specs(); len(specs) > 0 || ready {
+		c, stop, err := sh.begin(file, specs)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		if err := sh.settle(c); err != nil {
+			return err
+		}
+		for _, s := range c.Status() {
+			e := statusEntry{ServerStatus: s}
+			if s.State != facade.Ready {
+				ready, e.Reason = false, reason(s)
+			}
+			all = append(all, e)
+		}
+		slices.SortStableFunc(all, func(a, b statusEntry) int { return strings.Compare(a.Name, b.Name) })
+	}
+	if sh.json {
+		list := make([]any, 0, len(all))
+		for _, e := range all {
+			list = append(list, e.shown())
+		}
+		err = printJSON(sh.out, map[string]any{"servers": list})
+	} else {
+		err = sh.statusTable(all)
+	}
+	if err == nil && !ready {
+		err = &exit{code: exitUnavailable}
+	}
+	return err
+}
+
+// statusEntry is one server, or one entry of the file that is none.
+type statusEntry struct {
+	facade.ServerStatus
+	// Reason says why it is not ready, in one line.
+	Reason string `json:"reason,omitempty"`
+}
+
+// shown is the entry as --json shows it.
+func (e *statusEntry) shown() any {
+	if e.State != stateLost {
+		return e
+	}
+	return struct {
+		Name   string       `json:"name"`
+		State  facade.State `json:"state"`
+		Reason string       `json:"reason"`
+	}{e.Name, e.State, e.Reason}
+}
+
+// lost are the entries of a file that no server was made of.
+func lost(file *config.File) (all []statusEntry) {
+	for _, p := range file.Problems {
+		if p.Severity != config.Error || p.Server == "" {
+			continue
+		}
+		if _, found := file.Find(p.Server); found {
+			continue
+		}
+		i := slices.IndexFunc(all, func(e statusEntry) bool { return e.Name == p.Server })
+		if i < 0 {
+			i = len(all)
+			e := statusEntry{}
+			e.Name, e.State, e.Transport = p.Server, stateLost, "-"
+			all = append(all, e)
+		} else {
+			all[i].Reason += "; "
+		}
+		all[i].Reason += terms(p.Message)
+	}
+	return all
+}
+
+func (sh *shell) statusTable(all []statusEntry) error {
+	rows := make([][]any, 0, len(all))
+	for _, s := range all {
+		protocol, note := "-", s.Reason
+		if s.Session != nil && s.Session.ProtocolVersion != "" {
+			protocol = s.Session.ProtocolVersion
+		}
+		switch n := len(s.Catalog.Warnings); {
+		case note != "":
+		case s.Session != nil && s.Session.Deprecated != "":
+			note = "deprecated transport HTTP+SSE; see --json"
+		case n > 0:
+			note = display.Count(n, "warning") + "; see --json"
+		}
+		rows = append(rows, []any{s.Name, s.State, s.Transport, protocol, s.Catalog.Tools,
+			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, note})
+	}
+	return sh.table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
+}

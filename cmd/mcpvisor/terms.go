@@ -1,0 +1,94 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// The library's errors name what a Go program sets. Here the same is set in a
+// file, or on the command line.
+var (
+	groups  = regexp.MustCompile(`\b(Timeouts|Limits|Probe)\.([A-Z]\w*)`)
+	phrases = strings.NewReplacer(
+		`, or set WithTimeout for the call`, ``,
+		`; leave Era empty`, `; remove "era"`,
+		`or change Dir`, `or change "cwd"`,
+		`give a Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
+		`HTTP.Auth, in a file "auth": {}`, `"auth": {}`,
+		`set a handler for it, see WithOnElicit, WithOnSample and WithRoots`, `use a client that can answer it`,
+		`; Refresh reads its lists`, ``,
+		`then call Restart or register it again`, `then try again`,
+		`the server has no Auth`, `the server has no "auth"`,
+		`the server's Auth cannot`, `the server's "auth" cannot`,
+		`hand what arrives there to FinishAuthorization`, `paste here what arrives there`,
+		` (HTTP.SSE)`, ``,
+		`supervisor.Unlimited`, `"unlimited"`,
+		`timeouts: Call and HardMax are`, `timeouts: "call" and "hard_max" are`,
+		`timeouts: Shutdown is`, `timeouts: "shutdown" is`,
+		`remove Standby`, `remove "standby"`,
+		`set Retry,`, `set "retry",`,
+		`Command is empty`, `"command" is empty`,
+		`MaxAttempts`, `"max_attempts"`,
+		`StableAfter`, `"stable_after"`,
+		`ParkEvery`, `"park"`,
+		`ClientMetadataURL`, `"client_metadata_url"`,
+		`ClientSecret`, `"client_secret"`,
+		`ClientID`, `"client_id"`,
+		`PrivateKey`, `"private_key_file"`,
+		`RedirectURL`, `"redirect_url"`,
+		`TokenEndpoint`, `"token_endpoint"`,
+		`IDToken`, `"id_token_file"`,
+	)
+)
+
+// terms puts the words of the command line and of configuration files for those
+// of Go programs.
+func terms(text string) string {
+	text = groups.ReplaceAllStringFunc(text, func(found string) string {
+		group, field, _ := strings.Cut(found, ".")
+		return `"` + snakeCase(field) + `" in "` + strings.ToLower(group) + `"`
+	})
+	return phrases.Replace(text)
+}
+
+// snakeCase is the key of a Go field in a configuration file.
+func snakeCase(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// inTerms is a status in those words.
+func inTerms(s facade.ServerStatus) facade.ServerStatus {
+	s.LastCause = causeInTerms(s.LastCause)
+	s.History = slices.Clone(s.History)
+	for i := range s.History {
+		s.History[i].Cause = causeInTerms(s.History[i].Cause)
+	}
+	s.Catalog.Warnings = slices.Clone(s.Catalog.Warnings)
+	for i, text := range s.Catalog.Warnings {
+		s.Catalog.Warnings[i] = terms(text)
+	}
+	return s
+}
+
+func causeInTerms(c *supervisor.Cause) *supervisor.Cause {
+	if c == nil {
+		return nil
+	}
+	c = c.Clone()
+	c.Message = terms(c.Error())
+	return c
+}

@@ -26,23 +26,23 @@ func readUpTo(r io.Reader, limit int, expected int64, enough func(text []byte) b
 	if expected > int64(limit) {
 		return nil, false, errTooLong
 	}
-	if expected >= 0 && expected <= trusted {
-		whole := make([]byte, expected)
-		_, err := io.ReadFull(r, whole)
-		return whole, true, err
-	}
-	b := bodyReader{r: r}
-	if expected > 0 {
+	b, most := bodyReader{r: r}, min(limit, math.MaxInt-1)+1
+	switch {
+	case expected > trusted:
 		b.text = make([]byte, 0, trusted+bytes.MinRead)
+	case expected >= 0:
+		b.text, most = make([]byte, 0, expected), int(expected)
 	}
-	ended, err = b.read(min(limit, math.MaxInt-1)+1, enough)
+	ended, err = b.read(most, enough)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case len(b.text) > limit:
 		return nil, false, errTooLong
+	case ended && len(b.text) < most && expected >= 0 && expected <= trusted:
+		return nil, false, io.ErrUnexpectedEOF
 	}
-	return b.text, ended, nil
+	return b.text, ended || int64(len(b.text)) == expected, nil
 }
 
 // bodyReader collects the text of a body.
@@ -64,13 +64,10 @@ func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, 
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
-		case err != nil:
-			if n > 0 && b.isEnough(enough) {
-				return false, nil
-			}
-			return false, err
-		case n > 0 && b.isEnough(enough):
+		case n > 0 && len(b.text) < most && b.isEnough(enough):
 			return false, nil
+		case err != nil:
+			return false, err
 		}
 	}
 	return false, nil

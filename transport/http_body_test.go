@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -71,6 +72,22 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 			require.Equal(t, messages.Answered, e.Outcome)
 		})
 	}
+}
+
+// TestAnswerShorterThanPromised: a server that counts its bytes wrongly promises
+// more than comes.
+func TestAnswerShorterThanPromised(t *testing.T) {
+	web := newScripted(t)
+	s := openHTTP(t, httpSpec(web.URL))
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}`, id)
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)+4))
+		_, _ = io.WriteString(w, text)
+		w.(http.Flusher).Flush()
+		web.hang(r)
+	})
+	requireServing(t, s)
 }
 
 // TestOtherValueBeforeBodyEnds: a complete value that answers something
@@ -157,7 +174,7 @@ func TestValueEnd(t *testing.T) {
 // TestPartsKeepNoBody checks that what is kept of an answer does not keep a body
 // that is much longer.
 func TestPartsKeepNoBody(t *testing.T) {
-	const size, calls = 4 << 20, 8
+	const size, calls = 1 << 20, 8
 	pad := strings.Repeat("x", size)
 	shapes := map[string]string{
 		"object": `{"jsonrpc":"2.0","pad":"` + pad + `","id":$id,"result":$result}`,
@@ -218,6 +235,10 @@ func TestReadUpTo(t *testing.T) {
 	require.ErrorIs(t, err, errTooLong)
 	_, _, err = readUpTo(strings.NewReader(long), math.MaxInt, 6000, nil)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	whole, ended, err := readUpTo(strings.NewReader(long), 5000, 5000, func([]byte) bool { panic("no need to ask") })
+	require.NoError(t, err)
+	require.True(t, ended)
+	require.Equal(t, 5000, cap(whole))
 	broken := errors.New("reset")
 	_, _, err = readUpTo(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)), 100, -1, nil)
 	require.ErrorIs(t, err, broken)

@@ -1,0 +1,114 @@
+package facade_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// workingHTTP is a server with a session that counts its calls, and replies to
+// them with what reply writes.
+func workingHTTP(t *testing.T, reply func(w http.ResponseWriter, id json.RawMessage)) (url string, calls *atomic.Int32) {
+	t.Helper()
+	calls = new(atomic.Int32)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var m incoming
+		switch err := json.Unmarshal(body, &m); {
+		case err != nil || r.Method != http.MethodPost:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case m.ID == nil:
+			w.WriteHeader(http.StatusAccepted)
+		case m.Method == "tools/call":
+			calls.Add(1)
+			reply(w, m.ID)
+		case m.Method == "server/discover":
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			if m.Method == "initialize" {
+				w.Header().Set("Mcp-Session-Id", "s")
+			}
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(m.ID)+`,"result":`+shakeHands(m.Method)+`}`)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, calls
+}
+
+// TestCallRunsOnce checks that a call over HTTP which the server has carried out
+// is not repeated, although its caller waits for the server to be ready.
+func TestCallRunsOnce(t *testing.T) {
+	says := func(code int, kind, body string) func(http.ResponseWriter, json.RawMessage) {
+		return func(w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	rows := map[string]func(w http.ResponseWriter, id json.RawMessage){
+		"400 with the word session": says(400, "text/plain", "payment booked; closing the browser session failed"),
+		"404 after work":            says(404, "text/plain", "payment 7 booked; template not found"),
+		"404 with a page":           says(404, "text/html", "<p>not found"),
+		"404 with our id": func(w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(404)
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(id)+`,"error":{"code":-32001,"message":"payment booked; the session id of the browser is gone"}}`)
+		},
+	}
+	for name, reply := range rows {
+		t.Run(name, func(t *testing.T) {
+			url, calls := workingHTTP(t, reply)
+			c := newClient(t)
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Retry: facade.Retry(5, time.Millisecond), HTTP: &facade.HTTP{URL: url}}))
+			_, err := c.Call(t.Context(), "web/x", nil, facade.WaitReady())
+			var e *facade.Error
+			require.ErrorAs(t, err, &e)
+			require.NotEqual(t, facade.NotSent, e.Outcome, e.Error())
+			require.EqualValues(t, 1, calls.Load(), "the call ran twice")
+		})
+	}
+}
+
+// retrying is a RoundTripper of a host's that repeats requests by itself: its
+// first try is carried out, and the second is refused.
+type retrying struct {
+	http.RoundTripper
+	calls *atomic.Int32
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r retrying) RoundTrip(req *http.Request) (*http.Response, error) {
+	before := r.calls.Load()
+	resp, err := r.RoundTripper.RoundTrip(req)
+	if err != nil || r.calls.Load() == before {
+		return resp, err
+	}
+	_ = resp.Body.Close()
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
+
+func TestCallRunsOnceThroughForeignRoundTripper(t *testing.T) {
+	url, calls := workingHTTP(t, func(w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(http.StatusOK) })
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Retry: facade.Retry(5, time.Millisecond),
+		HTTP: &facade.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
+	_, err := c.Call(t.Context(), "web/x", nil, facade.WaitReady())
+	var e *facade.Error
+	require.True(t, errors.As(err, &e), "%v", err)
+	require.Equal(t, facade.Unknown, e.Outcome, e.Error())
+	require.EqualValues(t, 1, calls.Load(), "the call ran twice")
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/mcpvisor/mcpvisor/messages"
 )
@@ -11,6 +12,9 @@ import (
 // watcherQueue is how many events wait for one watcher; beyond it the oldest
 // are dropped and the watcher is told how many.
 const watcherQueue = 1024
+
+// watcherBytes is how much memory the events that wait for one watcher may take.
+const watcherBytes = 8 << 20
 
 // hub hands events to watchers. Publishing never waits for anybody.
 type hub struct {
@@ -24,10 +28,18 @@ type hub struct {
 // the news of them, so that it cannot push those out.
 type watcher struct {
 	mu         sync.Mutex
-	news, chat []messages.Event
+	news, chat []queued
+	bytes      int // of those that wait
 	missed     uint64
 	ended      bool
 	wake       chan struct{}
+}
+
+// queued is an event that waits, with its size at the time when it came: others
+// have the same event, and may change what it points at.
+type queued struct {
+	messages.Event
+	bytes int
 }
 
 func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
@@ -54,6 +66,14 @@ func (w *watcher) put(e messages.Event) {
 	if isChat(e) {
 		mine, most = &w.chat, chatQueue
 	}
+	size := bytesOf(&e)
+	for w.bytes+size > watcherBytes && len(w.news)+len(w.chat) > 0 {
+		if len(w.chat) > 0 {
+			w.drop(&w.chat)
+		} else {
+			w.drop(&w.news)
+		}
+	}
 	full := len(w.news)+len(w.chat) >= watcherQueue
 	switch {
 	case full && len(w.chat) > 0:
@@ -66,15 +86,41 @@ func (w *watcher) put(e messages.Event) {
 		w.ring()
 		return
 	}
-	*mine = append(*mine, e)
+	*mine = append(*mine, queued{e, size})
+	w.bytes += size
 	w.mu.Unlock()
 	w.ring()
 }
 
+// bytesOf is about how much memory an event takes, with what it points at. What
+// many events share counts for each of them.
+func bytesOf(e *messages.Event) int {
+	n := int(unsafe.Sizeof(*e)) + len(e.URI) + e.Change.Bytes()
+	if e.Log != nil {
+		n += len(e.Log.Logger) + len(e.Log.Text)
+	}
+	if e.Cause != nil {
+		n += len(e.Cause.Message)
+		for _, line := range e.Cause.Stderr {
+			n += len(line) + int(unsafe.Sizeof(line))
+		}
+	}
+	return n
+}
+
 // drop makes room by the oldest of a queue.
-func (w *watcher) drop(queue *[]messages.Event) {
-	*queue = (*queue)[1:]
+func (w *watcher) drop(queue *[]queued) {
+	w.pop(queue)
 	w.missed++
+}
+
+// pop removes the oldest of a queue.
+func (w *watcher) pop(queue *[]queued) messages.Event {
+	first := (*queue)[0]
+	(*queue)[0] = queued{} // the array stays until the queue grows
+	*queue = (*queue)[1:]
+	w.bytes -= first.bytes
+	return first.Event
 }
 
 func isChat(e messages.Event) bool {
@@ -88,24 +134,24 @@ func (w *watcher) ring() {
 	}
 }
 
-// take returns what is waiting, with a notice in front if something was lost.
-func (w *watcher) take() (events []messages.Event, ended bool) {
+// next returns the oldest event that waits, or first a notice of what was lost. ok
+// is false when nothing waits; ended says that nothing will.
+func (w *watcher) next() (e messages.Event, ok, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.missed > 0 {
-		events = append(events, messages.Event{Kind: messages.EventMissed, Time: time.Now(), Missed: w.missed})
+	switch {
+	case w.missed > 0:
+		e = messages.Event{Kind: messages.EventMissed, Time: time.Now(), Missed: w.missed}
 		w.missed = 0
+	case len(w.news) > 0 && (len(w.chat) == 0 || w.news[0].Seq <= w.chat[0].Seq): // in the order of publication
+		e = w.pop(&w.news)
+	case len(w.chat) > 0:
+		e = w.pop(&w.chat)
+	default:
+		w.news, w.chat = nil, nil
+		return e, false, w.ended
 	}
-	for len(w.news) > 0 && len(w.chat) > 0 { // in the order in which they were published
-		from := &w.news
-		if w.chat[0].Seq < w.news[0].Seq {
-			from = &w.chat
-		}
-		events, *from = append(events, (*from)[0]), (*from)[1:]
-	}
-	events = append(append(events, w.news...), w.chat...)
-	w.news, w.chat = nil, nil
-	return events, w.ended
+	return e, true, false
 }
 
 // watch subscribes at once. The channel is closed when ctx ends, or when the
@@ -132,16 +178,19 @@ func (h *hub) watch(ctx context.Context) <-chan messages.Event {
 			case <-ctx.Done():
 				return
 			}
-			events, ended := w.take()
-			for _, e := range events {
+			for {
+				e, ok, ended := w.next()
+				if ended {
+					return
+				}
+				if !ok {
+					break
+				}
 				select {
 				case out <- e:
 				case <-ctx.Done():
 					return
 				}
-			}
-			if ended {
-				return
 			}
 		}
 	}()

@@ -2,6 +2,8 @@ package actors
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +11,17 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/messages"
 )
+
+// take returns all that waits.
+func (w *watcher) take() (events []messages.Event, ended bool) {
+	for {
+		e, ok, ended := w.next()
+		if !ok {
+			return events, ended
+		}
+		events = append(events, e)
+	}
+}
 
 // A server that talks without end costs a watcher what servers tell, and no
 // news of any server.
@@ -105,5 +118,81 @@ func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
 		leave()
 		synctest.Wait()
 		require.Empty(t, h.watchers)
+	})
+}
+
+// A server whose list flips between two large catalogs fills the memory of nobody
+// who watches and does not read.
+func TestAWatcherThatDoesNotRead(t *testing.T) {
+	catalog := func(prefix string) *messages.Catalog {
+		tools := make([]messages.Tool, 10_000)
+		for i := range tools {
+			name := fmt.Sprintf("%s%05d", prefix, i)
+			tools[i] = messages.Tool{Name: "s/" + name, Server: "s", OriginalName: name}
+		}
+		return messages.NewCatalog(tools, nil, nil, nil, nil)
+	}
+	change := func() *messages.Change {
+		_, change := catalog("a").Refreshed(catalog("b"), messages.ListTools)
+		return &change
+	}
+
+	t.Run("holds_little_memory", func(t *testing.T) {
+		h := newHub()
+		ctx, leave := context.WithCancel(t.Context())
+		events := h.watch(ctx)
+		before := heap()
+		for range 12 {
+			h.emit(messages.Event{Kind: messages.EventChanged, Change: change()})
+		}
+		require.Less(t, heap()-before, 2<<20)
+		leave()
+		for range events {
+			continue
+		}
+	})
+	t.Run("is_told_what_it_missed_once_its_bytes_are_used_up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			const size = 1 << 20
+			h := newHub()
+			events := h.watch(t.Context())
+			line := &messages.LogMessage{Text: strings.Repeat("x", size)}
+			h.emit(messages.Event{Kind: messages.EventDown, Failed: 7})
+			synctest.Wait() // it is being handed that one
+			for i := range 100 {
+				h.emit(messages.Event{Kind: messages.EventLog, Log: line, Failed: i})
+				h.emit(messages.Event{Kind: messages.EventDown, Failed: i})
+			}
+			h.close()
+			got := []messages.Event{}
+			for e := range events {
+				got = append(got, e)
+			}
+			require.Equal(t, 7, got[0].Failed)
+			require.Equal(t, messages.EventMissed, got[1].Kind)
+			require.EqualValues(t, 93, got[1].Missed)
+			logs, news := 0, 0
+			for _, e := range got[2:] {
+				if e.Kind == messages.EventLog {
+					logs++
+					continue
+				}
+				require.Equal(t, news, e.Failed)
+				news++
+			}
+			require.Equal(t, 7, logs)
+			require.Equal(t, 100, news, "news go last")
+		})
+	})
+	t.Run("has_room_again_when_it_has_read", func(t *testing.T) {
+		w := &watcher{wake: make(chan struct{}, 1)}
+		e := messages.Event{Kind: messages.EventLog, Log: &messages.LogMessage{Text: strings.Repeat("x", watcherBytes/2)}}
+		for range 3 {
+			w.put(e)
+		}
+		events, _ := w.take()
+		require.Equal(t, 2, len(events)) //nolint:testifylint // they are large
+		require.EqualValues(t, 2, events[0].Missed)
+		require.Zero(t, w.bytes)
 	})
 }

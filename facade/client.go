@@ -102,7 +102,7 @@ func (c *Client) Close(ctx context.Context) error {
 // client is closed; then the channel is closed. A watcher that does not keep
 // up loses the oldest events, and first of all what servers tell (EventLog,
 // EventResourceUpdated), and is told how many (EventMissed); it never
-// holds up anybody else. End ctx when you stop reading.
+// holds up anybody else. At most 1,024 events and 8 MiB of them wait. End ctx when you stop reading.
 func (c *Client) Watch(ctx context.Context) <-chan Event { return c.rt.Watch(ctx) }
 
 // withOp says in an error of ours what was attempted. Several callers may have

@@ -65,7 +65,8 @@ type Catalog struct {
 	// Hidden is how many tools [ServerSpec].Tools keeps from being offered.
 	Hidden int
 	// Warnings says what was left out and why: a list that failed, an entry that
-	// could not be read, a cap that was reached.
+	// could not be read, a cap that was reached. Of one kind and list at most
+	// [WarningExamples] are spelled out; one more says how many there are beside them.
 	Warnings []string
 	// TTL is how long the server says that a list stays true, by list. What it does
 	// not say is missing.
@@ -75,6 +76,10 @@ type Catalog struct {
 	// byHash finds the tools whose alias ends with a hash.
 	byHash map[string]int32
 }
+
+// WarningExamples is how many warnings of one kind a list can cause before the
+// rest are only counted.
+const WarningExamples = 10
 
 // NewCatalog sorts the lists by name or URI, drops duplicates with a warning
 // (the first one listed wins), and indexes the tools.
@@ -119,12 +124,18 @@ func sorted[T any](items []T, key func(*T) string, noun string, warnings *[]stri
 	}
 	slices.SortFunc(order, func(i, j int32) int { return cmp.Or(compare(i, j), cmp.Compare(i, j)) })
 	kept := make([]T, 0, len(items))
+	twice := 0
 	for _, i := range order {
 		if n := len(kept); n > 0 && key(&kept[n-1]) == key(&items[i]) {
-			*warnings = append(*warnings, fmt.Sprintf("%s %.100q is listed twice; the first one is kept", noun, key(&items[i])))
+			if twice++; twice <= WarningExamples {
+				*warnings = append(*warnings, fmt.Sprintf("%s %.100q is listed twice; the first one is kept", noun, key(&items[i])))
+			}
 			continue
 		}
 		kept = append(kept, items[i])
+	}
+	if more := twice - WarningExamples; more > 0 {
+		*warnings = append(*warnings, fmt.Sprintf("%s names: %d more are listed twice; the first ones are kept", noun, more))
 	}
 	return kept
 }

@@ -3,6 +3,7 @@ package messages
 import (
 	"fmt"
 	"strings"
+	"unsafe"
 )
 
 // Lists is a set of the lists that a server offers.
@@ -47,22 +48,63 @@ func (c *Change) String() string {
 		d    Delta
 	}{{"tools", c.Tools}, {"resources", c.Resources}, {"templates", c.Templates}, {"prompts", c.Prompts}} {
 		if !list.d.IsZero() {
-			parts = append(parts, fmt.Sprintf("%s +%d −%d ~%d", list.noun, len(list.d.Added), len(list.d.Removed), len(list.d.Changed)))
+			parts = append(parts, fmt.Sprintf("%s +%d −%d ~%d", list.noun,
+				len(list.d.Added)+list.d.AddedMore, len(list.d.Removed)+list.d.RemovedMore, len(list.d.Changed)+list.d.ChangedMore))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// Delta is how one list changed. The entries are in order.
+// Delta is how one list changed. The entries are in order. Of each kind at most
+// [DeltaNames] are named, fewer of long ones, and the rest are counted: events wait
+// for those who read them, and a list may have 10,000 entries. The listing has them
+// all.
 type Delta struct {
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 	// Changed have the same name and another definition.
 	Changed []string `json:"changed,omitempty"`
+	// AddedMore, RemovedMore and ChangedMore are how many there are beside those.
+	AddedMore   int `json:"added_more,omitempty"`
+	RemovedMore int `json:"removed_more,omitempty"`
+	ChangedMore int `json:"changed_more,omitempty"`
 }
 
+// DeltaNames is how many entries of each kind a [Delta] names.
+const DeltaNames = 50
+
+// deltaBytes is how many bytes the names of each kind may have together.
+const deltaBytes = 16 << 10
+
 // IsZero reports whether nothing changed.
-func (d Delta) IsZero() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
+func (d Delta) IsZero() bool {
+	return len(d.Added)+len(d.Removed)+len(d.Changed)+d.AddedMore+d.RemovedMore+d.ChangedMore == 0
+}
+
+// note adds a name to those of one kind, or counts it.
+func note(names *[]string, bytes, more *int, name string) {
+	if *more > 0 || len(*names) >= DeltaNames || *bytes+len(name) > deltaBytes {
+		*more++
+		return
+	}
+	*bytes += len(name)
+	*names = append(*names, strings.Clone(name)) // a part of a catalog would keep all of it
+}
+
+// Bytes is about how much memory the names take.
+func (c *Change) Bytes() (n int) {
+	if c == nil {
+		return 0
+	}
+	for _, d := range []*Delta{&c.Tools, &c.Resources, &c.Templates, &c.Prompts} {
+		for _, names := range [][]string{d.Added, d.Removed, d.Changed} {
+			for _, name := range names {
+				n += len(name) + int(unsafe.Sizeof(name))
+			}
+		}
+	}
+	return n
+}
 
 // IsZero reports whether nothing changed.
 func (c *Change) IsZero() bool {

@@ -60,6 +60,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
 // delta walks through two sorted lists side by side.
 func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool) (d Delta) {
 	i, j := 0, 0
+	var added, removed, changed int // bytes
 	for i < len(old) || j < len(fresh) {
 		var order int
 		switch {
@@ -72,14 +73,14 @@ func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool)
 		}
 		switch {
 		case order < 0:
-			d.Removed = append(d.Removed, key(&old[i]))
+			note(&d.Removed, &removed, &d.RemovedMore, key(&old[i]))
 			i++
 		case order > 0:
-			d.Added = append(d.Added, key(&fresh[j]))
+			note(&d.Added, &added, &d.AddedMore, key(&fresh[j]))
 			j++
 		default:
 			if !equal(&old[i], &fresh[j]) {
-				d.Changed = append(d.Changed, key(&fresh[j]))
+				note(&d.Changed, &changed, &d.ChangedMore, key(&fresh[j]))
 			}
 			i++
 			j++

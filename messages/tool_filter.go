@@ -71,7 +71,7 @@ func matchPattern(pattern, name string) bool {
 }
 
 // Offered is the catalog without the tools that a filter hides, with a warning for
-// each pattern that matches none. c is unchanged; nil has no tools.
+// patterns that match none. c is unchanged; nil has no tools.
 func (c *Catalog) Offered(f ToolFilter) *Catalog {
 	if c == nil || f.IsZero() {
 		return c
@@ -86,11 +86,18 @@ func (c *Catalog) Offered(f ToolFilter) *Catalog {
 	next.Tools = slices.Clip(next.Tools)
 	next.Hidden = len(c.Tools) - len(next.Tools)
 	next.Warnings = slices.Clone(c.Warnings)
+	idle := 0
 	for _, pattern := range slices.Concat(f.Allow, f.Deny) {
 		listed := func(t Tool) bool { return matchPattern(pattern, t.OriginalName) }
-		if strings.Trim(pattern, "*") != "" && !slices.ContainsFunc(c.Tools, listed) {
+		if strings.Trim(pattern, "*") == "" || slices.ContainsFunc(c.Tools, listed) {
+			continue
+		}
+		if idle++; idle <= WarningExamples {
 			next.Warnings = append(next.Warnings, fmt.Sprintf("tool pattern %.100q matches no tool of this server", pattern))
 		}
+	}
+	if more := idle - WarningExamples; more > 0 {
+		next.Warnings = append(next.Warnings, fmt.Sprintf("tool patterns: %d more match no tool of this server", more))
 	}
 	next.index()
 	return &next

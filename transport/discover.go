@@ -129,7 +129,12 @@ func (d *discovery) warn(format string, args ...any) {
 func (d *discovery) list(method, member string, add func(json.RawMessage) error) {
 	d.asked++
 	seen := map[string]bool{}
-	items := 0
+	items, leftOut := 0, 0
+	defer func() {
+		if more := leftOut - messages.WarningExamples; more > 0 {
+			d.warn("%s: %d more entries are left out", method, more)
+		}
+	}()
 	var cursor *string
 	for number := 1; ; number++ {
 		var params json.RawMessage
@@ -171,7 +176,9 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			}
 			items++
 			if err := add(item); err != nil {
-				d.warn("%s: entry %d is left out: %v", method, items, err)
+				if leftOut++; leftOut <= messages.WarningExamples {
+					d.warn("%s: entry %d is left out: %v", method, items, err)
+				}
 			}
 			return true
 		})

@@ -344,3 +344,16 @@ func TestDiscoverInTime(t *testing.T) {
 	require.ErrorIs(t, err, late)
 	require.True(t, strings.HasPrefix(err.Error(), "listing what the server offers: "), err.Error())
 }
+
+// Entries that cannot be read are counted beyond the first: every status holds all
+// warnings.
+func TestDiscoverManyBadEntries(t *testing.T) {
+	l := &lister{caps: onlyTools(), reply: replies(map[string]string{
+		"tools/list": `{"tools":[` + strings.Repeat(`{},`, 5000) + `{"name":"good"}]}`,
+	})}
+	c, err := discoverAll(t, l, messages.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"good"}, toolNames(c))
+	require.Len(t, c.Warnings, messages.WarningExamples+1)
+	require.Equal(t, `tools/list: 4990 more entries are left out`, c.Warnings[messages.WarningExamples])
+}

@@ -317,7 +317,7 @@ func (m *manager) remove(c actor.Context, name string, e *entry, cause *supervis
 		m.publish(m.rt.Snapshot().with(name, nil))
 	}
 	m.rt.hub.emit(events...)
-	e.gone(name, cause)
+	e.gone(name, cause, m.rt.left.take(name, e.gen, m.closing))
 	if next != nil && m.closing {
 		answer(next.Reply, Closed(name))
 	}
@@ -354,7 +354,7 @@ func (e *entry) registered(err error) {
 }
 
 // gone settles everybody when the registration has ended.
-func (e *entry) gone(name string, cause *supervisor.Cause) {
+func (e *entry) gone(name string, cause *supervisor.Cause, left error) {
 	if e.register != nil {
 		err := &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindStart}
 		if e.stopping && !e.crashed {
@@ -366,10 +366,13 @@ func (e *entry) gone(name string, cause *supervisor.Cause) {
 				err.Kind = messages.KindAuthRequired
 			}
 		}
+		if left != nil {
+			err.Hint = left.Error()
+		}
 		e.registered(err)
 	}
 	for _, reply := range e.unregister {
-		answer(reply, nil)
+		answer(reply, left)
 	}
 	for _, reply := range e.restart {
 		answer(reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is gone")})

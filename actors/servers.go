@@ -79,6 +79,7 @@ func (s *servers) bury(self *actor.PID, id string, ch child) {
 	s.rt.goSafe("servers", func() {
 		for _, inc := range ch.sup.lives() {
 			<-inc.session.Released()
+			s.rt.noteLeft(inc)
 		}
 		released := l
 		released.released = true

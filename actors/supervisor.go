@@ -211,6 +211,7 @@ func (s *supervising) begin(c actor.Context, epoch uint64, spare bool) (*incarna
 		<-inc.session.Dead()
 		s.rt.system.Root.Send(self, &messages.Died{Epoch: epoch, Cause: inc.session.Cause()})
 		<-inc.session.Released()
+		s.rt.noteLeft(inc)
 		s.rt.system.Root.Send(self, &messages.Released{Epoch: epoch})
 	}, nil)
 	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)

@@ -39,6 +39,8 @@ type Runtime struct {
 	desk     desk
 	wished   sync.Map // gen → *wishes
 
+	left leftBehind
+
 	drained     chan struct{} // every server is gone, after CloseAll
 	drainedOnce sync.Once
 	closeOnce   sync.Once
@@ -257,10 +259,10 @@ func (rt *Runtime) Close(ctx context.Context) error {
 	})
 	select {
 	case <-rt.closed:
-		return nil
+		return rt.left.afterClose()
 	case <-ctx.Done():
 		if ended(rt.closed) { // both at once: what is done is done
-			return nil
+			return rt.left.afterClose()
 		}
 		return &messages.Error{Kind: messages.KindCanceled, Cause: context.Cause(ctx),
 			Hint: "servers are still being stopped in the background"}

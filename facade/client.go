@@ -71,7 +71,9 @@ func (c *Client) Register(ctx context.Context, spec ServerSpec) error {
 // Unregister removes a server: its tools are gone from the listing at once,
 // its calls in flight fail, and when Unregister returns its process or its
 // connections are gone too. Bounded by Timeouts.Shutdown and then some.
-// Errors: ErrUnknownServer, ErrCanceled (it goes on in the background).
+// Errors: ErrUnknownServer, ErrCanceled (it goes on in the background),
+// ErrLeftBehind (the server is removed, and the error names processes that could
+// not be ended or not be looked for).
 func (c *Client) Unregister(ctx context.Context, name string) error {
 	return withOp(c.rt.Unregister(ctx, name), "unregister "+name)
 }
@@ -92,7 +94,9 @@ func (c *Client) WaitReady(ctx context.Context, name string) error {
 
 // Close stops every server in parallel and ends the client. It is bounded by
 // the servers' Timeouts.Shutdown whatever they do, and by ctx; it may be
-// called more than once.
+// called more than once. Errors: ErrCanceled (it goes on in the background),
+// ErrLeftBehind (the client is closed, and the error names, by server, processes
+// that could not be ended or not be looked for).
 func (c *Client) Close(ctx context.Context) error {
 	c.authorizers.close()
 	return withOp(c.rt.Close(ctx), "close")

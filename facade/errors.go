@@ -19,6 +19,7 @@ var (
 	ErrInvalid       = messages.ErrInvalid
 	ErrInputRequired = messages.ErrInputRequired
 	ErrExists        = messages.ErrExists
+	ErrLeftBehind    = messages.ErrLeftBehind
 	ErrStart         = messages.ErrStart
 )
 

@@ -47,6 +47,10 @@ const (
 	KindInputRequired ErrorKind = "input_required"
 	// KindExists: a server of that name is registered already, and not evicted.
 	KindExists ErrorKind = "exists"
+	// KindLeftBehind: the server was removed, and what it had started could not all be
+	// ended: a process that may not be killed, or one that could not be looked for.
+	// Cause names what is left.
+	KindLeftBehind ErrorKind = "left_behind"
 	// KindStart: the server could not be started, connected or initialized.
 	KindStart ErrorKind = "start"
 )
@@ -83,6 +87,7 @@ var (
 	ErrInvalid       = errors.New("invalid")
 	ErrInputRequired = errors.New("input required")
 	ErrExists        = errors.New("already registered")
+	ErrLeftBehind    = errors.New("something of the server is left behind")
 	ErrStart         = errors.New("server did not start")
 )
 
@@ -102,6 +107,7 @@ var sentinels = map[ErrorKind]error{
 	KindInvalid:       ErrInvalid,
 	KindInputRequired: ErrInputRequired,
 	KindExists:        ErrExists,
+	KindLeftBehind:    ErrLeftBehind,
 	KindStart:         ErrStart,
 }
 

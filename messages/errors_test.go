@@ -36,6 +36,7 @@ var kinds = map[ErrorKind]struct {
 	KindInvalid:       {ErrInvalid, "never"},
 	KindInputRequired: {ErrInputRequired, "never"},
 	KindExists:        {ErrExists, "never"},
+	KindLeftBehind:    {ErrLeftBehind, "never"},
 	KindStart:         {ErrStart, "if not sent"},
 }
 

@@ -24,6 +24,8 @@ type descriptorReserve struct {
 	users  int // servers of which something may be left
 	proc   *os.File
 	spares []int
+
+	listing sync.Mutex // while the directory is read
 }
 
 // begin keeps descriptors for one server more. What cannot be had is done without.
@@ -101,8 +103,10 @@ func (r *descriptorReserve) close(d descriptor) {
 	_ = unix.Close(d.fd)
 }
 
-// processes lists the numbers in the process table. One caller at a time.
+// processes lists the numbers in the process table.
 func (r *descriptorReserve) processes() ([]string, error) {
+	r.listing.Lock()
+	defer r.listing.Unlock()
 	r.mu.Lock()
 	dir := r.proc
 	r.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // processGroup is a child's process group. Without pidfd and waitid the exit
@@ -32,6 +33,19 @@ func (g *processGroup) waitExit() {
 
 // isReaped reports whether the child's number may be another's by now.
 func (g *processGroup) isReaped() bool { return g.gone.Load() }
+
+// awaitEmpty waits until nothing of the group is left, or until stop is closed.
+func (g *processGroup) awaitEmpty(_ string, stop <-chan struct{}) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for syscall.Kill(-g.pgid, 0) == nil {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
 
 func (g *processGroup) reaping() {}
 

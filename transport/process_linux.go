@@ -3,7 +3,10 @@ package transport
 import (
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,6 +73,61 @@ func (g *processGroup) waitExit() {
 			return
 		}
 	}
+}
+
+// groupPause is how long after one look the group is looked at again.
+const groupPause = 10 * time.Millisecond
+
+// awaitEmpty waits until nothing of the group is left but its leader, which has
+// exited and is not reaped, or until stop is closed. The search is the one by which
+// the lineage is ended, if there is one.
+func (g *processGroup) awaitEmpty(lineage string, stop <-chan struct{}) {
+	tick := time.NewTicker(groupPause)
+	defer tick.Stop()
+	buf := make([]byte, procBuffer)
+	for {
+		members, err := g.members(lineage, buf)
+		if err != nil || len(members) == 0 {
+			return
+		}
+		for len(members) > 0 {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			members = slices.DeleteFunc(members, func(pid int) bool { return !g.holds(pid, buf) })
+		}
+	}
+}
+
+// members are the living processes of the group.
+func (g *processGroup) members(lineage string, buf []byte) ([]int, error) {
+	var pids []int
+	if lineage != "" {
+		found, err := census.take()
+		if err != nil {
+			return nil, err
+		}
+		pids = slices.Clone(found[lineage])
+	} else {
+		names, err := descriptors.processes()
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return slices.DeleteFunc(pids, func(pid int) bool { return !g.holds(pid, buf) }), nil
+}
+
+// holds reports whether a process lives and belongs to the group.
+func (g *processGroup) holds(pid int, buf []byte) bool {
+	st, err := statOf(pid, buf)
+	return err == nil && st.exists && !st.dead && st.group == g.pgid
 }
 
 // isReaped reports whether the child's number may be another's by now: never, for

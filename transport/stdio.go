@@ -43,6 +43,10 @@ type child struct {
 	once    sync.Once
 	stays   error // what Release returns, set once
 
+	ending            chan struct{} // our shutdown has begun
+	killing           chan struct{} // the time of the group is over
+	endOnce, killOnce sync.Once
+
 	mu     sync.Mutex
 	reaped bool // the group's id is not ours any more
 }
@@ -60,7 +64,8 @@ func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.
 	}
 	cmd.Dir, cmd.Env = s.Dir, childEnv(s)
 	c := &child{cmd: cmd, tail: newStderrTail(lines, hidden),
-		errDone: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
+		errDone: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{}),
+		ending: make(chan struct{}), killing: make(chan struct{})}
 	if !s.KeepDaemons {
 		if c.lineage = newLineage(); c.lineage != "" {
 			cmd.Env = append(cmd.Env, lineageEntry(c.lineage))
@@ -112,11 +117,20 @@ func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.
 
 // reap waits for the exit, kills what is left of the group while its id is
 // still ours, gives stderr a moment to arrive, and collects the status. Then,
-// when everybody knows, it looks for those that have left the group.
+// when the end is known, it looks for those that have left the group.
+//
+// After a crash the group is killed at once, so that the end is seen at once. In
+// our own shutdown a wrapper may end before the server behind it, which has the
+// whole time.
 func (c *child) reap() {
 	late := time.AfterFunc(forkTime, c.markDescendants)
 	c.group.waitExit()
 	late.Stop()
+	select {
+	case <-c.ending:
+		c.group.awaitEmpty(c.lineage, c.killing)
+	default:
+	}
 	c.group.kill()
 	t := time.NewTimer(lastWords)
 	select {
@@ -164,14 +178,16 @@ func (c *child) Exit() *supervisor.Cause {
 }
 
 // Terminate follows the shutdown of the specification (MCP, lifecycle,
-// shutdown, stdio): close stdin, then SIGTERM, then SIGKILL, each to the group.
+// shutdown, stdio): close stdin, then SIGTERM, then SIGKILL, each to the group. It
+// has ended when all of the group has.
 func (c *child) Terminate(grace time.Duration) {
+	c.endOnce.Do(func() { close(c.ending) })
 	c.markDescendants()
 	_ = c.stdin.Close()
 	for _, step := range []struct {
 		act  func()
 		wait time.Duration
-	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.group.kill, killGrace}} {
+	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.killGroup, killGrace}} {
 		c.signal(step.act)
 		t := time.NewTimer(step.wait)
 		select {
@@ -181,6 +197,11 @@ func (c *child) Terminate(grace time.Duration) {
 		case <-t.C:
 		}
 	}
+}
+
+func (c *child) killGroup() {
+	c.killOnce.Do(func() { close(c.killing) })
+	c.group.kill()
 }
 
 // signal sends a signal to the group, unless its id may be somebody else's by

@@ -1,0 +1,80 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// leftBehind keeps what sessions could not end, until Unregister or Close has
+// reported it. Safe for concurrent use.
+type leftBehind struct {
+	mu      sync.Mutex
+	byGen   map[uint64][]error // of registrations that are not over
+	atClose []error            // of those that Close has ended
+}
+
+// leftBehindMost is how much is kept of one registration: the latest.
+const leftBehindMost = 8
+
+// noteLeft records and logs what a session has left. It comes before the release of
+// the session is reported.
+func (rt *Runtime) noteLeft(inc *incarnation) {
+	err := inc.session.Left()
+	if err == nil {
+		return
+	}
+	l := &rt.left
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, known := range l.byGen[inc.gen] {
+		if errors.Is(known, err) {
+			return
+		}
+	}
+	if l.byGen == nil {
+		l.byGen = map[uint64][]error{}
+	}
+	all := append(l.byGen[inc.gen], err)
+	l.byGen[inc.gen] = all[max(0, len(all)-leftBehindMost):]
+	rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Err(err).
+		Msg("the end of a server has left something behind")
+}
+
+// take removes and returns what a registration has left; nil if nothing.
+func (l *leftBehind) take(name string, gen uint64, closing bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.byGen[gen]
+	if len(all) == 0 {
+		return nil
+	}
+	delete(l.byGen, gen)
+	if closing {
+		l.atClose = append(l.atClose, fmt.Errorf("server %q: %w", name, inOneLine(all)))
+	}
+	return &messages.Error{Server: name, Gen: gen, Kind: messages.KindLeftBehind, Cause: inOneLine(all), Hint: leftHint}
+}
+
+// afterClose is what Close has left; nil if nothing.
+func (l *leftBehind) afterClose() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.atClose) == 0 {
+		return nil
+	}
+	return &messages.Error{Kind: messages.KindLeftBehind, Cause: inOneLine(l.atClose), Hint: leftHint}
+}
+
+const leftHint = "end what is left by hand"
+
+// inOneLine joins errors, of which there is at least one.
+func inOneLine(all []error) error {
+	joined := all[0]
+	for _, err := range all[1:] {
+		joined = fmt.Errorf("%w; %w", joined, err)
+	}
+	return joined
+}

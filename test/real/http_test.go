@@ -40,6 +40,13 @@ func serve(t *testing.T, port int, args ...string) func() {
 		}
 	}
 	t.Cleanup(kill)
+	listening(t, port)
+	return kill
+}
+
+// listening waits until something listens on a port.
+func listening(t *testing.T, port int) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
 		if err == nil {
@@ -47,7 +54,6 @@ func serve(t *testing.T, port int, args ...string) func() {
 		}
 		return err == nil
 	}, 30*time.Second, 20*time.Millisecond)
-	return kill
 }
 
 func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {

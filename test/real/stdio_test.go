@@ -4,6 +4,7 @@ package real
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func gone(t *testing.T, pid int) {
 var patient = facade.Timeouts{Negotiate: 25 * time.Second}
 
 func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
-	for _, s := range servers {
+	for _, s := range slices.Concat(servers, oldServers) {
 		t.Run(s.name, func(t *testing.T) {
 			c := newClient(t)
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: s.name, Stdio: s.stdio(t),

@@ -1,0 +1,12 @@
+import { MCPTool } from "mcp-framework";
+import { z } from "zod";
+
+export default class EchoTool extends MCPTool {
+  name = "echo";
+  description = "Says it again";
+  schema = { text: { type: z.string(), description: "what to say" } };
+
+  async execute({ text }) {
+    return text;
+  }
+}

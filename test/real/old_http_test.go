@@ -1,0 +1,126 @@
+//go:build real
+
+package real
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// serveGroup starts a server that listens on a port, as a group of its own. The
+// returned function kills all of it.
+func serveGroup(t *testing.T, port int, args ...string) (kill func()) {
+	t.Helper()
+	cmd := exec.Command("node", args...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port), "NODE_OPTIONS="+loopback(t))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	killed := false
+	kill = func() {
+		if killed {
+			return
+		}
+		killed = true
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		gone(t, cmd.Process.Pid)
+	}
+	t.Cleanup(kill)
+	listening(t, port)
+	return kill
+}
+
+// oldHTTPServer is a server over HTTP that speaks an old dialect, or a bridge.
+type oldHTTPServer struct {
+	args     func(port string) []string
+	path     string
+	protocol string
+	tool     string
+	argument string
+	sse      bool // it speaks HTTP+SSE
+}
+
+func script(args ...string) func(string) []string {
+	return func(string) []string { return args }
+}
+
+// bridged is supergateway in front of the reference server on stdio.
+func bridged(transport string, more ...string) func(string) []string {
+	return func(port string) []string {
+		return append([]string{supergateway, "--stdio", "node " + everything, "--port", port, "--outputTransport", transport, "--logLevel", "none"}, more...)
+	}
+}
+
+var oldHTTPServers = map[string]oldHTTPServer{
+	"everything":             {script(everything, "sse"), "/sse", "2025-11-25", "echo", "message", true},
+	"sdk-0.6":                {script(sdkServer, "0.6"), "/sse", "2024-11-05", "echo", "text", true},
+	"sdk-1.0":                {script(sdkServer, "1.0"), "/sse", "2024-11-05", "echo", "text", true},
+	"litemcp":                {script(old + "litemcp-server.mjs"), "/sse", "2025-11-25", "echo", "text", true},
+	"fastmcp-1":              {script(old + "fastmcp-server.mjs"), "/sse", "2024-11-05", "echo", "text", true},
+	"mcp-framework":          {script(old + "framework/server.mjs"), "/sse", "2025-11-25", "echo", "text", true},
+	"supergateway-sse":       {bridged("sse"), "/sse", "2025-11-25", "echo", "message", true},
+	"supergateway-stateful":  {bridged("streamableHttp", "--stateful"), "/mcp", "2025-11-25", "echo", "message", false},
+	"supergateway-stateless": {bridged("streamableHttp"), "/mcp", "2025-11-25", "echo", "message", false},
+}
+
+// Each is found by its URL alone.
+func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
+	for name, s := range oldHTTPServers {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			args := s.args(fmt.Sprint(port))
+			kill := serveGroup(t, port, args...)
+			c := newClient(t)
+			watch, stop := context.WithCancel(t.Context())
+			defer stop()
+			events := c.Watch(watch)
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
+				HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d%s", port, s.path)},
+				Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+			serves := func() {
+				t.Helper()
+				st, ok := c.Inspect(name)
+				require.True(t, ok)
+				require.Equal(t, s.protocol, st.Session.ProtocolVersion)
+				require.Equal(t, s.sse, strings.Contains(st.Session.Deprecated, "HTTP+SSE"))
+				echoes(name, s.tool, s.argument)(t, c)
+			}
+			serves()
+			tools := c.Tools()
+			require.NotEmpty(t, tools)
+
+			kill()
+			until(t, events, facade.EventDown)
+			require.Empty(t, c.Tools())
+			serveGroup(t, port, args...)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			require.NoError(t, c.WaitReady(ctx, name))
+			require.Equal(t, tools, c.Tools())
+			serves()
+			closeClient(t, c)
+		})
+	}
+}
+
+// The end of the stream is the end of what is under way on it.
+func TestCallInFlightEndsWithItsServerOverSSE(t *testing.T) {
+	port := freePort(t)
+	kill := serveGroup(t, port, everything, "sse")
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "everything",
+		HTTP: &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/sse", port), SSE: true}, Probe: facade.Probe{Every: -1}}))
+	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
+	kill()
+	lost(t, working)
+}

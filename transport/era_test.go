@@ -145,6 +145,33 @@ func TestEraOfASlowStart(t *testing.T) {
 	})
 }
 
+// supergateway initializes the server behind it when it hears the first message,
+// whatever that is, and refuses the initialize that follows.
+func TestEraOfAServerThatDiscoverUpsets(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		d, started := lives(t, messages.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+			discovered := false
+			return answering(func(_ io.Writer, e envelope) string {
+				said := isLegacyServer
+				switch {
+				case string(e.method) == `"server/discover"`:
+					discovered, said = true, unknownMethod
+				case string(e.method) == `"initialize"` && discovered:
+					said = `"error":{"code":-32600,"message":"already initialized"}`
+				}
+				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, said)
+			})(ctx, stdin, stdout, stderr)
+		})
+		era, cause := openFor(t, d)
+		require.Nil(t, cause)
+		require.Equal(t, messages.EraLegacy, era)
+		require.EqualValues(t, 2, started.Load())
+		_, cause = openFor(t, d)
+		require.Nil(t, cause)
+		require.EqualValues(t, 3, started.Load(), "it is remembered that it must not be asked")
+	})
+}
+
 // TestEraUnheardIsNotHopeless: a server that refuses the old version is given
 // up for good only if it was heard to refuse the new one.
 func TestEraUnheardIsNotHopeless(t *testing.T) {

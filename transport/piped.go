@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -115,6 +116,8 @@ func (s *pipedSession) open(ctx context.Context) error {
 			retry = messages.EraLegacy // it died of the question: ask a fresh one the old way
 		case s.answersLate(l):
 			retry = messages.EraModern // it answered after all, only too late
+		case l.control.probed().state != probeNone && refusesInitialize(err):
+			retry = messages.EraLegacy // the question may have upset it: a bridge took it for the first message
 		}
 		if retry == "-" {
 			return s.explain(ctx, err)
@@ -140,6 +143,13 @@ func half(ctx context.Context) time.Duration {
 		return time.Until(end) / 2
 	}
 	return messages.DefaultStartTimeout / 2
+}
+
+// refusesInitialize reports whether a handshake ended with an error of the server
+// that is about neither the version nor the method.
+func refusesInitialize(err error) bool {
+	var rpc *jsonrpc.Error
+	return errors.As(err, &rpc) && rpc.Code != codeUnsupportedVersion && rpc.Code != jsonrpc.CodeMethodNotFound && !isUnsupportedVersion(err)
 }
 
 // answersLate reports whether a server turned out to be modern only when its

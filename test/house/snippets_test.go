@@ -1,0 +1,153 @@
+package house
+
+import (
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSnippets: every piece of Go in the README and in docs compiles as a reader
+// would copy it. A piece without a package clause stands for declarations, or for
+// statements of a function, and is given the imports that it needs.
+func TestSnippets(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		pages = append(pages, found...)
+	}
+	var all []snippet
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		all = append(all, snippetsIn(strings.TrimPrefix(page, root+"/"), string(text))...)
+	}
+	require.NotEmpty(t, all, "the README has a program")
+	compile := compiler(t, all)
+	for _, s := range all {
+		require.NoError(t, compile(s), s.place)
+	}
+}
+
+// TestSnippets: the check sees what a compiler sees.
+func TestSnippetsThatDoNotCompile(t *testing.T) {
+	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return facade.NoRetry }\n~~~\n"+
+		"~~~go\nfmt.Println(facade.Version)\n~~~\n~~~go\nfunc f() string { return facade.Version }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
+	all := snippetsIn("page.md", page)
+	require.Len(t, all, 6)
+	compile := compiler(t, all)
+	for i, want := range []string{"declared and not used: c", "declared and not used: x", "undefined: facade.Nothing", "cannot use facade.NoRetry", "", ""} {
+		err := compile(all[i])
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, "page.md:7", all[2].place)
+}
+
+// snippet is one piece of Go in a page.
+type snippet struct {
+	place string
+	file  *ast.File
+	fset  *token.FileSet
+	err   error
+}
+
+var fences = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+func snippetsIn(page, text string) (all []snippet) {
+	for _, at := range fences.FindAllStringSubmatchIndex(text, -1) {
+		place := fmt.Sprintf("%s:%d", page, 1+strings.Count(text[:at[0]], "\n"))
+		all = append(all, parseSnippet(place, text[at[2]:at[3]]))
+	}
+	return all
+}
+
+// parseSnippet makes a file of a snippet.
+func parseSnippet(place, text string) snippet {
+	s := snippet{place: place, fset: token.NewFileSet()}
+	if s.file, s.err = parser.ParseFile(s.fset, place, text, 0); s.err == nil {
+		return s
+	}
+	for _, wrapped := range []string{"package p\n%s\n" + text, "package p\n%s\nfunc _() {\n" + text + "\n}"} {
+		if s.file, s.err = parser.ParseFile(s.fset, place, fmt.Sprintf(wrapped, ""), 0); s.err == nil {
+			imports := "import (\n" + strings.Join(importsOf(s.file), "\n") + "\n)"
+			s.file, s.err = parser.ParseFile(s.fset, place, fmt.Sprintf(wrapped, imports), 0)
+			return s
+		}
+	}
+	return s
+}
+
+// known are the packages of which snippets may leave out the import.
+var known = map[string]string{
+	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "mcp": sdk + "mcp", "zerolog": zerolog,
+	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec",
+}
+
+// importsOf are the imports of a file whose packages are used and not declared.
+func importsOf(file *ast.File) []string {
+	used := map[string]bool{}
+	for _, name := range file.Unresolved {
+		used[name.Name] = true
+	}
+	paths := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if of, ok := n.(*ast.SelectorExpr); ok {
+			if name, ok := of.X.(*ast.Ident); ok && used[name.Name] {
+				path, ours := known[name.Name]
+				if !ours {
+					path = name.Name
+				}
+				paths[strconv.Quote(path)] = true
+			}
+		}
+		return true
+	})
+	return slices.Sorted(maps.Keys(paths))
+}
+
+// compiler checks snippets against the packages that all of them import.
+func compiler(t *testing.T, all []snippet) func(snippet) error {
+	t.Helper()
+	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
+	for _, s := range all {
+		require.NoError(t, s.err, s.place)
+		for _, i := range s.file.Imports {
+			path, err := strconv.Unquote(i.Path.Value)
+			require.NoError(t, err)
+			args = append(args, path)
+		}
+	}
+	packages, err := list(exec.Command("go", args...))
+	require.NoError(t, err)
+	return func(s snippet) error {
+		lookup := func(path string) (io.ReadCloser, error) {
+			p := packages[path]
+			if p == nil || p.Export == "" {
+				return nil, fmt.Errorf("no export data of %s", path)
+			}
+			return os.Open(p.Export)
+		}
+		check := types.Config{Importer: importer.ForCompiler(s.fset, "gc", lookup)}
+		_, err := check.Check("snippet", s.fset, []*ast.File{s.file}, nil)
+		return err
+	}
+}

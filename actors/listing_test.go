@@ -80,8 +80,10 @@ func TestListing(t *testing.T) {
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
 			h.state("fs")
 			beforeReport(t, h, func() {
+				require.NotNil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 				h.session("fs").Abort(errScripted)
 				require.Empty(t, h.rt.Snapshot().Tools())
+				require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 			})
 		})
 	})

@@ -239,7 +239,7 @@ func (v *View) Status() messages.ServerStatus {
 		}
 		st.Session = &info
 	}
-	if v.standby != nil {
+	if v.standby != nil && v.standby.session.Cause() == nil {
 		info := v.standby.session.Info()
 		st.Standby = &info
 	}

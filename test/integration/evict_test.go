@@ -66,6 +66,6 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	}
 
 	require.NoError(t, c.Restart(w.within(), "fragile"))
-	require.NoError(t, c.WaitReady(w.within(), "fragile"), "only Restart brings it back")
+	require.NoError(t, c.WaitReady(w.within(), "fragile"), "Restart brings it back")
 	require.True(t, offers(c, "fragile"))
 }

@@ -26,23 +26,34 @@ func readUpTo(r io.Reader, limit int, expected int64, enough func(text []byte) b
 	if expected > int64(limit) {
 		return nil, false, errTooLong
 	}
-	b, most := bodyReader{r: r}, min(limit, math.MaxInt-1)+1
-	switch {
-	case expected > trusted:
-		b.text = make([]byte, 0, trusted+bytes.MinRead)
-	case expected >= 0:
-		b.text, most = make([]byte, 0, expected), int(expected)
+	if expected >= 0 && expected <= trusted {
+		whole := make([]byte, expected)
+		_, err := io.ReadFull(r, whole)
+		return whole, true, err
 	}
-	ended, err = b.read(most, enough)
+	b := bodyReader{r: r}
+	if expected > 0 {
+		b.text = make([]byte, 0, trusted+bytes.MinRead)
+	}
+	ended, err = b.read(min(limit, math.MaxInt-1)+1, enough)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case len(b.text) > limit:
 		return nil, false, errTooLong
-	case ended && len(b.text) < most && expected >= 0 && expected <= trusted:
-		return nil, false, io.ErrUnexpectedEOF
 	}
-	return b.text, ended || int64(len(b.text)) == expected, nil
+	return b.text, ended, nil
+}
+
+// answerIsEnough makes the function that ends the reading of a body before its end:
+// when it holds the answer to the request with the given id. It is nil for a body
+// that is only complete at its end: one with a length is incomplete without all of
+// it (RFC 9112, section 8), and the checksum of a compressed one comes last.
+func answerIsEnough(resp *http.Response, id int64) func(text []byte) bool {
+	if resp.ContentLength >= 0 || resp.Uncompressed {
+		return nil
+	}
+	return func(text []byte) bool { return holdsAnswer(text, id) }
 }
 
 // bodyReader collects the text of a body.
@@ -159,7 +170,7 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 // all of what may be an answer.
 func (s *httpSession) errorBody(resp *http.Response, id int64) (body []byte, ended bool) {
 	b := bodyReader{r: resp.Body}
-	enough := func(text []byte) bool { return holdsAnswer(text, id) }
+	enough := answerIsEnough(resp, id)
 	ended, err := b.read(maxErrorBody, enough)
 	if err == nil && !ended && len(b.text) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.text), []byte("{")) {
 		ended, _ = b.read(s.spec.Limits.Line, enough)

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -72,22 +71,6 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 			require.Equal(t, messages.Answered, e.Outcome)
 		})
 	}
-}
-
-// TestAnswerShorterThanPromised: a server that counts its bytes wrongly promises
-// more than comes.
-func TestAnswerShorterThanPromised(t *testing.T) {
-	web := newScripted(t)
-	s := openHTTP(t, httpSpec(web.URL))
-	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}`, id)
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", strconv.Itoa(len(text)+4))
-		_, _ = io.WriteString(w, text)
-		w.(http.Flusher).Flush()
-		web.hang(r)
-	})
-	requireServing(t, s)
 }
 
 // TestOtherValueBeforeBodyEnds: a complete value that answers something
@@ -235,10 +218,6 @@ func TestReadUpTo(t *testing.T) {
 	require.ErrorIs(t, err, errTooLong)
 	_, _, err = readUpTo(strings.NewReader(long), math.MaxInt, 6000, nil)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	whole, ended, err := readUpTo(strings.NewReader(long), 5000, 5000, func([]byte) bool { panic("no need to ask") })
-	require.NoError(t, err)
-	require.True(t, ended)
-	require.Equal(t, 5000, cap(whole))
 	broken := errors.New("reset")
 	_, _, err = readUpTo(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)), 100, -1, nil)
 	require.ErrorIs(t, err, broken)

@@ -98,7 +98,7 @@ func (s *httpSession) fromBody(resp *http.Response, id int64) (got reply, ended 
 	if isHTML(contentType, nil) {
 		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
-	body, ended, err := readUpTo(resp.Body, limit, resp.ContentLength, func(text []byte) bool { return holdsAnswer(text, id) })
+	body, ended, err := readUpTo(resp.Body, limit, resp.ContentLength, answerIsEnough(resp, id))
 	switch {
 	case err == errTooLong:
 		s.noise.oversize.Add(1)

@@ -8,11 +8,13 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -274,4 +276,50 @@ func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
 	case <-time.After(drainWait / 2):
 		require.FailNow(t, "the end waits for POSTs that are not accepted")
 	}
+}
+
+// Tokens are made and renewed for the stream and for POSTs.
+func TestSSEAuth(t *testing.T) {
+	web := newSSEServer(t)
+	web.endpoint = "/mcp?sessionId=" + sseSecret
+	a := mcptest.NewAuthority(web.URL)
+	t.Cleanup(a.Close)
+	for _, told := range []bool{true, false} {
+		spec := authSpec(a, messages.OAuth{Visit: consentAtOnce})
+		spec.HTTP.SSE = told
+		s := openHTTP(t, spec)
+		requireServing(t, s)
+		a.Revoke(false, false)
+		requireServing(t, s)
+	}
+}
+
+// A RoundTripper of the host's that ignores its context holds up neither the
+// start nor the end.
+func TestSSEForeignRoundTripperIgnoresContext(t *testing.T) {
+	web := newSSEServer(t)
+	release := make(chan struct{})
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	var hangs atomic.Bool
+	spec := sseSpec(web)
+	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+		if hangs.Load() {
+			<-release
+		}
+		return own.RoundTrip(r)
+	})}
+	s := openHTTP(t, spec)
+	requireServing(t, s)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
+	requireClosed(t, s.Released(), "the end waits for the body of the stream")
+
+	hangs.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	late := httpDialerFor(spec).NewSession()
+	require.Error(t, late.Open(ctx))
+	requireClosed(t, late.Released(), "the start waits for the RoundTripper")
+	close(release)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // sseServer is a server over HTTP+SSE, of which each part can be replaced. Its
-// stream is at /sse, and takes what send is given; POSTs go to /messages.
+// stream takes what send is given; POSTs that name a session go to it.
 type sseServer struct {
 	*httptest.Server
 	t *testing.T
@@ -58,7 +58,8 @@ func (s *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.Unmarshal(body, &m)
 	what := m.Method
-	if r.Method != http.MethodPost || r.URL.Path != "/messages" {
+	posted := r.Method == http.MethodPost && r.URL.Query().Has("sessionId")
+	if !posted {
 		what = r.Method
 	}
 	s.mu.Lock()
@@ -68,9 +69,9 @@ func (s *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f != nil:
 		f(w, r, m.ID)
-	case what == "GET" && r.URL.Path == "/sse":
+	case what == "GET":
 		s.stream(w, r)
-	case r.URL.Path != "/messages":
+	case !posted:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case r.URL.Query().Get("sessionId") != sseSecret:
 		w.WriteHeader(http.StatusNotFound)

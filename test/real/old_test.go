@@ -63,10 +63,10 @@ func azure(t *testing.T) *facade.Stdio {
 		Env: map[string]string{"AZURE_MCP_COLLECT_TELEMETRY": "false"}}
 }
 
-// kubernetes is written in Go, below a wrapper on node. Without a cluster it can
-// show its configuration.
+// kubernetes is written in Go, below a wrapper on node such as npm's packages of it
+// have. Without a cluster it can show its configuration.
 func kubernetes(t *testing.T) *facade.Stdio {
-	installed(t, old+"node_modules/kubernetes-mcp-server-linux-amd64/bin/kubernetes-mcp-server-linux-amd64")
+	program := installed(t, old+"node_modules/kubernetes-mcp-server-linux-amd64/bin/kubernetes-mcp-server-linux-amd64")
 	config := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(config, []byte(`
 apiVersion: v1
@@ -76,7 +76,7 @@ contexts: [{name: here, context: {cluster: nowhere, user: nobody}}]
 users: [{name: nobody, user: {}}]
 current-context: here
 `), 0o600))
-	s := node(old + "node_modules/kubernetes-mcp-server/bin/index.js")(t)
+	s := node(old+"wrapper.mjs", program)(t)
 	s.Env = map[string]string{"KUBECONFIG": config}
 	return s
 }

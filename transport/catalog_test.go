@@ -38,7 +38,7 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 		"endless waste": {func(cursor string) string {
 			name := fmt.Sprintf("t%d", len(cursor))
 			return `{"waste":"` + strings.Repeat("x", limit/2) + `","tools":[` + tool(name, 2000) + `],"nextCursor":"` + cursor + `x"}`
-		}, []string{"t7", "t8"}, true},
+		}, []string{"t10", "t7", "t8", "t9"}, true}, // the waste is not kept, and does not count
 		"a cursor": {func(cursor string) string {
 			return `{"tools":[` + tool(fmt.Sprintf("t%d", len(cursor)), 1) + `],"nextCursor":"` + cursor + strings.Repeat("x", limit) + `"}`
 		}, []string{"t7"}, true},

@@ -154,8 +154,9 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			d.ttl[list] = p.ttl
 		}
 		// What is kept of a page may keep all of it, so all of it counts. Of one
-		// that is too long as a whole, entries are copied for as long as there is room.
-		whole := len(raw) <= d.limits.Catalog-d.kept-d.bounds.decoded
+		// that is too long as a whole, or is not mostly the list, entries are copied for
+		// as long as there is room.
+		whole := len(raw) <= d.limits.Catalog-d.kept-d.bounds.decoded && len(p.items) >= len(raw)/2
 		if whole {
 			d.kept += len(raw)
 		}

@@ -255,7 +255,7 @@ func (s ServerSpec) TransportKind() string {
 func (s ServerSpec) Target() string {
 	switch {
 	case s.Stdio != nil:
-		return s.Stdio.Command
+		return secret.Command(s.Stdio.Command)
 	case s.HTTP != nil:
 		u, err := url.Parse(s.HTTP.URL)
 		if err != nil {

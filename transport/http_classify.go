@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -255,24 +255,16 @@ func jsonError(body []byte) string {
 // shownLength is how many characters of a foreign text are shown.
 const shownLength = 200
 
-// printable drops control characters and cuts after shownLength characters.
+// printable is a text on one line, cut after shownLength characters.
 func printable(s string) string {
-	var b strings.Builder
+	s = display.Line(s)
 	n := 0
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			if r != '\t' {
-				continue
-			}
-			r = ' '
-		}
+	for i := range s {
 		if n++; n > shownLength {
-			b.WriteRune('…')
-			break
+			return strings.TrimSpace(s[:i]) + "…"
 		}
-		b.WriteRune(r)
 	}
-	return strings.TrimSpace(b.String())
+	return s
 }
 
 func isHTML(contentType string, body []byte) bool {

@@ -204,8 +204,10 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		return c
 	}
 	l := s.current()
-	if l == nil {
-		return openCause(ctx, err, nil)
+	if l == nil { // nothing was started, and the message may quote a command line
+		c := openCause(ctx, err, nil)
+		c.Message, c.Err = s.dialer.veil.text(c.Message), s.dialer.veil.error(c.Err)
+		return c
 	}
 	if l.Cause() == nil && ctx.Err() == nil {
 		t := time.NewTimer(2 * lastWords)

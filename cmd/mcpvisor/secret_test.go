@@ -146,6 +146,17 @@ func everythingShown(t *testing.T, server map[string]any, commands ...string) ma
 	return shown
 }
 
+// TestSecretsOfCommand: a whole command line in "command" fails, and its message
+// quotes it without its secrets.
+func TestSecretsOfCommand(t *testing.T) {
+	for what, text := range everythingShown(t, map[string]any{"command": "no-such-server --api-key " + canary + " --port 1", "retry": false}, "doctor", "--json status") {
+		require.NotContains(t, text, canary, what)
+		if what != "log" && what != "status" {
+			require.Contains(t, text, "no-such-server", what)
+		}
+	}
+}
+
 // TestSecretsOfURL: nor is the token in the URL of a server over HTTP.
 func TestSecretsOfURL(t *testing.T) {
 	for code, reply := range map[int]string{401: "application/json", 404: "text/plain", 500: "text/plain", 200: "text/html", 302: ""} {

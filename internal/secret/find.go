@@ -43,6 +43,18 @@ func (l *List) Args(args []string) {
 	}
 }
 
+// Command returns the text of a command, with [Mask] for secrets among the
+// arguments of one that is a whole command line.
+func Command(text string) string {
+	words := strings.Fields(text)
+	if len(words) < 2 {
+		return text
+	}
+	var l List
+	l.Args(words[1:])
+	return l.Replacer().Replace(text)
+}
+
 // Header adds the value of a header, unless a header of that name is never secret.
 func (l *List) Header(name, value string) {
 	if isOpenHeader(name) {

@@ -12,13 +12,14 @@ import (
 // The library's errors name what a Go program sets. Here the same is set in a
 // file, or on the command line.
 var (
+	// inFile is a Go name before the key that does the same.
+	inFile  = regexp.MustCompile(`\b[A-Z]\w*\.[A-Z]\w*, in a file `)
 	groups  = regexp.MustCompile(`\b(Timeouts|Limits|Probe)\.([A-Z]\w*)`)
 	phrases = strings.NewReplacer(
 		`, or set WithTimeout for the call`, ``,
 		`; leave Era empty`, `; remove "era"`,
 		`or change Dir`, `or change "cwd"`,
 		`give a Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
-		`HTTP.Auth, in a file "auth": {}`, `"auth": {}`,
 		`set a handler for it, see WithOnElicit, WithOnSample and WithRoots`, `use a client that can answer it`,
 		`; Refresh reads its lists`, ``,
 		`then call Restart or register it again`, `then try again`,
@@ -48,6 +49,7 @@ var (
 // terms puts the words of the command line and of configuration files for those
 // of Go programs.
 func terms(text string) string {
+	text = inFile.ReplaceAllString(text, "")
 	text = groups.ReplaceAllStringFunc(text, func(found string) string {
 		group, field, _ := strings.Cut(found, ".")
 		return `"` + snakeCase(field) + `" in "` + strings.ToLower(group) + `"`

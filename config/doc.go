@@ -34,7 +34,7 @@
 //	          the key it is [DefaultRetry]; a policy that is spelled out parks
 //	          only if it says so.
 //	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [messages.Timeouts]
-//	limits    {line, elements, decoded, items, pages, catalog, in_flight, queue, stderr_lines};
+//	limits    {line, buffer, elements, decoded, items, pages, catalog, in_flight, queue, stderr_lines};
 //	          see [messages.Limits]
 //	probe     false, or {every, timeout, failures}; see [messages.Probe]
 //	auth      true, or {client_id, client_secret, private_key_file,

@@ -103,7 +103,7 @@ func (e *entry) limits(v *hujson.Value) {
 	l := &e.spec.Limits
 	readers := map[string]func(*entry, *hujson.Value){}
 	for key, n := range map[string]*int{"line": &l.Line, "items": &l.Items, "pages": &l.Pages, "catalog": &l.Catalog,
-		"elements": &l.Elements, "decoded": &l.Decoded, "in_flight": &l.InFlight, "stderr_lines": &l.StderrLines} {
+		"buffer": &l.Buffer, "elements": &l.Elements, "decoded": &l.Decoded, "in_flight": &l.InFlight, "stderr_lines": &l.StderrLines} {
 		readers[key] = func(e *entry, v *hujson.Value) { e.count(v, n) }
 	}
 	readers["queue"] = func(e *entry, v *hujson.Value) {

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -30,16 +32,22 @@ func (c *Client) Call(ctx context.Context, tool string, args any, opts ...CallOp
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	got, err := c.call(ctx, tool, arguments, opts)
-	if err != nil {
-		return nil, withOp(err, "call "+tool)
+	held := shares.Get().(*budget.Share)
+	got, err := c.call(ctx, tool, arguments, opts, held)
+	var result *mcp.CallToolResult
+	if err == nil {
+		result, err = decodeToolResult(ctx, &got)
 	}
-	result, err := decodeToolResult(ctx, &got)
+	held.Release()
+	shares.Put(held)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
 	return result, nil
 }
+
+// shares are empty, for calls that may get a large result.
+var shares = sync.Pool{New: func() any { return new(budget.Share) }}
 
 // CallRaw is Call with raw arguments and the result member of the answer,
 // verbatim.
@@ -48,14 +56,14 @@ func (c *Client) CallRaw(ctx context.Context, tool string, args json.RawMessage,
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	got, err := c.call(ctx, tool, arguments, opts)
+	got, err := c.call(ctx, tool, arguments, opts, nil)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
 	return got.raw, nil
 }
 
-func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption) (reply, error) {
+func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption, held *budget.Share) (reply, error) {
 	o := c.callOptions(opts)
 	view, name, err := c.resolve(ctx, tool, o)
 	if err != nil {
@@ -68,7 +76,7 @@ func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessag
 	params = append(params, middle...)
 	params = append(params, arguments...)
 	params = append(params, '}')
-	return c.request(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params}, o)
+	return c.request(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: held}, o)
 }
 
 // appendQuoted appends a name as a JSON string.
@@ -118,6 +126,7 @@ func (c *Client) ask(ctx context.Context, op, server string, r transport.Request
 	if r.Params, err = json.Marshal(params); err != nil {
 		return reply{}, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
 	}
+	r.Held = new(budget.Share)
 	o := c.callOptions(opts)
 	view, err := c.server(ctx, server, o)
 	if err != nil {
@@ -142,7 +151,7 @@ func (c *Client) request(ctx context.Context, v *actors.View, r transport.Reques
 		began := time.Now()
 		raw, err := c.rt.Request(ctx, v, r, o.timeout)
 		if err == nil || !o.waitReady {
-			return reply{raw, v, began, o.timeout}, err
+			return reply{raw, v, began, o.timeout, r.Held}, err
 		}
 		var e *Error
 		if !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != NotSent {

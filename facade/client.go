@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -37,6 +38,10 @@ func New(opts ...Option) (*Client, error) {
 		return nil, &Error{Op: "new client", Kind: messages.KindInvalid, Cause: o.wrong}
 	}
 	o.logger = guarded(o.logger)
+	if o.buffer <= 0 {
+		o.buffer = DefaultBuffer
+	}
+	buffer := budget.New(o.buffer, nil)
 	c := &Client{opts: o}
 	c.rt = actors.New(actors.Options{
 		Logger: o.logger,
@@ -45,7 +50,7 @@ func New(opts ...Option) (*Client, error) {
 			defer func() { // also if it panics: Authorize may wait for it
 				c.authorizers.note(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
-			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger})
+			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
 		},
 	})
 	return c, nil

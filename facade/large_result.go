@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -37,6 +38,7 @@ type reply struct {
 	view    *actors.View
 	began   time.Time
 	timeout time.Duration // of the call; 0 means the server's
+	held    *budget.Share // what it holds of Limits.Buffer; decodeLarge gives it back
 }
 
 // isLarge reports whether the result is measured before it is decoded.
@@ -72,9 +74,14 @@ func (r *reply) measure(ctx context.Context) (jsonbound.Size, error) {
 // decodeLarge decodes a large result. list names its member that is a list, and
 // add appends the list of one result to that of another.
 func decodeLarge[T any](ctx context.Context, r *reply, list string, add func(whole, part *T)) (*T, error) {
+	defer r.held.Release()
 	ctx, cancel := r.clocks(ctx)
 	defer cancel()
-	if _, err := r.measure(ctx); err != nil {
+	size, err := r.measure(ctx)
+	if err == nil {
+		err = r.held.Grow(ctx, nil, size.Bytes)
+	}
+	if err != nil {
 		return nil, undecoded(ctx, err)
 	}
 	if _, ok := any((*T)(nil)).(*mcp.CallToolResult); ok {

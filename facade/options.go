@@ -19,6 +19,7 @@ type options struct {
 	callTimeout time.Duration
 	waitReady   bool
 	random      func() float64
+	buffer      int
 	handlers    transport.Handlers
 	roots       *transport.Roots // nil: none are declared
 	wrong       error            // what options cannot work
@@ -43,6 +44,16 @@ func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callT
 // WithWaitReady makes every call wait for a server that is down, as [WaitReady]
 // does for one call.
 func WithWaitReady() Option { return func(o *options) { o.waitReady = true } }
+
+// DefaultBuffer is the default of [WithBuffer].
+const DefaultBuffer = 512 << 20
+
+// WithBuffer sets how many bytes the large messages (64 KiB or more) of all
+// servers may hold at a time, while they are read and while results are decoded;
+// Limits.Buffer bounds each server for itself. One message of each server may be
+// beyond it, so that no server waits for another; further ones wait for room.
+// Default: 512 MiB; less than 1 means the default.
+func WithBuffer(bytes int) Option { return func(o *options) { o.buffer = bytes } }
 
 // WithRandom sets the source of jitter: numbers in [0, 1). For tests. It is
 // called by one goroutine at a time. A number out of range counts as the nearest

@@ -6,6 +6,12 @@ type Limits struct {
 	// Line is the longest message in bytes that is accepted from the server; a
 	// longer one fails the call that it answers. Default 64 MiB, at most 1 GiB.
 	Line int
+	// Buffer is the most bytes that large messages (64 KiB or more) may hold at a
+	// time, while they are read, and while results are decoded. One more message may
+	// be beyond it; further ones wait, as a call's clock runs on. A message for which
+	// there is no room within 3 s on a pipe is skipped, and its call fails with
+	// ErrOverloaded. Default 64 MiB.
+	Buffer int
 	// Elements is the most JSON values in a result that is decoded; a result with
 	// more fails its call with ErrProtocol, and CallRaw returns it all the same.
 	// Results shorter than 64 KiB are not counted. Default 1,000,000.
@@ -36,6 +42,7 @@ type Limits struct {
 // The defaults of [Limits].
 const (
 	DefaultLineLimit     = 64 << 20
+	DefaultBufferLimit   = 64 << 20
 	DefaultElementLimit  = 1_000_000
 	DefaultDecodedLimit  = 256 << 20
 	DefaultItemLimit     = 10_000
@@ -59,6 +66,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	orInt(&l.Line, DefaultLineLimit)
 	l.Line = min(l.Line, maxLineLimit)
+	orInt(&l.Buffer, DefaultBufferLimit)
 	orInt(&l.Elements, DefaultElementLimit)
 	orInt(&l.Decoded, DefaultDecodedLimit)
 	orInt(&l.Items, DefaultItemLimit)

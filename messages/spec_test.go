@@ -101,7 +101,7 @@ func TestWithDefaults(t *testing.T) {
 	s := ServerSpec{}.WithDefaults()
 	require.Equal(t, Timeouts{Start: time.Minute, Negotiate: 3 * time.Second, List: 30 * time.Second, Call: time.Minute,
 		HardMax: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
-	require.Equal(t, Limits{Line: 64 << 20, Elements: 1_000_000, Decoded: 256 << 20, Items: 10_000, Pages: 1_000, Catalog: 256 << 20, InFlight: 1_024, Queue: 1_024, StderrLines: 30}, s.Limits)
+	require.Equal(t, Limits{Line: 64 << 20, Buffer: 64 << 20, Elements: 1_000_000, Decoded: 256 << 20, Items: 10_000, Pages: 1_000, Catalog: 256 << 20, InFlight: 1_024, Queue: 1_024, StderrLines: 30}, s.Limits)
 	require.Equal(t, Probe{Every: 30 * time.Second, Timeout: 10 * time.Second, Failures: 3}, s.Probe)
 
 	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, HardMax: -1, Shutdown: time.Second}

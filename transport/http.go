@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -29,6 +30,7 @@ type httpDialer struct {
 	// abandoned counts the requests that the host's RoundTripper does not return,
 	// those of earlier sessions included.
 	abandoned guard.Abandoned
+	buffer    *budget.Budget
 
 	mu  sync.Mutex
 	era messages.Era
@@ -36,7 +38,8 @@ type httpDialer struct {
 }
 
 func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
-	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: newQuestions(spec.Name, opts)}
+	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: newQuestions(spec.Name, opts),
+		buffer: budget.New(spec.Limits.Buffer, opts.Buffer)}
 }
 
 // NewSession implements Dialer.
@@ -48,6 +51,7 @@ func (d *httpDialer) NewSession() Session {
 		log:      d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
 		inbox:    newInbox(),
 	}
+	s.bonds.buffer = d.buffer
 	s.answers = d.asked.on(s.lifeline)
 	s.asked = serverRequests{answers: s.answers, calls: &s.bonds, start: s.startWork, reply: s.reply,
 		room: allowance{most: inboxSize}}

@@ -19,19 +19,21 @@ const (
 
 var errTooLong = errors.New("too long")
 
-// readUpTo reads a body to its end, or until it is a complete JSON value that is
+// readUpTo reads the body to its end, or until it is a complete JSON value that is
 // enough. It fails with errTooLong beyond limit bytes. expected is the length that
 // the server has promised, or -1. ended says whether the end of the body came.
-func readUpTo(r io.Reader, limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
+func (b *bodyReader) readUpTo(limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
 	if expected > int64(limit) {
 		return nil, false, errTooLong
 	}
+	if !b.hold(int(min(expected, trusted))) {
+		return nil, false, errNoRoom
+	}
 	if expected >= 0 && expected <= trusted {
 		whole := make([]byte, expected)
-		_, err := io.ReadFull(r, whole)
+		_, err := io.ReadFull(b.r, whole)
 		return whole, true, err
 	}
-	b := bodyReader{r: r}
 	if expected > 0 {
 		b.text = make([]byte, 0, trusted+bytes.MinRead)
 	}
@@ -61,6 +63,21 @@ type bodyReader struct {
 	r    io.Reader
 	text []byte
 	end  valueEnd
+	// reserve, if set, makes room for a large body; it fails when the exchange ends.
+	reserve  func(bytes int) bool
+	reserved int
+}
+
+// hold reserves room for so many bytes of the body in all.
+func (b *bodyReader) hold(bytes int) bool {
+	if b.reserve == nil || bytes < largeLine || bytes <= b.reserved {
+		return true
+	}
+	if !b.reserve(bytes - b.reserved) {
+		return false
+	}
+	b.reserved = bytes
+	return true
 }
 
 // read reads until the body ends, the text is most bytes long, or it is a complete
@@ -68,6 +85,9 @@ type bodyReader struct {
 func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, err error) {
 	for len(b.text) < most {
 		if len(b.text) == cap(b.text) {
+			if !b.hold(2*len(b.text) + bytes.MinRead) {
+				return false, errNoRoom
+			}
 			b.text = slices.Grow(b.text, len(b.text)+bytes.MinRead)
 		}
 		n, err := b.r.Read(b.text[len(b.text):min(cap(b.text), most)])
@@ -168,8 +188,8 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 
 // errorBody reads the body of an error status: the beginning of what it says, or
 // all of what may be an answer.
-func (s *httpSession) errorBody(resp *http.Response, id int64) (body []byte, ended bool) {
-	b := bodyReader{r: resp.Body}
+func (s *httpSession) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
+	b := bodyReader{r: resp.Body, reserve: reserve}
 	enough := answerIsEnough(resp, id)
 	ended, err := b.read(maxErrorBody, enough)
 	if err == nil && !ended && len(b.text) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.text), []byte("{")) {

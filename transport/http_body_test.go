@@ -210,18 +210,18 @@ func TestPartsKeepNoBody(t *testing.T) {
 // TestReadUpTo checks how much of a body is read, and what remains of it.
 func TestReadUpTo(t *testing.T) {
 	long := strings.Repeat("x", 5000)
-	got, ended, err := readUpTo(iotest.OneByteReader(strings.NewReader(long)), 5000, -1, nil)
+	got, ended, err := (&bodyReader{r: iotest.OneByteReader(strings.NewReader(long))}).readUpTo(5000, -1, nil)
 	require.NoError(t, err)
 	require.True(t, ended)
 	require.Equal(t, long, string(got))
-	_, _, err = readUpTo(strings.NewReader(long), 4999, -1, nil)
+	_, _, err = (&bodyReader{r: strings.NewReader(long)}).readUpTo(4999, -1, nil)
 	require.ErrorIs(t, err, errTooLong)
-	_, _, err = readUpTo(strings.NewReader(long), math.MaxInt, 6000, nil)
+	_, _, err = (&bodyReader{r: strings.NewReader(long)}).readUpTo(math.MaxInt, 6000, nil)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	broken := errors.New("reset")
-	_, _, err = readUpTo(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken)), 100, -1, nil)
+	_, _, err = (&bodyReader{r: io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken))}).readUpTo(100, -1, nil)
 	require.ErrorIs(t, err, broken)
-	_, ended, err = readUpTo(io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(broken)), 100, -1, func(b []byte) bool { return bytes.Equal(b, []byte("{}")) })
+	_, ended, err = (&bodyReader{r: io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(broken))}).readUpTo(100, -1, func(b []byte) bool { return bytes.Equal(b, []byte("{}")) })
 	require.NoError(t, err)
 	require.False(t, ended)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -21,12 +22,13 @@ var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
 // one timer keeps all their deadlines: a timer and three derived contexts for
 // each call would cost more than the rest of the call.
 type bonds struct {
-	mu    sync.Mutex
-	open  map[int64]*bond
-	ids   requestIDs
-	last  int64 // of the keys that are no ids: negative, going down
-	ended error
-	alarm alarm
+	mu     sync.Mutex
+	open   map[int64]*bond
+	ids    requestIDs
+	last   int64 // of the keys that are no ids: negative, going down
+	ended  error
+	alarm  alarm
+	buffer *budget.Budget // of the server; set before use
 }
 
 // bond is the context of one exchange. It ends with its parent, with its
@@ -48,6 +50,10 @@ type bond struct {
 	done            chan struct{}
 	release         func() bool // of the parent; nil if it never ends
 
+	// share is what a large reply holds of Limits.Buffer. It belongs to whoever
+	// runs the exchange.
+	share budget.Share
+
 	mu    sync.Mutex
 	err   error
 	cause error
@@ -67,7 +73,7 @@ func (s *bonds) bindRequest(parent context.Context, r Request) *bond {
 }
 
 func (s *bonds) bindAs(parent context.Context, request bool, r Request) *bond {
-	b := &bond{set: s, done: make(chan struct{}), news: newNews(r.Progress)}
+	b := &bond{set: s, share: s.buffer.Share(), done: make(chan struct{}), news: newNews(r.Progress)}
 	b.trace.GotConn = b.gotConn
 	b.Context = httptrace.WithClientTrace(parent, &b.trace)
 	b.deadline = b.clocks.start(r)

@@ -89,7 +89,9 @@ func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.R
 	}
 	defer s.work.Done()
 	defer b.finish()
-	return s.sendBound(b, a, id, r)
+	result, err := s.sendBound(b, a, id, r)
+	b.keep(r, err)
+	return result, err
 }
 
 func (s *httpSession) sendBound(b *bond, a *agreement, id int64, r Request) (json.RawMessage, error) {
@@ -124,6 +126,8 @@ func (s *httpSession) sendAndTell(b *bond, a *agreement, id int64, r Request) (r
 	defer func() {
 		if !finished {
 			b.end(context.Canceled, context.Canceled)
+			<-done
+			b.keep(r, context.Canceled)
 		}
 	}()
 	for answered := false; !answered; {
@@ -135,6 +139,7 @@ func (s *httpSession) sendAndTell(b *bond, a *agreement, id int64, r Request) (r
 		b.news.tell()
 	}
 	finished = true
+	b.keep(r, err)
 	return result, err
 }
 
@@ -249,6 +254,7 @@ func (s *httpSession) ask(a *agreement) {
 	}
 	b := s.bonds.bindRequest(ctx, r)
 	defer b.finish()
+	defer b.share.Release()
 	_, f := s.exchange(b, b.key, appendRequest(nil, b.key, r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
 		s.endBy(f)

@@ -68,6 +68,7 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	}
 	b := s.bonds.bind(req.Context(), patience)
 	defer b.finish()
+	defer b.share.Release()
 	got, f := s.exchange(b, id, body, c.header(req))
 	if method == "initialize" && s.mayBeSSE(got, f) {
 		got, f = s.initializeOverSSE(b, id, body, c.header(req), got, f)

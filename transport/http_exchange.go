@@ -47,11 +47,11 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 	ended := false // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, f = s.refusal(resp, id, hadSession)
+		got, ended, f = s.refusal(resp, id, hadSession, b.reserve)
 	case isEventStream(resp):
 		resp, got, f = s.fromStream(b, resp, id, hadSession) //nolint:bodyclose // leave closes it
 	default:
-		got, ended, f = s.fromBody(resp, id)
+		got, ended, f = s.fromBody(resp, id, b.reserve)
 	}
 	if resp != nil {
 		s.leave(resp.Body, b, f == nil && !ended)
@@ -92,13 +92,14 @@ func (s *httpSession) drain(body io.ReadCloser, b *bond) {
 
 // fromBody finds the answer in a body that is no stream. It does not wait for the
 // end of the body when the answer is complete; ended says whether that came.
-func (s *httpSession) fromBody(resp *http.Response, id int64) (got reply, ended bool, f *fault) {
+func (s *httpSession) fromBody(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *fault) {
 	limit := s.spec.Limits.Line
 	contentType := resp.Header.Get("Content-Type")
 	if isHTML(contentType, nil) {
 		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
-	body, ended, err := readUpTo(resp.Body, limit, resp.ContentLength, answerIsEnough(resp, id))
+	b := bodyReader{r: resp.Body, reserve: reserve}
+	body, ended, err := b.readUpTo(limit, resp.ContentLength, answerIsEnough(resp, id))
 	switch {
 	case err == errTooLong:
 		s.noise.oversize.Add(1)
@@ -208,8 +209,8 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 // the request's id is an answer like any other, whatever it says: the server may
 // have worked on the request. Under a 404 it can end the session besides. An
 // error without id is an answer too, unless the status says more.
-func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool) (got reply, ended bool, f *fault) {
-	body, ended := s.errorBody(resp, id)
+func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool, reserve func(int) bool) (got reply, ended bool, f *fault) {
+	body, ended := s.errorBody(resp, id, reserve)
 	f = s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], hadSession)
 	env, ok := scanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.errorm == nil || env.method != nil {

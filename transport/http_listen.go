@@ -117,6 +117,9 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
 	events := newSSEReader(resp.Body, s.spec.Limits.Line)
+	share := s.bonds.buffer.Share()
+	defer share.Release()
+	s.bufferStream(events, &share)
 	*retry = 0
 	for {
 		e, err := events.next()

@@ -25,7 +25,7 @@ const (
 // resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
 // "Resumability"). It returns the response that was read last; nil if that is
 // closed already.
-func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id int64, hadSession bool) (*http.Response, reply, *fault) {
+func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, hadSession bool) (*http.Response, reply, *fault) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -33,10 +33,14 @@ func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id in
 	)
 	for {
 		events := newSSEReader(resp.Body, s.spec.Limits.Line)
+		events.reserve, events.free = ctx.reserve, ctx.share.Release
 		var err error
 		for {
 			var e sseEvent
-			if e, err = events.next(); err != nil {
+			if e, err = events.next(); err == nil && e.crowded {
+				err = errNoRoom // the exchange has ended
+			}
+			if err != nil {
 				break
 			}
 			if e.retry > 0 {
@@ -65,6 +69,10 @@ func (s *httpSession) fromStream(ctx context.Context, resp *http.Response, id in
 
 // answerFrom looks for the answer to id in one event.
 func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f *fault) {
+	if e.crowded {
+		s.noise.oversize.Add(1)
+		return reply{}, false, nil
+	}
 	if e.over {
 		s.noise.oversize.Add(1)
 		if n, ok := edgeID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {

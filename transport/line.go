@@ -27,6 +27,12 @@ type lineReader struct {
 	limit int
 	// onLarge, if set, is called once, at the first large line.
 	onLarge func()
+	// reserve, if set, makes room for a large line; free gives it back when the
+	// line is done with. If there is no room the line is skipped, and crowded is set.
+	reserve  func(bytes int) bool
+	free     func()
+	reserved int
+	crowded  bool
 
 	buf        []byte
 	start, end int // what is read and not yet returned
@@ -48,6 +54,11 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 // tail its last bytes, and over is true. At the end of the stream an
 // unfinished line is returned with the error.
 func (l *lineReader) next() (line, tail []byte, over bool, err error) {
+	l.crowded = false
+	if l.reserved > 0 {
+		l.free()
+		l.reserved = 0
+	}
 	for {
 		fresh := l.buf[l.start+l.searched : l.end]
 		if i := bytes.IndexByte(fresh, '\n'); i >= 0 {
@@ -73,12 +84,29 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			}
 			return line, tail, over, l.err
 		}
-		l.fill()
+		if !l.fill() {
+			l.crowded = true
+			line, tail, err = l.skip()
+			return line, tail, true, err
+		}
 	}
 }
 
-// fill makes room and reads once.
-func (l *lineReader) fill() {
+// hold reserves room for so many bytes of the line in all.
+func (l *lineReader) hold(bytes int) bool {
+	if l.reserve == nil || bytes < largeLine || bytes <= l.reserved {
+		return true
+	}
+	if !l.reserve(bytes - l.reserved) {
+		return false
+	}
+	l.reserved = bytes
+	return true
+}
+
+// fill makes room and reads once. It reports false, without reading, if there is
+// no room.
+func (l *lineReader) fill() bool {
 	held := l.end - l.start
 	switch {
 	case held == 0 && len(l.buf) > largeLine:
@@ -90,7 +118,9 @@ func (l *lineReader) fill() {
 	case l.start > 0 && held <= len(l.buf)/2:
 		l.start, l.end = 0, copy(l.buf, l.buf[l.start:l.end])
 	default:
-		l.grow(held)
+		if !l.grow(held) {
+			return false
+		}
 	}
 	for empty := 0; ; empty++ {
 		n, err := l.r.Read(l.buf[l.end:])
@@ -103,11 +133,11 @@ func (l *lineReader) fill() {
 			l.err = io.ErrNoProgress
 		}
 		l.reads++
-		return
+		return true
 	}
 }
 
-func (l *lineReader) grow(held int) {
+func (l *lineReader) grow(held int) bool {
 	most := l.limit + readBuffer
 	size := len(l.buf) + min(len(l.buf), max(0, most-len(l.buf)))
 	if held >= largeLine {
@@ -117,9 +147,13 @@ func (l *lineReader) grow(held int) {
 			l.onLarge = nil
 		}
 	}
-	bigger := make([]byte, min(size, most))
+	if size = min(size, most); !l.hold(size) {
+		return false
+	}
+	bigger := make([]byte, size)
 	l.end = copy(bigger, l.buf[l.start:l.end])
 	l.start, l.buf = 0, bigger
+	return true
 }
 
 // skip drops the rest of a line that is too long.
@@ -127,7 +161,7 @@ func (l *lineReader) skip() (head, tail []byte, err error) {
 	head, tail = clip(l.buf[l.start:l.end], nil)
 	for l.err == nil {
 		l.start, l.end, l.searched = 0, 0, 0
-		l.fill()
+		l.fill() // into an empty buffer: it does not grow
 		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
 			_, tail = clip(tail, l.buf[:i])
 			l.start = i + 1

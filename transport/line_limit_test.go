@@ -35,14 +35,14 @@ func TestReadUpToWithoutLimit(t *testing.T) {
 	text := strings.Repeat("x", 3*largeLine)
 	for _, limit := range hugeLimits {
 		for _, expected := range []int64{-1, int64(len(text))} {
-			got, _, err := readUpTo(strings.NewReader(text), limit, expected, nil)
+			got, _, err := (&bodyReader{r: strings.NewReader(text)}).readUpTo(limit, expected, nil)
 			require.NoError(t, err)
 			require.Equal(t, text, string(got))
 		}
 	}
-	_, _, err := readUpTo(bytes.NewReader(make([]byte, 11)), 10, -1, nil)
+	_, _, err := (&bodyReader{r: bytes.NewReader(make([]byte, 11))}).readUpTo(10, -1, nil)
 	require.ErrorIs(t, err, errTooLong)
-	got, _, err := readUpTo(bytes.NewReader(make([]byte, 10)), 10, -1, nil)
+	got, _, err := (&bodyReader{r: bytes.NewReader(make([]byte, 10))}).readUpTo(10, -1, nil)
 	require.NoError(t, err)
 	require.Len(t, got, 10)
 }

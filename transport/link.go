@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -33,10 +34,10 @@ type link struct {
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process, limit int, grace time.Duration, told *notices, hidden veil, asked *questions) *link {
+func newLink(p process, limit int, grace time.Duration, told *notices, hidden veil, asked *questions, buffer *budget.Budget) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
-	l.notices, l.veil = told, hidden
+	l.notices, l.veil, l.buffer = told, hidden, buffer
 	l.answers = asked.on(l.lifeline)
 	l.answers.veil = hidden
 	l.asked.answers = l.answers

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -24,6 +25,8 @@ type answer struct {
 	err    *messages.Error
 	// unheard: the server may still work on a request that is given up.
 	unheard bool
+	// share is what a large result holds of Limits.Buffer; nil: nothing.
+	share *budget.Share
 }
 
 func newPending() any { return &pending{answer: make(chan answer, 1)} }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -18,12 +19,13 @@ import (
 // pipedDialer makes sessions with processes behind a pair of streams: stdio
 // and in memory. It remembers the era of the server.
 type pipedDialer struct {
-	spec  messages.ServerSpec
-	opts  Options
-	asked *questions
-	spawn func() (process, *supervisor.Cause)
-	veil  veil         // of what the server was given in confidence
-	era   atomic.Value // messages.Era
+	spec   messages.ServerSpec
+	opts   Options
+	asked  *questions
+	spawn  func() (process, *supervisor.Cause)
+	buffer *budget.Budget
+	veil   veil         // of what the server was given in confidence
+	era    atomic.Value // messages.Era
 	// doubts counts starts in a row that ended with the question whether the
 	// server is still modern.
 	doubts atomic.Int32
@@ -37,7 +39,7 @@ type pipedDialer struct {
 const faith = 2
 
 func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
-	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn}
+	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.Buffer, opts.Buffer)}
 	d.era.Store(spec.Era)
 	return d
 }

@@ -160,7 +160,7 @@ func TestADaemonThatStaysHidesNoDeath(t *testing.T) {
 	c, cause := startChild(&messages.Stdio{Command: "/bin/sh", KeepDaemons: true,
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, daemon}}, 5, nil)
 	require.Nil(t, cause)
-	l := newLink(c, 1<<20, time.Minute, new(notices), nil, newQuestions("s", Options{}))
+	l := newLink(c, 1<<20, time.Minute, new(notices), nil, newQuestions("s", Options{}), nil)
 	requireClosed(t, l.Dead(), "the end is not seen")
 	require.NotNil(t, l.Cause().ExitCode, l.Cause().Error())
 	require.Equal(t, 3, *l.Cause().ExitCode)

@@ -29,6 +29,8 @@ type sseEvent struct {
 	data []byte
 	tail []byte
 	over bool
+	// crowded: the event was skipped, because there is no room for it.
+	crowded bool
 }
 
 // sseReader splits a stream into events, by the rules of the HTML standard
@@ -42,6 +44,13 @@ type sseReader struct {
 	limit  int
 	begun  bool // the first line was read; only that can begin with a byte order mark
 	skipLF bool // the last line ended in CR; a LF that follows belongs to it
+
+	// reserve, if set, makes room for a large event; free gives it back when the
+	// next one is read.
+	reserve  func(bytes int) bool
+	free     func()
+	reserved int
+	crowded  bool
 }
 
 func newSSEReader(r io.Reader, limit int) *sseReader {
@@ -53,6 +62,11 @@ func newSSEReader(r io.Reader, limit int) *sseReader {
 // skipped.
 func (s *sseReader) next() (sseEvent, error) {
 	var e sseEvent
+	s.crowded = false
+	if s.reserved > 0 {
+		s.free()
+		s.reserved = 0
+	}
 	started := false // a data, id or retry field was seen
 	first := true    // no data line was seen
 	for {
@@ -61,6 +75,7 @@ func (s *sseReader) next() (sseEvent, error) {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
+		e.crowded = s.crowded
 		if len(line) > 0 {
 			name, value, _ := bytes.Cut(line, []byte(":"))
 			value = bytes.TrimPrefix(value, []byte(" "))
@@ -146,7 +161,7 @@ func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
 		switch {
 		case over:
 			_, tail = clip(tail, piece)
-		case len(line)+len(piece) > limit:
+		case len(line)+len(piece) > limit, !s.hold(s.limit - limit + len(line) + len(piece)):
 			over = true
 			line, tail = clip(line, piece)
 		default:
@@ -160,6 +175,21 @@ func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
 		_, _ = s.r.Discard(end + 1)
 		return line, tail, over, nil
 	}
+}
+
+// hold reserves room for so many bytes of the event in all, and some more: it
+// grows by pieces.
+func (s *sseReader) hold(bytes int) bool {
+	if s.reserve == nil || bytes < largeLine || bytes <= s.reserved {
+		return true
+	}
+	more := bytes + bytes/4 - s.reserved
+	if !s.reserve(more) {
+		s.crowded = true
+		return false
+	}
+	s.reserved += more
+	return true
 }
 
 // lineEnd is the index of the first CR or LF, or -1.

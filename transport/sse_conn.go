@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -39,6 +39,9 @@ type sseConn struct {
 	// it is not known whether the server speaks HTTP+SSE at all.
 	strict bool
 
+	// share is what the current event holds of Limits.Buffer. It belongs to run.
+	share budget.Share
+
 	mu      sync.Mutex
 	waiting map[int64]chan sseAnswer // the requests of ours that have no answer yet
 }
@@ -47,6 +50,8 @@ type sseConn struct {
 type sseAnswer struct {
 	reply
 	fault *fault
+	// share is what it holds of Limits.Buffer; whoever gets it releases it.
+	share budget.Share
 }
 
 // openSSE opens the event stream and waits until the server has named the address
@@ -57,7 +62,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *fault {
 		return brokenFault("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
-	c := &sseConn{s: s, strict: strict, named: make(chan *fault, 1), waiting: make(map[int64]chan sseAnswer)}
+	c := &sseConn{s: s, share: s.bonds.buffer.Share(), strict: strict, named: make(chan *fault, 1), waiting: make(map[int64]chan sseAnswer)}
 	stream := s.bonds.bind(s.ctx, 0)
 	go func() {
 		defer s.work.Done()
@@ -94,6 +99,8 @@ func (c *sseConn) run(stream *bond) {
 	}
 	defer resp.Body.Close()
 	events := newSSEReader(resp.Body, s.spec.Limits.Line)
+	s.bufferStream(events, &c.share)
+	defer c.share.Release()
 	if f := c.begin(events, resp); f != nil {
 		c.named <- f
 		return
@@ -186,7 +193,11 @@ func (c *sseConn) receive(e sseEvent) {
 			id, ok = c.onlyWaiting()
 		}
 		if ok {
-			c.deliver(id, sseAnswer{fault: oversizeReply(s.spec.Limits.Line)})
+			f := oversizeReply(s.spec.Limits.Line)
+			if e.crowded {
+				f = noRoomReply()
+			}
+			c.deliver(id, sseAnswer{fault: f})
 		}
 		return
 	}
@@ -230,7 +241,7 @@ func (c *sseConn) message(text []byte) {
 		id, known = c.onlyWaiting()
 	}
 	switch {
-	case known && c.deliver(id, answerOf(text, &env)):
+	case known && c.deliver(id, c.answerOf(text, &env)):
 	case env.result != nil || env.errorm != nil:
 		c.s.noise.unmatched.Add(1)
 	default:
@@ -239,7 +250,7 @@ func (c *sseConn) message(text []byte) {
 }
 
 // answerOf is the answer that a message carries.
-func answerOf(text []byte, env *envelope) sseAnswer {
+func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
 	switch {
 	case env.errorm != nil:
 		return sseAnswer{reply: reply{errorm: env.errorm}}
@@ -248,7 +259,9 @@ func answerOf(text []byte, env *envelope) sseAnswer {
 	case env.result == nil:
 		return sseAnswer{fault: badReply(messages.Answered, "the answer has neither a result nor an error")}
 	}
-	return sseAnswer{reply: reply{result: ownPart(env.result, text)}}
+	a := sseAnswer{reply: reply{result: ownPart(env.result, text)}}
+	a.share.Take(&c.share)
+	return a
 }
 
 // deliver ends the wait for an answer. It reports false if there is no such wait.
@@ -258,17 +271,24 @@ func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 	delete(c.waiting, id)
 	c.mu.Unlock()
 	if answer == nil {
+		a.share.Release()
 		return false
 	}
 	answer <- a // has room for one, and is sent one
 	return true
 }
 
-// forget ends the wait for an answer that is wanted no more.
-func (c *sseConn) forget(id int64) {
+// forget ends the wait for an answer that is wanted no more. One that comes in
+// the same moment is dropped.
+func (c *sseConn) forget(id int64, answer <-chan sseAnswer) {
 	c.mu.Lock()
+	delivered := c.waiting[id] == nil
 	delete(c.waiting, id)
 	c.mu.Unlock()
+	if delivered {
+		a := <-answer
+		a.share.Release()
+	}
 }
 
 // onlyWaiting is the id of the request under way, if there is exactly one.
@@ -290,26 +310,43 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 	c.mu.Lock()
 	c.waiting[id] = answer
 	c.mu.Unlock()
-	defer c.forget(id)
+	received := false
+	defer func() {
+		if !received {
+			c.forget(id, answer)
+		}
+	}()
 	if !c.s.enter() {
 		f := brokenFault("the session ended", c.s.Cause())
 		f.outcome = messages.NotSent
 		return reply{}, f
 	}
 	posted := make(chan sseAnswer, 1)
+	var left atomic.Bool // what is posted is wanted no more
+	leaves := false      // somebody else waits for it
+	defer func() {
+		if !leaves {
+			dropPosted(posted, &left)
+		}
+	}()
 	go func() {
 		defer c.s.work.Done()
 		posted <- c.post(b, id, body, header)
+		if left.Load() {
+			dropPosted(posted, &left)
+		}
 	}()
 	var got sseAnswer
 	select {
 	case got = <-answer:
-		c.leavePost(b, posted)
+		received = true
+		leaves = c.leavePost(b, posted, &left)
 	case p := <-posted:
 		if got = p; p.accepted() {
-			got = c.await(b, answer)
+			got, received = c.await(b, answer)
 		}
 	}
+	b.share.Take(&got.share)
 	if got.errorm != nil {
 		got.errorm = c.s.endpoint.cleanJSON(got.errorm)
 	}
@@ -320,70 +357,16 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorm == nil }
 
 // await waits for the answer to a request that was POSTed.
-func (c *sseConn) await(b *bond, answer <-chan sseAnswer) sseAnswer {
+func (c *sseConn) await(b *bond, answer <-chan sseAnswer) (a sseAnswer, received bool) {
 	select {
 	case a := <-answer:
-		return a
+		return a, true
 	case <-b.Done():
 	}
 	select {
 	case a := <-answer: // it came in the same moment
-		return a
+		return a, true
 	default:
-		return sseAnswer{fault: brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))}
+		return sseAnswer{fault: brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))}, false
 	}
-}
-
-// leavePost gives a POST that is still under way, although its answer is here,
-// a while to end by itself, so that its connection can be used again.
-func (c *sseConn) leavePost(b *bond, posted <-chan sseAnswer) {
-	select {
-	case <-posted:
-		return
-	default:
-	}
-	if !b.lend() {
-		return // it ends with the exchange
-	}
-	if !c.s.enter() {
-		b.finishLent()
-		return
-	}
-	go func() {
-		defer c.s.work.Done()
-		defer b.finishLent()
-		t := time.NewTimer(drainWait)
-		defer t.Stop()
-		select {
-		case <-posted:
-		case <-t.C:
-		}
-	}()
-}
-
-// post POSTs one request. The server accepts it with a status of 2xx; some put
-// the answer into the body.
-func (c *sseConn) post(b *bond, id int64, body []byte, header http.Header) sseAnswer {
-	s := c.s
-	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
-	if f != nil {
-		return sseAnswer{fault: f}
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, f := s.refusal(resp, id, true)
-		return sseAnswer{reply: got, fault: f}
-	}
-	text, _ := s.errorBody(resp, id)
-	text = bytes.TrimSpace(text)
-	if isHTML(resp.Header.Get("Content-Type"), nil) && isHTML("", text) {
-		return sseAnswer{fault: s.endpoint.htmlReply(resp.StatusCode)}
-	}
-	if env, ok := scanEnvelope(text); ok && env.isResponse() {
-		got, found, f := s.answerIn(text, id, true)
-		if found || f != nil {
-			return sseAnswer{reply: got, fault: f}
-		}
-	}
-	return sseAnswer{}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -106,6 +107,9 @@ type Request struct {
 	// Progress, if set, gets them with Track, in order, in the goroutine that
 	// called Request and before that returns.
 	Progress func(messages.Progress)
+	// Held, if set, gets what a large result holds of Limits.Buffer; whoever set it
+	// releases it. Otherwise that is released when Request returns.
+	Held *budget.Share
 	// Stream, if set, says that the request is one that stays open to hear of
 	// things (2026-07-28, subscriptions/listen), and not one to be answered.
 	Stream *Stream
@@ -135,6 +139,9 @@ type Options struct {
 	ClientInfo *mcp.Implementation
 	// Handlers are what servers may ask of this client.
 	Handlers Handlers
+	// Buffer is what the large messages of all servers may hold at a time; nil means
+	// without bound.
+	Buffer *budget.Budget
 	// Logger gets what is worth a line but is no event.
 	Logger zerolog.Logger
 }

@@ -10,11 +10,11 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -44,9 +44,10 @@ type wire struct {
 	heard   lastHeard
 	asked   serverRequests
 	noise   noise
-}
 
-type noise struct{ junk, oversize, unmatched, dropped atomic.Uint64 }
+	buffer *budget.Budget // of the server; nil: without bound
+	share  *budget.Share  // of the line that is being read; the reader's
+}
 
 func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 	w := &wire{
@@ -58,6 +59,7 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 		heard:    lastHeard{start: time.Now()},
 	}
 	w.alarm.ring = w.sweep
+	w.in.reserve, w.in.free = w.reserve, w.freeLine
 	w.spare.New = newPending
 	w.control = newControl(w)
 	w.asked = serverRequests{calls: w, reply: w.reply, room: allowance{most: controlQueue},
@@ -181,8 +183,11 @@ func (w *wire) answer(id int64, env envelope) {
 			Cause: errors.New("the answer is not valid JSON")}}
 	case env.errorm != nil:
 		p.answer <- answer{err: rpcError(w.veil.json(env.errorm))}
+	case !w.in.hold(len(env.result)):
+		p.answer <- answer{err: noRoomError()}
 	default:
-		p.answer <- answer{result: w.in.claim(env.result)}
+		result := w.in.claim(env.result)
+		p.answer <- answer{result: result, share: w.takeShare()}
 	}
 }
 
@@ -191,6 +196,10 @@ func (w *wire) oversize(head, tail []byte) {
 	w.noise.oversize.Add(1)
 	id, ok := edgeID(head, tail)
 	if !ok {
+		return
+	}
+	if w.in.crowded {
+		w.skipped(id)
 		return
 	}
 	if id < laneBase {
@@ -244,6 +253,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 			}
 		}
 	}
+	a.keep(r)
 	if a.err == nil {
 		w.recycle(p)
 		return a.result, nil
@@ -279,7 +289,12 @@ func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
 		if finished {
 			return
 		}
-		if outcome, gone := w.giveUp(p); !gone && outcome == messages.Unknown {
+		outcome, gone := w.giveUp(p)
+		switch {
+		case gone:
+			a = <-p.answer
+			a.keep(Request{})
+		case outcome == messages.Unknown:
 			w.cancelRemote(p.id, false)
 		}
 	}()
@@ -313,7 +328,8 @@ func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) 
 	t := time.NewTimer(farewell)
 	defer t.Stop()
 	select {
-	case <-p.answer:
+	case a := <-p.answer:
+		a.keep(Request{})
 	case <-t.C:
 		if a := w.leave(ctx, p); a.unheard {
 			return answer{err: a.err}
@@ -377,13 +393,4 @@ func (w *wire) send(ctx context.Context, line []byte) error {
 // code -32005 is its "rejected by transport" (jsonrpc2.ErrRejected).
 func errRejected(err error) error {
 	return fmt.Errorf("%w: %w", &jsonrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
-}
-
-func (w *wire) noiseCounts() messages.Noise {
-	return messages.Noise{
-		Junk:      w.noise.junk.Load(),
-		Oversize:  w.noise.oversize.Load(),
-		Unmatched: w.noise.unmatched.Load(),
-		Dropped:   w.noise.dropped.Load(),
-	}
 }

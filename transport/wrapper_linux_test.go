@@ -65,7 +65,7 @@ cat >/dev/null`
 	})
 	t.Run("killed_at_once_after_a_crash", func(t *testing.T) {
 		c, _, behind := wrapped(t, true, never)
-		l := newLink(c, 1<<20, time.Hour, new(notices), nil, newQuestions("s", Options{}))
+		l := newLink(c, 1<<20, time.Hour, new(notices), nil, newQuestions("s", Options{}), nil)
 		require.NoError(t, syscall.Kill(c.PID(), syscall.SIGKILL))
 		requireClosed(t, l.Dead(), "the crash is not seen")
 		requireClosed(t, l.Released(), "the group is given time after a crash")

@@ -1,0 +1,233 @@
+// Package budget bounds the bytes that are held at a time, with backpressure.
+//
+// A [Budget] belongs to one server, and can have a parent that all servers of a
+// client share. Each message that is being read or decoded has a [Share], which
+// grows with it. Where there is no room, the share waits, in the order of arrival.
+//
+// Messages that are half read can hold all the room and need more, and would wait
+// for each other forever. So one share of each budget may exceed the limit, and
+// that of the parent: the first that finds no room. A budget thus holds its limit
+// and one message at most, a parent its limit and one message of each child; a
+// child that holds nothing never waits for another child.
+package budget
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Budget bounds the sum of its shares. A nil *Budget bounds nothing. Safe for
+// concurrent use.
+type Budget struct {
+	limit  int64
+	parent *Budget
+
+	mu       sync.Mutex // before the parent's
+	used     int64
+	exceeded bool // a share is allowed to exceed the limit
+	queue    []*waiter
+	waiting  map[*Budget]bool // children with a queue
+}
+
+// waiter is a share that waits for room.
+type waiter struct {
+	share *Share
+	bytes int64
+	ready chan struct{} // closed when it has got it
+}
+
+// New makes a budget of limit bytes. The parent may be nil.
+func New(limit int, parent *Budget) *Budget {
+	return &Budget{limit: int64(limit), parent: parent}
+}
+
+// Used is how many bytes are held.
+func (b *Budget) Used() int64 {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Waiting is how many shares wait for room.
+func (b *Budget) Waiting() int {
+	if b == nil {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
+}
+
+// Share makes a share that holds nothing.
+func (b *Budget) Share() Share { return Share{budget: b} }
+
+// Share is what one message holds of a budget. It belongs to one goroutine at a
+// time. A nil Share, and the zero Share, have no budget: they grow without bound.
+type Share struct {
+	budget *Budget
+	held   int64
+	exceed bool // it may exceed the limit
+}
+
+// errStopped is why Grow gave up when stop was closed.
+var errStopped = errors.New("stopped")
+
+// Grow adds bytes to the share. It waits for room until ctx ends or stop is
+// closed; both may be nil. After an error the share is what it was.
+func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error {
+	if s == nil || s.budget == nil || bytes <= 0 {
+		return nil
+	}
+	b := s.budget
+	b.mu.Lock()
+	if (len(b.queue) == 0 || s.exceed) && b.admit(s, int64(bytes)) {
+		b.mu.Unlock()
+		return nil
+	}
+	w := &waiter{share: s, bytes: int64(bytes), ready: make(chan struct{})}
+	b.queue = append(b.queue, w)
+	if len(b.queue) == 1 {
+		b.parent.setWaiting(b, true)
+	}
+	b.serve() // the parent may have got room since
+	b.mu.Unlock()
+
+	var ended <-chan struct{}
+	if ctx != nil {
+		ended = ctx.Done()
+	}
+	err := errStopped
+	select {
+	case <-w.ready:
+		return nil
+	case <-ended:
+		err = cmp.Or(context.Cause(ctx), errStopped) // whatever kind of context it is
+	case <-stop:
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.queue, w)
+	if i < 0 {
+		return nil // it got room in the same moment
+	}
+	b.queue = slices.Delete(b.queue, i, i+1)
+	b.served()
+	b.serve()
+	return err
+}
+
+// Release gives everything back. The share may grow again.
+func (s *Share) Release() {
+	if s == nil || s.budget == nil || s.held == 0 {
+		return
+	}
+	b := s.budget
+	b.mu.Lock()
+	b.used -= s.held
+	if s.exceed {
+		b.exceeded = false
+	}
+	others := b.parent.giveBack(s.held)
+	b.serve()
+	b.mu.Unlock()
+	s.held, s.exceed = 0, false
+	for _, other := range others {
+		if other != b {
+			other.mu.Lock()
+			other.serve()
+			other.mu.Unlock()
+		}
+	}
+}
+
+// Take releases the share, and makes it what from was; from holds nothing then.
+func (s *Share) Take(from *Share) {
+	s.Release()
+	*s = *from
+	*from = Share{budget: from.budget}
+}
+
+// admit adds bytes to a share if there is room, or if it may exceed the limit.
+func (b *Budget) admit(s *Share, bytes int64) bool {
+	switch {
+	case s.exceed, b.used+bytes <= b.limit && b.parent.take(bytes, false):
+		if s.exceed {
+			b.parent.take(bytes, true)
+		}
+	case !b.exceeded:
+		b.exceeded, s.exceed = true, true
+		b.parent.take(bytes, true)
+	default:
+		return false
+	}
+	b.used += bytes
+	s.held += bytes
+	return true
+}
+
+// serve lets in those at the head of the queue for whom there is room.
+func (b *Budget) serve() {
+	for len(b.queue) > 0 && b.admit(b.queue[0].share, b.queue[0].bytes) {
+		close(b.queue[0].ready)
+		b.queue = slices.Delete(b.queue, 0, 1)
+		b.served()
+	}
+}
+
+// served tells the parent when nobody waits any more.
+func (b *Budget) served() {
+	if len(b.queue) == 0 {
+		b.parent.setWaiting(b, false)
+	}
+}
+
+// take takes bytes of a parent for a child, if there is room or it must be.
+func (b *Budget) take(bytes int64, must bool) bool {
+	if b == nil {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !must && b.used+bytes > b.limit {
+		return false
+	}
+	b.used += bytes
+	return true
+}
+
+// giveBack returns bytes to a parent, and the children that may wait for them.
+func (b *Budget) giveBack(bytes int64) (waiting []*Budget) {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= bytes
+	for child := range b.waiting {
+		waiting = append(waiting, child)
+	}
+	return waiting
+}
+
+// setWaiting notes at a parent whether a child has a queue.
+func (b *Budget) setWaiting(child *Budget, is bool) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !is {
+		delete(b.waiting, child)
+		return
+	}
+	if b.waiting == nil {
+		b.waiting = make(map[*Budget]bool)
+	}
+	b.waiting[child] = true
+}

@@ -1,0 +1,187 @@
+package budget_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+)
+
+// grow grows a share in a goroutine of its own; the channel gets the outcome.
+func grow(ctx context.Context, s *budget.Share, bytes int) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.Grow(ctx, nil, bytes) }()
+	return done
+}
+
+func requireWaiting(t *testing.T, done <-chan error) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case err := <-done:
+		require.Fail(t, "it did not wait", "%v", err)
+	default:
+	}
+}
+
+func TestGrow(t *testing.T) {
+	inBubble := func(name string, f func(t *testing.T)) { t.Run(name, func(t *testing.T) { synctest.Test(t, f) }) }
+	inBubble("within the limit", func(t *testing.T) {
+		b := budget.New(10, nil)
+		one, two := b.Share(), b.Share()
+		require.NoError(t, one.Grow(t.Context(), nil, 5))
+		require.NoError(t, two.Grow(t.Context(), nil, 5))
+		require.EqualValues(t, 10, b.Used())
+		one.Release()
+		one.Release()
+		two.Release()
+		require.Zero(t, b.Used())
+	})
+	inBubble("one share exceeds the limit, others wait for it in order", func(t *testing.T) {
+		b := budget.New(10, nil)
+		one, two, three, four := b.Share(), b.Share(), b.Share(), b.Share()
+		require.NoError(t, one.Grow(t.Context(), nil, 6))
+		require.NoError(t, two.Grow(t.Context(), nil, 6), "it may exceed the limit")
+		require.NoError(t, two.Grow(t.Context(), nil, 60))
+		second := grow(t.Context(), &three, 6)
+		requireWaiting(t, second)
+		third := grow(t.Context(), &four, 1)
+		requireWaiting(t, third)
+		require.NoError(t, two.Grow(t.Context(), nil, 1), "it does not wait behind the others")
+		two.Release()
+		require.NoError(t, <-second)
+		requireWaiting(t, third)
+		one.Release()
+		require.NoError(t, <-third)
+		require.EqualValues(t, 7, b.Used())
+	})
+	inBubble("half read messages do not wait for each other", func(t *testing.T) {
+		b := budget.New(10, nil)
+		shares := make([]budget.Share, 5)
+		for i := range shares {
+			shares[i] = b.Share()
+			require.NoError(t, shares[i].Grow(t.Context(), nil, 2))
+		}
+		var all sync.WaitGroup
+		for i := range shares {
+			all.Go(func() {
+				for range 10 {
+					require.NoError(t, shares[i].Grow(t.Context(), nil, 2))
+				}
+				shares[i].Release()
+			})
+		}
+		all.Wait()
+		require.Zero(t, b.Used())
+	})
+	inBubble("who leaves gives its place back", func(t *testing.T) {
+		b := budget.New(10, nil)
+		one, two, three := b.Share(), b.Share(), b.Share()
+		require.NoError(t, one.Grow(t.Context(), nil, 11))
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := grow(ctx, &two, 5)
+		requireWaiting(t, left)
+		next := grow(t.Context(), &three, 5)
+		requireWaiting(t, next)
+		cancel(cause)
+		require.ErrorIs(t, <-left, cause)
+		requireWaiting(t, next)
+		one.Release()
+		require.NoError(t, <-next)
+		require.EqualValues(t, 5, b.Used())
+	})
+	inBubble("stopped", func(t *testing.T) {
+		b := budget.New(10, nil)
+		one, two := b.Share(), b.Share()
+		require.NoError(t, one.Grow(t.Context(), nil, 11))
+		stop := make(chan struct{})
+		done := make(chan error, 1)
+		go func() { done <- two.Grow(nil, stop, 5) }() //nolint:staticcheck // it may be nil
+		requireWaiting(t, done)
+		close(stop)
+		require.Error(t, <-done)
+	})
+	inBubble("taken over", func(t *testing.T) {
+		b := budget.New(10, nil)
+		one, two, three := b.Share(), b.Share(), b.Share()
+		require.NoError(t, two.Grow(t.Context(), nil, 3))
+		require.NoError(t, one.Grow(t.Context(), nil, 11))
+		two.Take(&one)
+		require.EqualValues(t, 11, b.Used())
+		one.Release()
+		require.EqualValues(t, 11, b.Used())
+		done := grow(t.Context(), &three, 5)
+		requireWaiting(t, done)
+		two.Release()
+		require.NoError(t, <-done)
+	})
+	inBubble("no budget", func(t *testing.T) {
+		var b *budget.Budget
+		s := b.Share()
+		require.NoError(t, s.Grow(t.Context(), nil, 1<<40))
+		s.Release()
+	})
+}
+
+func TestParent(t *testing.T) {
+	inBubble := func(name string, f func(t *testing.T)) { t.Run(name, func(t *testing.T) { synctest.Test(t, f) }) }
+	inBubble("a child that holds nothing never waits for another", func(t *testing.T) {
+		parent := budget.New(10, nil)
+		a, b := budget.New(10, parent), budget.New(10, parent)
+		greedy, one, two := a.Share(), b.Share(), b.Share()
+		require.NoError(t, greedy.Grow(t.Context(), nil, 1000))
+		require.NoError(t, one.Grow(t.Context(), nil, 5))
+		require.EqualValues(t, 1005, parent.Used())
+		second := grow(t.Context(), &two, 5)
+		requireWaiting(t, second)
+		greedy.Release()
+		require.NoError(t, <-second, "room of another child is room for all")
+		one.Release()
+		two.Release()
+		require.Zero(t, parent.Used())
+	})
+}
+
+// Whatever is done to it, a budget holds no more than its limit and one message,
+// everybody gets on, and nothing is left.
+func TestBudgetUnderLoad(t *testing.T) {
+	const limit, message, children = 1000, 300, 4
+	parent := budget.New(2*limit, nil)
+	var most atomic.Int64
+	var all sync.WaitGroup
+	for range children {
+		b := budget.New(limit, parent)
+		for range 16 {
+			all.Go(func() {
+				for range 200 {
+					ctx, cancel := context.WithCancel(context.Background())
+					s := b.Share()
+					for held := 0; held < message; held += 50 {
+						if rand.N(50) == 0 {
+							cancel()
+						}
+						if s.Grow(ctx, nil, 50) != nil {
+							break
+						}
+						most.Store(max(most.Load(), b.Used()))
+					}
+					other := b.Share()
+					other.Take(&s)
+					other.Release()
+					cancel()
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.LessOrEqual(t, most.Load(), int64(limit+message))
+	require.Zero(t, parent.Used())
+}

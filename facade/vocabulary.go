@@ -17,6 +17,8 @@ type (
 	EventKind = messages.EventKind
 	// SessionInfo describes an open session.
 	SessionInfo = messages.SessionInfo
+	// StrayOutput is text on the stdout of a server where a message should stand.
+	StrayOutput = messages.StrayOutput
 	// Incarnation is one ended life of a server.
 	Incarnation = messages.Incarnation
 	// Change is what a refresh changed.

@@ -75,6 +75,9 @@ type SessionInfo struct {
 	PID int `json:"pid,omitempty"`
 	// Noise counts what the server sent that was no JSON-RPC, or answered nothing.
 	Noise Noise `json:"noise,omitzero"`
+	// StrayOutput is what a stdio server wrote to its stdout first that was no
+	// JSON-RPC; zero if there was nothing.
+	StrayOutput StrayOutput `json:"stray_output,omitzero"`
 	// Abandoned is how many requests the RoundTripper of HTTP.Client still holds
 	// although their contexts have ended, those of earlier sessions included. One
 	// that is not an *http.Transport may ignore the context of a request; its
@@ -83,6 +86,15 @@ type SessionInfo struct {
 	// Stderr holds the first and the last lines that a server has written to stderr
 	// so far, while it is not ready; nil when it is. See also Cause.Stderr.
 	Stderr []string `json:"stderr,omitempty"`
+}
+
+// StrayOutput is text on the stdout of a server where a message should stand.
+type StrayOutput struct {
+	// Text is its beginning, at most 200 bytes, without control characters and
+	// secrets.
+	Text string `json:"text"`
+	// Reason is what the text looks like, and what to do, as in "it asks a question".
+	Reason string `json:"reason"`
 }
 
 // Noise counts what was skipped on one session.

@@ -225,6 +225,26 @@ func (c *control) fail(id int64, why string) bool {
 	return true
 }
 
+// waitingIDs are the requests of the go-sdk's that wait for an answer.
+func (c *control) waitingIDs() (ids []jsonrpc.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.waiting {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// failWith answers a request of the go-sdk's with an error. It reports false if
+// it does not wait any more.
+func (c *control) failWith(id jsonrpc.ID, why error) bool {
+	if !c.isWaiting(id) {
+		return false
+	}
+	c.answered(&jsonrpc.Response{ID: id, Error: why})
+	return true
+}
+
 // flooded reports whether no more notifications are taken.
 func (c *control) flooded() bool {
 	c.mu.Lock()

@@ -87,7 +87,7 @@ func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f
 	if len(text) == 0 {
 		return reply{}, false, nil
 	}
-	got, found, f = s.answerIn(text, id, false)
+	got, found, f = s.answerIn(text, id, id != noID) // the stream of a request has no error of another
 	got.result = ownPart(got.result, text)
 	return got, found, f
 }

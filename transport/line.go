@@ -33,6 +33,9 @@ type lineReader struct {
 	free     func()
 	reserved int
 	crowded  bool
+	// onUnfinished, if set, is called with the beginning of a line when there is no
+	// more of it for the moment. It must not keep it.
+	onUnfinished func(line []byte)
 
 	buf        []byte
 	start, end int // what is read and not yet returned
@@ -83,6 +86,9 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 				line, tail = clip(line, nil)
 			}
 			return line, tail, over, l.err
+		}
+		if l.searched > 0 && l.onUnfinished != nil && l.buf[l.start] != '{' {
+			l.onUnfinished(l.buf[l.start:l.end])
 		}
 		if !l.fill() {
 			l.crowded = true

@@ -17,6 +17,8 @@ type pending struct {
 	clocks   clocks
 	news     *news // nil: nobody asked for it
 	answer   chan answer
+	stream   bool   // it stays open
+	remarks  uint64 // how many there were before it
 }
 
 // answer ends a request.
@@ -113,7 +115,7 @@ func (w *wire) sweep() {
 		default:
 			outcome := w.removeLocked(p)
 			p.answer <- answer{unheard: outcome == messages.Unknown,
-				err: &messages.Error{Kind: messages.KindTimeout, Outcome: outcome}}
+				err: &messages.Error{Kind: messages.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.veil)}}
 		}
 	}
 	w.alarm.next(now, next)

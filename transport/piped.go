@@ -219,7 +219,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		case <-t.C:
 		}
 	}
-	c := openCause(ctx, err, l.Cause())
+	c := withRemarks(openCause(ctx, err, l.Cause()), l.remarks.about(l.veil))
 	c.Message, c.Err = s.dialer.veil.text(c.Message), s.dialer.veil.error(c.Err)
 	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == messages.EraAuto && l.control.probed().state != probeAnswered {
 		c.Permanent = false // it was not heard whether it speaks the other era
@@ -228,6 +228,21 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		c.Stderr = l.proc.Exit().Stderr
 	}
 	return c
+}
+
+// withRemarks is a cause that says what the server sent instead of answers.
+func withRemarks(c *supervisor.Cause, remarks string) *supervisor.Cause {
+	switch c.Kind {
+	case supervisor.CauseTimeout, supervisor.CauseHandshake, supervisor.CauseClosed, supervisor.CauseExit:
+	default:
+		return c
+	}
+	if remarks == "" {
+		return c
+	}
+	whole := *c
+	whole.Message += "; " + remarks
+	return &whole
 }
 
 // settle records what was agreed on and ties the session to its process.
@@ -362,6 +377,7 @@ func (s *pipedSession) Info() messages.SessionInfo {
 	info := s.info
 	if s.link != nil {
 		info.Noise = s.link.noiseCounts()
+		info.StrayOutput = s.link.remarks.output(s.link.veil)
 		info.PID = s.link.proc.PID()
 	}
 	return info

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -45,6 +46,10 @@ type wire struct {
 	asked   serverRequests
 	noise   noise
 
+	several severalLines // of the reader
+	remarks remarks
+	orphans *rate.Limiter
+
 	buffer *budget.Budget // of the server; nil: without bound
 	share  *budget.Share  // of the line that is being read; the reader's
 }
@@ -57,10 +62,12 @@ func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
 		pending:  make(map[int64]*pending),
 		notices:  new(notices),
 		heard:    lastHeard{start: time.Now()},
+		orphans:  rate.NewLimiter(orphanLog, 1),
 	}
 	w.alarm.ring = w.sweep
 	w.in.reserve, w.in.free = w.reserve, w.freeLine
 	w.spare.New = newPending
+	w.in.onUnfinished = w.unfinished
 	w.control = newControl(w)
 	w.asked = serverRequests{calls: w, reply: w.reply, room: allowance{most: controlQueue},
 		start: func(f func()) bool { go f(); return true }}
@@ -105,7 +112,7 @@ func (w *wire) receive(line []byte) {
 	trimmed := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
 	if len(trimmed) > 0 && trimmed[0] == '[' { // a batch (2025-03-26)
 		if !jsonscan.Valid(trimmed) {
-			w.noise.junk.Add(1)
+			w.junk(trimmed)
 			return
 		}
 		eachItem(trimmed, func(one []byte) bool {
@@ -119,11 +126,18 @@ func (w *wire) receive(line []byte) {
 		return
 	}
 	env, ok := scanEnvelope(trimmed)
+	if ok && isOrphan(trimmed, &env) {
+		w.orphaned(&env)
+		return
+	}
 	if !ok || !env.isMessage() {
 		if len(trimmed) > 0 && !(ok && w.emptyAnswer(trimmed, &env)) {
-			w.noise.junk.Add(1)
+			w.junk(trimmed)
 		}
 		return
+	}
+	if w.several.depth > 0 {
+		w.several.reset()
 	}
 	if env.isResponse() {
 		if id, ok := env.numericID(); ok && id >= laneBase {
@@ -220,6 +234,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	}
 	p := w.spare.Get().(*pending)
 	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
+	p.stream, p.remarks = r.Stream != nil, w.remarks.count.Load()
 	w.encodeLocking(p, r, meta)
 	if w.ended {
 		w.mu.Unlock()
@@ -279,74 +294,6 @@ func (w *wire) encodeLocking(p *pending, r Request, meta json.RawMessage) {
 		}
 		w.mu.Unlock()
 	}
-}
-
-// listenFor waits for the answer and reports the progress on the way. Whoever is
-// told may panic: then nobody waits any more.
-func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
-	told, finished := p.news, false
-	defer func() {
-		if finished {
-			return
-		}
-		outcome, gone := w.giveUp(p)
-		switch {
-		case gone:
-			a = <-p.answer
-			a.keep(Request{})
-		case outcome == messages.Unknown:
-			w.cancelRemote(p.id, false)
-		}
-	}()
-	for answered := false; !answered; {
-		select {
-		case a = <-p.answer:
-			answered = true
-		case <-told.more:
-		case <-ctx.Done():
-			a, answered = w.leave(ctx, p), true
-		}
-		told.tell()
-	}
-	finished = true
-	return a
-}
-
-// leave ends the wait of a caller whose context has ended.
-func (w *wire) leave(ctx context.Context, p *pending) answer {
-	outcome, gone := w.giveUp(p)
-	if gone {
-		return <-p.answer // it has just come, or is about to
-	}
-	return answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == messages.Unknown}
-}
-
-// dismiss ends a stream whose context has ended, and gives the server a while to
-// confirm that. What is still queued leaves before the cancellation does.
-func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) answer {
-	w.cancelRemote(p.id, false)
-	t := time.NewTimer(farewell)
-	defer t.Stop()
-	select {
-	case a := <-p.answer:
-		a.keep(Request{})
-	case <-t.C:
-		if a := w.leave(ctx, p); a.unheard {
-			return answer{err: a.err}
-		}
-	}
-	return answer{err: requestError(ctx, nil, messages.Unknown, nil)}
-}
-
-// cancelRemote tells the server that nobody waits for the answer any more
-// (MCP, utilities, cancellation). It does not wait for the server to read it.
-func (w *wire) cancelRemote(id int64, timedOut bool) {
-	reason := "canceled"
-	if timedOut {
-		reason = "timed out"
-	}
-	w.post(&outgoing{line: fmt.Appendf(nil,
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`+"\n", id, reason)})
 }
 
 // post queues one line, and writes it if nobody else is writing. It reports

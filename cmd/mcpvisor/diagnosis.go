@@ -51,6 +51,9 @@ func diagnose(s facade.ServerStatus, spec facade.ServerSpec, heard uint64) diagn
 	if heard > 0 {
 		d.Warnings = append(d.Warnings, chatter(s, heard))
 	}
+	if s.Session != nil && s.Session.StrayOutput.Text != "" {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("its stdout says %q: %s", s.Session.StrayOutput.Text, s.Session.StrayOutput.Reason))
+	}
 	if s.Session != nil && s.Session.Deprecated != "" {
 		d.Warnings = append(d.Warnings, s.Session.Deprecated)
 	}

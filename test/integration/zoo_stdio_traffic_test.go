@@ -91,7 +91,7 @@ var stdioTrafficRows = map[string]stdioRow{
 	"stream/spaces":        harmless,
 	"stream/bom":           {eras: bothEras, spec: brisk},
 	"stream/bom-in-answer": harmless,
-	"stream/pretty":        everywhere(checked(silent, requireJunk)),
+	"stream/pretty":        everywhere(checked(unread, requireJunk)),
 	"stream/two-on-a-line": checked(silent, requireJunk),
 	"stream/trailing":      checked(silent, requireJunk),
 	"stream/leading":       checked(silent, requireJunk),

@@ -1,0 +1,84 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"golang.org/x/time/rate"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// An error without an id answers a request whose id the server could not read
+// (JSON-RPC 2.0, 5): it could not parse the line, or did not accept the message.
+
+// orphanLog bounds what is logged of such errors, per session.
+var orphanLog = rate.Every(10 * time.Second)
+
+// isOrphan reports whether a message is an error that names no request. What
+// servers log may be JSON too, and have an error.
+func isOrphan(line []byte, env *envelope) bool {
+	return env.method == nil && env.result == nil && bytes.HasPrefix(env.errorm, []byte("{")) &&
+		(env.id == nil && isVersion2(line) || string(env.id) == "null")
+}
+
+// orphaned gives an error without an id to the one request in flight. If there
+// are more, or it may be about a notification of ours, it is logged, and kept
+// for the errors of requests that time out.
+func (w *wire) orphaned(env *envelope) {
+	failed := rpcError(w.veil.json(env.errorm))
+	if code, ok := rpcCode(failed); ok && code != jsonrpc.CodeMethodNotFound && w.failOnly(failed) {
+		return
+	}
+	w.noise.unmatched.Add(1)
+	text := cut(plain(fmt.Sprint(failed.Cause)), maxErrorText)
+	w.remarks.addOrphan(text)
+	if w.asked.answers != nil && w.orphans.Allow() {
+		w.asked.answers.log.Warn().Str("error", text).Msg("the server sent an error that names no request")
+	}
+}
+
+// failOnly fails the one request in flight, on either lane. It reports false if
+// there is none, or more than one.
+func (w *wire) failOnly(why *messages.Error) bool {
+	waiting := w.control.waitingIDs()
+	w.mu.Lock()
+	p, calls := w.onlyLocked()
+	if len(waiting)+calls != 1 {
+		w.mu.Unlock()
+		return false
+	}
+	if p != nil {
+		delete(w.pending, p.id)
+		w.mu.Unlock()
+		p.answer <- answer{err: why}
+		return true
+	}
+	w.mu.Unlock()
+	return w.control.failWith(waiting[0], why.Cause)
+}
+
+// onlyLocked is the request of the call lane that is in flight, if there is one,
+// and how many there are. A stream that stays open is no request that waits,
+// unless there is no other.
+func (w *wire) onlyLocked() (only *pending, count int) {
+	var stream *pending
+	streams := 0
+	for _, p := range w.pending {
+		switch {
+		case p.state == queued:
+		case p.stream:
+			stream = p
+			streams++
+		default:
+			only = p
+			count++
+		}
+	}
+	if count == 0 {
+		return stream, streams
+	}
+	return only, count
+}

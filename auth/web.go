@@ -77,7 +77,7 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &barred{err}
 	}
-	req = req.WithContext(context.WithValue(req.Context(), hopKey{}, h))
+	req = req.WithContext(context.WithValue(guard.Trace(req.Context()), hopKey{}, h))
 	if req.URL.Scheme == g.web.server.Scheme && strings.EqualFold(req.URL.Host, g.web.server.Host) {
 		req = req.Clone(req.Context())
 		for name, value := range g.web.headers {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -75,7 +76,7 @@ func (s *bonds) bindRequest(parent context.Context, r Request) *bond {
 func (s *bonds) bindAs(parent context.Context, request bool, r Request) *bond {
 	b := &bond{set: s, share: s.buffer.Share(), done: make(chan struct{}), news: newNews(r.Progress)}
 	b.trace.GotConn = b.gotConn
-	b.Context = httptrace.WithClientTrace(parent, &b.trace)
+	b.Context = httptrace.WithClientTrace(guard.Trace(parent), &b.trace)
 	b.deadline = b.clocks.start(r)
 	s.mu.Lock()
 	b.key = s.keyLocked(request)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -48,7 +49,7 @@ func startRoutine(m *messages.InMemory, lines int, hidden veil) *routine {
 			_ = inR.Close()
 			close(r.exited)
 		}()
-		r.err = m.Serve(ctx, inR, outW, r.stderr)
+		r.err = guard.Sound("Serve", m.Serve(ctx, inR, outW, r.stderr))
 	}()
 	return r
 }

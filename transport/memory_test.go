@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,8 @@ func TestMemoryServerEnds(t *testing.T) {
 		"at its end": {func(io.Writer) error { return io.EOF }, "server ended", nil},
 		"badly":      {func(io.Writer) error { return broken }, "server ended: the disk is full", broken},
 		"in a panic": {func(io.Writer) error { panic("index out of range") }, "server ended: panic: index out of range", nil},
+		"with an error that panics": {func(io.Writer) error { return (*url.Error)(nil) },
+			"server ended: the host's Serve returned an error of type *url.Error that panicked: runtime error: invalid memory address or nil pointer dereference", nil},
 		"with words": {func(w io.Writer) error { _, err := io.WriteString(w, "first\nlast words"); return err }, "server ended", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/internal/guard"
 )
 
 const (
@@ -279,7 +281,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 			done <- got
 		}()
 		res, err := handler(untilTold{own, ctx})
-		got = answer{res, err}
+		got = answer{res, guard.Sound("handler", err)}
 	}()
 	select {
 	case got := <-done:

@@ -1,0 +1,69 @@
+package facade_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+type tripperFunc func(*http.Request) (*http.Response, error)
+
+func (f tripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A RoundTripper that ignores the context of its requests holds up neither Call
+// nor Unregister nor Close, and the status says that it was left behind.
+func TestClient_with_stubborn_RoundTripper(t *testing.T) {
+	web := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(web.Close)
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	free := make(chan struct{})
+	var stubborn atomic.Bool
+	client := &http.Client{Transport: tripperFunc(func(r *http.Request) (*http.Response, error) {
+		if stubborn.Load() {
+			<-free
+			return nil, context.Canceled
+		}
+		return own.RoundTrip(r)
+	})}
+	c, err := facade.New()
+	require.NoError(t, err)
+	for _, name := range []string{"one", "two"} {
+		require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name, HTTP: &facade.HTTP{URL: web.URL, Client: client},
+			Timeouts: facade.Timeouts{Shutdown: 300 * time.Millisecond, HardMax: time.Second}}))
+	}
+	stubborn.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = c.Call(ctx, "one/echo", map[string]any{"text": "hello"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = c.Call(t.Context(), "one/echo", map[string]any{"text": "hello"})
+	require.ErrorIs(t, err, facade.ErrTimeout, "HardMax")
+	s, ok := c.Inspect("one")
+	require.True(t, ok)
+	require.GreaterOrEqual(t, s.Session.Abandoned, 2)
+
+	ended := make(chan error, 1)
+	go func() { ended <- c.Unregister(context.Background(), "one") }()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "Unregister does not return")
+	}
+	go func() { ended <- c.Close(context.Background()) }()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		require.FailNow(t, "Close does not return")
+	}
+	close(free)
+}

@@ -1,0 +1,57 @@
+package guard
+
+import (
+	"context"
+	"net/http/httptrace"
+	"reflect"
+)
+
+// Trace guards the hooks of an httptrace.ClientTrace in a context of a caller's,
+// which net/http calls in goroutines of its own. Without one it returns ctx.
+func Trace(ctx context.Context) context.Context {
+	trace := httptrace.ContextClientTrace(ctx)
+	if trace == nil {
+		return ctx
+	}
+	own := *trace
+	fields := reflect.ValueOf(&own).Elem()
+	for i := range fields.NumField() {
+		hook := fields.Field(i)
+		if hook.Kind() == reflect.Func && !hook.IsNil() {
+			hook.Set(guardedHook(hook.Interface()))
+		}
+	}
+	return traced{ctx, &own}
+}
+
+// guardedHook is a function of the same type that returns zero values if hook
+// panics.
+func guardedHook(hook any) reflect.Value {
+	f := reflect.ValueOf(hook)
+	return reflect.MakeFunc(f.Type(), func(args []reflect.Value) (results []reflect.Value) {
+		defer func() {
+			if recover() != nil {
+				results = nil
+				for i := range f.Type().NumOut() {
+					results = append(results, reflect.Zero(f.Type().Out(i)))
+				}
+			}
+		}()
+		return f.Call(args)
+	})
+}
+
+// traced is a context with another trace in it.
+type traced struct {
+	context.Context
+	trace *httptrace.ClientTrace
+}
+
+// Value implements context.Context.
+func (c traced) Value(key any) any {
+	v := c.Context.Value(key)
+	if _, ok := v.(*httptrace.ClientTrace); ok {
+		return c.trace
+	}
+	return v
+}

@@ -34,3 +34,29 @@ func TestExitStatusTakenBySomebodyElse(t *testing.T) {
 	require.Nil(t, s.Cause().ExitCode)
 	require.False(t, s.Cause().Permanent)
 }
+
+// The status is read before the process is reaped.
+func TestExitStatus(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 0":                     "server process ended with exit status 0",
+		"exit 7":                     "server process ended with exit status 7",
+		"exit 255":                   "server process ended with exit status 255",
+		"kill -9 $$":                 "server process was ended by signal: killed",
+		"kill -TERM $$":              "server process was ended by signal: terminated",
+		"ulimit -c 0; kill -SEGV $$": "server process was ended by signal: segmentation fault",
+	} {
+		t.Run(script, func(t *testing.T) {
+			c, cause := startChild(&messages.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
+			require.Nil(t, cause)
+			requireClosed(t, c.Exited(), "it ends by itself")
+			require.Equal(t, want, c.Exit().Error())
+			require.NoError(t, c.Release())
+			require.Equal(t, want, exitCause(waitStatusOf(c)).Error(), "what wait4 says")
+		})
+	}
+}
+
+func waitStatusOf(c *child) *syscall.WaitStatus {
+	status := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return &status
+}

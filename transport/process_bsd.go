@@ -26,9 +26,17 @@ func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 	return &processGroup{pgid: cmd.Process.Pid, cmd: cmd}, nil
 }
 
-func (g *processGroup) waitExit() {
+func (g *processGroup) waitExit() *syscall.WaitStatus {
 	_ = g.cmd.Wait()
 	g.gone.Store(true)
+	if g.cmd.ProcessState == nil {
+		return nil
+	}
+	status, ok := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok {
+		return nil
+	}
+	return &status
 }
 
 // isReaped reports whether the child's number may be another's by now.
@@ -50,8 +58,6 @@ func (g *processGroup) awaitEmpty(_ string, stop <-chan struct{}) {
 func (g *processGroup) reaping() {}
 
 func (g *processGroup) reaped() {}
-
-func (g *processGroup) done() {}
 
 // widenPipe does nothing here: the size of a pipe is the system's.
 func widenPipe(*os.File) {}

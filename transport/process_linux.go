@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,30 +50,50 @@ func startInGroup(cmd *exec.Cmd, lineage string) (*processGroup, error) {
 	return g, nil
 }
 
-// waitExit returns when the child has exited, and leaves it to be reaped: as
-// long as it is a zombie its group id cannot be given to anybody else.
-func (g *processGroup) waitExit() {
-	exited := func() bool {
-		var info unix.Siginfo
+// waitExit returns the status when the child has exited, and leaves the child to be
+// reaped: as long as it is a zombie its group id cannot be given to another. The
+// status is nil if the child is not ours to wait for.
+func (g *processGroup) waitExit() *syscall.WaitStatus {
+	var info unix.Siginfo
+	var err error
+	look := func(options int) bool {
 		for {
-			err := unix.Waitid(unix.P_PID, g.pgid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
-			if err == unix.EINTR {
-				continue
+			info = unix.Siginfo{}
+			err = unix.Waitid(unix.P_PID, g.pgid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
+			if err != unix.EINTR {
+				return err != nil || info.Signo != 0
 			}
-			return err != nil || info.Signo != 0
 		}
 	}
+	seen := false
 	if g.pidfd != nil {
-		if raw, err := g.pidfd.SyscallConn(); err == nil && raw.Read(func(uintptr) bool { return exited() }) == nil {
-			return
-		}
+		raw, unusable := g.pidfd.SyscallConn()
+		seen = unusable == nil && raw.Read(func(uintptr) bool { return look(unix.WNOHANG) }) == nil
 	}
-	for {
-		err := unix.Waitid(unix.P_PID, g.pgid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR {
-			return
-		}
+	if !seen {
+		look(0)
 	}
+	if err != nil {
+		return nil
+	}
+	return waitStatus(&info)
+}
+
+// waitStatus is what wait4 would have told of the exit (waitid(2)).
+func waitStatus(info *unix.Siginfo) *syscall.WaitStatus {
+	const exited, dumped = 1, 3 // CLD_EXITED, CLD_DUMPED; CLD_KILLED is 2
+	// After three numbers comes, aligned to a pointer, a union that begins with the
+	// process, its user and its status.
+	const union = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)
+	value := *(*int32)(unsafe.Add(unsafe.Pointer(info), union+2*4)) //nolint:gosec // inside of a Siginfo, which has 128 bytes
+	status := syscall.WaitStatus(value)
+	switch info.Code {
+	case exited:
+		status <<= 8
+	case dumped:
+		status |= 0x80
+	}
+	return &status
 }
 
 // groupPause is how long after one look the group is looked at again.
@@ -134,26 +155,22 @@ func (g *processGroup) holds(pid int, buf []byte) bool {
 // as long as it is signalled.
 func (*processGroup) isReaped() bool { return false }
 
-// reaping comes before the child is reaped, when the group is dead: from then on
-// its number may be another's, which neither the watchdog may kill nor a look at
-// the process table pass over.
+// reaping comes before the child is reaped, when it and its descendants are dead:
+// from then on its number may be another's, which neither the watchdog may kill nor
+// a look at the process table pass over.
 func (g *processGroup) reaping() {
-	hostWatchdog.forget(g.pgid)
+	hostWatchdog.end(g.pgid)
 	census.reaping(g.pgid)
 }
 
-// reaped comes after that.
-func (g *processGroup) reaped() { census.reaped(g.pgid) }
-
-// done gives back what the group held here. The child is reaped, and its
-// descendants are gone.
-func (g *processGroup) done() {
-	descriptors.end()
+// reaped comes after that, and gives back what the group held here.
+func (g *processGroup) reaped() {
+	census.reaped(g.pgid)
 	if g.pidfd != nil {
 		_ = g.pidfd.Close()
 	}
 	spawner.end(g.thread)
-	hostWatchdog.end()
+	descriptors.end()
 }
 
 // widePipe is the size of a pipe for large messages. Ordinary users share 64

@@ -73,18 +73,17 @@ func interpreterOf(path string) string {
 	return ""
 }
 
-// exitCause puts an exit status in words. There is none, and state is nil, if
-// somebody else collected it: a host that reaps every child as process 1 does,
-// or one that ignores SIGCHLD.
-func exitCause(state *os.ProcessState) *supervisor.Cause {
-	if state == nil {
+// exitCause puts an exit status in words. It is nil if another has collected it: a
+// host that reaps every child as process 1 does, or one that ignores SIGCHLD.
+func exitCause(status *syscall.WaitStatus) *supervisor.Cause {
+	if status == nil {
 		return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server process ended, exit status unknown"}
 	}
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return &supervisor.Cause{Kind: supervisor.CauseSignal, Signal: ws.Signal().String(),
-			Message: "server process was ended by signal: " + ws.Signal().String()}
+	if status.Signaled() {
+		return &supervisor.Cause{Kind: supervisor.CauseSignal, Signal: status.Signal().String(),
+			Message: "server process was ended by signal: " + status.Signal().String()}
 	}
-	code := state.ExitCode()
+	code := status.ExitStatus()
 	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
 		Message: fmt.Sprintf("server process ended with exit status %d", code)}
 }

@@ -46,7 +46,10 @@ func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 // thread that starts it, and nothing else.
 func openBeforeExec(*exec.Cmd) {}
 
-func (g *processGroup) waitExit() { _ = g.cmd.Wait() }
+func (g *processGroup) waitExit() *os.ProcessState {
+	_ = g.cmd.Wait()
+	return g.cmd.ProcessState
+}
 
 // terminate does nothing: Windows has no request that every program hears.
 func (g *processGroup) terminate() {}
@@ -61,9 +64,7 @@ func (g *processGroup) awaitEmpty(string, <-chan struct{}) {}
 
 func (g *processGroup) reaping() {}
 
-func (g *processGroup) reaped() {}
-
-func (g *processGroup) done() { _ = windows.CloseHandle(g.job) }
+func (g *processGroup) reaped() { _ = windows.CloseHandle(g.job) }
 
 // exitCause puts an exit status in words; state is nil if waiting for it failed.
 func exitCause(state *os.ProcessState) *supervisor.Cause {

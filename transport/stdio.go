@@ -38,8 +38,9 @@ type child struct {
 	lineage string
 	errDone chan struct{}
 	exited  chan struct{}
-	gone    chan struct{} // nothing is left of it in the process table
-	left    error         // save for this; valid after gone
+	cause   *supervisor.Cause // of the exit; valid after exited
+	gone    chan struct{}     // nothing is left of it in the process table
+	left    error             // save for this; valid after gone
 	once    sync.Once
 	stays   error // what Release returns, set once
 
@@ -116,15 +117,15 @@ func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.
 }
 
 // reap waits for the exit, kills what is left of the group while its id is
-// still ours, gives stderr a moment to arrive, and collects the status. Then,
-// when the end is known, it looks for those that have left the group.
+// still ours, and gives stderr a moment to arrive. Then, when the end is known, it
+// looks for those that have left the group, and reaps the process.
 //
 // After a crash the group is killed at once, so that the end is seen at once. In
 // our own shutdown a wrapper may end before the server behind it, which has the
 // whole time.
 func (c *child) reap() {
 	late := time.AfterFunc(forkTime, c.markDescendants)
-	c.group.waitExit()
+	status := c.group.waitExit()
 	late.Stop()
 	select {
 	case <-c.ending:
@@ -138,17 +139,17 @@ func (c *child) reap() {
 	case <-t.C:
 	}
 	t.Stop()
+	c.cause = exitCause(status)
+	close(c.exited)
 	c.mu.Lock()
 	c.reaped = true
 	c.mu.Unlock()
-	c.group.reaping()
-	_ = c.cmd.Wait()
-	c.group.reaped()
-	close(c.exited)
 	if c.lineage != "" {
 		c.left = endLineage(c.lineage)
 	}
-	c.group.done()
+	c.group.reaping()
+	_ = c.cmd.Wait()
+	c.group.reaped()
 	close(c.gone)
 }
 
@@ -169,9 +170,9 @@ func (c *child) Exited() <-chan struct{} { return c.exited }
 func (c *child) Exit() *supervisor.Cause {
 	select {
 	case <-c.exited:
-		cause := exitCause(c.cmd.ProcessState)
+		cause := *c.cause
 		cause.Stderr = c.tail.lines()
-		return cause
+		return &cause
 	default:
 		return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: c.tail.lines()}
 	}

@@ -63,32 +63,40 @@ done
 // one that does not was stopped by somebody, and is replaced.
 const watchdogPatience = 250 * time.Millisecond
 
-// begin adds a server and its group, and starts the watchdog if there is none.
-func (d *watchdog) begin(pgid int) {
+// begin adds a server and its group. The watchdog hears of it a moment later, and is
+// started if there is none: the server need not wait for that.
+func (d *watchdog) begin(pgid int) (told <-chan struct{}) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.live++
-	d.watch(pgid)
+	if d.groups == nil {
+		d.groups = make(map[int]bool)
+	}
+	d.groups[pgid] = true
+	d.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.groups[pgid] { // not forgotten meanwhile
+			d.watch(pgid)
+		}
+	}()
+	return done
 }
 
-// forget takes a group off the list. It comes before the group's leader is
-// reaped: once the watchdog has read it, the number may be another's.
-func (d *watchdog) forget(pgid int) {
+// end takes a group off the list, of whose server nothing is left but the leader, not
+// reaped yet: when the watchdog has been told, the number may be another's. After the
+// last server the watchdog is dismissed.
+func (d *watchdog) end(pgid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.groups, pgid)
-	if d.cmd != nil && !d.tell("- %d\n", pgid) {
-		d.replace() // so that it does not act on an old list
-	}
-}
-
-// end counts out a server of which nothing is left. After the last one the
-// watchdog is dismissed.
-func (d *watchdog) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.live--; d.live == 0 {
+	switch d.live--; {
+	case d.live == 0:
 		d.dismiss()
+	case d.cmd != nil && !d.tell("- %d\n", pgid):
+		d.replace() // so that it does not act on an old list
 	}
 }
 

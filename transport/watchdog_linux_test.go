@@ -28,9 +28,9 @@ func TestTheWatchdogEndsWhatItsHostLeft(t *testing.T) {
 	var dog watchdog
 	kept, keptEnded := sleeper(t)
 	left, leftEnded := sleeper(t)
-	dog.watch(kept)
-	dog.watch(left)
-	dog.forget(kept)
+	<-dog.begin(kept)
+	<-dog.begin(left)
+	dog.end(kept)
 	require.NoError(t, dog.stdin.Close()) // as if this process had ended
 	require.NoError(t, dog.cmd.Wait())
 	<-leftEnded
@@ -83,27 +83,32 @@ func TestWatchdogForgetsBeforeReaping(t *testing.T) {
 	g, err := startInGroup(cmd, "")
 	require.NoError(t, err)
 	g.waitExit()
-	require.True(t, hostWatchdog.groups[g.pgid])
+	watched := func() bool {
+		hostWatchdog.mu.Lock()
+		defer hostWatchdog.mu.Unlock()
+		return hostWatchdog.groups[g.pgid]
+	}
+	require.True(t, watched())
 	g.reaping()
-	require.False(t, hostWatchdog.groups[g.pgid])
+	require.False(t, watched())
 	require.NoError(t, syscall.Kill(g.pgid, 0), "it is reaped already")
 	require.NoError(t, cmd.Wait())
-	g.done()
+	g.reaped()
 	require.Nil(t, hostWatchdog.cmd)
 }
 
 // A watchdog that was stopped would act on an old list when it goes on.
-func TestStoppedWatchdogIsReplacedByForget(t *testing.T) {
+func TestStoppedWatchdogIsReplacedAtAnEnd(t *testing.T) {
 	var dog watchdog
 	defer dog.dismiss()
 	kept, _ := sleeper(t)
 	ended, _ := sleeper(t)
-	dog.begin(kept)
-	dog.begin(ended)
+	<-dog.begin(kept)
+	<-dog.begin(ended)
 	old := dog.cmd.Process.Pid
 	require.NoError(t, dog.cmd.Process.Signal(syscall.SIGSTOP))
 	require.Eventually(t, func() bool { return !dog.tell("- 1073741824%65536d\n", 0) }, 60*time.Second, time.Millisecond)
-	dog.forget(ended)
+	dog.end(ended)
 	require.NotEqual(t, old, dog.cmd.Process.Pid)
 	require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH)
 	require.Equal(t, map[int]bool{kept: true}, dog.groups)
@@ -117,7 +122,7 @@ func TestWatchdogKnowsLimits(t *testing.T) {
 	stranger, _ := marked(t)
 	require.True(t, setLimitMark(daemon, hostLimit+limitServers-1))
 	require.True(t, setLimitMark(stranger, hostLimit+limitServers), "of another host")
-	dog.begin(group)
+	<-dog.begin(group)
 	require.NoError(t, dog.stdin.Close()) // as if this process had ended
 	require.NoError(t, dog.cmd.Wait())
 	<-groupEnded

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -118,4 +119,34 @@ func ExampleWithBuffer() {
 	})
 	fmt.Println(err)
 	// Output: <nil>
+}
+
+// The end of a client does not wait for the decoding of a result, which goes on
+// with its caller until that leaves.
+func TestCloseDuringDecoding(t *testing.T) {
+	result := `{"content":[],"structuredContent":[` + strings.Repeat("0,", 4_000_000) + `0]}`
+	c, err := facade.New()
+	require.NoError(t, err)
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, Limits: facade.Limits{Elements: 5_000_000, Decoded: 1 << 30},
+		InMemory: rawServer(func(method, _ string) string {
+			if method == "tools/call" {
+				return result
+			}
+			return ""
+		})}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Call(ctx, "s/x", nil)
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		st, _ := c.Inspect("s")
+		return st.Calls.InFlight == 0 && st.Calls.Total > 0
+	}, 30*time.Second, time.Millisecond, "the answer is here")
+	require.NoError(t, c.Close(t.Context()))
+	require.Empty(t, done, "decoding takes far longer than the end")
+	cancel()
+	require.ErrorIs(t, <-done, facade.ErrCanceled)
 }

@@ -113,11 +113,17 @@ func TestStderrTailIsVeiled(t *testing.T) {
 // line is hidden, and so is one that is cut in two behind it.
 func TestStderrTailLongSecret(t *testing.T) {
 	long, next := strings.Repeat("abcdefgh12345678", 200), strings.Repeat("ijklmnop", 8)
-	v := veilOf(&messages.Stdio{Env: map[string]string{"A_TOKEN": long, "B_TOKEN": long[:stderrLineTaken-60], "C_TOKEN": next}})
-	for name, line := range map[string]string{"longer": "token " + long, "cut": "tokens " + long[:stderrLineTaken-60] + " " + next} {
+	nearly := long[:stderrLineTaken-60]
+	for name, c := range map[string]struct {
+		line string
+		env  map[string]string
+	}{
+		"longer": {"token " + long, map[string]string{"A_TOKEN": long}},
+		"cut":    {"tokens " + nearly + " " + next, map[string]string{"A_TOKEN": nearly, "B_TOKEN": next}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			tail := newStderrTail(3, v)
-			_, _ = tail.Write([]byte(line))
+			tail := newStderrTail(3, veilOf(&messages.Stdio{Env: c.env}))
+			_, _ = tail.Write([]byte(c.line))
 			require.NotContains(t, tail.lines()[0], "abcdefgh")
 			require.NotContains(t, tail.lines()[0], "ijklmnop")
 		})

@@ -27,9 +27,9 @@ const (
 	canaryToken = "Q2FuYXJ5LTQ3MTEtMDAwMQ"
 )
 
-// blab is a server that prints its arguments and its environment to stderr, as a
-// debugger would, and dies.
-const blab = `printf '%s\n' "$@" >&2; env >&2; exit 3`
+// blab is a server that prints its arguments and its environment to stderr and to
+// stdout, as a debugger would, and dies.
+const blab = `printf '%s\n' "$@" >&2; env >&2; printf '%s\n' "$@"; env; exit 3`
 
 // blabbers are entries with the everyday shapes of secrets, by shape.
 func blabbers() map[string]map[string]any {

@@ -195,3 +195,11 @@ func TestRoutineThatStaysIsNamed(t *testing.T) {
 	r.Terminate(0)
 	require.ErrorContains(t, r.Release(), "is still running")
 }
+
+// A process that SIGKILL does not end is named.
+func TestReleaseNamesAProcessThatStays(t *testing.T) {
+	c := shell(t, "echo here; cat")
+	t.Cleanup(func() { <-c.gone })
+	t.Cleanup(func() { c.Terminate(0) })
+	require.EqualError(t, c.Release(), "process "+strconv.Itoa(c.PID())+" (/bin/sh) is still running after SIGKILL")
+}

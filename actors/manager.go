@@ -262,6 +262,12 @@ func (m *manager) report(c actor.Context, r *report) {
 		m.rt.stale.Add(1)
 		return
 	}
+	if e.supervisor == nil { // its first report may overtake the letter started
+		e.supervisor = r.from
+		if e.stopping && r.from != nil {
+			c.Send(r.from, &messages.Stop{})
+		}
+	}
 	if r.view.State == supervisor.Stopped {
 		m.remove(c, r.name, e, r.view.Cause, r.events...)
 		return

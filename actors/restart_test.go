@@ -138,3 +138,25 @@ func TestRestartGivesAFreshBudget(t *testing.T) {
 		require.Len(t, h.sessions("fs"), 6, "one asked for, and two tries")
 	})
 }
+
+// A server may be ready, and have crashed, before the manager has read who supervises
+// it: the actor that starts it runs beside. Its reports say so, too.
+func TestRestartBeforeTheSupervisorIsIntroduced(t *testing.T) {
+	inHouse(t, func(t *testing.T, h *house) {
+		h.plays("fs", script{tools: []string{"ls"}})
+		h.register(messages.ServerSpec{Name: "fs"})
+		pid := h.supervisorOf("fs")
+		entry := h.rt.desk.entries["fs"]
+		entry.supervisor = nil // as if the letter started were still to come
+		defer func() {
+			if entry.supervisor == nil { // else Close would wait for ever
+				entry.supervisor = pid
+			}
+		}()
+		h.send(pid, &messages.ReportAgain{})
+		synctest.Wait()
+		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
+		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Epoch)
+	})
+}

@@ -17,6 +17,7 @@ type report struct {
 	messages.Letter
 	name   string
 	gen    uint64
+	from   *actor.PID // nil if no actor was started
 	view   *View
 	events []messages.Event
 	// revived: a Revive has been carried out, and the view shows it.
@@ -298,7 +299,7 @@ func (s *supervising) report(events []messages.Event, revived bool) {
 }
 
 func (s *supervising) draft(events []messages.Event) *report {
-	return &report{name: s.name, gen: s.gen, events: events, view: &View{
+	return &report{name: s.name, gen: s.gen, from: s.self, events: events, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: s.lc.State(), Since: s.lc.Since(), Epoch: s.lc.Epoch(),
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,

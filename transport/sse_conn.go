@@ -98,13 +98,15 @@ func (c *sseConn) run(stream *bond) {
 		return
 	}
 	defer resp.Body.Close()
-	events := newSSEReader(resp.Body, s.spec.Limits.Line)
+	opening := &openingBody{r: resp.Body, left: maxOpening}
+	events := newSSEReader(opening, s.spec.Limits.Line)
 	s.bufferStream(events, &c.share)
 	defer c.share.Release()
 	if f := c.begin(events, resp); f != nil {
 		c.named <- f
 		return
 	}
+	opening.opened = true
 	c.named <- nil
 	for {
 		e, err := events.next()
@@ -124,6 +126,8 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 		switch {
 		case errors.Is(err, io.EOF):
 			return badReply(messages.NotSent, "the server ended its event stream without naming an endpoint")
+		case errors.Is(err, errLongOpening):
+			return badReply(messages.NotSent, "%v", err)
 		case err != nil:
 			return e.broken("the event stream broke before the server named an endpoint: ", err)
 		case event.name == "endpoint":

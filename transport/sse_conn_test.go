@@ -51,7 +51,7 @@ func TestSSECall(t *testing.T) {
 			web.send(`[7,{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"hello"}]}}]`, id)
 		}},
 		"doubled, among junk": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
-			web.write("data: junk\n\nevent: heartbeat\ndata: 1\n\nevent: endpoint\ndata: http://example.invalid/\n\nevent: message\n\ndata:\n\n")
+			web.write("data: junk\n\nevent: heartbeat\ndata: 1\n\nevent: endpoint\ndata: http://example.invalid/\n\nevent: endpoint\ndata: /elsewhere\n\nevent: message\n\ndata:\n\n")
 			web.send(`{"jsonrpc":"2.0","id":999999999999999,"result":{}}`)
 			web.send(`{"jsonrpc":"2.0","id":"what","result":{}}`)
 			web.answer("tools/call", id)
@@ -137,6 +137,10 @@ func TestSSECall(t *testing.T) {
 			}
 			web.handle("tools/call", nil)
 			requireServing(t, s)
+			c := s.sse.Load()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			require.Empty(t, c.waiting, "nothing is kept of a request that has ended")
 		})
 	}
 }

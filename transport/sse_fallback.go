@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,6 +23,32 @@ func badEndpoint(format string, args ...any) *fault {
 	f := badReply(messages.NotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
 	f.err = errBadEndpoint
 	return f
+}
+
+// maxOpening bounds what a server may send before its endpoint is named.
+const maxOpening = 2 << 20
+
+var errLongOpening = fmt.Errorf("the server sent %d bytes on its event stream without naming an endpoint", maxOpening)
+
+// openingBody is the body of an event stream that is bounded until it is opened. It
+// belongs to the goroutine that reads it.
+type openingBody struct {
+	r      io.Reader
+	left   int
+	opened bool
+}
+
+// Read implements io.Reader.
+func (b *openingBody) Read(p []byte) (int, error) {
+	if b.opened {
+		return b.r.Read(p)
+	}
+	if b.left == 0 {
+		return 0, errLongOpening
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
 
 // postTarget is where POSTs go on a session over HTTP+SSE.

@@ -200,3 +200,20 @@ func TestSSEEndpointTooLate(t *testing.T) {
 	require.ErrorContains(t, f, "too late")
 	require.Nil(t, s.sse.Load())
 }
+
+// What belongs to another protocol layer than the address is not taken.
+func TestSSEEndpointAddress(t *testing.T) {
+	s := httpDialerFor(httpSpec("http://127.0.0.1:1/deep/sse?key=1")).NewSession().(*httpSession)
+	releaseAtEnd(t, s)
+	c := &sseConn{s: s}
+	for text, want := range map[string]string{
+		"/messages?s=1": "http://127.0.0.1:1/messages?s=1",
+		"messages":      "http://127.0.0.1:1/deep/messages",
+		"?s=1":          "http://127.0.0.1:1/deep/sse?s=1",
+		"http://user:word@127.0.0.1:1/messages#at": "http://127.0.0.1:1/messages",
+	} {
+		got, f := c.address(sseEvent{data: []byte(text)}, &http.Response{})
+		require.Nil(t, f, text)
+		require.Equal(t, want, got.String())
+	}
+}

@@ -100,7 +100,7 @@ var sseRows = []httpRow{
 	httpFine("sse/endpoint-user"),
 	httpUnstartable("sse/endpoint-megabyte", "longer than 8192 bytes"),
 	sseRefused("sse/endpoint-endless"),
-	httpUnstartable("sse/endpoint-endless", "did not name its endpoint").declaredShort(),
+	httpUnstartable("sse/endpoint-endless", "2097152 bytes").declared(),
 	sseRefused("sse/endpoint-slow"),
 	httpUnstartable("sse/endpoint-slow", "did not name its endpoint").declaredShort(),
 	httpFine("sse/endpoint-twice"),

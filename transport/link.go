@@ -61,14 +61,17 @@ func newLink(p process, limit int, grace time.Duration, told *notices, hidden ve
 // exit status is the better cause; a process that lives on without its streams
 // is of no use to anybody.
 func (l *link) streamEnded(name string, err error) {
-	t := time.NewTimer(lastWords)
-	defer t.Stop()
-	select {
-	case <-l.dead:
-		return
-	case <-l.proc.Exited(): // watch tells the cause
-		return
-	case <-t.C:
+	for wait := true; wait; wait = l.proc.Exiting() {
+		t := time.NewTimer(lastWords)
+		select {
+		case <-l.dead:
+			t.Stop()
+			return
+		case <-l.proc.Exited(): // watch tells the cause
+			t.Stop()
+			return
+		case <-t.C:
+		}
 	}
 	what := "closed its " + name
 	if err != nil && !errors.Is(err, io.EOF) {

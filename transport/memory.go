@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/guard"
@@ -30,6 +31,7 @@ type routine struct {
 	stdout *io.PipeReader
 	stderr *stderrTail
 	cancel context.CancelFunc
+	ending atomic.Bool // set before the streams end
 	exited chan struct{}
 	err    error
 }
@@ -44,6 +46,7 @@ func startRoutine(m *messages.InMemory, lines int, hidden veil) *routine {
 			if p := recover(); p != nil {
 				r.err = fmt.Errorf("panic: %v", p)
 			}
+			r.ending.Store(true)
 			cancel()
 			_ = outW.Close()
 			_ = inR.Close()
@@ -59,6 +62,7 @@ func (r *routine) Stdout() io.ReadCloser   { return r.stdout }
 func (r *routine) Widen()                  {}
 func (r *routine) PID() int                { return 0 }
 func (r *routine) Exited() <-chan struct{} { return r.exited }
+func (r *routine) Exiting() bool           { return r.ending.Load() }
 
 func (r *routine) Exit() *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: r.stderr.lines()}

@@ -20,6 +20,9 @@ type process interface {
 	PID() int
 	// Exited is closed when the process has ended. Its group is dead by then.
 	Exited() <-chan struct{}
+	// Exiting reports whether the process is ending, as far as the system tells: then
+	// Exited follows, on a busy machine after a while.
+	Exiting() bool
 	// Exit explains the end; valid after Exited. The stderr tail is in it.
 	Exit() *supervisor.Cause
 	// Terminate sees to the end, politely first: stdin is closed, after half the

@@ -52,6 +52,9 @@ type procStat struct {
 	parent int
 	group  int
 	start  string // when it was started; with the number, that names it
+	// exiting: its first thread is in exit. The streams of a process end after that,
+	// and its exit can be waited for later still.
+	exiting bool
 }
 
 // statOf reads /proc/PID/stat (proc_pid_stat(5)).
@@ -63,7 +66,7 @@ func statOf(pid int, buf []byte) (st procStat, err error) {
 		return st, err
 	}
 	fields := bytes.Fields(text[end+1:])
-	const state, ppid, pgrp, threads, startTime = 0, 1, 2, 17, 19
+	const state, ppid, pgrp, flags, threads, startTime = 0, 1, 2, 6, 17, 19
 	if len(fields) <= startTime {
 		return st, nil
 	}
@@ -71,9 +74,18 @@ func statOf(pid int, buf []byte) (st procStat, err error) {
 	st.parent, _ = strconv.Atoi(string(fields[ppid]))
 	st.group, _ = strconv.Atoi(string(fields[pgrp]))
 	st.start = string(fields[startTime])
+	const inExit = 0x4 // PF_EXITING of the kernel
+	bits, _ := strconv.ParseUint(string(fields[flags]), 10, 64)
+	st.exiting = bits&inExit != 0
 	// The first thread may end before the others do.
 	st.dead = (fields[state][0] == 'Z' || fields[state][0] == 'X') && string(fields[threads]) <= "1"
 	return st, nil
+}
+
+// isExiting reports whether a process is in exit, or a zombie.
+func isExiting(pid int) bool {
+	st, _ := statOf(pid, make([]byte, procBuffer))
+	return st.exists && st.exiting
 }
 
 // childrenOf lists the children of a process, those of all its threads

@@ -166,6 +166,7 @@ func (c *child) Stdout() io.ReadCloser   { return c.stdout }
 func (c *child) Widen()                  { widenPipe(c.stdout) }
 func (c *child) PID() int                { return c.cmd.Process.Pid }
 func (c *child) Exited() <-chan struct{} { return c.exited }
+func (c *child) Exiting() bool           { return isExiting(c.PID()) }
 
 func (c *child) Exit() *supervisor.Cause {
 	select {

@@ -95,6 +95,15 @@ func TestFootprint(t *testing.T) {
 		start(t)
 		require.Less(t, heap()-before, 256<<10)
 	})
+	// The actor library makes 66,000 allocations for a new system. What is done about
+	// its registry must not be worse than the registry.
+	t.Run("of_starting_a_runtime_is_the_library's", func(t *testing.T) {
+		allocs := testing.AllocsPerRun(3, func() {
+			rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(messages.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
+			require.NoError(t, rt.Close(ctx))
+		})
+		require.Less(t, allocs, 100_000.0)
+	})
 	t.Run("stays_the_same_over_restarts", func(t *testing.T) {
 		rt := start(t)
 		require.NoError(t, rt.Register(ctx, messages.ServerSpec{Name: "fs"}))

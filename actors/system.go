@@ -76,9 +76,8 @@ func keepOneBucket(names *actor.SliceMap) {
 	buckets := names.LocalPIDs
 	names.LocalPIDs = append(buckets[:0:0], buckets[0])
 	for _, bucket := range buckets[1:] {
-		for name, process := range bucket.Items() {
-			buckets[0].Set(name, process)
-		}
+		// Not Items: that starts a goroutine for each of the 32 maps.
+		bucket.IterCb(func(name string, process any) { buckets[0].Set(name, process) })
 	}
 }
 

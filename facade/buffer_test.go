@@ -150,3 +150,67 @@ func TestCloseDuringDecoding(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-done, facade.ErrCanceled)
 }
+
+// padded is a legacy server whose answers have result, in a line of 300 KiB.
+func padded(result string, limits facade.Limits) facade.ServerSpec {
+	return facade.ServerSpec{Name: "s", Era: facade.EraLegacy, Limits: limits,
+		InMemory: &facade.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+			for lines := bufio.NewScanner(in); lines.Scan(); {
+				var m incoming
+				switch {
+				case json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil:
+				case m.Method == "resources/read", m.Method == "prompts/get", m.Method == "completion/complete", m.Method == "tools/call":
+					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"pad":"%s","result":%s}`+"\n", m.ID, strings.Repeat("x", 300<<10), result)
+				default:
+					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, shakeHands(m.Method))
+				}
+			}
+			return nil
+		}}}
+}
+
+// A small result in a large answer gives back what the answer holds, whether it can
+// be decoded or not.
+func TestBufferGivenBack(t *testing.T) {
+	ask := map[string]func(context.Context, *facade.Client) error{
+		"Call": func(ctx context.Context, c *facade.Client) error {
+			_, err := c.Call(ctx, "s/x", nil)
+			return err
+		},
+		"CallRaw": func(ctx context.Context, c *facade.Client) error {
+			_, err := c.CallRaw(ctx, "s/x", nil)
+			return err
+		},
+		"Read": func(ctx context.Context, c *facade.Client) error {
+			_, err := c.Read(ctx, "s", "a:b")
+			return err
+		},
+		"Prompt": func(ctx context.Context, c *facade.Client) error {
+			_, err := c.Prompt(ctx, "s", "p", nil)
+			return err
+		},
+		"Complete": func(ctx context.Context, c *facade.Client) error {
+			_, err := c.Complete(ctx, "s", facade.Completion{Prompt: "p", Argument: "a"})
+			return err
+		},
+	}
+	for result, text := range map[string]string{
+		"small_result":  `{"content":[],"contents":[{"uri":"a:b","text":"x"}],"messages":[],"completion":{"values":["x"]}}`,
+		"result_of_40K": `{"content":[],"contents":[],"messages":[],"completion":{"values":["` + strings.Repeat("x", 40<<10) + `"]}}`,
+		"no_result":     `[]`,
+	} {
+		for name, one := range ask {
+			t.Run(name+"/"+result, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, err := facade.New()
+					require.NoError(t, err)
+					require.NoError(t, c.Register(t.Context(), padded(text, facade.Limits{Buffer: 1 << 20})))
+					for i := range 10 {
+						require.NotErrorIs(t, one(t.Context(), c), facade.ErrOverloaded, "call %d, one after the other", i)
+					}
+					require.NoError(t, c.Close(t.Context()))
+				})
+			})
+		}
+	}
+}

@@ -133,7 +133,11 @@ func (c *Client) ask(ctx context.Context, op, server string, r transport.Request
 		return reply{}, withOp(err, op)
 	}
 	got, err := c.request(ctx, view, r, o)
-	return got, withOp(err, op)
+	if err != nil {
+		r.Held.Release()
+		return reply{}, withOp(err, op)
+	}
+	return got, nil
 }
 
 // pauses between tries on one and the same incarnation, which does not say
@@ -267,8 +271,10 @@ func invalid(err error) *Error {
 	return &Error{Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
 }
 
-// decode decodes a result. list and add are for [decodeLarge].
+// decode decodes a result, and gives back what it holds. list and add are for
+// [decodeLarge].
 func decode[T any](ctx context.Context, got *reply, op, list string, add func(whole, part *T)) (*T, error) {
+	defer got.held.Release() // a small result can have come in a large answer
 	if got.isLarge() {
 		v, err := decodeLarge(ctx, got, list, add)
 		return v, withOp(err, op)

@@ -142,6 +142,7 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 	first, hardMax, empty := r.Params, r.HardMax, 0
 	for round := 1; ; round++ {
 		want, err := readWanted(result)
+		r.Held.Release() // the result is decoded; asking for the input may take long
 		switch {
 		case err == nil && round == roundsMost:
 			err = fmt.Errorf("it was sent %d times, and the server still wants more", round)

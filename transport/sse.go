@@ -46,7 +46,7 @@ type sseReader struct {
 	skipLF bool // the last line ended in CR; a LF that follows belongs to it
 
 	// reserve, if set, makes room for a large event; free gives it back when the
-	// next one is read.
+	// next one is read, or when the stream ends.
 	reserve  func(bytes int) bool
 	free     func()
 	reserved int
@@ -63,10 +63,7 @@ func newSSEReader(r io.Reader, limit int) *sseReader {
 func (s *sseReader) next() (sseEvent, error) {
 	var e sseEvent
 	s.crowded = false
-	if s.reserved > 0 {
-		s.free()
-		s.reserved = 0
-	}
+	s.release()
 	started := false // a data, id or retry field was seen
 	first := true    // no data line was seen
 	for {
@@ -103,12 +100,21 @@ func (s *sseReader) next() (sseEvent, error) {
 		case err != nil && errors.Is(err, io.EOF) && started:
 			return e, nil
 		case err != nil:
+			s.release() // what the broken event holds
 			return sseEvent{}, err
 		case len(line) == 0 && started:
 			return e, nil
 		case len(line) == 0:
 			e.name = ""
 		}
+	}
+}
+
+// release gives back what was reserved for the last event.
+func (s *sseReader) release() {
+	if s.reserved > 0 {
+		s.free()
+		s.reserved = 0
 	}
 }
 

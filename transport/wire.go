@@ -85,6 +85,7 @@ func (w *wire) die(cause *supervisor.Cause) bool {
 
 // readLoop reads until the stream ends and returns why it did.
 func (w *wire) readLoop() error {
+	defer w.freeLine() // of a line that the end of the stream cuts short
 	for reads := 0; ; {
 		line, tail, over, err := w.in.next()
 		if reads != w.in.reads {

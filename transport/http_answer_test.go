@@ -141,7 +141,7 @@ func TestErrorTextNotDoubled(t *testing.T) {
 	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	for _, row := range rows {
-		f := e.statusFault(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), false)
+		f := e.statusFault(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), noSession)
 		require.Equal(t, row.want, f.problem, row.body)
 	}
 }

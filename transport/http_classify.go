@@ -109,8 +109,8 @@ func isRefused(err error) bool {
 }
 
 // statusFault explains a reply with a status that is no success and a body
-// that is no answer. hadSession is whether the request named a session.
-func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool) *fault {
+// that is no answer. ref says how the request named a session.
+func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef) *fault {
 	f := &fault{
 		status:  resp.StatusCode,
 		problem: httpStatus(resp.StatusCode),
@@ -123,11 +123,9 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, hadSession bool
 	if text = beyondStatus(text, resp.StatusCode); text != "" {
 		f.problem += ": " + text
 	}
-	if hadSession {
-		if loss := sessionLossOf(resp, body); loss.lost {
-			f.lost, f.outcome, f.kind = true, loss.outcome, messages.KindCrashed
-			return e.doubtForeign(f)
-		}
+	if loss := sessionLossOf(resp, body, ref); loss.lost {
+		f.lost, f.outcome, f.kind = true, loss.outcome, messages.KindCrashed
+		return e.doubtForeign(f)
 	}
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:

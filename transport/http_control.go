@@ -132,7 +132,7 @@ func (s *httpSession) tellServer(b *bond, body []byte, header http.Header) *faul
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
 			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-			f = s.endpoint.statusFault(resp, said, s.sessionID.Load() != nil || s.sse.Load() != nil)
+			f = s.endpoint.statusFault(resp, said, s.sessionRef())
 			if !f.lost && f.kind != messages.KindAuthRequired {
 				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a message")
 				f = nil

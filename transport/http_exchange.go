@@ -37,7 +37,7 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 	if c := s.sse.Load(); c != nil {
 		return c.exchange(b, id, body, header)
 	}
-	hadSession := header["Mcp-Session-Id"] != nil
+	ref := sessionIn(header)
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f != nil {
 		return reply{}, f
@@ -47,9 +47,9 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 	ended := false // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, f = s.refusal(resp, id, hadSession, b.reserve)
+		got, ended, f = s.refusal(resp, id, ref, b.reserve)
 	case isEventStream(resp):
-		resp, got, f = s.fromStream(b, resp, id, hadSession) //nolint:bodyclose // leave closes it
+		resp, got, f = s.fromStream(b, resp, id, ref) //nolint:bodyclose // leave closes it
 	default:
 		got, ended, f = s.fromBody(resp, id, b.reserve)
 	}
@@ -209,9 +209,9 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 // the request's id is an answer like any other, whatever it says: the server may
 // have worked on the request. Under a 404 it can end the session besides. An
 // error without id is an answer too, unless the status says more.
-func (s *httpSession) refusal(resp *http.Response, id int64, hadSession bool, reserve func(int) bool) (got reply, ended bool, f *fault) {
+func (s *httpSession) refusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *fault) {
 	body, ended := s.errorBody(resp, id, reserve)
-	f = s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], hadSession)
+	f = s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], ref)
 	env, ok := scanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.errorm == nil || env.method != nil {
 		return reply{}, ended, f

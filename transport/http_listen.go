@@ -89,7 +89,11 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 		default:
 			// Only a session that had a stream is known to be lost by a 404: many
 			// servers without one answer 404 where 405 is due.
-			f = s.streamRefused(resp, worked && s.sessionID.Load() != nil)
+			ref := noSession
+			if worked {
+				ref = s.sessionRef()
+			}
+			f = s.streamRefused(resp, ref)
 			if f.lost {
 				s.endBy(f)
 				return

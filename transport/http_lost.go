@@ -8,6 +8,35 @@ import (
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
+// sessionRef says how a request names its session.
+type sessionRef int
+
+const (
+	noSession     sessionRef = iota
+	headerSession            // by Mcp-Session-Id (Streamable HTTP)
+	streamSession            // by the address that the event stream named (HTTP+SSE)
+)
+
+// sessionIn is how a request with the given header names its session over
+// Streamable HTTP.
+func sessionIn(header http.Header) sessionRef {
+	if header["Mcp-Session-Id"] != nil {
+		return headerSession
+	}
+	return noSession
+}
+
+// sessionRef is how the requests of the session name it at present.
+func (s *httpSession) sessionRef() sessionRef {
+	switch {
+	case s.sse.Load() != nil:
+		return streamSession
+	case s.sessionID.Load() != nil:
+		return headerSession
+	}
+	return noSession
+}
+
 // sessionLoss is what the reply to a request that named a session says about
 // that session.
 type sessionLoss struct {
@@ -62,12 +91,19 @@ var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|erro
 // session". A tool may answer 404 for reasons of its own after it has worked, so
 // that only an empty body or a known text says that the request was not carried
 // out. Under another status only a known text speaks of the session at all.
-func sessionLossOf(resp *http.Response, body []byte) sessionLoss {
+//
+// MCP 2024-11-05, HTTP with SSE, has no such rule for 404: there only the known
+// text of an SDK says that the request was not carried out.
+func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss {
+	if ref == noSession {
+		return sessionLoss{outcome: messages.Answered}
+	}
 	text, kind := wholeMessage(resp.Header.Get("Content-Type"), body)
 	known := kind != messageUnreadable && (sdkSessionTexts[text] || sdkSessionWithID.MatchString(text))
 	switch resp.StatusCode {
 	case http.StatusNotFound:
-		if known || kind == messageEmpty || kind != messageUnreadable && bareNotFound.MatchString(text) {
+		bare := kind == messageEmpty || kind != messageUnreadable && bareNotFound.MatchString(text)
+		if known || bare && ref == headerSession {
 			return sessionLoss{lost: true, outcome: messages.NotSent}
 		}
 		return sessionLoss{lost: true, outcome: messages.Unknown}

@@ -25,7 +25,7 @@ const (
 // resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
 // "Resumability"). It returns the response that was read last; nil if that is
 // closed already.
-func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, hadSession bool) (*http.Response, reply, *fault) {
+func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, ref sessionRef) (*http.Response, reply, *fault) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -61,7 +61,7 @@ func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, hadSe
 			return nil, reply{}, s.endpoint.broken("the event stream broke before the answer came: ", err)
 		}
 		var f *fault
-		if resp, f = s.resume(ctx, lastID, retry, &tries, hadSession); f != nil {
+		if resp, f = s.resume(ctx, lastID, retry, &tries, ref); f != nil {
 			return nil, reply{}, f
 		}
 	}
@@ -94,7 +94,7 @@ func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f
 
 // resume asks for the rest of a call's stream. tries counts what was spent
 // since the last event.
-func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Duration, tries *int, hadSession bool) (*http.Response, *fault) {
+func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Duration, tries *int, ref sessionRef) (*http.Response, *fault) {
 	last := brokenFault("the event stream ended without the answer", nil)
 	for *tries < maxResumes {
 		*tries++
@@ -111,7 +111,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		case resp.StatusCode == http.StatusOK && isEventStream(resp):
 			return resp, nil
 		default:
-			f = s.streamRefused(resp, hadSession)
+			f = s.streamRefused(resp, ref)
 			if f.lost || !transient(resp.StatusCode) {
 				f.outcome = messages.Unknown
 				f.problem = "the event stream ended without the answer and could not be resumed: " + f.problem
@@ -140,13 +140,13 @@ func (s *httpSession) streamHeader(lastID, version string) http.Header {
 }
 
 // streamRefused closes a reply to a GET that is no stream and explains it.
-func (s *httpSession) streamRefused(resp *http.Response, hadSession bool) *fault {
+func (s *httpSession) streamRefused(resp *http.Response, ref sessionRef) *fault {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
 		return badReply(messages.Unknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	return s.endpoint.statusFault(resp, body, hadSession)
+	return s.endpoint.statusFault(resp, body, ref)
 }
 
 func (s *httpSession) isModern() bool {

@@ -94,7 +94,7 @@ func (c *sseConn) run(stream *bond) {
 		return
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
-		c.named <- s.streamRefused(resp, false)
+		c.named <- s.streamRefused(resp, noSession)
 		return
 	}
 	defer resp.Body.Close()
@@ -282,17 +282,17 @@ func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 	return true
 }
 
-// forget ends the wait for an answer that is wanted no more. One that comes in
-// the same moment is dropped.
-func (c *sseConn) forget(id int64, answer <-chan sseAnswer) {
+// stopWaiting ends the wait for an answer. It returns the answer if that has come.
+// Call it once, and only if the answer was not received.
+func (c *sseConn) stopWaiting(id int64, answer <-chan sseAnswer) (a sseAnswer, came bool) {
 	c.mu.Lock()
-	delivered := c.waiting[id] == nil
+	came = c.waiting[id] == nil
 	delete(c.waiting, id)
 	c.mu.Unlock()
-	if delivered {
-		a := <-answer
-		a.share.Release()
+	if came {
+		a = <-answer // deliver sends it without waiting
 	}
+	return a, came
 }
 
 // onlyWaiting is the id of the request under way, if there is exactly one.
@@ -314,13 +314,9 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 	c.mu.Lock()
 	c.waiting[id] = answer
 	c.mu.Unlock()
-	received := false
-	defer func() {
-		if !received {
-			c.forget(id, answer)
-		}
-	}()
 	if !c.s.enter() {
+		a, _ := c.stopWaiting(id, answer)
+		a.share.Release()
 		f := brokenFault("the session ended", c.s.Cause())
 		f.outcome = messages.NotSent
 		return reply{}, f
@@ -343,12 +339,9 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 	var got sseAnswer
 	select {
 	case got = <-answer:
-		received = true
 		leaves = c.leavePost(b, posted, &left)
 	case p := <-posted:
-		if got = p; p.accepted() {
-			got, received = c.await(b, answer)
-		}
+		got = c.afterPost(b, id, p, answer)
 	}
 	b.share.Take(&got.share)
 	if got.errorm != nil {
@@ -360,17 +353,20 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 // accepted reports whether a POST says no more than that the answer will come.
 func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorm == nil }
 
-// await waits for the answer to a request that was POSTed.
-func (c *sseConn) await(b *bond, answer <-chan sseAnswer) (a sseAnswer, received bool) {
-	select {
-	case a := <-answer:
-		return a, true
-	case <-b.Done():
+// afterPost is the outcome of a request whose POST ended with p: the answer on the
+// stream if it has come, whatever the POST says. An accepted POST waits for it.
+func (c *sseConn) afterPost(b *bond, id int64, p sseAnswer, answer <-chan sseAnswer) sseAnswer {
+	if p.accepted() {
+		select {
+		case a := <-answer:
+			return a
+		case <-b.Done():
+		}
+		p.fault = brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))
 	}
-	select {
-	case a := <-answer: // it came in the same moment
-		return a, true
-	default:
-		return sseAnswer{fault: brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))}, false
+	if a, came := c.stopWaiting(id, answer); came {
+		p.share.Release()
+		return a
 	}
+	return p
 }

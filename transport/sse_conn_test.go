@@ -145,20 +145,76 @@ func TestSSECall(t *testing.T) {
 	}
 }
 
-// A server that has forgotten the session has not looked at the request.
+// TestSSESessionLost checks that a 404 over HTTP+SSE ends the session, and that the
+// call counts as NotSent only if the text is that of an SDK: MCP 2024-11-05 gives
+// the status no meaning.
 func TestSSESessionLost(t *testing.T) {
-	web := newSSEServer(t)
-	s := openHTTP(t, sseSpec(web))
-	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		http.Error(w, "Session not found", http.StatusNotFound)
-	})
-	e := callFails(t, s)
-	require.ErrorIs(t, e, messages.ErrCrashed)
-	require.Equal(t, messages.NotSent, e.Outcome)
-	requireClosed(t, s.Dead(), "session goes on")
+	for name, row := range map[string]struct {
+		kind, body string
+		outcome    messages.Outcome
+	}{
+		"empty":                     {"", "", messages.Unknown},
+		"status text":               {"text/plain", "Not Found\n", messages.Unknown},
+		"of net/http":               {"text/plain", "404 page not found\n", messages.Unknown},
+		"of FastAPI":                {"application/json", `{"detail":"Not Found"}`, messages.Unknown},
+		"after work":                {"text/plain", "payment booked; template not found", messages.Unknown},
+		"of the Go SDK":             {"text/plain", "session not found\n", messages.NotSent},
+		"of the Python SDK":         {"text/plain", "Could not find session", messages.NotSent},
+		"of the TypeScript example": {"text/plain", "No transport found for sessionId", messages.NotSent},
+		"of the Java SDK":           {"application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, messages.NotSent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			s := openHTTP(t, sseSpec(web))
+			web.handle("tools/call", status(http.StatusNotFound, row.kind, row.body))
+			e := callFails(t, s)
+			require.ErrorIs(t, e, messages.ErrCrashed)
+			require.Equal(t, row.outcome, e.Outcome, e.Error())
+			requireClosed(t, s.Dead(), "session goes on")
+		})
+	}
 }
 
 // When the stream ends, every call in flight ends, each with the truth about it.
+// TestSSEAnswerBeforeRefusedPOST checks that an answer on the stream counts, although
+// its POST is refused or breaks.
+func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	c := s.sse.Load()
+	for name, p := range map[string]sseAnswer{
+		"404":      {fault: &fault{status: http.StatusNotFound, lost: true, outcome: messages.Unknown}},
+		"500":      {fault: &fault{status: http.StatusInternalServerError, outcome: messages.Answered}},
+		"broken":   {fault: brokenFault("broken", io.ErrUnexpectedEOF)},
+		"error":    {reply: reply{errorm: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
+		"accepted": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := s.bonds.bind(t.Context(), 0)
+			defer b.finish()
+			wait := func(id int64) chan sseAnswer {
+				answer := make(chan sseAnswer, 1)
+				c.mu.Lock()
+				c.waiting[id] = answer
+				c.mu.Unlock()
+				return answer
+			}
+			answer := wait(1 << 40)
+			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
+			got := c.afterPost(b, 1<<40, p, answer)
+			require.Nil(t, got.fault)
+			require.Nil(t, got.errorm)
+			require.JSONEq(t, `{}`, string(got.result))
+			if p.accepted() {
+				return
+			}
+			got = c.afterPost(b, 1<<40, p, wait(1<<40))
+			require.Equal(t, p, got, "no answer has come")
+			require.Empty(t, c.waiting)
+		})
+	}
+}
+
 func TestSSECrashWithCallsInFlight(t *testing.T) {
 	web := newSSEServer(t)
 	s := openHTTP(t, sseSpec(web))

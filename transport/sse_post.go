@@ -62,7 +62,7 @@ func (c *sseConn) post(b *bond, id int64, body []byte, header http.Header) (a ss
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, f := s.refusal(resp, id, true, reserve)
+		got, _, f := s.refusal(resp, id, streamSession, reserve)
 		return sseAnswer{reply: got, fault: f}
 	}
 	text, _ := s.errorBody(resp, id, reserve)

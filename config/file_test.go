@@ -84,7 +84,7 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	for _, s := range f.Servers {
 		good = append(good, s.Spec.Name)
 	}
-	require.Equal(t, []string{"good", "un-set", "typo", "foreign"}, good)
+	require.Equal(t, []string{"good", "un-set-0d430d", "typo", "foreign"}, good)
 	require.Equal(t, "good", f.Servers[0].Spec.Stdio.Command)
 	require.Equal(t, 2*time.Minute, f.Servers[3].Spec.Timeouts.Call)
 
@@ -94,7 +94,7 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	}
 	const at = "testdata/broken.json:"
 	for i, want := range []string{
-		at + `4:5: warning: server "un set": this name holds characters that a server name cannot have; the server is called "un-set" here`,
+		at + `4:5: warning: server "un set": this name holds characters that a server name cannot have; the server is called "un-set-0d430d" here`,
 		at + `5:43: server "missing": environment variable NOT_SET is not set`,
 		at + `6:22: server "old": type "wss" is unknown`,
 		at + `7:13: server "both": it has both "command" and "url"`,

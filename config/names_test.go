@@ -13,43 +13,45 @@ import (
 // Names that hosts write are used, and the file says once what they became.
 func TestServerName(t *testing.T) {
 	for entry, want := range map[string]string{
-		"fs":                                 "fs",
-		"my.server_1-x":                      "my.server_1-x",
-		"microsoft/playwright-mcp":           "microsoft-playwright-mcp",
-		"io.github.github/github-mcp-server": "io.github.github-github-mcp-server",
-		"@scope/pkg":                         "scope-pkg",
-		"Brave Search":                       "Brave-Search",
-		"日本語":                                "server-77710aed",
-		"":                                   "server-e3b0c442",
-		strings.Repeat("x", 65):              strings.Repeat("x", 64),
+		"fs":                                 "^fs$",
+		"my.server_1-x":                      "^my.server_1-x$",
+		"microsoft/playwright-mcp":           "^microsoft-playwright-mcp-[0-9a-f]{6}$",
+		"io.github.github/github-mcp-server": "^io.github.github-github-mcp-server-[0-9a-f]{6}$",
+		"@scope/pkg":                         "^scope-pkg-[0-9a-f]{6}$",
+		"日本語":                                "^server-77710a$",
+		"":                                   "^server-e3b0c4$",
+		strings.Repeat("x", 65):              "^x{57}-[0-9a-f]{6}$",
 	} {
-		require.Equal(t, want, serverNames([]string{entry})[entry], "%q", entry)
+		require.Regexp(t, want, serverNames([]string{entry})[entry], "%q", entry)
 	}
 	f, err := Parse([]byte(`{"servers": {"a b": {"command": "x"}, "c": {"command": "y"}}}`), "mcp.json")
 	require.NoError(t, err)
-	require.Equal(t, "a-b", f.Servers[0].Spec.Name)
+	name := f.Servers[0].Spec.Name
+	require.Equal(t, "a-b-c8687a", name)
 	require.Equal(t, "a b", f.Servers[0].Entry)
 	require.Equal(t, "c", f.Servers[1].Entry)
 	require.Len(t, f.Problems, 1)
-	require.Equal(t, `mcp.json:1:14: warning: server "a b": this name holds characters that a server name cannot have; the server is called "a-b" here`,
+	require.Equal(t, `mcp.json:1:14: warning: server "a b": this name holds characters that a server name cannot have; the server is called "a-b-c8687a" here`,
 		f.Problems[0].String())
-	for _, name := range []string{"a b", "a-b"} {
-		s, ok := f.Find(name)
-		require.True(t, ok, name)
-		require.Equal(t, "a-b", s.Spec.Name)
+	for _, one := range []string{"a b", name} {
+		s, ok := f.Find(one)
+		require.True(t, ok, one)
+		require.Equal(t, name, s.Spec.Name)
 	}
 	_, ok := f.Find("b")
 	require.False(t, ok)
 }
 
-// An entry that literally has the derived name of another one keeps it.
-func TestServerName_collision(t *testing.T) {
-	names := serverNames([]string{"a/b", "a-b", "a b"})
-	require.Equal(t, "a-b", names["a-b"])
-	require.Regexp(t, `^a-b-[0-9a-f]{8}$`, names["a/b"])
-	require.Regexp(t, `^a-b-[0-9a-f]{8}$`, names["a b"])
-	require.NotEqual(t, names["a/b"], names["a b"])
-	require.Equal(t, names, serverNames([]string{"a b", "a/b", "a-b"}), "the order of the entries has no effect")
+// What an entry is called does not depend on other entries: a name must not move to
+// another server because one is added.
+func TestServerName_with_other_entries(t *testing.T) {
+	alone := serverNames([]string{"a b"})["a b"]
+	for _, others := range [][]string{{"a-b"}, {"a/b"}, {"a-b", "a/b", "A b"}} {
+		names := serverNames(append(others, "a b"))
+		require.Equal(t, alone, names["a b"])
+		require.Len(t, names, len(others)+1)
+	}
+	require.NotEqual(t, alone, serverNames([]string{"a b", alone})["a b"], "the literal name wins")
 }
 
 func TestServerName_is_legal_and_unique(t *testing.T) {

@@ -22,7 +22,7 @@ type reader struct {
 	answers   map[string]answer // by the id of the input
 	secrets   []string          // answers that the entry being read must hide
 	names     map[string]string // the server's name, by that of its entry
-	approvals bool              // the file was told that keys about approval have no effect
+	approvals map[string]bool   // the keys about approval that were said to have no effect
 }
 
 // list is one list of servers in the file.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tailscale/hujson"
@@ -15,8 +16,7 @@ type tools struct {
 	allow   []string
 	deny    []string
 
-	approval    *hujson.Value // where "autoApprove" or "alwaysAllow" stands
-	approvalKey string
+	approvals map[string]*hujson.Value // where "autoApprove" and "alwaysAllow" stand
 }
 
 // toolsKey reads "tools": a list of what is offered; our own {"allow": […],
@@ -97,21 +97,30 @@ func narrowed(a, b []string) (both []string) {
 // write empty lists by themselves.
 func (e *entry) approval(v *hujson.Value, key string) {
 	if list, ok := v.Value.(*hujson.Array); !ok || len(list.Elements) > 0 {
-		e.tools.approval, e.tools.approvalKey = v, key
+		if e.tools.approvals == nil {
+			e.tools.approvals = map[string]*hujson.Value{}
+		}
+		e.tools.approvals[key] = v
 	}
 }
 
-// applyTools puts the filter into the spec, and says once for each file that
-// nothing here asks before a call.
+// applyTools puts the filter into the spec, and says once for each key of a file
+// that nothing here asks before a call.
 func (e *entry) applyTools() {
 	t := &e.tools
 	e.spec.Tools = messages.ToolFilter{Allow: t.allow, Deny: t.deny}
 	if t.allowed && len(t.allow) == 0 {
 		e.spec.Tools.Deny = []string{"*"}
 	}
-	if t.approval != nil && !e.r.approvals {
-		e.r.approvals = true
-		e.warn(t.approval, "%q has no effect here, in this entry and all others: mcpvisor never asks before a call; "+
-			"to switch tools off, list them in \"disabledTools\"", t.approvalKey)
+	for _, key := range slices.Sorted(maps.Keys(t.approvals)) {
+		if e.r.approvals[key] {
+			continue
+		}
+		if e.r.approvals == nil {
+			e.r.approvals = map[string]bool{}
+		}
+		e.r.approvals[key] = true
+		e.warn(t.approvals[key], "%q has no effect here, in this entry and all others: mcpvisor never asks before a call; "+
+			"to switch tools off, list them in \"disabledTools\"", key)
 	}
 }

@@ -58,9 +58,10 @@ func TestApprovalsHaveNoEffect(t *testing.T) {
 		"b": {"command": "x", "alwaysAllow": ["read"]}
 	}}`), "mcp.json")
 	require.NoError(t, err)
-	require.Len(t, f.Problems, 1)
+	require.Len(t, f.Problems, 2, "once for each key")
+	require.Contains(t, f.Problems[0].String(), `mcp.json:3:40: warning: server "a": "autoApprove" has no effect here`)
 	require.Equal(t, `mcp.json:3:65: warning: server "a": "alwaysAllow" has no effect here, in this entry and all others: `+
-		`mcpvisor never asks before a call; to switch tools off, list them in "disabledTools"`, f.Problems[0].String())
+		`mcpvisor never asks before a call; to switch tools off, list them in "disabledTools"`, f.Problems[1].String())
 	require.Len(t, f.Specs(), 3)
 	require.True(t, f.Servers[1].Spec.Tools.IsZero())
 }

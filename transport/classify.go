@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -77,6 +78,8 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	case errors.As(err, &rpc) && rpc.Code == codeUnsupportedVersion, isUnsupportedVersion(err):
 		c.Kind, c.Permanent = supervisor.CauseVersion, true
 		c.Message = "no protocol version in common: " + err.Error()
+	case errors.As(err, &rpc) && isOwnComplaint(rpc):
+		c.Message = "handshake failed: " + rpc.Message
 	case errors.As(err, &rpc):
 		c.Message = fmt.Sprintf("server refused the handshake: %s (code %d)", rpc.Message, rpc.Code)
 	case ctx.Err() != nil:
@@ -91,6 +94,12 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	}
 	c.Message = cut(plain(c.Message), maxErrorText)
 	return c
+}
+
+// isOwnComplaint reports whether an error is what [control.fail] told the go-sdk about
+// an answer that cannot be used, and not what the server said.
+func isOwnComplaint(rpc *jsonrpc.Error) bool {
+	return rpc.Code == jsonrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
 }
 
 // requestError is the error of a request that ended without an answer:

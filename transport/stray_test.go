@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -253,4 +254,12 @@ func TestErrorWithoutID(t *testing.T) {
 		_, err := s.Request(testContext(t), toolCall)
 		require.ErrorContains(t, err, "Parse error")
 	})
+}
+
+// What is wrong with an answer is not told as a refusal of the server's.
+func TestSeveralLines_is_no_refusal(t *testing.T) {
+	err := fmt.Errorf("calling %q: %w", "initialize", &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the server wrote its answer over several lines"})
+	require.Equal(t, "handshake failed: the server wrote its answer over several lines", openCause(t.Context(), err, nil).Message)
+	err = &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "no"}
+	require.Equal(t, "server refused the handshake: no (code -32700)", openCause(t.Context(), err, nil).Message)
 }

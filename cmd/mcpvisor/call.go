@@ -55,22 +55,45 @@ func (cmd *callCmd) Run(sh *shell) error {
 	if err != nil {
 		return err
 	}
-	var result mcp.CallToolResult
-	if err := json.Unmarshal(raw, &result); err != nil {
-		return fmt.Errorf("the result of %s cannot be read: %w", cmd.Name, err)
+	// Not the go-sdk's type: that refuses the whole result for one block it does not
+	// know, and changes numbers.
+	var result struct {
+		Content    []json.RawMessage `json:"content"`
+		Structured json.RawMessage   `json:"structuredContent"`
+		IsError    bool              `json:"isError"`
 	}
-	if sh.json {
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return &exit{exitFailed, complaint{kindFailed, facade.Answered, server, fmt.Sprintf("the result of %s cannot be read: %v", cmd.Name, err)}}
+	}
+	switch {
+	case sh.json:
 		err = printRaw(sh.out, raw)
-	} else {
-		err = sh.contents(result.Content)
-		if err == nil && len(result.Content) == 0 && result.StructuredContent != nil {
-			err = printJSON(sh.out, result.StructuredContent)
+	case len(result.Content) > 0:
+		err = sh.contents(decodeContents(result.Content))
+	case len(result.Structured) > 0 && string(result.Structured) != "null":
+		var text bytes.Buffer
+		if err = json.Indent(&text, result.Structured, "", "  "); err == nil {
+			err = printRaw(sh.out, text.Bytes())
 		}
 	}
 	if err == nil && result.IsError {
 		err = &exit{exitFailed, complaint{kindFailed, facade.Answered, server, cmd.Name + " reports an error"}}
 	}
 	return err
+}
+
+// decodeContents decodes each block by itself. One of a kind that the go-sdk does
+// not know is nil.
+func decodeContents(blocks []json.RawMessage) []mcp.Content {
+	list := make([]mcp.Content, len(blocks))
+	for i, block := range blocks {
+		var one mcp.CallToolResult
+		whole := append(append([]byte(`{"content":[`), block...), "]}"...)
+		if json.Unmarshal(whole, &one) == nil && len(one.Content) == 1 {
+			list[i] = one.Content[0]
+		}
+	}
+	return list
 }
 
 // contents prints content for people: text as it is, the rest described.

@@ -76,7 +76,7 @@ func complaintOf(err error) (c complaint) {
 }
 
 // errInterrupted is the end of a command whose user did not want to wait.
-var errInterrupted = &exit{exitFailed, complaint{Kind: messages.KindCanceled, Message: "interrupted while the servers were starting"}}
+var errInterrupted = &exit{exitFailed, complaint{Kind: messages.KindCanceled, Message: "interrupted before the servers were ready"}}
 
 // exit is an error with a code of its own. Without a message, everything has
 // been said already.

@@ -101,7 +101,10 @@ func advice(s facade.ServerStatus, spec facade.ServerSpec) string {
 		if answered(cause) {
 			return "the server runs, and answered with this error: what it needs may be missing, as a network, a service or a login"
 		}
-		return "this does not look like an MCP server; check the command, or that the URL is its MCP endpoint"
+		if s.Transport == "http" {
+			return httpAdvice(cause)
+		}
+		return "this does not look like an MCP server; check the command"
 	case supervisor.CauseTimeout:
 		return timeoutAdvice(cause)
 	case supervisor.CauseVersion:
@@ -114,6 +117,15 @@ func advice(s facade.ServerStatus, spec facade.ServerSpec) string {
 		return credentials(s, auth)
 	}
 	return "try again; if it stays, report it"
+}
+
+// httpAdvice is about an endpoint that answered with something else than MCP. Most
+// causes say by themselves what to do, behind a semicolon.
+func httpAdvice(cause *supervisor.Cause) string {
+	if strings.Contains(cause.Message, "; ") {
+		return ""
+	}
+	return "check that the URL is the server's MCP endpoint, and look at the server's log"
 }
 
 // answered reports whether a start failed because of an error that the server

@@ -64,7 +64,7 @@ func entries(file *config.File) (found []diagnosis, code int) {
 		d := diagnosis{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: terms(p.String())}
 		if p.Severity == config.Error {
 			code = exitUsage
-			d.OK, d.Level, d.Advice = false, levelFail, "correct the file"
+			d.OK, d.Level = false, levelFail // the problem says what to do
 		}
 		found = append(found, d)
 	}

@@ -118,7 +118,7 @@ func TestInterruptedStart(t *testing.T) {
 			}()
 			interrupt()
 			require.Equal(t, exitFailed, <-done)
-			require.Contains(t, out.String(), "interrupted while the servers were starting")
+			require.Contains(t, out.String(), "interrupted before the servers were ready")
 			require.NotContains(t, out.String(), "--wait")
 		})
 	}

@@ -50,6 +50,9 @@ func (sh *shell) inputs() []config.Option {
 // answer is the default.
 func (p *prompter) ask(i config.Input) (string, error) {
 	for {
+		if p.ctx.Err() != nil {
+			return "", errInterrupted
+		}
 		p.show(i)
 		value, err := p.readLine(i.Password)
 		switch {
@@ -116,7 +119,7 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 		}
 		return strings.TrimRight(r.line, "\r\n"), r.err
 	case <-p.ctx.Done():
-		return "", errors.New("interrupted")
+		return "", errInterrupted
 	}
 }
 

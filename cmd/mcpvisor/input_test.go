@@ -49,7 +49,17 @@ func TestPrompter_interrupted(t *testing.T) {
 	p := &prompter{ctx: ctx, in: in, out: io.Discard}
 	cancel()
 	_, err := p.ask(config.Input{ID: "a"})
-	require.EqualError(t, err, "interrupted")
+	require.ErrorIs(t, err, errInterrupted)
+	_, err = (&prompter{ctx: ctx, out: forbidden{t}}).ask(config.Input{ID: "b"})
+	require.ErrorIs(t, err, errInterrupted, "no further question is shown")
+}
+
+// forbidden fails the test if something is written.
+type forbidden struct{ t *testing.T }
+
+func (w forbidden) Write(p []byte) (int, error) {
+	w.t.Errorf("written: %q", p)
+	return len(p), nil
 }
 
 // Without a terminal, inputs come from variables and defaults. A server whose
@@ -66,12 +76,12 @@ func TestConfig_inputs_and_names(t *testing.T) {
 	t.Setenv("MCPVISOR_INPUT_X", "program")
 	file, err = sh.load()
 	require.NoError(t, err)
-	specs, err := choose(file, []string{"a-b"})
+	specs, err := choose(file, []string{"a-b-c14cdd"})
 	require.NoError(t, err)
 	require.Equal(t, "program", specs[0].Stdio.Command)
-	require.Equal(t, "a-b", specs[0].Name)
+	require.Equal(t, "a-b-c14cdd", specs[0].Name)
 	_, err = choose(file, []string{"a/b"})
-	require.ErrorContains(t, err, `is called "a-b" here`)
+	require.ErrorContains(t, err, `is called "a-b-c14cdd" here`)
 	_, err = choose(file, []string{"c"})
 	require.ErrorContains(t, err, `there is no server "c"`)
 }

@@ -19,6 +19,9 @@ const closeWait = 15 * time.Second
 // load reads the configuration and reports what is wrong with it.
 func (sh *shell) load() (*config.File, error) {
 	file, err := config.Load(sh.config, sh.inputs()...)
+	if sh.ctx.Err() != nil { // at a question: what it lacks is no fault of the file
+		return nil, errInterrupted
+	}
 	if err != nil {
 		return nil, usage("%v", err)
 	}

@@ -9,8 +9,8 @@ import (
 // nameParts are what words in the names of secrets contain, nameWords are such
 // words.
 var (
-	nameParts = []string{"token", "secret", "passw", "passphrase", "auth", "credential", "cookie", "bearer", "private"}
-	nameWords = []string{"key", "pwd", "pass", "pat", "sig", "signature", "jwt"}
+	nameParts = []string{"token", "secret", "passw", "passphrase", "passcode", "auth", "credential", "cookie", "bearer", "private"}
+	nameWords = []string{"key", "pwd", "pass", "pat", "sig", "signature", "jwt", "pin", "otp"}
 )
 
 // isSecretName reports whether a variable, flag, header or member of that name

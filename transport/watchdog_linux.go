@@ -22,13 +22,15 @@ type watchdog struct {
 	cmd    *exec.Cmd
 	stdin  *os.File
 	groups map[int]bool // those whose leader is not reaped
+	known  map[int]bool // groups that are on the list of the watchdog that runs
 	live   int          // servers of which something may be left
 }
 
 // hostWatchdog is the one of this process.
 var hostWatchdog watchdog
 
-// watchdogScript reads "+ group" and "- group". It looks for marks until there are
+// watchdogScript reads "+ group" and "- group", which takes the group off the list
+// however often it is on it. It looks for marks until there are
 // none twice in a row: what is killed may just have forked, and for a moment in
 // exec a process shows no environment. Limits come first: an environment may be
 // one that cannot be read, and then nothing comes after it.
@@ -38,7 +40,12 @@ groups=" "
 while read -r op id; do
 	case $op in
 	+) groups="$groups$id " ;;
-	-) case $groups in *" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;; esac ;;
+	-) while :; do
+		case $groups in
+		*" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;;
+		*) break ;;
+		esac
+	done ;;
 	esac
 done
 for id in $groups; do kill -s KILL -- "-$id"; done
@@ -91,11 +98,13 @@ func (d *watchdog) begin(pgid int) (told <-chan struct{}) {
 func (d *watchdog) end(pgid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	known := d.known[pgid]
 	delete(d.groups, pgid)
+	delete(d.known, pgid)
 	switch d.live--; {
 	case d.live == 0:
 		d.dismiss()
-	case d.cmd != nil && !d.tell("- %d\n", pgid):
+	case known && !d.tell("- %d\n", pgid):
 		d.replace() // so that it does not act on an old list
 	}
 }
@@ -105,9 +114,18 @@ func (d *watchdog) watch(pgid int) {
 		d.groups = make(map[int]bool)
 	}
 	d.groups[pgid] = true
-	if d.cmd == nil || !d.tell("+ %d\n", pgid) {
+	if d.cmd == nil || !d.list(pgid) {
 		d.replace()
 	}
+}
+
+// list puts a group on the list of the watchdog that runs, unless it is on it: where
+// two servers start together, the one that starts the watchdog tells it of both.
+func (d *watchdog) list(pgid int) bool {
+	if !d.known[pgid] && d.tell("+ %d\n", pgid) {
+		d.known[pgid] = true
+	}
+	return d.known[pgid]
 }
 
 // replace starts a watchdog, in the place of one that does not read if there is
@@ -118,7 +136,7 @@ func (d *watchdog) replace() {
 		return
 	}
 	for pgid := range d.groups {
-		d.tell("+ %d\n", pgid)
+		d.list(pgid)
 	}
 }
 
@@ -135,7 +153,7 @@ func (d *watchdog) start() bool {
 		_ = ours.Close()
 		return false
 	}
-	d.cmd, d.stdin = cmd, ours
+	d.cmd, d.stdin, d.known = cmd, ours, make(map[int]bool)
 	return true
 }
 
@@ -155,5 +173,5 @@ func (d *watchdog) dismiss() {
 	_ = d.cmd.Process.Kill()
 	_ = d.stdin.Close()
 	_ = d.cmd.Wait()
-	d.cmd, d.stdin = nil, nil
+	d.cmd, d.stdin, d.known = nil, nil, nil
 }

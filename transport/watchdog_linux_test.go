@@ -14,6 +14,12 @@ import (
 // sleeper is a process in a group of its own that carries no mark.
 func sleeper(t *testing.T) (group int, ended <-chan struct{}) {
 	t.Helper()
+	cmd, ended := startSleeper(t)
+	return cmd.Process.Pid, ended
+}
+
+func startSleeper(t *testing.T) (*exec.Cmd, <-chan struct{}) {
+	t.Helper()
 	cmd := exec.Command("/bin/sleep", "600")
 	cmd.Env = []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -21,7 +27,70 @@ func sleeper(t *testing.T) (group int, ended <-chan struct{}) {
 	gone := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(gone) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-gone })
-	return cmd.Process.Pid, gone
+	return cmd, gone
+}
+
+// requireSpared ends a sleeper with SIGTERM. If SIGKILL was sent to it before, that
+// is what has ended it.
+func requireSpared(t *testing.T, cmd *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	<-ended
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGTERM, status.Signal(), "the watchdog killed a group that it was told to forget")
+}
+
+func TestWatchdogForgetsEndedGroup(t *testing.T) {
+	t.Run("two_servers_started_together", func(t *testing.T) {
+		var dog watchdog
+		a, aEnded := startSleeper(t)
+		b, bEnded := startSleeper(t)
+		toldA, toldB := dog.begin(a.Process.Pid), dog.begin(b.Process.Pid)
+		<-toldA
+		<-toldB
+		last, lastEnded := sleeper(t)
+		<-dog.begin(last)
+		dog.end(a.Process.Pid) // from here on the numbers may be those of other processes
+		dog.end(b.Process.Pid)
+		require.NoError(t, dog.stdin.Close()) // as if this process had ended
+		require.NoError(t, dog.cmd.Wait())
+		<-lastEnded
+		requireSpared(t, a, aEnded)
+		requireSpared(t, b, bEnded)
+	})
+	t.Run("listed_twice", func(t *testing.T) {
+		var dog watchdog
+		forgotten, forgottenEnded := startSleeper(t)
+		last, lastEnded := sleeper(t)
+		<-dog.begin(forgotten.Process.Pid)
+		<-dog.begin(last)
+		require.True(t, dog.tell("+ %d\n", forgotten.Process.Pid))
+		require.True(t, dog.tell("+ %d\n", forgotten.Process.Pid))
+		dog.end(forgotten.Process.Pid)
+		require.NoError(t, dog.stdin.Close()) // as if this process had ended
+		require.NoError(t, dog.cmd.Wait())
+		<-lastEnded
+		requireSpared(t, forgotten, forgottenEnded)
+	})
+}
+
+// Each group is told once to each watchdog.
+func TestWatchdogTellsEachGroupOnce(t *testing.T) {
+	var dog watchdog
+	defer dog.dismiss()
+	first, _ := sleeper(t)
+	second, _ := sleeper(t)
+	toldFirst, toldSecond := dog.begin(first), dog.begin(second)
+	<-toldFirst
+	<-toldSecond
+	require.Equal(t, map[int]bool{first: true, second: true}, dog.known)
+	dog.end(first)
+	require.Equal(t, map[int]bool{second: true}, dog.known)
+	require.NoError(t, dog.cmd.Process.Kill())
+	require.Eventually(t, func() bool { return !dog.tell("- 0\n") }, patience, timeStep)
+	<-dog.begin(first)
+	require.Equal(t, map[int]bool{first: true, second: true}, dog.known, "a new watchdog knows the whole list")
 }
 
 func TestTheWatchdogEndsWhatItsHostLeft(t *testing.T) {

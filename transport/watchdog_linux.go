@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // watchdog is a process that outlives this one by a moment. When its stdin
@@ -153,8 +155,22 @@ func (d *watchdog) start() bool {
 		_ = ours.Close()
 		return false
 	}
+	unmarkWatchdog(cmd.Process.Pid)
 	d.cmd, d.stdin, d.known = cmd, ours, make(map[int]bool)
 	return true
+}
+
+// unmarkWatchdog takes the mark of an outer host from a watchdog, where this process
+// is a server itself. The outer host would kill the watchdog with this process, before
+// it has ended the servers of this one. The value is below all marks, so that
+// setLimitMark leaves it alone, and bounds nothing all the same.
+func unmarkWatchdog(pid int) {
+	var limit unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil || limit.Max < limitBase {
+		return // then it has no mark
+	}
+	limit.Cur = limitBase - 1
+	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil)
 }
 
 func (d *watchdog) tell(format string, args ...any) bool {

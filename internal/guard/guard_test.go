@@ -277,3 +277,44 @@ func TestTripper_shared_response(t *testing.T) {
 	}
 	require.IsType(t, io.NopCloser(strings.NewReader("")), shared.Body)
 }
+
+// pieces is a body that gives as much at once as a connection does, and remembers
+// the buffers that it was given.
+type pieces struct {
+	size, left int
+	buffers    map[*byte]int // and their lengths
+}
+
+func (b *pieces) Read(p []byte) (int, error) {
+	b.buffers[&p[0]] = len(p)
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(p), b.size, b.left)
+	b.left -= n
+	return n, nil
+}
+
+func (b *pieces) Close() error { return nil }
+
+// A body is read into one small buffer, and one large one if that was filled.
+func TestTripper_buffers_of_body(t *testing.T) {
+	for name, c := range map[string]struct{ size, buffers int }{
+		"small_pieces": {100, 1}, "pieces_of_the_first_buffer": {firstBuffer, 2}, "large_pieces": {bodyBuffer, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := &pieces{size: c.size, left: 64 * c.size, buffers: map[*byte]int{}}
+			tripper := NewTripper(roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: body}, nil }), new(Abandoned))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
+			require.NoError(t, err)
+			resp, err := tripper.RoundTrip(req)
+			require.NoError(t, err)
+			n, err := io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+			require.EqualValues(t, 64*c.size, n)
+			require.NoError(t, resp.Body.Close())
+			require.Zero(t, tripper.Settle(time.Second))
+			require.Len(t, body.buffers, c.buffers)
+		})
+	}
+}

@@ -7,7 +7,8 @@ import (
 )
 
 // Trace guards the hooks of an httptrace.ClientTrace in a context of a caller's,
-// which net/http calls in goroutines of its own. Without one it returns ctx.
+// which package net and net/http call in goroutines of their own. Without one it
+// returns ctx.
 func Trace(ctx context.Context) context.Context {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace == nil {
@@ -21,7 +22,9 @@ func Trace(ctx context.Context) context.Context {
 			hook.Set(guardedHook(hook.Interface()))
 		}
 	}
-	return traced{ctx, &own}
+	// Package net finds its hooks under a key of its own, where they are still
+	// unguarded. An empty trace takes over the guarded ones, and sets both keys.
+	return httptrace.WithClientTrace(traced{ctx, &own}, &httptrace.ClientTrace{})
 }
 
 // guardedHook is a function of the same type that returns zero values if hook

@@ -302,7 +302,7 @@ func (x *trip) serveBody() {
 		x.mu.Lock()
 		x.reading = false
 		x.mu.Unlock()
-		if len(c.data) == firstBuffer {
+		if len(buf) == firstBuffer && len(c.data) == firstBuffer {
 			buf = make([]byte, bodyBuffer) // c may still be read
 		}
 	}

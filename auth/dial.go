@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -159,32 +160,45 @@ func (d *dialer) anchorAt(u *url.URL) *anchor {
 	return nil
 }
 
-// permits reports as an error that an address must not be named.
+// permits reports as an error that an address must not be named. The error may pass
+// if it cannot be found out at the moment.
 func (d *dialer) permits(ctx context.Context, host string, r reach, address string) error {
 	if r == reachPublic {
 		return nil
 	}
+	if address != host {
+		host += " (" + address + ")"
+	}
+	var unknown error
 	for _, a := range d.anchors {
-		if d.reachOf(ctx, a).permits(r) {
+		if r == reachNowhere {
+			break // none permits it
+		}
+		own, err := d.reachOf(ctx, a)
+		switch {
+		case err != nil:
+			unknown = fmt.Errorf("%s: %w", a.url.Host, err)
+		case own.permits(r):
 			return nil
 		}
 	}
-	if address != host {
-		host += " (" + address + ")"
+	if unknown != nil {
+		return &passing{err: fmt.Errorf("the address %s is %s, and at the moment it cannot be found out whether the server is reached by such a one; if that is meant, set Issuer: %w", shown(host), r, unknown)}
 	}
 	return &barred{fmt.Errorf("the address %s is %s, and the server itself is not reached by such a one; if that is meant, set Issuer", shown(host), r)}
 }
 
 // reachOf is from where an anchor is reached: what its text says, what was seen a
-// moment ago, or what a connection shows. What cannot be found out is public.
-func (d *dialer) reachOf(ctx context.Context, a *anchor) reach {
+// moment ago, or what a connection shows. The error means that it is not known, as
+// when the anchor is down: then nothing but a public address is permitted.
+func (d *dialer) reachOf(ctx context.Context, a *anchor) (reach, error) {
 	if r, known := reachOfName(a.url.Hostname()); known && r != reachNowhere {
-		return r
+		return r, nil
 	}
 	if r, known := a.last(); known {
-		return r
+		return r, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, anchorWait)
+	ctx, cancel := context.WithTimeout(guard.Trace(ctx), anchorWait)
 	defer cancel()
 	if d.dial == nil {
 		return resolved(ctx, a.url.Hostname())
@@ -192,29 +206,33 @@ func (d *dialer) reachOf(ctx context.Context, a *anchor) reach {
 	if d.proxy != nil {
 		req := (&http.Request{Method: http.MethodGet, URL: a.url, Host: a.url.Host, Header: http.Header{}}).WithContext(ctx)
 		if proxy, err := d.proxy(req); err != nil || proxy != nil {
-			return reachPublic
+			return reachPublic, err
 		}
 	}
 	// Without a hop in its context the connection is not looked at.
-	c, err := d.dial(context.WithValue(ctx, hopKey{}, nil), "tcp", hostPort(a.url))
+	c, err := guard.Wait(context.WithValue(ctx, hopKey{}, nil), "dial function", func(c net.Conn) { _ = c.Close() },
+		func(ctx context.Context) (net.Conn, error) { return d.dial(ctx, "tcp", hostPort(a.url)) })
 	if err != nil {
-		return reachPublic
+		return reachPublic, err
 	}
 	defer func() { _ = c.Close() }()
 	if r, _, known := reachOfConn(c); known {
 		a.note(r)
-		return r
+		return r, nil
 	}
-	return reachPublic
+	return reachPublic, nil
 }
 
 // resolved is the reach of a name of the host's, where the host itself connects.
-func resolved(ctx context.Context, host string) reach {
+func resolved(ctx context.Context, host string) (reach, error) {
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil || len(ips) == 0 {
-		return reachPublic
+	if err != nil {
+		return reachPublic, err
 	}
-	return reachOf(ips[0])
+	if len(ips) == 0 {
+		return reachPublic, errors.New("its name has no address")
+	}
+	return reachOf(ips[0]), nil
 }
 
 func (a *anchor) note(r reach) {

@@ -75,6 +75,9 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
+		if _, passes := mayPass(err); passes {
+			return nil, err
+		}
 		return nil, &barred{err}
 	}
 	req = req.WithContext(context.WithValue(guard.Trace(req.Context()), hopKey{}, h))

@@ -72,13 +72,13 @@ var askingMisbehaviours = []HTTPMisbehaviour{
 		}
 		return all
 	}, nil),
-	asksFirst("answers/broad", "Asks a model to answer, and a human to choose from, a million empty things, and cancels as much.", func(*visit) []string {
+	asksFirst("answers/broad", "Asks a model to answer, and a human to choose from, 300,000 empty things, and cancels as much.", func(*visit) []string {
 		return []string{
 			`{"jsonrpc":"2.0","id":"broad-1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[` +
-				strings.Repeat(`{"role":"user","content":{"type":"text","text":""}},`, 1_000_000) + `{"role":"user","content":{"type":"text","text":""}}]}}`,
+				strings.Repeat(`{"role":"user","content":{"type":"text","text":""}},`, 300_000) + `{"role":"user","content":{"type":"text","text":""}}]}}`,
 			`{"jsonrpc":"2.0","id":"broad-2","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":[` +
-				strings.Repeat(`"",`, 1_000_000) + `"x"]}}}}}`,
-			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","_meta":{"m":[` + strings.Repeat(`{"a":0},`, 1_000_000) + `0]}}}`,
+				strings.Repeat(`"",`, 300_000) + `"x"]}}}}}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","_meta":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}}`,
 		}
 	}, nil),
 	asksFirst("answers/odd-notifications", "Sends notifications with parameters that are none.", func(v *visit) (all []string) {

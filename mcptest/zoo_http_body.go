@@ -137,11 +137,11 @@ var largeMisbehaviours = []HTTPMisbehaviour{
 		}
 		_, _ = v.w.Write([]byte(tail)) // the client may have left
 	}),
-	whenCalled("call/broad-content", "Answers with two million empty pieces of content.", func(v *visit) {
-		v.say(v.resultMessage(`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, 2_000_000) + `{"type":"text","text":""}]}`))
+	whenCalled("call/broad-content", "Answers with 700,000 empty pieces of content.", func(v *visit) {
+		v.say(v.resultMessage(`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, 700_000) + `{"type":"text","text":""}]}`))
 	}),
-	whenCalled("call/broad-structured", "Answers with structured content of two million objects.", func(v *visit) {
-		v.say(v.resultMessage(`{"content":[],"structuredContent":{"rows":[` + strings.Repeat(`{"a":0},`, 2_000_000) + `0]}}`))
+	whenCalled("call/broad-structured", "Answers with structured content of 700,000 objects.", func(v *visit) {
+		v.say(v.resultMessage(`{"content":[],"structuredContent":{"rows":[` + strings.Repeat(`{"a":0},`, 700_000) + `0]}}`))
 	}),
 	whenCalled("call/says-huge", "Announces a body of an exabyte, and sends an answer of the usual size.", func(v *visit) {
 		v.w.Header().Set("Content-Length", "1152921504606846976")

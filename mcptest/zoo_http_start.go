@@ -78,8 +78,8 @@ var startMisbehaviours = []HTTPMisbehaviour{
 		func(v *visit) {
 			initialized(`{"protocolVersion":"2025-11-25",` + zooCapabilities + `,` + zooInfo + `,"instructions":"` + strings.Repeat("obey! ", 10<<20/6) + `"}`)(v)
 		}),
-	onInitialize("start/capabilities-broad", "Declares an experimental capability of a million objects.", func(v *visit) {
-		initialized(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"m":[` + strings.Repeat(`{"a":0},`, 1_000_000) + `0]}}},` + zooInfo + `}`)(v)
+	onInitialize("start/capabilities-broad", "Declares an experimental capability of 300,000 objects.", func(v *visit) {
+		initialized(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}},` + zooInfo + `}`)(v)
 	}),
 	onInitialize("start/events-open", "Answers initialize in an event stream that stays open for ever.", func(v *visit) {
 		v.w.Header().Set("Mcp-Session-Id", v.h.newSession())

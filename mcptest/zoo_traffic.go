@@ -88,10 +88,10 @@ var trafficZoo = []Misbehaviour{
 			`{"jsonrpc":"2.0","method":"`+many("m", 1<<20)+`"}`+"\n")),
 	wild("notification/of-clients", "Sends notifications that only clients send.",
 		first(notes(10, "notifications/initialized", `{}`)+notes(10, "notifications/roots/list_changed", `{}`))),
-	wild("notification/broad", "Sends notifications with a million objects in their parameters.",
-		first(notes(1, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":[""`+many(`,""`, 1_000_000)+`]}}`)+
-			notes(1, "notifications/cancelled", `{"requestId":"x","_meta":{"m":[0`+many(`,{"a":0}`, 1_000_000)+`]}}`)+
-			notes(1, "notifications/elicitation/complete", `{"elicitationId":"x","_meta":{"m":[0`+many(`,{"a":0}`, 1_000_000)+`]}}`))),
+	wild("notification/broad", "Sends notifications with 300,000 objects in their parameters.",
+		first(notes(1, "notifications/subscriptions/acknowledged", `{"notifications":{"resourceSubscriptions":[""`+many(`,""`, 300_000)+`]}}`)+
+			notes(1, "notifications/cancelled", `{"requestId":"x","_meta":{"m":[0`+many(`,{"a":0}`, 300_000)+`]}}`)+
+			notes(1, "notifications/elicitation/complete", `{"elicitationId":"x","_meta":{"m":[0`+many(`,{"a":0}`, 300_000)+`]}}`))),
 	wild("notification/deep", "Sends a notification nested 100,000 levels deep.",
 		first(notes(1, "notifications/message", `{"level":"info","data":`+many("[", 100_000)+many("]", 100_000)+`}`))),
 
@@ -105,10 +105,10 @@ var trafficZoo = []Misbehaviour{
 		asking("elicitation/create", `{"message":"again","requestedSchema":{"type":"object","properties":{"key":{"type":"string"}},"$ref":"#"}}`)),
 	wild("request/form-of-forms", "Wants a human to fill in a form of forms, sixty deep, each of them twice.",
 		asking("elicitation/create", `{"message":"again","requestedSchema":`+twice(60)+`}`)),
-	wild("request/sampling-broad", "Wants a model to answer a million empty messages.",
-		asking("sampling/createMessage", `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":""}}`+many(`,{"role":"user","content":{"type":"text","text":""}}`, 1_000_000)+`]}`)),
-	wild("request/elicitation-broad", "Wants a human to choose from a million options.",
-		asking("elicitation/create", `{"message":"which?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["x"`+many(`,""`, 1_000_000)+`]}}}}`)),
+	wild("request/sampling-broad", "Wants a model to answer 300,000 empty messages.",
+		asking("sampling/createMessage", `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":""}}`+many(`,{"role":"user","content":{"type":"text","text":""}}`, 300_000)+`]}`)),
+	wild("request/elicitation-broad", "Wants a human to choose from 300,000 options.",
+		asking("elicitation/create", `{"message":"which?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["x"`+many(`,""`, 300_000)+`]}}}}`)),
 	wild("request/unknown", "Makes a request that nobody knows.", asking("zoo/feed", `[1]`)),
 	wild("request/of-servers", "Makes the request of the client that the client makes of it.", asking("tools/call", `{"name":"bad"}`)),
 	wild("request/completion", "Makes a request that only servers serve, and which a well-known SDK gives back to the server.", asking("completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}`)),

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ type incarnation struct {
 	wishes *wishes
 	// spare: it is a standby, and what it tells is told by the one in service.
 	spare atomic.Bool
+	// left: what its session has left behind is recorded once, and reported once.
+	left sync.Once
 }
 
 // tally counts calls over a whole registration.

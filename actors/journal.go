@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,11 +24,71 @@ func (rt *Runtime) journal() <-chan struct{} {
 	events := rt.hub.watch(context.Background())
 	go func() {
 		defer close(written)
-		for e := range events {
-			record(&rt.opts.Logger, e)
+		for {
+			select {
+			case e, ok := <-events:
+				if !ok {
+					rt.lines.writeQueued(&rt.opts.Logger)
+					return
+				}
+				record(&rt.opts.Logger, e)
+			case one := <-rt.lines.queue:
+				one.writeTo(&rt.opts.Logger)
+			}
 		}
 	}()
 	return written
+}
+
+// linesQueue is how many lines wait for the writer; further ones are lost.
+const linesQueue = 64
+
+// logLines are lines for the log that are no events. The journal writes them, so
+// that a writer that blocks holds up nothing. Safe for concurrent use.
+type logLines struct {
+	queue  chan logLine
+	missed atomic.Uint64
+}
+
+// logLine is one of them.
+type logLine struct {
+	write  func(*zerolog.Logger)
+	missed uint64 // how many were lost before it
+}
+
+// add queues a line. It never blocks. What is added after the end of the tree of
+// actors is lost.
+func (l *logLines) add(write func(*zerolog.Logger)) {
+	missed := l.missed.Swap(0)
+	select {
+	case l.queue <- logLine{write, missed}:
+	default:
+		l.missed.Add(missed + 1)
+	}
+}
+
+// writeQueued writes what is queued, and how many lines were lost since.
+func (l *logLines) writeQueued(log *zerolog.Logger) {
+	for {
+		select {
+		case one := <-l.queue:
+			one.writeTo(log)
+		default:
+			logMissed(log, l.missed.Swap(0))
+			return
+		}
+	}
+}
+
+func (l *logLine) writeTo(log *zerolog.Logger) {
+	logMissed(log, l.missed)
+	l.write(log)
+}
+
+func logMissed(log *zerolog.Logger, missed uint64) {
+	if missed > 0 {
+		log.Warn().Uint64("missed", missed).Msg("lines of the log were lost; the writer did not keep up")
+	}
 }
 
 // journalPatience is how long Close waits for a writer.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -19,28 +21,37 @@ type leftBehind struct {
 // leftBehindMost is how much is kept of one registration: the latest.
 const leftBehindMost = 8
 
-// noteLeft records and logs what a session has left. It comes before the release of
-// the session is reported.
+// noteLeft records and logs what a session has left, once for each incarnation. It
+// comes before the release of the session is reported, and does not wait for the log.
 func (rt *Runtime) noteLeft(inc *incarnation) {
-	err := inc.session.Left()
-	if err == nil {
-		return
-	}
-	l := &rt.left
+	inc.left.Do(func() {
+		err := inc.session.Left()
+		if err == nil || !rt.left.add(inc.gen, err) {
+			return
+		}
+		rt.lines.add(func(log *zerolog.Logger) {
+			log.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Err(err).
+				Msg("the end of a server has left something behind")
+		})
+	})
+}
+
+// add records what a session of a registration has left. It reports false if that
+// is known.
+func (l *leftBehind) add(gen uint64, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, known := range l.byGen[inc.gen] {
+	for _, known := range l.byGen[gen] {
 		if errors.Is(known, err) {
-			return
+			return false
 		}
 	}
 	if l.byGen == nil {
 		l.byGen = map[uint64][]error{}
 	}
-	all := append(l.byGen[inc.gen], err)
-	l.byGen[inc.gen] = all[max(0, len(all)-leftBehindMost):]
-	rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Err(err).
-		Msg("the end of a server has left something behind")
+	all := append(l.byGen[gen], err)
+	l.byGen[gen] = all[max(0, len(all)-leftBehindMost):]
+	return true
 }
 
 // take removes and returns what a registration has left; nil if nothing.

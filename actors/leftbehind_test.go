@@ -1,11 +1,16 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/messages"
@@ -70,6 +75,89 @@ func TestLeftBehind(t *testing.T) {
 			require.ErrorIs(t, err, messages.ErrStart)
 			require.ErrorContains(t, err, "no such file")
 			require.ErrorContains(t, err, "process 7 (sleep)")
+		})
+	})
+}
+
+// stuckLog is a log whose writer blocks at what a server has left behind, until it
+// is opened.
+type stuckLog struct {
+	safeBuffer
+	stuck chan struct{} // closed when the writer blocks
+	open  chan struct{}
+}
+
+func (w *stuckLog) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("left something behind")) {
+		select {
+		case <-w.stuck:
+		default:
+			close(w.stuck)
+		}
+		<-w.open
+	}
+	return w.safeBuffer.Write(p)
+}
+
+// What is left behind is logged, and a log that blocks holds up nothing: neither the
+// server that has left it, nor another one, nor Close.
+func TestLeftBehindLog(t *testing.T) {
+	const servers = linesQueue + 10
+	t.Run("complete_after_close", func(t *testing.T) {
+		inHouse(t, func(t *testing.T, h *house) {
+			h.plays("fs", script{left: errLeft})
+			h.register(messages.ServerSpec{Name: "fs"})
+			require.ErrorIs(t, h.rt.Unregister(t.Context(), "fs"), messages.ErrLeftBehind)
+			require.NoError(t, h.rt.Close(t.Context()))
+			require.Equal(t, 1, strings.Count(h.log.String(), errLeft.Error()), "once")
+			require.Empty(t, h.rt.left.byGen, "it was reported")
+		})
+	})
+	t.Run("writer_blocks", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log := &stuckLog{stuck: make(chan struct{}), open: make(chan struct{})}
+			h := &house{t: t, log: &log.safeBuffer, dialers: map[string][]*scriptedDialer{}}
+			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
+			defer time.Sleep(2 * time.Second) // as in inHouse
+			defer func() { _ = h.rt.Close(context.Background()) }()
+			defer close(log.open)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for i := range servers {
+				name := fmt.Sprintf("fs%d", i)
+				h.plays(name, script{left: errLeft})
+				h.register(messages.ServerSpec{Name: name})
+			}
+			h.plays("git", script{})
+			h.register(messages.ServerSpec{Name: "git"})
+			began := time.Now()
+			for i := range servers {
+				require.ErrorIs(t, h.rt.Unregister(ctx, fmt.Sprintf("fs%d", i)), messages.ErrLeftBehind)
+				<-log.stuck
+			}
+			require.NoError(t, h.rt.Unregister(ctx, "git"), "another server")
+			require.NoError(t, h.rt.Close(ctx))
+			require.LessOrEqual(t, time.Since(began), 2*journalPatience)
+		})
+	})
+	t.Run("lost_lines_are_counted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			log := &stuckLog{stuck: make(chan struct{}), open: make(chan struct{})}
+			h := &house{t: t, log: &log.safeBuffer, dialers: map[string][]*scriptedDialer{}}
+			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
+			defer time.Sleep(2 * time.Second)
+			for i := range servers {
+				name := fmt.Sprintf("fs%d", i)
+				h.plays(name, script{left: errLeft})
+				h.register(messages.ServerSpec{Name: name})
+				require.ErrorIs(t, h.rt.Unregister(t.Context(), name), messages.ErrLeftBehind)
+				<-log.stuck
+			}
+			close(log.open)
+			require.NoError(t, h.rt.Close(t.Context()))
+			written := strings.Count(log.String(), "left something behind")
+			require.Equal(t, linesQueue+1, written, "one that was being written, and those that waited")
+			require.Contains(t, log.String(), fmt.Sprintf(`"missed":%d,`, servers-written), "the others are counted")
 		})
 	})
 }

@@ -44,6 +44,7 @@ type Runtime struct {
 	drained     chan struct{} // every server is gone, after CloseAll
 	drainedOnce sync.Once
 	closeOnce   sync.Once
+	lines       logLines        // of the journal, beside the events
 	written     <-chan struct{} // the journal is complete
 	closed      chan struct{}   // the tree is gone too, and all is written
 }
@@ -56,6 +57,7 @@ func New(opts Options) *Runtime {
 	}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.desk.entries = map[string]*entry{}
+	rt.lines.queue = make(chan logLine, linesQueue)
 	rt.written = rt.journal()
 	logger := slog.New(zerolog.NewSlogHandler(opts.Logger.Level(zerolog.WarnLevel)))
 	rt.system = actor.NewActorSystem(

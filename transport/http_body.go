@@ -63,6 +63,7 @@ type bodyReader struct {
 	r    io.Reader
 	text []byte
 	end  valueEnd
+	seen int // how much of text isEnough has looked at
 	// reserve, if set, makes room for a large body; it fails when the exchange ends.
 	reserve  func(bytes int) bool
 	reserved int
@@ -104,8 +105,16 @@ func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, 
 	return false, nil
 }
 
+// isEnough asks whether the text is a value that is enough: once for each value, and
+// not again for white space behind it.
 func (b *bodyReader) isEnough(enough func(text []byte) bool) bool {
-	return enough != nil && b.end.reached(b.text) && enough(b.text)
+	if enough == nil {
+		return false
+	}
+	added := bytes.TrimRight(b.text[b.seen:], " \t\r\n")
+	value := b.text[:b.seen+len(added)]
+	b.seen = len(b.text)
+	return len(added) > 0 && b.end.reached(value) && enough(value)
 }
 
 // valueEnd finds the end of a JSON object or array in a text that grows. It only

@@ -226,6 +226,32 @@ func TestReadUpTo(t *testing.T) {
 	require.False(t, ended)
 }
 
+// TestBodyWhiteSpaceBehindOtherValue checks that a complete value that is not the
+// answer is looked at once, however much white space follows it.
+func TestBodyWhiteSpaceBehindOtherValue(t *testing.T) {
+	for name, read := range map[string]func(b *bodyReader, enough func([]byte) bool) error{
+		"answer": func(b *bodyReader, enough func([]byte) bool) error {
+			_, _, err := b.readUpTo(1<<20, -1, enough)
+			return err
+		},
+		"error status": func(b *bodyReader, enough func([]byte) bool) error {
+			if _, err := b.read(40, enough); err != nil {
+				return err
+			}
+			_, err := b.read(1<<20, enough)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			body := bodyReader{r: iotest.OneByteReader(strings.NewReader(" \n{\"a\": {}} " + strings.Repeat(" \r\n\t", 100)))}
+			require.NoError(t, read(&body, func([]byte) bool { asked++; return false }))
+			require.Equal(t, 1, asked)
+			require.Len(t, body.text, 412, "all of it is kept")
+		})
+	}
+}
+
 // len is how many exchanges are under way.
 func (s *bonds) len() int {
 	s.mu.Lock()

@@ -71,7 +71,11 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	defer b.share.Release()
 	got, f := s.exchange(b, id, body, c.header(req))
 	if method == "initialize" && s.mayBeSSE(got, f) {
-		got, f = s.initializeOverSSE(b, id, body, c.header(req), got, f)
+		// b ends with the rest of the refused POST.
+		fallback := s.bonds.bind(req.Context(), 0)
+		defer fallback.finish()
+		defer fallback.share.Release()
+		got, f = s.initializeOverSSE(fallback, id, body, c.header(req), got, f)
 	}
 	switch {
 	case f != nil:

@@ -94,20 +94,34 @@ func (s *httpSession) mayBeSSE(got reply, f *fault) bool {
 	if s.sse.Load() != nil || s.spec.Era == messages.EraModern {
 		return false
 	}
-	status := got.status
-	if f != nil {
-		status = f.status
-	}
-	switch status {
+	switch refusedWith(got, f) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
 		return true
 	}
 	return false
 }
 
+// refusedWith is the HTTP status of an answer or a fault; 0 if it has none.
+func refusedWith(got reply, f *fault) int {
+	if f != nil {
+		return f.status
+	}
+	return got.status
+}
+
+// tellsMore reports whether the fault of the event stream is a better reason than
+// the status with which the POST was refused: 404 and 405 may mean no more than that
+// the address takes no POST, as that of HTTP+SSE.
+func (f *fault) tellsMore(post int) bool {
+	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
+		return false
+	}
+	return f.kind == messages.KindAuthRequired || f.notNow()
+}
+
 // initializeOverSSE tries an initialize that was refused over the older transport.
-// If the server does not speak that either, the refusal stands. It has
-// Timeouts.Negotiate to show that it does.
+// If the server does not speak that either, the refusal stands, unless the fault of
+// the event stream tells more. It has Timeouts.Negotiate to show that it does.
 func (s *httpSession) initializeOverSSE(b *bond, id int64, body []byte, header http.Header, got reply, refused *fault) (reply, *fault) {
 	var ctx context.Context = b
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
@@ -123,6 +137,9 @@ func (s *httpSession) initializeOverSSE(b *bond, id int64, body []byte, header h
 		return reply{}, f
 	case b.Err() == nil:
 		s.openingSSE.Store(false)
+	}
+	if f.tellsMore(refusedWith(got, refused)) {
+		return reply{}, f
 	}
 	s.log.Debug().Str("reply", f.problem).Msg("server does not speak HTTP+SSE either")
 	return got, refused

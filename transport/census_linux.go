@@ -23,6 +23,9 @@ type headcount struct {
 	awaited map[int]bool
 	// stuck are the processes of which a file is being read that does not come.
 	stuck map[int]bool
+	// hidden are the processes that show neither environment nor arguments and have
+	// been waited for, with their start times. They are read, and not waited for again.
+	hidden map[int]string
 
 	busy sync.Mutex
 	rest time.Time // when the next look may begin
@@ -103,6 +106,21 @@ func (h *headcount) setStuck(pid int, is bool) {
 	}
 }
 
+// setHidden notes which processes show nothing and have been waited for.
+func (h *headcount) setHidden(hidden map[int]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hidden = hidden
+}
+
+// isHidden reports whether a process that shows nothing has been waited for by an
+// earlier look.
+func (h *headcount) isHidden(c candidate) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return c.shown == showsNothing && h.hidden[c.pid] == c.start && c.start != ""
+}
+
 // take is what the process table says at some moment after the call: the living,
 // by lineage. The dead that no other will wait for are reaped.
 func (h *headcount) take() (map[string][]int, error) {
@@ -139,6 +157,7 @@ func (h *headcount) look() (map[string][]int, error) {
 	if err := s.run(); err != nil {
 		return nil, err
 	}
+	h.setHidden(s.hidden)
 	for _, pid := range s.dead {
 		reapOrphan(pid, s.buf)
 	}
@@ -148,19 +167,30 @@ func (h *headcount) look() (map[string][]int, error) {
 // scan is one reading of the process table.
 type scan struct {
 	census *headcount
-	mark   func(pid int, buf []byte) (string, error)
-	skip   map[int]bool
+	mark   func(pid int, buf []byte) (string, shownMemory, error)
+	stat   func(pid int, buf []byte) (procStat, error)
 
-	mu    sync.Mutex
-	names []string // that are not read
-	turn  int      // the worker that may go on
-	pid   int      // that is being read
-	since time.Time
-	found map[string][]int
-	dead  []int
-	buf   []byte // of the worker in turn
-	err   error
-	done  chan struct{}
+	mu        sync.Mutex
+	queue     []candidate // that are not read
+	unsettled []candidate // that are read again, after those of the queue
+	until     time.Time   // the end of the time for all that are unsettled; zero before the first is
+	pause     time.Duration
+	hidden    map[int]string // those that show nothing and are not waited for
+	turn      int            // the worker that may go on
+	pid       int            // that is being read
+	since     time.Time
+	found     map[string][]int
+	dead      []int
+	buf       []byte // of the worker in turn
+	err       error
+	done      chan struct{}
+}
+
+// candidate is a process to read.
+type candidate struct {
+	pid   int
+	shown shownMemory // at the last reading
+	start string      // known after the first reading, if that settled nothing
 }
 
 // stuckRead is how long the files of one process are waited for. The environment
@@ -169,8 +199,15 @@ type scan struct {
 const stuckRead = execMost + 100*time.Millisecond
 
 func newScan(h *headcount, names []string) *scan {
-	return &scan{census: h, mark: lineageOf, skip: h.passedOver(), names: names, since: time.Now(),
-		found: map[string][]int{}, done: make(chan struct{})}
+	s := &scan{census: h, mark: lineageNow, stat: statOf, since: time.Now(), pause: execPause,
+		queue: make([]candidate, 0, len(names)), hidden: map[int]string{}, found: map[string][]int{}, done: make(chan struct{})}
+	skip := h.passedOver()
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && !skip[pid] {
+			s.queue = append(s.queue, candidate{pid: pid})
+		}
+	}
+	return s
 }
 
 // run reads what there is. The reading is done by a worker, which is replaced when
@@ -199,45 +236,81 @@ func (s *scan) run() error {
 func (s *scan) work(turn int) {
 	buf := make([]byte, procBuffer)
 	for {
-		pid := s.following(turn, buf)
-		if pid == 0 {
+		c, ok := s.following(turn, buf)
+		if !ok {
 			return
 		}
-		lineage, err := s.mark(pid, buf)
+		lineage, shown, err := s.mark(c.pid, buf)
+		again := err == nil && !shown.isFinal() && c.shown != showsArguments
 		var st procStat
-		if lineage != "" && err == nil {
-			st, err = statOf(pid, buf)
+		if (lineage != "" || again) && err == nil {
+			st, err = s.stat(c.pid, buf)
 		}
-		if !s.record(turn, pid, lineage, st, err) {
-			s.census.setStuck(pid, false)
+		if again {
+			if c.start == "" {
+				c.start = st.start
+			}
+			c.shown = shown
+			again = st.exists && st.start == c.start
+		}
+		if !s.record(turn, c, again, lineage, st, err) {
+			s.census.setStuck(c.pid, false)
 			return
 		}
 	}
 }
 
-// following is the next process to be read by the worker in turn; 0 ends it.
-func (s *scan) following(turn int, buf []byte) int {
+// following is the next process for the worker in turn; without one the worker ends.
+func (s *scan) following(turn int, buf []byte) (candidate, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != turn {
-		return 0
+		return candidate{}, false
 	}
-	s.buf = buf
-	for s.err == nil && len(s.names) > 0 {
-		pid, err := strconv.Atoi(s.names[0])
-		s.names = s.names[1:]
-		if err == nil && !s.skip[pid] {
-			s.pid, s.since = pid, time.Now()
-			return pid
+	s.buf, s.pid = buf, 0
+	if len(s.queue) == 0 && len(s.unsettled) > 0 && s.err == nil {
+		s.requeueLocked()
+	}
+	if s.err == nil && len(s.queue) > 0 {
+		c := s.queue[0]
+		s.queue = s.queue[1:]
+		s.pid, s.since = c.pid, time.Now()
+		return c, true
+	}
+	for _, c := range s.unsettled {
+		if c.shown == showsNothing {
+			s.hidden[c.pid] = c.start
 		}
 	}
-	s.pid = 0
 	close(s.done)
-	return 0
+	return candidate{}, false
+}
+
+// longestExecPause bounds the time between two readings of an unsettled process.
+const longestExecPause = 5 * time.Millisecond
+
+// requeueLocked has the unsettled processes read once more, after a pause. They share
+// one allowance: many that never show anything take no longer than one does. No worker
+// is replaced during the pause, because s.pid is 0.
+func (s *scan) requeueLocked() {
+	now := time.Now()
+	if s.until.IsZero() {
+		s.until = now.Add(execMost)
+	}
+	if !now.Before(s.until) {
+		return
+	}
+	pause := s.pause
+	s.pause = min(2*pause, longestExecPause)
+	s.mu.Unlock()
+	time.Sleep(pause)
+	s.mu.Lock()
+	s.queue, s.unsettled = s.unsettled, nil
 }
 
 // record notes what a process is. It reports false if the worker was replaced.
-func (s *scan) record(turn, pid int, lineage string, st procStat, err error) bool {
+// Again says that the process is to be read again.
+func (s *scan) record(turn int, c candidate, again bool, lineage string, st procStat, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != turn {
@@ -246,11 +319,15 @@ func (s *scan) record(turn, pid int, lineage string, st procStat, err error) boo
 	switch {
 	case err != nil:
 		s.err = err
+	case again && s.census.isHidden(c):
+		s.hidden[c.pid] = c.start
+	case again:
+		s.unsettled = append(s.unsettled, c)
 	case lineage == "" || !st.exists:
 	case st.dead:
-		s.dead = append(s.dead, pid)
+		s.dead = append(s.dead, c.pid)
 	default:
-		s.found[lineage] = append(s.found[lineage], pid)
+		s.found[lineage] = append(s.found[lineage], c.pid)
 	}
 	return true
 }

@@ -146,13 +146,13 @@ func TestScanWithAProcessThatHangs(t *testing.T) {
 	var readings atomic.Int64
 	look := func() map[string][]int {
 		s := newScan(&h, []string{"self", strconv.Itoa(first), strconv.Itoa(hangs), strconv.Itoa(last)})
-		s.mark = func(pid int, buf []byte) (string, error) {
+		s.mark = func(pid int, buf []byte) (string, shownMemory, error) {
 			if pid == hangs {
 				readings.Add(1)
 				defer close(returned)
 				<-comes
 			}
-			return lineageOf(pid, buf)
+			return lineageNow(pid, buf)
 		}
 		require.NoError(t, s.run())
 		return s.found

@@ -103,12 +103,41 @@ func setLimitMark(pid int, mark uint64) bool {
 	return unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil) == nil
 }
 
-// lineageOf reads the marks of a process. Those of other hosts and of other users
-// have none for us. Reading the environment may hang, for as long as the process
-// holds its memory lock; err is only of a want of descriptors.
+// lineageOf reads the marks of a process, and waits for one that is in the midst of
+// exec. Marks of other hosts and of other users count as no marks. Reading the
+// environment may hang, for as long as the process holds its memory lock; err is only
+// of a want of descriptors.
 func lineageOf(pid int, buf []byte) (lineage string, err error) {
+	lineage, shown, err := lineageNow(pid, buf)
+	for until := time.Now().Add(execMost); !shown.isFinal() && err == nil && time.Now().Before(until); {
+		before := shown
+		time.Sleep(execPause)
+		if lineage, shown, err = lineageNow(pid, buf); before == showsArguments {
+			break
+		}
+	}
+	return lineage, err
+}
+
+// shownMemory is how much a process shows of its memory. In the midst of exec, between
+// the old image and the new one, it shows neither an environment nor arguments. One
+// that shows arguments only has no environment, unless it has just got both: its
+// environment is read once more.
+type shownMemory int
+
+const (
+	showsEnviron shownMemory = iota // or is dead, or may not be read
+	showsArguments
+	showsNothing
+)
+
+// isFinal reports whether another reading would show the same.
+func (s shownMemory) isFinal() bool { return s == showsEnviron }
+
+// lineageNow reads the marks of a process and waits for nothing.
+func lineageNow(pid int, buf []byte) (lineage string, shown shownMemory, err error) {
 	if lineage, err = limitMark(pid, buf); lineage != "" || err != nil {
-		return lineage, err
+		return lineage, showsEnviron, err
 	}
 	return environMark(pid, buf)
 }
@@ -131,30 +160,34 @@ func limitMark(pid int, buf []byte) (string, error) {
 const environMost = 64 << 20
 
 // environMark is the mark in the environment.
-func environMark(pid int, buf []byte) (string, error) {
+func environMark(pid int, buf []byte) (string, shownMemory, error) {
 	whole, err := readAtOnce(procPath(pid, "environ"), buf)
 	if err != nil {
-		return "", err
+		return "", showsEnviron, err
 	}
 	if whole != nil && len(whole) == 0 && hasMemory(pid, buf) {
-		whole = environAfterExec(pid, buf)
+		args, err := readAtOnce(procPath(pid, "cmdline"), buf)
+		if len(args) > 0 {
+			return "", showsArguments, err
+		}
+		return "", showsNothing, err
 	}
 	for len(whole) == len(buf) && len(buf) < environMost { // a large one, which is rare
 		buf = make([]byte, 4*len(buf))
 		if whole, err = readAtOnce(procPath(pid, "environ"), buf); err != nil {
-			return "", err
+			return "", showsEnviron, err
 		}
 	}
 	_, rest, ok := bytes.Cut(whole, []byte(lineageVar+"="+hostMark))
 	if !ok {
-		return "", nil
+		return "", showsEnviron, nil
 	}
 	number, _, _ := strings.Cut(string(rest[:min(len(rest), 32)]), "\x00")
-	return hostMark + number, nil
+	return hostMark + number, showsEnviron, nil
 }
 
 // execMost is how long a process is waited for that is in the midst of exec, and
-// execPause how long between two looks at it.
+// execPause how long between two readings of it.
 const (
 	execMost  = 250 * time.Millisecond
 	execPause = 200 * time.Microsecond
@@ -164,19 +197,4 @@ const (
 func hasMemory(pid int, buf []byte) bool {
 	pages, _ := readAtOnce(procPath(pid, "statm"), buf)
 	return len(pages) > 0 && pages[0] != '0'
-}
-
-// environAfterExec is the environment of a process that has just shown none. In
-// the midst of exec, between the old image and the new one, it shows no arguments
-// either; one that has some has no environment indeed, unless it has just got both.
-func environAfterExec(pid int, buf []byte) (environ []byte) {
-	for until := time.Now().Add(execMost); len(environ) == 0 && time.Now().Before(until); {
-		args, _ := readAtOnce(procPath(pid, "cmdline"), buf)
-		settled := len(args) > 0
-		time.Sleep(execPause)
-		if environ, _ = readAtOnce(procPath(pid, "environ"), buf); settled {
-			break
-		}
-	}
-	return environ
 }

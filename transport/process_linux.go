@@ -107,7 +107,7 @@ func (g *processGroup) awaitEmpty(lineage string, stop <-chan struct{}) {
 	defer tick.Stop()
 	buf := make([]byte, procBuffer)
 	for {
-		members, err := g.members(lineage, buf)
+		members, err := g.membersUntil(lineage, buf, stop)
 		if err != nil || len(members) == 0 {
 			return
 		}
@@ -119,6 +119,24 @@ func (g *processGroup) awaitEmpty(lineage string, stop <-chan struct{}) {
 			}
 			members = slices.DeleteFunc(members, func(pid int) bool { return !g.holds(pid, buf) })
 		}
+	}
+}
+
+// membersUntil is members, or nothing when stop is closed first: a look at the process
+// table may take long, and goes on for those that share it.
+func (g *processGroup) membersUntil(lineage string, buf []byte, stop <-chan struct{}) (pids []int, err error) {
+	read := make(chan struct{})
+	var found []int
+	var failed error
+	go func() {
+		defer close(read)
+		found, failed = g.members(lineage, buf)
+	}()
+	select {
+	case <-read:
+		return found, failed
+	case <-stop:
+		return nil, nil
 	}
 }
 

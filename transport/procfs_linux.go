@@ -88,6 +88,12 @@ func isExiting(pid int) bool {
 	return st.exists && st.exiting
 }
 
+// isDead reports whether nothing of a process is left but its number.
+func isDead(pid int) bool {
+	st, err := statOf(pid, make([]byte, procBuffer))
+	return err == nil && (!st.exists || st.dead)
+}
+
 // childrenOf lists the children of a process, those of all its threads
 // (proc_pid_children(5)). Kernels without that file have none to tell of.
 func childrenOf(pid int, buf []byte) (children []int) {

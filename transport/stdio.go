@@ -224,6 +224,14 @@ func (c *child) Release() error {
 		<-c.errDone
 		select {
 		case <-c.exited:
+		default:
+			if isDead(c.PID()) { // and only what is left of its group was waited for
+				c.killOnce.Do(func() { close(c.killing) })
+				<-c.exited
+			}
+		}
+		select {
+		case <-c.exited:
 			<-c.gone
 			c.stays = c.left
 		default:

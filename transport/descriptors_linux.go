@@ -37,12 +37,19 @@ func (r *descriptorReserve) begin() {
 		r.proc, _ = os.Open("/proc")
 	}
 	for len(r.spares) < spareDescriptors {
-		fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
+		if !r.addSpareLocked() {
 			return
 		}
-		r.spares = append(r.spares, fd)
 	}
+}
+
+func (r *descriptorReserve) addSpareLocked() bool {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	r.spares = append(r.spares, fd)
+	return true
 }
 
 // end gives them back after the last server.
@@ -84,7 +91,9 @@ func (r *descriptorReserve) open(open func() (int, error)) (descriptor, error) {
 		last := len(r.spares) - 1
 		_ = unix.Close(r.spares[last])
 		r.spares = r.spares[:last]
-		fd, err = open()
+		if fd, err = open(); err != nil && !isOutOfDescriptors(err) {
+			r.addSpareLocked() // in the place of the one that was closed
+		}
 	}
 	return descriptor{fd: fd, spare: true}, err
 }

@@ -71,21 +71,57 @@ func markDescendants(pid int, lineage string) {
 		return
 	}
 	buf := make([]byte, 4096)
-	setLimitMark(pid, hostLimit+n%limitServers)
-	for family := []int{pid}; len(family) > 0; family = family[1:] {
-		for _, child := range childrenOf(family[0], buf) {
-			before, _ := statOf(child, buf)
-			if before.parent != family[0] {
+	familyMarker{
+		stat:     func(pid int) procStat { st, _ := statOf(pid, buf); return st },
+		children: func(pid int) []int { return childrenOf(pid, buf) },
+		mark:     setLimitMark,
+	}.run(pid, hostLimit+n%limitServers)
+}
+
+// familyMarker marks a process and its descendants.
+type familyMarker struct {
+	stat     func(pid int) procStat
+	children func(pid int) []int
+	mark     func(pid int, mark uint64) bool
+}
+
+// relative is a process, known by its number and its start time: the number of one that
+// is no child of ours may be another's at any time.
+type relative struct {
+	pid   int
+	start string
+}
+
+// run marks a child of ours that is not reaped, and its descendants.
+func (m familyMarker) run(pid int, mark uint64) {
+	m.mark(pid, mark)
+	for family := []relative{{pid, m.stat(pid).start}}; len(family) > 0; family = family[1:] {
+		parent := family[0]
+		for _, child := range m.childrenOf(parent) {
+			before := m.stat(child)
+			if before.parent != parent.pid {
 				continue // it has ended; its number may be another's
 			}
-			marked := setLimitMark(child, hostLimit+n%limitServers)
-			if after, _ := statOf(child, buf); marked && after.exists && after.start != before.start {
-				setLimitMark(child, unix.RLIM_INFINITY)
+			marked := m.mark(child, mark)
+			if after := m.stat(child); marked && after.exists && after.start != before.start {
+				m.mark(child, unix.RLIM_INFINITY)
 				continue
 			}
-			family = append(family, child)
+			family = append(family, relative{child, before.start})
 		}
 	}
+}
+
+// childrenOf are the children of a process, unless it has ended before they were read.
+func (m familyMarker) childrenOf(parent relative) []int {
+	if m.stat(parent.pid).start != parent.start {
+		return nil
+	}
+	children := m.children(parent.pid)
+	if m.stat(parent.pid).start != parent.start {
+		return nil
+	}
+	return children
 }
 
 // setLimitMark reports whether it has changed anything. A process is left alone

@@ -209,7 +209,11 @@ func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f 
 		if f.outcome == messages.Unknown && !a.modern { // else closing the stream has said it
 			s.cancelRemote(ctx, a, id)
 		}
-		return requestError(ctx, nil, f.outcome, f)
+		e := requestError(ctx, nil, f.outcome, f)
+		if e.Kind == messages.KindTimeout && e.Cause == nil {
+			e.Cause = f.remark
+		}
+		return e
 	}
 	return f.callError()
 }
@@ -287,6 +291,7 @@ func (s *httpSession) post(a *agreement, body []byte, then func()) {
 		defer cancel()
 		h := s.sessionHeader(a)
 		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
+		s.countPost()
 		resp, f := s.endpoint.do(ctx, http.MethodPost, body, h)
 		if f == nil {
 			_ = resp.Body.Close()

@@ -131,6 +131,7 @@ func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, erro
 // tellServer posts a message that has no answer, and draws the conclusions of
 // what the server says to it.
 func (s *httpSession) tellServer(b *bond, body []byte, header http.Header) *fault {
+	s.countPost()
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f == nil {
 		defer resp.Body.Close()

@@ -25,6 +25,8 @@ type fault struct {
 	permanent bool
 	// err is the underlying error, if there is one.
 	err error
+	// remark is what the server sent meanwhile that may explain a timeout.
+	remark error
 
 	// status is the HTTP status; 0 if none came.
 	status int

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -43,7 +45,11 @@ type sseConn struct {
 	share budget.Share
 
 	mu      sync.Mutex
-	waiting map[int64]chan sseAnswer // the requests of ours that have no answer yet
+	waiting map[int64]*sseRequest // the requests of ours that have no answer yet
+
+	posted  atomic.Uint64 // how many messages of ours were POSTed
+	remarks remarks       // the errors without an id; run adds
+	orphans *rate.Limiter // of what is logged of them
 }
 
 // sseAnswer is what became of one request.
@@ -62,7 +68,8 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *fault {
 		return brokenFault("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
-	c := &sseConn{s: s, share: s.bonds.buffer.Share(), strict: strict, named: make(chan *fault, 1), waiting: make(map[int64]chan sseAnswer)}
+	c := &sseConn{s: s, share: s.bonds.buffer.Share(), strict: strict, named: make(chan *fault, 1), waiting: make(map[int64]*sseRequest),
+		orphans: rate.NewLimiter(orphanLog, 1)}
 	stream := s.bonds.bind(s.ctx, 0)
 	go func() {
 		defer s.work.Done()
@@ -194,7 +201,7 @@ func (c *sseConn) receive(e sseEvent) {
 		s.noise.oversize.Add(1)
 		id, ok := edgeID(e.data, e.tail)
 		if !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
-			id, ok = c.onlyWaiting()
+			id, ok = c.onlyWaiting(false)
 		}
 		if ok {
 			f := oversizeReply(s.spec.Limits.Line)
@@ -241,8 +248,8 @@ func (c *sseConn) message(text []byte) {
 	}
 	id, known := env.numericID()
 	if env.errorm != nil && (env.id == nil || string(env.id) == "null") {
-		// An error without an id answers a request that the server could not read.
-		id, known = c.onlyWaiting()
+		c.orphaned(text, &env)
+		return
 	}
 	switch {
 	case known && c.deliver(id, c.answerOf(text, &env)):
@@ -271,51 +278,49 @@ func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
 // deliver ends the wait for an answer. It reports false if there is no such wait.
 func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 	c.mu.Lock()
-	answer := c.waiting[id]
+	r := c.waiting[id]
 	delete(c.waiting, id)
 	c.mu.Unlock()
-	if answer == nil {
+	if r == nil {
 		a.share.Release()
 		return false
 	}
-	answer <- a // has room for one, and is sent one
+	r.answer <- a // has room for one, and is sent one
 	return true
 }
 
 // stopWaiting ends the wait for an answer. It returns the answer if that has come.
 // Call it once, and only if the answer was not received.
-func (c *sseConn) stopWaiting(id int64, answer <-chan sseAnswer) (a sseAnswer, came bool) {
+func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, came bool) {
 	c.mu.Lock()
 	came = c.waiting[id] == nil
 	delete(c.waiting, id)
 	c.mu.Unlock()
 	if came {
-		a = <-answer // deliver sends it without waiting
+		a = <-r.answer // deliver sends it without waiting
 	}
 	return a, came
 }
 
-// onlyWaiting is the id of the request under way, if there is exactly one.
-func (c *sseConn) onlyWaiting() (int64, bool) {
+// onlyWaiting is the id of the request under way, if there is exactly one. last asks
+// that no other message of ours was POSTed after it.
+func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) != 1 {
 		return 0, false
 	}
-	for id := range c.waiting {
-		return id, true
+	for id, r := range c.waiting {
+		return id, !last || r.posted == c.posted.Load()
 	}
 	return 0, false
 }
 
 // exchange POSTs one request and waits for its answer on the stream.
 func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (reply, *fault) {
-	answer := make(chan sseAnswer, 1)
-	c.mu.Lock()
-	c.waiting[id] = answer
-	c.mu.Unlock()
+	r := c.addRequest(id)
 	if !c.s.enter() {
-		a, _ := c.stopWaiting(id, answer)
+		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
 		f := brokenFault("the session ended", c.s.Cause())
 		f.outcome = messages.NotSent
@@ -338,10 +343,10 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 	}()
 	var got sseAnswer
 	select {
-	case got = <-answer:
+	case got = <-r.answer:
 		leaves = c.leavePost(b, posted, &left)
 	case p := <-posted:
-		got = c.afterPost(b, id, p, answer)
+		got = c.afterPost(b, id, p, r)
 	}
 	b.share.Take(&got.share)
 	if got.errorm != nil {
@@ -355,16 +360,19 @@ func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil &&
 
 // afterPost is the outcome of a request whose POST ended with p: the answer on the
 // stream if it has come, whatever the POST says. An accepted POST waits for it.
-func (c *sseConn) afterPost(b *bond, id int64, p sseAnswer, answer <-chan sseAnswer) sseAnswer {
+func (c *sseConn) afterPost(b *bond, id int64, p sseAnswer, r *sseRequest) sseAnswer {
 	if p.accepted() {
 		select {
-		case a := <-answer:
+		case a := <-r.answer:
 			return a
 		case <-b.Done():
 		}
 		p.fault = brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))
 	}
-	if a, came := c.stopWaiting(id, answer); came {
+	if p.fault != nil {
+		p.fault.remark = c.remarks.since(r.remarks, nil)
+	}
+	if a, came := c.stopWaiting(id, r); came {
 		p.share.Release()
 		return a
 	}

@@ -192,23 +192,16 @@ func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := s.bonds.bind(t.Context(), 0)
 			defer b.finish()
-			wait := func(id int64) chan sseAnswer {
-				answer := make(chan sseAnswer, 1)
-				c.mu.Lock()
-				c.waiting[id] = answer
-				c.mu.Unlock()
-				return answer
-			}
-			answer := wait(1 << 40)
+			request := c.addRequest(1 << 40)
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
-			got := c.afterPost(b, 1<<40, p, answer)
+			got := c.afterPost(b, 1<<40, p, request)
 			require.Nil(t, got.fault)
 			require.Nil(t, got.errorm)
 			require.JSONEq(t, `{}`, string(got.result))
 			if p.accepted() {
 				return
 			}
-			got = c.afterPost(b, 1<<40, p, wait(1<<40))
+			got = c.afterPost(b, 1<<40, p, c.addRequest(1<<40))
 			require.Equal(t, p, got, "no answer has come")
 			require.Empty(t, c.waiting)
 		})

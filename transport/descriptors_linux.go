@@ -55,15 +55,19 @@ func (r *descriptorReserve) addSpareLocked() bool {
 // end gives them back after the last server.
 func (r *descriptorReserve) end() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.users--; r.users > 0 {
+	var proc *os.File
+	if r.users--; r.users == 0 {
+		proc, r.proc = r.proc, nil
+		r.drainLocked()
+	}
+	r.mu.Unlock()
+	if proc == nil {
 		return
 	}
-	if r.proc != nil {
-		_ = r.proc.Close()
-		r.proc = nil
-	}
-	r.drainLocked()
+	// A search that was given up may still be reading it.
+	r.listing.Lock()
+	defer r.listing.Unlock()
+	_ = proc.Close()
 }
 
 func (r *descriptorReserve) drainLocked() {

@@ -121,7 +121,7 @@ func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
 	})
 }
 
-// A server whose list flips between two large catalogs fills the memory of nobody
+// A server whose list flips between two large catalogs does not fill the memory
 // who watches and does not read.
 func TestAWatcherThatDoesNotRead(t *testing.T) {
 	catalog := func(prefix string) *messages.Catalog {

@@ -19,7 +19,7 @@ import (
 
 var errLeft = errors.New("process 7 (sleep): operation not permitted")
 
-// What a session could not end is the error of whoever ends its registration.
+// What a session could not end is the error of the call that ends its registration.
 func TestLeftBehind(t *testing.T) {
 	requireLeft := func(t *testing.T, err error) {
 		t.Helper()

@@ -14,7 +14,7 @@ func openOwn(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 }
 
-// ownerOf is the user to whom a file belongs.
+// ownerOf is the owner of a file.
 func ownerOf(info fs.FileInfo) (uid int, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -168,7 +168,7 @@ func (s *fileStore) sweep() {
 }
 
 // makeDir closes the directory to others, if it is ours: a volume that was
-// mounted for this process may belong to somebody else, and its mode is not ours
+// mounted for this process may belong to another user, and its mode is not ours
 // to change. The files are closed in any case.
 func (s *fileStore) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {

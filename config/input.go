@@ -41,7 +41,7 @@ func (i Input) Variable() string {
 	}, i.ID)
 }
 
-// answer is the value of an input, or why there is none.
+// answer is the value of an input, or the reason for its absence.
 type answer struct {
 	value string
 	err   error

@@ -55,7 +55,7 @@ func (statusCmd) Run(sh *shell) error {
 	return err
 }
 
-// statusEntry is one server, or one entry of the file that is none.
+// statusEntry is one server, or one entry of the file that could not be used.
 type statusEntry struct {
 	facade.ServerStatus
 	// Reason says why it is not ready, in one line.

@@ -65,7 +65,7 @@ func (g *gate) casualties() int {
 	return int(n>>32 + n&(oneLost-1))
 }
 
-// admit lets in those at the head of the queue for whom there is room. Whoever
+// admit lets in those at the head of the queue that there is room for. Whoever
 // leaves looks at the queue after making room, and whoever queues looks for room
 // after that: one of the two sees the other.
 func (g *gate) admit() {

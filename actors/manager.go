@@ -31,7 +31,7 @@ type entry struct {
 	register   chan<- error
 	unregister []chan<- error
 	// successor is the registration that replaces this one, which was evicted and
-	// is stopping; nil if there is none.
+	// is stopping. Usually it is nil.
 	successor *messages.Register
 	restart   []chan<- error
 }

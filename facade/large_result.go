@@ -38,7 +38,7 @@ type reply struct {
 	view    *actors.View
 	began   time.Time
 	timeout time.Duration // of the call; 0 means the server's
-	held    *budget.Share // what it holds of Limits.Buffer; whoever made it gives it back after decoding
+	held    *budget.Share // what it holds of Limits.Buffer; the caller that made it gives it back after decoding
 }
 
 // isLarge reports whether the result is measured before it is decoded.

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A name comes back in the spelling in which somebody asked for one. A model that
+// A name comes back in the spelling of the request. A model that
 // names no server was given aliases: no provider takes a slash.
 func TestSuggestion(t *testing.T) {
 	c := newClient(t)

@@ -171,7 +171,7 @@ func (b *Budget) admit(s *Share, bytes int64) bool {
 	return true
 }
 
-// serve lets in those at the head of the queue for whom there is room.
+// serve lets in those at the head of the queue that there is room for.
 func (b *Budget) serve() {
 	for len(b.queue) > 0 && b.admit(b.queue[0].share, b.queue[0].bytes) {
 		close(b.queue[0].ready)
@@ -180,7 +180,7 @@ func (b *Budget) serve() {
 	}
 }
 
-// served tells the parent when nobody waits any more.
+// served tells the parent when the queue is empty.
 func (b *Budget) served() {
 	if len(b.queue) == 0 {
 		b.parent.setWaiting(b, false)

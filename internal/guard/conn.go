@@ -55,7 +55,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return Call(connection, func() error { return c.conn.SetWriteDeadline(t) })
 }
 
-// addr is an address, or an empty one if there is none.
+// addr is what of returns; an empty address stands for nil and for a failure.
 func addr(of func() net.Addr) net.Addr {
 	a, err := Value(connection, func() (net.Addr, error) { return of(), nil })
 	if err != nil || a == nil {

@@ -175,7 +175,7 @@ func (s *announcing) listen(ctx context.Context, r transport.Request, ackAfter t
 		delete(s.streams, id)
 		s.mu.Unlock()
 	}
-	return &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: errors.New("ended")}
+	return &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: errors.New("ended")}
 }
 
 // pause waits, for ever if d is negative; false: something ended.
@@ -223,7 +223,7 @@ func (s *announcing) announce(about func(streamed) bool, n transport.Notice) {
 }
 
 func rpcErr(text string) error {
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: errors.New(text)}
+	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: errors.New(text)}
 }
 
 // announces registers the server and runs f in virtual time. got is what was
@@ -239,8 +239,8 @@ func announces(t *testing.T, a *announcer, spec messages.ServerSpec, f func(t *t
 			time.Sleep(2 * time.Second)
 		}()
 		spec.Name = "s"
-		if spec.Retry == (supervisor.Policy{}) {
-			spec.Retry = supervisor.Retry(100, time.Millisecond)
+		if spec.Policy == (supervisor.Policy{}) {
+			spec.Policy = supervisor.Retry(100, time.Millisecond)
 		}
 		require.NoError(t, rt.Register(context.Background(), spec))
 		synctest.Wait()

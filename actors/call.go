@@ -17,19 +17,19 @@ import (
 // server's Timeouts.Call), and Timeouts.HardMax does in any case; waiting for
 // its turn counts, too. The error is a *messages.Error with everything but Op.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
-	if v.State != supervisor.Ready {
+	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
 	}
 	inc := v.current
-	r.Timeout, r.HardMax = CallClocks(v.Spec.Timeouts, timeout)
+	r.Timeout, r.TotalTimeout = CallClocks(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.logLevel()
 	began := time.Now()
-	if e := inc.begin(ctx, shorter(r.Timeout, r.HardMax)); e != nil {
+	if e := inc.begin(ctx, shorter(r.Timeout, r.TotalTimeout)); e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 		return nil, e
 	}
-	if waited := time.Since(began); r.HardMax > 0 && waited > time.Millisecond {
-		r.HardMax = max(r.HardMax-waited, time.Millisecond)
+	if waited := time.Since(began); r.TotalTimeout > 0 && waited > time.Millisecond {
+		r.TotalTimeout = max(r.TotalTimeout-waited, time.Millisecond)
 	}
 	failed, lost := true, false // also if somebody's code on the way panics
 	defer func() { inc.end(failed, lost) }()
@@ -42,13 +42,13 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		failed = false
 		return raw, nil
 	}
-	e := &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Unknown, Cause: err}
+	e := &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeUnknown, Cause: err}
 	if shared := (*messages.Error)(nil); errors.As(err, &shared) {
 		*e = *shared // others may have been handed the same one
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 	switch {
-	case e.Kind == messages.KindCrashed && e.Outcome == messages.NotSent:
+	case e.Kind == messages.KindCrashed && e.Outcome == messages.OutcomeNotSent:
 		// The server died before it: it is down, and this call has lost nothing.
 		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
 	case e.Kind == messages.KindCrashed:
@@ -61,8 +61,8 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 
 // overdue says which clock ended a call.
 func overdue(r transport.Request, took time.Duration) string {
-	if r.HardMax > 0 && (took >= r.HardMax || r.Timeout == 0) {
-		return fmt.Sprintf("it took %v, and Timeouts.HardMax allows no more", r.HardMax.Round(time.Millisecond))
+	if r.TotalTimeout > 0 && (took >= r.TotalTimeout || r.Timeout == 0) {
+		return fmt.Sprintf("it took %v, and Timeouts.HardMax allows no more", r.TotalTimeout.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("the server was silent about it for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }
@@ -85,26 +85,26 @@ func CallClocks(t messages.Timeouts, asked time.Duration) (idle, hardMax time.Du
 	if idle == 0 {
 		idle = t.Call
 	}
-	return max(idle, 0), max(t.HardMax, 0)
+	return max(idle, 0), max(t.CallTotal, 0)
 }
 
 // unavailable says why a server takes no calls now, and when to ask again.
 func (v *View) unavailable() *messages.Error {
-	e := &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: messages.KindUnavailable, Outcome: messages.NotSent}
+	e := &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent}
 	if v.Cause != nil {
 		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
 	}
 	switch v.State {
-	case supervisor.Evicted:
+	case supervisor.StateEvicted:
 		e.Kind, e.Hint = messages.KindEvicted, "fix the server, then call Restart or register it again"
-	case supervisor.Unauthorized:
+	case supervisor.StateUnauthorized:
 		e.Kind, e.Hint = messages.KindAuthRequired, "set credentials, then unregister it and register it again"
 		if required := (*messages.AuthRequired)(nil); errors.As(v.Cause, &required) {
 			e.Hint = "" // the cause says what to do
 		}
-	case supervisor.Stopping, supervisor.Stopped:
+	case supervisor.StateStopping, supervisor.StateStopped:
 		e.Kind, e.Cause = messages.KindClosed, errors.New("the server is being unregistered")
-	case supervisor.Backoff, supervisor.Parked:
+	case supervisor.StateBackoff, supervisor.StateParked:
 		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)
 	default:
 		e.RetryAfter = startingHint
@@ -129,10 +129,10 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		case v == nil && s.closed:
 			return nil, Closed(name)
 		case v == nil:
-			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.NotSent}
-		case v.State == supervisor.Ready && v.current.session.Cause() == nil:
+			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.OutcomeNotSent}
+		case v.State == supervisor.StateReady && v.current.session.Cause() == nil:
 			return v, nil
-		case v.State == supervisor.Evicted, v.State == supervisor.Unauthorized, v.State == supervisor.Stopping:
+		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping:
 			return nil, v.unavailable()
 		}
 		select {

@@ -23,7 +23,7 @@ func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: 10 * time.Second}, script{tools: []string{"ls"}})
 		h.plays("next", script{tools: []string{"ls"}, callAfter: time.Minute})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(1, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		h.register(messages.ServerSpec{Name: "next", Timeouts: messages.Timeouts{Call: time.Hour}})
 		events := h.events()
 		var calls, other sync.WaitGroup
@@ -42,7 +42,7 @@ func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
 		for _, err := range errs {
 			e := asError(t, err)
 			require.Equal(t, messages.KindCrashed, e.Kind)
-			require.Equal(t, messages.Unknown, e.Outcome)
+			require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 			require.Equal(t, "fs", e.Server)
 			require.Equal(t, uint64(1), e.Epoch)
 			require.ErrorIs(t, err, errScripted)
@@ -68,25 +68,25 @@ func TestCallClocks(t *testing.T) {
 		"the default":                   {messages.Timeouts{}, 0, messages.DefaultCallTimeout},
 		"the server's":                  {messages.Timeouts{Call: 5 * time.Second}, 0, 5 * time.Second},
 		"the call's own":                {messages.Timeouts{Call: 5 * time.Second}, 7 * time.Second, 7 * time.Second},
-		"no more than the hard maximum": {messages.Timeouts{HardMax: 6 * time.Second}, time.Hour, 6 * time.Second},
-		"the hard maximum alone":        {messages.Timeouts{Call: -1, HardMax: 8 * time.Second}, 0, 8 * time.Second},
-		"without a hard maximum":        {messages.Timeouts{HardMax: -1}, 9 * time.Hour, 9 * time.Hour},
+		"no more than the hard maximum": {messages.Timeouts{CallTotal: 6 * time.Second}, time.Hour, 6 * time.Second},
+		"the hard maximum alone":        {messages.Timeouts{Call: -1, CallTotal: 8 * time.Second}, 0, 8 * time.Second},
+		"without a hard maximum":        {messages.Timeouts{CallTotal: -1}, 9 * time.Hour, 9 * time.Hour},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
-				h.register(messages.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: messages.Probe{Every: -1}})
+				h.register(messages.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: messages.Probe{Interval: -1}})
 				var err error
 				require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
 				e := asError(t, err)
 				require.Equal(t, messages.KindTimeout, e.Kind)
-				require.Equal(t, messages.Unknown, e.Outcome)
-				require.Equal(t, supervisor.Ready, h.state("fs"), "a slow call is no reason to end a server")
+				require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+				require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
 			})
 		})
 	}
-	idle, hardMax := CallClocks(messages.Timeouts{Call: -1, HardMax: -1}, 0)
+	idle, hardMax := CallClocks(messages.Timeouts{Call: -1, CallTotal: -1}, 0)
 	require.Zero(t, idle)
 	require.Zero(t, hardMax)
 }
@@ -110,7 +110,7 @@ func TestACallersContextEndsItsCallOnly(t *testing.T) {
 func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 2, Queue: -1}})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 2, MaxQueued: -1}})
 		var wg sync.WaitGroup
 		errs := make([]error, 2)
 		for i := range errs {
@@ -122,7 +122,7 @@ func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 				_, err := h.call(context.Background(), "fs", 0)
 				e := asError(t, err)
 				require.Equal(t, messages.KindOverloaded, e.Kind)
-				require.Equal(t, messages.NotSent, e.Outcome)
+				require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 				require.True(t, e.Retryable())
 			}
 		}))
@@ -135,9 +135,9 @@ func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 }
 
 func TestCallsWhileTheServerIsDown(t *testing.T) {
-	kinds := map[supervisor.State]messages.ErrorKind{supervisor.Evicted: messages.KindEvicted, supervisor.Unauthorized: messages.KindAuthRequired}
+	kinds := map[supervisor.State]messages.ErrorKind{supervisor.StateEvicted: messages.KindEvicted, supervisor.StateUnauthorized: messages.KindAuthRequired}
 	for _, c := range states() {
-		if c.state == supervisor.Ready {
+		if c.state == supervisor.StateReady {
 			continue
 		}
 		t.Run(string(c.state), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestCallsWhileTheServerIsDown(t *testing.T) {
 				c.reach(h)
 				_, err := h.call(context.Background(), "fs", 0)
 				e := asError(t, err)
-				require.Equal(t, messages.NotSent, e.Outcome)
+				require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 				if kind, ok := kinds[c.state]; ok {
 					require.Equal(t, kind, e.Kind)
 					return
@@ -161,13 +161,13 @@ func TestCallsWhileTheServerIsDown(t *testing.T) {
 func TestACallOnAnOldViewHasLostNothing(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(1, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
 		_, err := h.rt.Request(context.Background(), v, callRequest, 0)
 		e := asError(t, err)
 		require.Equal(t, messages.KindUnavailable, e.Kind)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		require.Positive(t, e.RetryAfter)
 		require.True(t, e.Retryable())
 		got, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -205,7 +205,7 @@ func TestAnUnknownFailureIsOfUnknownOutcome(t *testing.T) {
 	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
 		_, err := rt.Request(context.Background(), view(rt), callRequest, 0)
 		e := asError(t, err)
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 		require.False(t, e.Retryable())
 		require.EqualValues(t, 1, view(rt).Status().Calls.Failed)
 	})
@@ -235,7 +235,7 @@ func TestAServerThatIsDownIsExplained(t *testing.T) {
 		h.register(messages.ServerSpec{Name: "fs"})
 		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
 		h.session("fs").Abort(why)
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		_, err := h.call(context.Background(), "fs", 0)
 		e := asError(t, err)
 		require.ErrorIs(t, e, why)
@@ -247,7 +247,7 @@ func TestAServerThatIsDownIsExplained(t *testing.T) {
 // Nothing comes after these states by itself, so nobody waits in them.
 func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
 	for _, c := range states() {
-		want, ok := map[supervisor.State]messages.ErrorKind{supervisor.Evicted: messages.KindEvicted, supervisor.Unauthorized: messages.KindAuthRequired}[c.state]
+		want, ok := map[supervisor.State]messages.ErrorKind{supervisor.StateEvicted: messages.KindEvicted, supervisor.StateUnauthorized: messages.KindAuthRequired}[c.state]
 		if !ok {
 			continue
 		}
@@ -266,7 +266,7 @@ func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
 		h.register(messages.ServerSpec{Name: "fs"})
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
-		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		var err error
 		require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
 		require.ErrorIs(t, err, messages.ErrClosed)

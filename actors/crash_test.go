@@ -17,7 +17,7 @@ import (
 func TestAPortThatPanicsCostsOneSession(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}, script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		failed := make(chan error, 1)
 		go func() {
 			_, err := h.call(context.Background(), "fs", 0)
@@ -25,11 +25,11 @@ func TestAPortThatPanicsCostsOneSession(t *testing.T) {
 		}()
 		h.crashPort("fs")
 		require.Zero(t, spends(func() { require.ErrorIs(t, <-failed, messages.ErrCrashed) }))
-		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		require.Equal(t, supervisor.CausePanic, h.rt.Snapshot().Server("fs").Cause.Kind)
 		require.Contains(t, h.log.String(), "actor crashed")
 		time.Sleep(2 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Equal(t, 2, h.session("fs").epoch)
 	})
 }
@@ -41,7 +41,7 @@ func TestAPortThatPanicsWhileItStarts(t *testing.T) {
 				c.reach(h)
 				h.crashPort("fs")
 				time.Sleep(time.Hour + time.Second)
-				require.Equal(t, supervisor.Ready, h.state("fs"))
+				require.Equal(t, supervisor.StateReady, h.state("fs"))
 				require.Len(t, h.sessions("fs"), 2)
 			})
 		})
@@ -56,11 +56,11 @@ func TestASupervisorThatPanicsCostsOneRegistration(t *testing.T) {
 		// dial once more.
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 9 * time.Second})
 		h.plays("next", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, 0)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
 		h.register(messages.ServerSpec{Name: "next"})
 		events := h.events()
 		h.crashSupervisor("fs")
-		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.True(t, ended(h.session("fs").dead))
 		require.Equal(t, "next/ls", h.rt.Snapshot().Tools()[0].Name)
 		require.ErrorIs(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}), messages.ErrExists)
@@ -72,7 +72,7 @@ func TestASupervisorThatPanicsCostsOneRegistration(t *testing.T) {
 		require.Equal(t, supervisor.CausePanic, events()[0].Cause.Kind)
 
 		h.register(messages.ServerSpec{Name: "fs"})
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
 
@@ -111,11 +111,11 @@ func TestAnEndedSupervisorReadsNoLetters(t *testing.T) {
 		for i := range 30 {
 			name := fmt.Sprintf("s%d", i)
 			h.plays(name, script{tools: []string{"ls"}})
-			h.register(messages.ServerSpec{Name: name, Retry: supervisor.Retry(1000, 0)})
+			h.register(messages.ServerSpec{Name: name, Policy: supervisor.Retry(1000, 0)})
 			pid := h.supervisorOf(name)
 			h.send(pid, (*messages.Failed)(nil))
-			h.send(pid, &messages.Revive{})
-			h.send(pid, &messages.Revive{})
+			h.send(pid, &messages.RestartServer{})
+			h.send(pid, &messages.RestartServer{})
 			require.Equal(t, supervisor.State("absent"), h.state(name))
 			require.Len(t, h.sessions(name), 1)
 		}
@@ -128,7 +128,7 @@ func TestAManagerThatPanicsCostsNothing(t *testing.T) {
 		for i := range 5 {
 			name := fmt.Sprintf("s%d", i)
 			h.plays(name, script{tools: []string{"ls"}, callAfter: 5 * time.Second, releaseAfter: time.Second})
-			h.register(messages.ServerSpec{Name: name, Retry: supervisor.Retry(3, time.Second)})
+			h.register(messages.ServerSpec{Name: name, Policy: supervisor.Retry(3, time.Second)})
 		}
 		h.plays("slow", script{tools: []string{"ls"}, openAfter: time.Minute})
 		before := h.rt.Snapshot().Tools()

@@ -86,7 +86,7 @@ func (g *gate) enter(ctx context.Context, dead <-chan struct{}, patience time.Du
 	g.mu.Lock()
 	if int64(g.queue.Len()) >= g.room {
 		g.mu.Unlock()
-		return &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.NotSent,
+		return &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.OutcomeNotSent,
 			Hint: "wait for some of them to end, or raise Limits.InFlight or Limits.Queue"}
 	}
 	place := g.queue.PushBack(turn)
@@ -100,7 +100,7 @@ func (g *gate) enter(ctx context.Context, dead <-chan struct{}, patience time.Du
 		defer clock.Stop()
 		late = clock.C
 	}
-	e := &messages.Error{Outcome: messages.NotSent}
+	e := &messages.Error{Outcome: messages.OutcomeNotSent}
 	select {
 	case <-turn:
 		return nil

@@ -110,7 +110,7 @@ func TestGateBoundsItsQueue(t *testing.T) {
 	require.Eventually(t, func() bool { return g.waiting.Load() == 2 }, 20*time.Second, time.Millisecond)
 	e := g.enter(context.Background(), nil, time.Millisecond)
 	require.Equal(t, messages.KindOverloaded, e.Kind)
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	g.leave(false)
 	wg.Wait()
 }

@@ -179,7 +179,7 @@ func (h *house) portOf(name string) *actor.PID {
 // Letters that make their reader panic: a nil one where none is expected.
 func (h *house) crashManager()               { h.rt.tell((*report)(nil)) }
 func (h *house) crashSupervisor(name string) { h.send(h.supervisorOf(name), (*messages.Failed)(nil)) }
-func (h *house) crashPort(name string)       { h.send(h.portOf(name), (*messages.Reap)(nil)) }
+func (h *house) crashPort(name string)       { h.send(h.portOf(name), (*messages.EndSession)(nil)) }
 func (h *house) send(pid *actor.PID, m any)  { h.rt.system.Root.Send(pid, m) }
 
 // events records what is published from now on.

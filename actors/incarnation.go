@@ -39,7 +39,7 @@ type tally struct{ total, failed, inFlight, queued atomic.Int64 }
 
 func newIncarnation(server string, gen, epoch uint64, spec *messages.ServerSpec, tally *tally, wishes *wishes, session transport.Session) *incarnation {
 	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), tally: tally, wishes: wishes,
-		gate: gate{limit: int64(spec.Limits.InFlight), room: int64(max(spec.Limits.Queue, 0))}}
+		gate: gate{limit: int64(spec.Limits.MaxInFlight), room: int64(max(spec.Limits.MaxQueued, 0))}}
 }
 
 // begin counts a call in, when it is its turn; clock is how long it may wait. A
@@ -63,7 +63,7 @@ func (i *incarnation) begin(ctx context.Context, clock time.Duration) *messages.
 
 // unavailable is for a call whose snapshot is older than the session's death.
 func (i *incarnation) unavailable() *messages.Error {
-	e := &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, RetryAfter: startingHint}
+	e := &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, RetryAfter: startingHint}
 	if died := i.session.Cause(); died != nil {
 		e.Cause, e.Stderr = died, died.Stderr
 	}

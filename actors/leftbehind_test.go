@@ -61,7 +61,7 @@ func TestLeftBehind(t *testing.T) {
 	t.Run("of_an_earlier_incarnation", func(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.playsInTurn("fs", script{left: errLeft}, script{})
-			h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, 0)})
+			h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
 			h.session("fs").Abort(errScripted)
 			time.Sleep(time.Second)
 			require.Len(t, h.sessions("fs"), 2)

@@ -78,13 +78,13 @@ func TestLeftoversHoldUpTheNextDial(t *testing.T) {
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		h.sessions("fs")[1].Abort(errScripted)
-		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		time.Sleep(59 * time.Second)
-		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		time.Sleep(time.Second)
-		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 2)
 	})
 }
@@ -97,7 +97,7 @@ func TestTheNextStandbyWaitsForLeftovers(t *testing.T) {
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
 		time.Sleep(59 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 2)
 		time.Sleep(time.Second)
 		h.state("fs")
@@ -138,7 +138,7 @@ func TestARestartTriesForAStandbyAnew(t *testing.T) {
 		require.Len(t, h.sessions("fs"), 1+3, "given up")
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
 		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 5+3)
 	})
 }
@@ -147,11 +147,11 @@ func TestARestartTriesForAStandbyAnew(t *testing.T) {
 func TestTheHistoryIsBounded(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(supervisor.Unlimited, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(supervisor.Unlimited, time.Second)})
 		for range messages.HistoryLimit + 5 {
 			h.session("fs").Abort(errScripted)
 			time.Sleep(time.Hour)
-			require.Equal(t, supervisor.Ready, h.state("fs"))
+			require.Equal(t, supervisor.StateReady, h.state("fs"))
 		}
 		history := h.rt.Snapshot().Server("fs").Status().History
 		require.Len(t, history, messages.HistoryLimit)
@@ -216,7 +216,7 @@ func TestAStandbyIsShownWhenItIsOne(t *testing.T) {
 		events := h.events()
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")
-		h.send(h.supervisorOf("fs"), &messages.ReportAgain{})
+		h.send(h.supervisorOf("fs"), &messages.ReconcileRequest{})
 		h.state("fs")
 		require.Len(t, h.sessions("fs"), 2)
 		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby)

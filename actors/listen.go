@@ -130,7 +130,7 @@ func (p *port) fail(uri string, err error) {
 // isAnswer reports whether it was the server who said no.
 func isAnswer(err error) bool {
 	var e *messages.Error
-	return errors.As(err, &e) && e.Outcome == messages.Answered && e.Kind != messages.KindUnavailable
+	return errors.As(err, &e) && e.Outcome == messages.OutcomeAnswered && e.Kind != messages.KindUnavailable
 }
 
 func (p *port) setLevel(ctx context.Context, level string) {
@@ -188,7 +188,7 @@ func (p *port) watchEach(ctx context.Context, uris []string) {
 
 func (p *port) request(ctx context.Context, method, target string, params json.RawMessage) error {
 	idle, hardMax := CallClocks(p.inc.spec.Timeouts, 0)
-	_, err := p.inc.session.Request(ctx, transport.Request{Method: method, Target: target, Params: params, Timeout: idle, HardMax: hardMax})
+	_, err := p.inc.session.Request(ctx, transport.Request{Method: method, Target: target, Params: params, Timeout: idle, TotalTimeout: hardMax})
 	return err
 }
 

@@ -37,7 +37,7 @@ func TestListing(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.plays("fs", hangs)
 			h.plays("other", script{tools: []string{"cat"}})
-			h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+			h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 			h.register(messages.ServerSpec{Name: "other"})
 			alias := h.rt.Snapshot().Tools()[0].Alias
 			beforeReport(t, h, func() {
@@ -48,7 +48,7 @@ func TestListing(t *testing.T) {
 				require.False(t, listed)
 				require.Nil(t, s.Server("fs").Listed())
 				st := s.Server("fs").Status()
-				require.Equal(t, supervisor.Closing, st.State)
+				require.Equal(t, supervisor.StateClosing, st.State)
 				require.Zero(t, st.Catalog.Tools)
 				require.Equal(t, errScripted, st.LastCause)
 				require.Nil(t, st.Session)
@@ -57,7 +57,7 @@ func TestListing(t *testing.T) {
 				require.Equal(t, "fs/ls", server+"/"+name)
 			})
 			time.Sleep(3 * time.Second)
-			require.Equal(t, supervisor.Ready, h.state("fs"))
+			require.Equal(t, supervisor.StateReady, h.state("fs"))
 			require.Len(t, h.rt.Snapshot().Tools(), 2)
 		})
 	})
@@ -69,7 +69,7 @@ func TestListing(t *testing.T) {
 			h.state("fs")
 			beforeReport(t, h, func() {
 				require.Len(t, h.rt.Snapshot().Tools(), 1)
-				require.Equal(t, supervisor.Ready, h.rt.Snapshot().Server("fs").Status().State)
+				require.Equal(t, supervisor.StateReady, h.rt.Snapshot().Server("fs").Status().State)
 			})
 		})
 	})

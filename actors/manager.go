@@ -159,7 +159,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	gen := m.rt.nextGen.Add(1)
 	m.entries[name] = &entry{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
-	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.Connecting, Since: time.Now(), tally: &tally{}}
+	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), tally: &tally{}}
 	m.rt.wished.Store(gen, newWishes())
 	m.publish(m.rt.Snapshot().with(name, view))
 	if msg.Accepted != nil {
@@ -175,7 +175,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 // was evicted, and not at all otherwise.
 func (m *manager) replace(c actor.Context, msg *messages.Register, e *entry) {
 	name := msg.Spec.Name
-	if v := m.rt.Snapshot().Server(name); !e.stopping && v != nil && v.Gen == e.gen && v.State == supervisor.Evicted {
+	if v := m.rt.Snapshot().Server(name); !e.stopping && v != nil && v.Gen == e.gen && v.State == supervisor.StateEvicted {
 		e.successor = msg
 		m.stop(c, name, e)
 		return
@@ -234,7 +234,7 @@ func (m *manager) stop(c actor.Context, name string, e *entry) {
 func (m *manager) withdraw(name string, gen uint64) {
 	if v := m.rt.Snapshot().Server(name); v != nil && v.Gen == gen && v.Catalog != nil {
 		gone := *v
-		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.Stopping
+		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.StateStopping
 		m.publish(m.rt.Snapshot().with(name, &gone))
 	}
 }
@@ -250,7 +250,7 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 		answer(msg.Reply, nil) // its first start is only beginning
 	default:
 		e.restart = append(e.restart, msg.Reply)
-		c.Send(e.supervisor, &messages.Revive{})
+		c.Send(e.supervisor, &messages.RestartServer{})
 	}
 }
 
@@ -268,7 +268,7 @@ func (m *manager) report(c actor.Context, r *report) {
 			c.Send(r.from, &messages.Stop{})
 		}
 	}
-	if r.view.State == supervisor.Stopped {
+	if r.view.State == supervisor.StateStopped {
 		m.remove(c, r.name, e, r.view.Cause, r.events...)
 		return
 	}
@@ -277,13 +277,13 @@ func (m *manager) report(c actor.Context, r *report) {
 	}
 	if e.stopping && r.view.Catalog != nil {
 		hidden := *r.view
-		hidden.last, hidden.Catalog, hidden.State = r.view.Catalog, nil, supervisor.Stopping
+		hidden.last, hidden.Catalog, hidden.State = r.view.Catalog, nil, supervisor.StateStopping
 		r.view = &hidden
 	}
 	m.publish(m.rt.Snapshot().with(r.name, r.view))
 	m.rt.remind(r.view)
 	m.rt.hub.emit(r.events...)
-	if r.view.State == supervisor.Ready {
+	if r.view.State == supervisor.StateReady {
 		e.registered(nil)
 	}
 	if r.revived && len(e.restart) > 0 {

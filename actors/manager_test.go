@@ -18,7 +18,7 @@ import (
 func TestASwapComesBeforeItsNews(t *testing.T) {
 	h := newHouse(t)
 	h.plays("fs", script{tools: []string{"ls"}})
-	require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Hour)}))
+	require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Hour)}))
 	until := func(what string, is func(s *Snapshot) bool) {
 		t.Helper()
 		for late := time.After(20 * time.Second); ; {
@@ -39,7 +39,7 @@ func TestASwapComesBeforeItsNews(t *testing.T) {
 	until("down", func(s *Snapshot) bool { return len(s.Tools()) == 0 })
 	h.rt.hub.mu.Unlock()
 
-	until("retry", func(s *Snapshot) bool { return s.Server("fs").State == supervisor.Backoff })
+	until("retry", func(s *Snapshot) bool { return s.Server("fs").State == supervisor.StateBackoff })
 	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), messages.ErrUnknownServer, "the manager has done with that")
 	h.rt.hub.mu.Lock()
 	reply := make(chan error, 1)
@@ -59,9 +59,9 @@ func TestWhatIsStoppingOffersNothing(t *testing.T) {
 		h.register(messages.ServerSpec{Name: "fs"})
 		ready := *h.rt.Snapshot().Server("fs")
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
-		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		h.rt.tell(&report{name: "fs", gen: ready.Gen, view: &ready}) // it became ready just before it heard
-		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.Empty(t, h.rt.Snapshot().Tools())
 	})
 	// Without the help of a supervising actor: nobody has told who that is yet.
@@ -70,7 +70,7 @@ func TestWhatIsStoppingOffersNothing(t *testing.T) {
 	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
 	m.stop(nil, "s", &entry{})
 	require.Empty(t, rt.Snapshot().Tools())
-	require.Equal(t, supervisor.Stopping, rt.Snapshot().Server("s").State)
+	require.Equal(t, supervisor.StateStopping, rt.Snapshot().Server("s").State)
 }
 
 func TestAnEndedRegistrationLeavesNothingInTheBooks(t *testing.T) {
@@ -123,10 +123,10 @@ func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
 
 		h.register(messages.ServerSpec{Name: "fs"})
 		unread := *h.rt.Snapshot().Server("fs") // the report that it is ready was the letter in hand
-		unread.State, unread.Catalog = supervisor.Connecting, nil
+		unread.State, unread.Catalog = supervisor.StateConnecting, nil
 		h.rt.snapshot.Store(h.rt.Snapshot().with("fs", &unread))
 		h.crashManager()
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
 		synctest.Wait()
 		h.rt.desk.closing = true
@@ -146,7 +146,7 @@ func TestACrashLeavesNobodyWaiting(t *testing.T) {
 		reply := make(chan error, 1)
 		h.rt.tell(&report{name: "fs", gen: h.rt.Snapshot().Server("fs").Gen, done: []chan<- error{reply}}) // without a view
 		require.ErrorIs(t, <-reply, messages.ErrClosed)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
 		h.rt.desk.entries["fs"].restart = []chan<- error{reply}
 		h.crashSupervisor("fs")

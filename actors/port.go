@@ -42,10 +42,10 @@ func (p *port) Receive(c actor.Context) {
 		p.open()
 	case *messages.Discover:
 		p.discover()
-	case *messages.Watchdog:
+	case *messages.StartProbing:
 		if !p.ready {
 			p.ready = true
-			p.armProbe(p.inc.spec.Probe.Every)
+			p.armProbe(p.inc.spec.Probe.Interval)
 			p.planRefresh()
 			p.goOnGranting()
 		}
@@ -70,7 +70,7 @@ func (p *port) Receive(c actor.Context) {
 		p.probe()
 	case *messages.Probed:
 		p.probed(m)
-	case *messages.Reap:
+	case *messages.EndSession:
 		p.rest()
 		p.inc.session.Abort(m.Cause)
 	case *actor.Stopping:
@@ -141,7 +141,7 @@ func (p *port) panicked(v any) {
 
 // armProbe waits for silence. Only ready servers are probed.
 func (p *port) armProbe(after time.Duration) {
-	if p.inc.spec.Probe.Every < 0 {
+	if p.inc.spec.Probe.Interval < 0 {
 		return
 	}
 	self := p.self
@@ -159,7 +159,7 @@ func (p *port) rest() {
 }
 
 func (p *port) probe() {
-	every := p.inc.spec.Probe.Every
+	every := p.inc.spec.Probe.Interval
 	if quiet := time.Since(p.inc.session.LastHeard()); 0 <= quiet && quiet < every && p.missed == 0 {
 		p.armProbe(every - quiet)
 		return
@@ -182,7 +182,7 @@ func (p *port) probe() {
 func (p *port) probed(m *messages.Probed) {
 	if m.Err == nil {
 		p.missed = 0
-		p.armProbe(p.inc.spec.Probe.Every)
+		p.armProbe(p.inc.spec.Probe.Interval)
 		return
 	}
 	if p.missed++; p.missed < p.inc.spec.Probe.Failures {

@@ -11,8 +11,8 @@ import (
 )
 
 func probing(every time.Duration) messages.ServerSpec {
-	return messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second),
-		Probe: messages.Probe{Every: every, Timeout: 10 * time.Second, Failures: 3}}
+	return messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second),
+		Probe: messages.Probe{Interval: every, Timeout: 10 * time.Second, Failures: 3}}
 }
 
 func TestADeafServerIsReplaced(t *testing.T) {
@@ -22,9 +22,9 @@ func TestADeafServerIsReplaced(t *testing.T) {
 		deaf, since := h.session("fs"), time.Now()
 		deaf.hang()
 		time.Sleep(60*time.Second - 1)
-		require.Equal(t, supervisor.Ready, h.state("fs"), "two failures are not three")
+		require.Equal(t, supervisor.StateReady, h.state("fs"), "two failures are not three")
 		time.Sleep(1)
-		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		var at []time.Duration
 		for _, p := range deaf.probed() {
 			at = append(at, p.Sub(since))
@@ -32,7 +32,7 @@ func TestADeafServerIsReplaced(t *testing.T) {
 		require.Equal(t, []time.Duration{30 * time.Second, 40 * time.Second, 50 * time.Second}, at)
 		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
 		time.Sleep(time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, deaf.probed(), 3, "the dead are not asked")
 	})
 }
@@ -76,7 +76,7 @@ func TestNoProbesBeforeReadyOrWhenSwitchedOff(t *testing.T) {
 		require.Equal(t, 50*time.Second, time.Since(started))
 		require.Empty(t, h.session("fs").probed())
 		time.Sleep(time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.session("fs").probed(), 1)
 	})
 	inHouse(t, func(t *testing.T, h *house) {
@@ -85,7 +85,7 @@ func TestNoProbesBeforeReadyOrWhenSwitchedOff(t *testing.T) {
 		h.session("fs").hang()
 		time.Sleep(10 * time.Hour)
 		require.Empty(t, h.session("fs").probed())
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
 
@@ -94,7 +94,7 @@ func TestAProbeThatPanicsIsAFailedProbe(t *testing.T) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}, probePanics: true}, script{tools: []string{"ls"}})
 		h.register(probing(30 * time.Second))
 		time.Sleep(31 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 2)
 		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
 	})
@@ -121,7 +121,7 @@ func TestAnAnswerForgivesMissedProbes(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		require.Len(t, h.sessions("fs"), 1)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
 
@@ -138,7 +138,7 @@ func TestProbe(t *testing.T) {
 			deaf.lastHeard = time.Now().Round(0).Add(time.Hour)
 			deaf.mu.Unlock()
 			time.Sleep(60 * time.Second)
-			require.Equal(t, supervisor.Backoff, h.state("fs"))
+			require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 			require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
 		})
 	})

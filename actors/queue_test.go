@@ -20,8 +20,8 @@ import (
 // and three wait.
 func narrow(h *house) {
 	h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-	h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 1, Queue: 3}, Probe: messages.Probe{Every: -1},
-		Retry: supervisor.Retry(3, time.Second)})
+	h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 1, MaxQueued: 3}, Probe: messages.Probe{Interval: -1},
+		Policy: supervisor.Retry(3, time.Second)})
 }
 
 func counts(h *house) messages.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
@@ -48,7 +48,7 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 			_, err := h.call(context.Background(), "fs", 0)
 			e := asError(t, err)
 			require.Equal(t, messages.KindOverloaded, e.Kind)
-			require.Equal(t, messages.NotSent, e.Outcome)
+			require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 			require.NotZero(t, e.Epoch)
 		}))
 		require.Equal(t, 40*time.Second, spends(wg.Wait), "one after the other")
@@ -90,7 +90,7 @@ func TestACallLeavesTheQueue(t *testing.T) {
 				require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
 				e := asError(t, err)
 				require.Equal(t, c.kind, e.Kind)
-				require.Equal(t, messages.NotSent, e.Outcome)
+				require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 				require.True(t, e.Retryable())
 				require.Equal(t, e.Kind == messages.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
 				require.Equal(t, "fs", e.Server)
@@ -111,7 +111,7 @@ func TestACallLeavesTheQueue(t *testing.T) {
 func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 1}, Timeouts: messages.Timeouts{HardMax: 15 * time.Second}})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 1}, Timeouts: messages.Timeouts{CallTotal: 15 * time.Second}})
 		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
 		synctest.Wait()
 		var err error
@@ -124,14 +124,14 @@ func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
 func TestTheHardMaximumEndsInTheQueue(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{InFlight: 1}, Timeouts: messages.Timeouts{HardMax: 5 * time.Second}})
+		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 1}, Timeouts: messages.Timeouts{CallTotal: 5 * time.Second}})
 		inc := h.rt.Snapshot().Server("fs").current
 		require.True(t, inc.gate.tryEnter(), "somebody is inside for long")
 		var err error
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
 		e := asError(t, err)
 		require.Equal(t, messages.KindTimeout, e.Kind)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		inc.gate.leave(false)
 	})
 }

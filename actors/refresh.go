@@ -251,7 +251,7 @@ func (p *port) asError(err error) error {
 		return nil
 	}
 	e := &messages.Error{Server: p.inc.server, Gen: p.inc.gen, Epoch: p.inc.epoch, Kind: messages.KindProtocol,
-		Outcome: messages.Answered, Cause: err}
+		Outcome: messages.OutcomeAnswered, Cause: err}
 	switch of := (*messages.Error)(nil); {
 	case errors.As(err, &of):
 		if of.Kind != messages.KindRPC {
@@ -261,7 +261,7 @@ func (p *port) asError(err error) error {
 			e.Kind = messages.KindTimeout
 		}
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Kind, e.Outcome = messages.KindTimeout, messages.Unknown
+		e.Kind, e.Outcome = messages.KindTimeout, messages.OutcomeUnknown
 	}
 	return e
 }
@@ -271,7 +271,7 @@ func (s *supervising) refreshed(m *refreshed) {
 	switch {
 	case s.isSpare(m.epoch) && s.spare.catalog != nil:
 		s.spare.catalog, _ = s.spare.catalog.Refreshed(m.catalog, m.lists)
-	case m.epoch == s.lc.Epoch() && s.lc.State() == supervisor.Ready && s.published != nil:
+	case m.epoch == s.lc.Epoch() && s.lc.State() == supervisor.StateReady && s.published != nil:
 		next, change := s.published.Refreshed(m.catalog, m.lists)
 		s.published = next
 		var events []messages.Event
@@ -298,7 +298,7 @@ func (rt *Runtime) Refresh(ctx context.Context, v *View) error {
 // ask sends a letter to the port of a server that is ready, and waits for the
 // reply.
 func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- error) any) error {
-	if v.State != supervisor.Ready || v.current.port == nil {
+	if v.State != supervisor.StateReady || v.current.port == nil {
 		return v.unavailable()
 	}
 	reply := make(chan error, 1)
@@ -317,6 +317,6 @@ func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- er
 		return e
 	case <-ctx.Done():
 		return &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: messages.KindCanceled,
-			Outcome: messages.Unknown, Cause: context.Cause(ctx)}
+			Outcome: messages.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}
 }

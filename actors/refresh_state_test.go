@@ -131,7 +131,7 @@ func TestARefreshThatPanics(t *testing.T) {
 // What changed while a standby waited is true of it when it takes over.
 func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
 	a := &announcer{}
-	announces(t, a, messages.ServerSpec{Standby: true, Retry: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, messages.ServerSpec{Standby: true, Policy: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
 		time.Sleep(time.Second)
 		require.NotNil(t, view(rt).standby)
 		a.offers("new")
@@ -177,7 +177,7 @@ func TestAStartDoesNotWaitForEveryWord(t *testing.T) {
 		}
 		a.session(1).Abort(errScripted)
 		time.Sleep(ackWait + time.Second)
-		require.Equal(t, supervisor.Ready, view(rt).State)
+		require.Equal(t, supervisor.StateReady, view(rt).State)
 		require.EqualValues(t, 2, view(rt).Epoch)
 	})
 }

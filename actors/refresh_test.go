@@ -119,7 +119,7 @@ func TestRefreshThatTimesOut(t *testing.T) {
 	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 		if deaf.Load() {
 			s.pause(ctx, -1)
-			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: ctx.Err()}
+			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
@@ -127,6 +127,6 @@ func TestRefreshThatTimesOut(t *testing.T) {
 		deaf.Store(true)
 		e := asError(t, rt.Refresh(context.Background(), view(rt)))
 		require.Equal(t, messages.KindTimeout, e.Kind, "%v", e)
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	})
 }

@@ -22,7 +22,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		events := h.events()
 		var err error
 		require.Equal(t, 3*time.Second, spends(func() {
-			err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(5, time.Second)})
+			err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(5, time.Second)})
 		}), "the answer comes when nothing is left")
 		e := asError(t, err)
 		require.Equal(t, messages.KindStart, e.Kind)
@@ -36,7 +36,7 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 
 		h.plays("fs", script{tools: []string{"ls"}})
 		h.register(messages.ServerSpec{Name: "fs"})
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
 
@@ -107,7 +107,7 @@ func TestRegisterWhoseContextEnds(t *testing.T) {
 		require.Equal(t, 7*time.Second, spends(func() { err = h.rt.Register(ctx, messages.ServerSpec{Name: "fs"}) }))
 		require.ErrorIs(t, err, messages.ErrCanceled)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, supervisor.State("absent"), h.state("fs"))
 	})
@@ -146,11 +146,11 @@ func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
 		refused <- errors.New("refused")
 		h.register(messages.ServerSpec{Name: "fs"})
 		h.rt.takeBack("fs", make(chan uint64, 1), refused)
-		require.Equal(t, supervisor.Ready, h.state("fs"), "somebody else's registration is not touched")
+		require.Equal(t, supervisor.StateReady, h.state("fs"), "somebody else's registration is not touched")
 		before := make(chan uint64, 1)
 		before <- h.rt.Snapshot().Server("fs").Gen - 1
 		h.rt.takeBack("fs", before, make(chan error))
-		require.Equal(t, supervisor.Ready, h.state("fs"), "nor one that has taken the name since")
+		require.Equal(t, supervisor.StateReady, h.state("fs"), "nor one that has taken the name since")
 	})
 }
 
@@ -172,7 +172,7 @@ func TestStartSupervisedComesUpLater(t *testing.T) {
 		h.playsInTurn("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
 		require.Zero(t, spends(func() {
 			require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true,
-				Retry: supervisor.Retry(3, time.Second)}))
+				Policy: supervisor.Retry(3, time.Second)}))
 		}))
 		started := time.Now()
 		v, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -187,7 +187,7 @@ func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openErr: errScripted})
 		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 	})
 }
 
@@ -197,7 +197,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 		h.register(messages.ServerSpec{Name: "fs"})
 		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
 		require.ErrorIs(t, err, messages.ErrExists)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		synctest.Wait()
 		err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})

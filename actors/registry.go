@@ -189,7 +189,7 @@ func (v *View) Listed() *messages.Catalog {
 // nil while the session lives, and when the standby takes its place: the tools
 // stay listed then.
 func (v *View) died() *supervisor.Cause {
-	if v.State != supervisor.Ready || v.current == nil {
+	if v.State != supervisor.StateReady || v.current == nil {
 		return nil
 	}
 	cause := v.current.session.Cause()
@@ -208,20 +208,20 @@ func (s *Snapshot) Changed() <-chan struct{} { return s.next }
 // isOpen reports whether a server in that state has a session, be it one that is
 // only beginning.
 func isOpen(s supervisor.State) bool {
-	return s == supervisor.Connecting || s == supervisor.Discovering || s == supervisor.Ready
+	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateReady
 }
 
 // Status is the view as users see it.
 func (v *View) Status() messages.ServerStatus {
 	if cause := v.died(); cause != nil {
 		down := *v
-		down.State, down.Since, down.Cause, down.Catalog = supervisor.Closing, time.Now(), cause, nil
+		down.State, down.Since, down.Cause, down.Catalog = supervisor.StateClosing, time.Now(), cause, nil
 		v = &down
 	}
 	st := messages.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
-		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Retry.String(),
-		Attempt: v.Attempt, MaxAttempts: v.Spec.Retry.MaxAttempts, Restarts: v.Restarts,
+		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(),
+		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
 		Calls: messages.CallCounts{InFlight: v.tally.inFlight.Load(), Queued: v.tally.queued.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
 	}
@@ -234,7 +234,7 @@ func (v *View) Status() messages.ServerStatus {
 	}
 	if v.current != nil && v.current.epoch == v.Epoch && isOpen(v.State) {
 		info := v.current.session.Info()
-		if v.State != supervisor.Ready {
+		if v.State != supervisor.StateReady {
 			info.Stderr = transport.StderrOf(v.current.session)
 		}
 		st.Session = &info

@@ -37,7 +37,7 @@ func bigView(name string, tools int) *View {
 		list[i] = messages.Tool{Name: messages.Qualify(name, own), Server: name, OriginalName: own,
 			Alias: messages.Alias(name, own), Definition: &mcp.Tool{Name: own}}
 	}
-	return &View{Name: name, State: supervisor.Ready, Catalog: messages.NewCatalog(list, nil, nil, nil, nil), tally: &tally{}}
+	return &View{Name: name, State: supervisor.StateReady, Catalog: messages.NewCatalog(list, nil, nil, nil, nil), tally: &tally{}}
 }
 
 // One server's change must not copy what the others offer.
@@ -119,7 +119,7 @@ func TestAStatusIsTheCallersOwn(t *testing.T) {
 	}
 	v := bigView("s", 1)
 	v.Spec, v.Cause, v.History = &messages.ServerSpec{}, why(), []messages.Incarnation{{Epoch: 1, Cause: why()}}
-	v.State, v.current = supervisor.Backoff, &incarnation{session: &announcing{of: &announcer{}}}
+	v.State, v.current = supervisor.StateBackoff, &incarnation{session: &announcing{of: &announcer{}}}
 	st := v.Status()
 	require.Nil(t, st.Session)
 	st.History[0].Cause.Stderr[0], st.LastCause.Stderr[0] = "mine", "mine"

@@ -18,7 +18,7 @@ func evict(t *testing.T, h *house) {
 	h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 3 * time.Second})
 	h.register(messages.ServerSpec{Name: "fs"})
 	h.session("fs").Abort(errScripted)
-	require.Equal(t, supervisor.Evicted, h.state("fs"))
+	require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 }
 
 func TestRegister(t *testing.T) {
@@ -33,7 +33,7 @@ func TestRegister(t *testing.T) {
 			require.NoError(t, h.rt.Register(ctx, fs))
 			require.NotNil(t, before.Server("fs"))
 			v := h.rt.Snapshot().Server("fs")
-			require.Equal(t, supervisor.Ready, v.State)
+			require.Equal(t, supervisor.StateReady, v.State)
 			require.EqualValues(t, 2, v.Gen)
 			require.EqualValues(t, 1, v.Epoch)
 			require.Len(t, h.rt.Snapshot().Tools(), 1)
@@ -50,7 +50,7 @@ func TestRegister(t *testing.T) {
 			evict(t, h)
 			s := h.rt.Snapshot()
 			go func() { _ = h.rt.Register(ctx, fs) }()
-			for s.Server("fs").State != supervisor.Ready {
+			for s.Server("fs").State != supervisor.StateReady {
 				<-s.Changed()
 				s = h.rt.Snapshot()
 				require.NotNil(t, s.Server("fs"))
@@ -131,7 +131,7 @@ func TestRegister(t *testing.T) {
 			h.rt.desk.mu.Unlock()
 			h.send(h.rt.root, &knock{})
 			require.NoError(t, <-registered)
-			require.Equal(t, supervisor.Ready, h.state("fs"))
+			require.Equal(t, supervisor.StateReady, h.state("fs"))
 		})
 	})
 

@@ -30,7 +30,7 @@ type dialerOf struct{ make func() transport.Session }
 func (d dialerOf) NewSession() transport.Session { return d.make() }
 
 func TestRequestLeavesAnErrorThatSeveralCallersGetAlone(t *testing.T) {
-	shared := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}
+	shared := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}
 	rt := New(Options{NewDialer: func(messages.ServerSpec) (transport.Dialer, error) {
 		return dialerOf{func() transport.Session {
 			return &failingSession{bareSession: bareSession{dead: make(chan struct{})}, err: shared}
@@ -49,5 +49,5 @@ func TestRequestLeavesAnErrorThatSeveralCallersGetAlone(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Equal(t, &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}, shared)
+	require.Equal(t, &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}, shared)
 }

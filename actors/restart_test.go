@@ -23,51 +23,51 @@ type stateCase struct {
 func states() []stateCase {
 	const second, hour = time.Second, time.Hour
 	supervised := func(h *house, p supervisor.Policy) {
-		if err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true, Retry: p,
+		if err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true, Policy: p,
 			Timeouts: messages.Timeouts{Start: 10 * hour, List: 10 * hour}}); err != nil {
 			h.t.Errorf("register: %v", err)
 		}
 		synctest.Wait()
 	}
-	long := supervisor.Retry(3, hour, supervisor.MaxDelay(hour))
+	long := supervisor.Retry(3, hour, supervisor.WithMaxDelay(hour))
 	ready := script{tools: []string{"ls"}, releaseAfter: second}
 	return []stateCase{
-		{supervisor.Connecting, func(h *house) {
+		{supervisor.StateConnecting, func(h *house) {
 			h.playsInTurn("fs", script{openHangs: true, releaseAfter: second}, ready)
 			supervised(h, long)
 		}, 1, second},
-		{supervisor.Discovering, func(h *house) {
+		{supervisor.StateDiscovering, func(h *house) {
 			h.playsInTurn("fs", script{listAfter: 9 * hour, releaseAfter: second}, ready)
 			supervised(h, long)
 		}, 1, second},
-		{supervisor.Ready, func(h *house) {
+		{supervisor.StateReady, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, long)
 		}, 1, second},
-		{supervisor.Closing, func(h *house) {
+		{supervisor.StateClosing, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, long)
 			h.session("fs").Abort(errScripted)
 		}, 1, second},
-		{supervisor.Backoff, func(h *house) {
+		{supervisor.StateBackoff, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, long)
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
 		}, 1, 0},
-		{supervisor.Parked, func(h *house) {
+		{supervisor.StateParked, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, supervisor.Policy{ParkEvery: hour})
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
 		}, 1, 0},
-		{supervisor.Unauthorized, func(h *house) {
+		{supervisor.StateUnauthorized, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, long)
 			h.session("fs").Abort(&supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "token expired"})
 			time.Sleep(2 * second)
 		}, 1, 0},
-		{supervisor.Evicted, func(h *house) {
+		{supervisor.StateEvicted, func(h *house) {
 			h.plays("fs", ready)
 			supervised(h, supervisor.NoRetry)
 			h.session("fs").Abort(errScripted)
@@ -83,9 +83,9 @@ func TestRestartInEachState(t *testing.T) {
 				c.reach(h)
 				require.Equal(t, c.state, h.state("fs"))
 				require.Zero(t, spends(func() { require.NoError(t, h.rt.Restart(context.Background(), "fs")) }))
-				require.Contains(t, []supervisor.State{supervisor.Closing, supervisor.Connecting, supervisor.Discovering, supervisor.Ready}, h.rt.Snapshot().Server("fs").State)
+				require.Contains(t, []supervisor.State{supervisor.StateClosing, supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady}, h.rt.Snapshot().Server("fs").State)
 				if c.release > 0 {
-					require.Equal(t, supervisor.Closing, h.rt.Snapshot().Server("fs").State, "the effect shows at once")
+					require.Equal(t, supervisor.StateClosing, h.rt.Snapshot().Server("fs").State, "the effect shows at once")
 				}
 				started := time.Now()
 				v, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -127,14 +127,14 @@ func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
 func TestRestartGivesAFreshBudget(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(2, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(2, time.Second)})
 		h.session("fs").Abort(errScripted)
 		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 3)
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
 		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 6, "one asked for, and two tries")
 	})
 }
@@ -153,10 +153,10 @@ func TestRestartBeforeTheSupervisorIsIntroduced(t *testing.T) {
 				entry.supervisor = pid
 			}
 		}()
-		h.send(pid, &messages.ReportAgain{})
+		h.send(pid, &messages.ReconcileRequest{})
 		synctest.Wait()
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Epoch)
 	})
 }

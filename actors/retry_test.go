@@ -16,7 +16,7 @@ func TestRetryDelaysAreExact(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
 		events := h.events()
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, 500*time.Millisecond)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 500*time.Millisecond)})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
 		time.Sleep(time.Hour)
@@ -26,7 +26,7 @@ func TestRetryDelaysAreExact(t *testing.T) {
 			crashed = s.born
 		}
 		require.Equal(t, []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second}, after)
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		list := events()
 		last := list[len(list)-1]
 		require.Equal(t, messages.EventEvicted, last.Kind)
@@ -50,14 +50,14 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		h.register(messages.ServerSpec{Name: "fs"})
 		h.session("fs").Abort(errScripted)
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.Empty(t, h.rt.Snapshot().Tools())
 		time.Sleep(time.Hour)
 		require.Len(t, h.sessions("fs"), 1)
 		_, err := h.call(context.Background(), "fs", 0)
 		e := asError(t, err)
 		require.Equal(t, messages.KindEvicted, e.Kind)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		require.ErrorIs(t, e, errScripted)
 		_, err = h.rt.AwaitReady(context.Background(), "fs")
 		require.ErrorIs(t, err, messages.ErrEvicted)
@@ -69,9 +69,9 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		time.Sleep(time.Hour)
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 4)
 	})
 }
@@ -80,9 +80,9 @@ func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 11 * time.Second})
 		events := h.events()
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		time.Sleep(10*12*time.Second + time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 11, "one every 12 s: 11 s of life and 1 s of backoff")
 		stable := 0
 		for _, e := range events() {
@@ -98,16 +98,16 @@ func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
 func TestANewSessionIsDialledOnlyAfterRelease(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
-		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		require.Empty(t, h.rt.Snapshot().Tools(), "withdrawn at once, though the release takes long")
 		time.Sleep(11*time.Second - 1)
 		require.Len(t, h.sessions("fs"), 1)
-		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		time.Sleep(1)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Equal(t, 11*time.Second, h.session("fs").born.Sub(crashed))
 	})
 }
@@ -116,7 +116,7 @@ func TestAPermanentCauseIsNotRetried(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		refused := &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "credentials refused"}
 		h.playsInTurn("web", script{tools: []string{"get"}}, script{openErr: refused})
-		h.register(messages.ServerSpec{Name: "web", Retry: supervisor.Retry(9, time.Second)})
+		h.register(messages.ServerSpec{Name: "web", Policy: supervisor.Retry(9, time.Second)})
 		h.session("web").Abort(errScripted)
 		time.Sleep(time.Hour)
 		require.Len(t, h.sessions("web"), 2)
@@ -129,11 +129,11 @@ func TestParkedServersAreTriedSlowly(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted}, script{openErr: errScripted},
 			script{openErr: errScripted}, script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(1, time.Second, supervisor.Park(time.Hour))})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second, supervisor.WithParking(time.Hour))})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, supervisor.Parked, h.state("fs"))
+		require.Equal(t, supervisor.StateParked, h.state("fs"))
 		_, err := h.call(context.Background(), "fs", 0)
 		require.Equal(t, time.Hour-time.Second, asError(t, err).RetryAfter)
 		v, err := h.rt.AwaitReady(context.Background(), "fs")

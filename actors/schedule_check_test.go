@@ -27,7 +27,7 @@ func (p *player) checkSnapshot() {
 	}
 	for _, name := range s.Names() {
 		v := s.Server(name)
-		ready := v.State == supervisor.Ready
+		ready := v.State == supervisor.StateReady
 		if ready != (v.Catalog != nil) {
 			p.complain("%s is %s, and its catalog is there: %v", name, v.State, v.Catalog != nil)
 		}
@@ -135,7 +135,7 @@ func (p *player) checkCalls() {
 			p.complain("call %s arrived %d times", id, n)
 		case err == nil && n == 0:
 			p.complain("call %s was answered and never arrived", id)
-		case errors.As(err, &e) && e.Outcome == messages.NotSent && n > 0:
+		case errors.As(err, &e) && e.Outcome == messages.OutcomeNotSent && n > 0:
 			p.complain("call %s arrived, and its error says that it was not sent: %v", id, err)
 		case errors.As(err, &e) && e.Outcome == messages.OutcomeNone:
 			p.complain("call %s does not say whether it was sent: %v", id, err)

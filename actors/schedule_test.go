@@ -188,14 +188,14 @@ func (p *player) operate(dice *rand.Rand, id string) {
 
 func randomSpec(dice *rand.Rand, name string) messages.ServerSpec {
 	policies := []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, 500*time.Millisecond), supervisor.Retry(2, 0),
-		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.MaxDelay(4*time.Second)),
-		supervisor.Retry(1, time.Second, supervisor.Park(5*time.Second)),
-		supervisor.Retry(5, 100*time.Millisecond, supervisor.Jitter(0.5), supervisor.StableAfter(3*time.Second))}
+		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(4*time.Second)),
+		supervisor.Retry(1, time.Second, supervisor.WithParking(5*time.Second)),
+		supervisor.Retry(5, 100*time.Millisecond, supervisor.WithJitter(0.5), supervisor.WithStableAfter(3*time.Second))}
 	policy := policies[dice.IntN(len(policies))]
-	return messages.ServerSpec{Name: name, Retry: policy, StartSupervised: dice.IntN(2) == 0,
+	return messages.ServerSpec{Name: name, Policy: policy, StartSupervised: dice.IntN(2) == 0,
 		Standby:  policy.MaxAttempts != 0 && dice.IntN(2) == 0,
 		Timeouts: messages.Timeouts{Start: 5 * time.Second, Call: 10 * time.Second},
-		Probe:    messages.Probe{Every: 2 * time.Second, Timeout: time.Second}}
+		Probe:    messages.Probe{Interval: 2 * time.Second, Timeout: time.Second}}
 }
 
 func (p *player) onLatest(name string, f func(*scriptedSession)) {
@@ -213,7 +213,7 @@ func (p *player) crashInside(name string, port bool) {
 	}
 	id := fmt.Sprintf("%s/supervisor-%s.%d", p.rt.root.Id+"/servers", name, v.Gen)
 	if port {
-		p.send(pid(p.rt, fmt.Sprintf("%s/port-%s.%d.%d", id, name, v.Gen, v.Epoch)), (*messages.Reap)(nil))
+		p.send(pid(p.rt, fmt.Sprintf("%s/port-%s.%d.%d", id, name, v.Gen, v.Epoch)), (*messages.EndSession)(nil))
 		return
 	}
 	p.send(pid(p.rt, id), (*messages.Failed)(nil))

@@ -58,7 +58,7 @@ func (s *servers) Receive(c actor.Context) {
 		for _, ch := range s.children {
 			present[ch.gen] = true
 			s.rt.tell(&started{name: ch.name, gen: ch.gen, pid: ch.pid})
-			c.Send(ch.pid, &messages.ReportAgain{})
+			c.Send(ch.pid, &messages.ReconcileRequest{})
 		}
 		s.rt.tell(&roll{upTo: m.upTo, present: present})
 	case *actor.Terminated:
@@ -94,12 +94,12 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 	if err != nil {
 		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
 		s.rt.tell(&report{name: spec.Name, gen: m.Gen,
-			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.Stopped, Cause: cause, tally: &tally{}},
+			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.StateStopped, Cause: cause, tally: &tally{}},
 			events: []messages.Event{{Kind: messages.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
 	sup := &supervising{rt: s.rt, name: spec.Name, gen: m.Gen, spec: &spec, dialer: dialer, tally: &tally{},
-		lc: supervisor.NewLifecycle(spec.Retry, spec.StartSupervised, s.rt.opts.Random)}
+		lc: supervisor.NewLifecycle(spec.Policy, spec.StartSupervised, s.rt.opts.Random)}
 	pid, err := c.SpawnNamed(s.rt.props("supervisor", func() actor.Actor { return sup }), actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
 		s.rt.tell(&lost{name: spec.Name, gen: m.Gen, released: true})

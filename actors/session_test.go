@@ -162,13 +162,13 @@ func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever boo
 // Request implements transport.Session.
 func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if ended(s.dead) {
-		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.NotSent, Cause: s.Cause()}
+		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeNotSent, Cause: s.Cause()}
 	}
 	var err error
 	deadline := messages.KindCanceled // whose clock it was that ran out
 	clock := r.Timeout
-	if clock == 0 || r.HardMax > 0 && r.HardMax < clock {
-		clock = r.HardMax
+	if clock == 0 || r.TotalTimeout > 0 && r.TotalTimeout < clock {
+		clock = r.TotalTimeout
 	}
 	if until, ok := ctx.Deadline(); clock > 0 && (!ok || time.Until(until) > clock) {
 		var cancel context.CancelFunc
@@ -197,7 +197,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	case r.Method == "tools/list":
 		err = s.wait(ctx, s.script.listAfter, false)
 		if s.script.listErr && err == nil {
-			return nil, &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: errors.New("scripted")}
+			return nil, &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: errors.New("scripted")}
 		}
 		result = s.listing()
 	case r.Method == "tools/call":
@@ -206,11 +206,11 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	switch {
 	case errors.Is(err, errDied):
-		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.Unknown, Cause: s.Cause()}
+		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown, Cause: s.Cause()}
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &messages.Error{Kind: deadline, Outcome: messages.Unknown, Cause: err}
+		return nil, &messages.Error{Kind: deadline, Outcome: messages.OutcomeUnknown, Cause: err}
 	case err != nil:
-		return nil, &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: err}
+		return nil, &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: err}
 	}
 	s.hear()
 	return result, nil

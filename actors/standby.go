@@ -78,14 +78,14 @@ func (s *supervising) planSpare(after time.Duration) {
 // startSpare dials a standby, when nothing is left of what an earlier one
 // replaced: there are never more than two.
 func (s *supervising) startSpare(c actor.Context) {
-	if s.spare != nil || s.lc.State() != supervisor.Ready {
+	if s.spare != nil || s.lc.State() != supervisor.StateReady {
 		return
 	}
 	if s.due = len(s.leftovers) > 0; s.due {
 		return
 	}
 	sp := &standby{}
-	sp.inc, sp.port = s.begin(c, s.lc.Reserve(), true)
+	sp.inc, sp.port = s.begin(c, s.lc.NextEpoch(), true)
 	s.spare = sp
 }
 
@@ -95,7 +95,7 @@ func (s *supervising) spareReady(c actor.Context, catalog *messages.Catalog) {
 		return
 	}
 	s.spare.catalog = catalog
-	c.Send(s.spare.port, &messages.Watchdog{})
+	c.Send(s.spare.port, &messages.StartProbing{})
 	info := s.spare.inc.session.Info()
 	s.tellSpare(messages.Event{Kind: messages.EventStandby, PID: info.PID, Protocol: info.ProtocolVersion})
 }
@@ -109,7 +109,7 @@ func (s *supervising) spareLost(c actor.Context, cause *supervisor.Cause) {
 		return
 	}
 	sp.lost = true
-	stable := s.spec.Retry.StableAfter
+	stable := s.spec.Policy.StableAfter
 	if stable <= 0 {
 		stable = supervisor.DefaultStableAfter
 	}
@@ -117,9 +117,9 @@ func (s *supervising) spareLost(c actor.Context, cause *supervisor.Cause) {
 		s.failures = 1
 	}
 	if cause != nil && cause.Permanent {
-		s.failures = max(s.failures, s.spec.Retry.MaxAttempts+1)
+		s.failures = max(s.failures, s.spec.Policy.MaxAttempts+1)
 	}
-	c.Send(sp.port, &messages.Reap{Cause: cause})
+	c.Send(sp.port, &messages.EndSession{Cause: cause})
 	s.tellSpare(messages.Event{Kind: messages.EventStandbyLost, Cause: cause})
 }
 
@@ -127,7 +127,7 @@ func (s *supervising) spareLost(c actor.Context, cause *supervisor.Cause) {
 func (s *supervising) spareReleased(c actor.Context) {
 	c.Stop(s.spare.port)
 	s.spare = nil
-	if p := s.spec.Retry; p.MaxAttempts == supervisor.Unlimited || s.failures <= p.MaxAttempts {
+	if p := s.spec.Policy; p.MaxAttempts == supervisor.Unlimited || s.failures <= p.MaxAttempts {
 		s.planSpare(p.Delay(max(s.failures, 1), s.roll()))
 	}
 }
@@ -137,7 +137,7 @@ func (s *supervising) dropSpare(c actor.Context, cause *supervisor.Cause) {
 	s.cancelSpare()
 	if s.spare != nil && !s.spare.lost {
 		s.spare.lost = true
-		c.Send(s.spare.port, &messages.Reap{Cause: cause})
+		c.Send(s.spare.port, &messages.EndSession{Cause: cause})
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 func withStandby(p supervisor.Policy) messages.ServerSpec {
-	return messages.ServerSpec{Name: "fs", Retry: p, Standby: true}
+	return messages.ServerSpec{Name: "fs", Policy: p, Standby: true}
 }
 
 // At a crash the standby takes over without a delay and without a moment in
@@ -33,7 +33,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 		before := h.rt.Snapshot()
 		h.session("fs") // the standby's
 		h.sessions("fs")[0].Abort(errScripted)
-		require.Equal(t, supervisor.Ready, h.state("fs"), "at the same instant")
+		require.Equal(t, supervisor.StateReady, h.state("fs"), "at the same instant")
 		<-before.Changed()
 		require.Len(t, h.rt.Snapshot().Tools(), 1)
 		epoch, err = h.call(context.Background(), "fs", 0)
@@ -70,14 +70,14 @@ func TestTakeoversSpendTheBudget(t *testing.T) {
 		for range 20 {
 			h.state("fs")
 			for _, s := range h.sessions("fs") {
-				if v := h.rt.Snapshot().Server("fs"); v.State == supervisor.Ready && v.current.session == s {
+				if v := h.rt.Snapshot().Server("fs"); v.State == supervisor.StateReady && v.current.session == s {
 					s.Abort(errScripted)
 					break
 				}
 			}
 			time.Sleep(5 * time.Second)
 		}
-		require.Equal(t, supervisor.Evicted, h.state("fs"))
+		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.LessOrEqual(t, len(h.sessions("fs")), 1+2+2)
 		for _, s := range h.sessions("fs") {
 			require.True(t, ended(s.released), "an evicted server holds nothing, no standby either")
@@ -95,7 +95,7 @@ func TestAStandbyThatEndsConcernsNobody(t *testing.T) {
 		time.Sleep(time.Second) // the second does not open
 		time.Sleep(2 * time.Second)
 		time.Sleep(4 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 5)
 		v := h.rt.Snapshot().Server("fs")
 		require.EqualValues(t, 1, v.Epoch)
@@ -127,7 +127,7 @@ func TestAStandbyIsGivenUp(t *testing.T) {
 				h.playsInTurn("fs", script{tools: []string{"ls"}}, c.second)
 				h.register(withStandby(supervisor.Retry(2, time.Second)))
 				time.Sleep(time.Hour)
-				require.Equal(t, supervisor.Ready, h.state("fs"))
+				require.Equal(t, supervisor.StateReady, h.state("fs"))
 				require.Len(t, h.sessions("fs"), 1+c.tries)
 			})
 		})
@@ -143,12 +143,12 @@ func TestAnUnfinishedStandbyIsDropped(t *testing.T) {
 		time.Sleep(time.Second)
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
-		require.Equal(t, supervisor.Closing, h.state("fs"), "until the standby is reaped")
+		require.Equal(t, supervisor.StateClosing, h.state("fs"), "until the standby is reaped")
 		require.Empty(t, h.rt.Snapshot().Tools())
 		time.Sleep(5 * time.Second)
-		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		time.Sleep(time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)
 	})
 }
@@ -161,9 +161,9 @@ func TestADeadStandbyDoesNotTakeOver(t *testing.T) {
 		both := h.sessions("fs")
 		both[1].Abort(errScripted) // at the same instant
 		both[0].Abort(errScripted)
-		require.Equal(t, supervisor.Closing, h.state("fs"))
+		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		time.Sleep(2 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)
 	})
 }
@@ -199,12 +199,12 @@ func TestAHungStandbyIsFoundByProbes(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		spec := withStandby(supervisor.Retry(3, time.Second))
-		spec.Probe = messages.Probe{Every: 10 * time.Second, Timeout: time.Second, Failures: 2}
+		spec.Probe = messages.Probe{Interval: 10 * time.Second, Timeout: time.Second, Failures: 2}
 		h.register(spec)
 		h.state("fs")
 		h.sessions("fs")[1].hang()
 		time.Sleep(20 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.True(t, ended(h.sessions("fs")[1].released))
 		require.Equal(t, 1003, h.rt.Snapshot().Server("fs").Status().Standby.PID)
 	})
@@ -217,7 +217,7 @@ func TestRestartDoesNotUseTheStandby(t *testing.T) {
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
 		h.state("fs")
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)
 		require.Len(t, h.sessions("fs"), 4)
 	})

@@ -30,7 +30,7 @@ func TestAStreamThatWaitsIsEndedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
 				if len(wantsOf(r).ResourceSubscriptions) > 0 {
-					return "", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errors.New("HTTP 503")}
+					return "", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, Cause: errors.New("HTTP 503")}
 				}
 				return "", nil
 			}}
@@ -69,7 +69,7 @@ func TestWhoKnowsNoStreamsIsAskedOnce(t *testing.T) {
 		err   error
 		asked int
 	}{
-		"unknown method": {&messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
+		"unknown method": {&messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
 		"another error":  {rpcErr("just starting"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {

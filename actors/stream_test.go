@@ -156,7 +156,7 @@ func TestAWordThatNamesNoStream(t *testing.T) {
 		r.Stream.Sent(int64(s.count(r.Method)))
 		s.tell(transport.Notice{Kind: transport.Acknowledged, Honored: wantsOf(r).ResourceSubscriptions})
 		s.pause(ctx, -1)
-		return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: errors.New("ended")}
+		return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: errors.New("ended")}
 	}
 	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
@@ -168,7 +168,7 @@ func TestAWordThatNamesNoStream(t *testing.T) {
 func TestAttemptsToListenReadNoLists(t *testing.T) {
 	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
-			return "", &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered, Cause: errors.New("HTTP 405")}
+			return "", &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered, Cause: errors.New("HTTP 405")}
 		}
 		return "", nil
 	}}
@@ -183,7 +183,7 @@ func TestAttemptsToListenReadNoLists(t *testing.T) {
 // What a standby tells, the server in service tells too.
 func TestAStandbyDoublesNoUpdates(t *testing.T) {
 	a := &announcer{modern: true}
-	announces(t, a, messages.ServerSpec{Standby: true, Retry: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, messages.ServerSpec{Standby: true, Policy: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		time.Sleep(time.Minute)
 		for epoch := 1; epoch <= 3; epoch++ {

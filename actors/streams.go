@@ -152,7 +152,7 @@ func (p *port) try(ctx context.Context, uris []string, gap bool) {
 				g.uris = append(g.uris, uri)
 				continue
 			}
-			p.fail(uri, &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
+			p.fail(uri, &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
 				Cause: fmt.Errorf("the server does not watch %.200s", uri)})
 		}
 		if len(g.uris) == 0 {
@@ -207,6 +207,6 @@ func (p *port) await(ctx context.Context, s *stream) word {
 }
 
 func unconfirmed(uris ...string) error {
-	return &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown,
+	return &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown,
 		Cause: fmt.Errorf("the server did not confirm in time that it watches %.200q; it is asked again", uris)}
 }

@@ -59,13 +59,13 @@ func (s *supervising) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.self = c.Self()
-		s.step(c, supervisor.Event{Kind: supervisor.EvRegister})
+		s.step(c, supervisor.Input{Kind: supervisor.InputRegister})
 	case *messages.Opened:
 		if s.isSpare(m.Epoch) {
 			c.Send(s.spare.port, &messages.Discover{})
 			return
 		}
-		s.step(c, supervisor.Event{Kind: supervisor.EvOpened, Epoch: m.Epoch})
+		s.step(c, supervisor.Input{Kind: supervisor.InputOpened, Epoch: m.Epoch})
 	case *messages.Discovered:
 		if s.isSpare(m.Epoch) {
 			s.spareReady(c, m.Catalog)
@@ -74,19 +74,19 @@ func (s *supervising) Receive(c actor.Context) {
 		if m.Epoch == s.lc.Epoch() {
 			s.catalog = m.Catalog
 		}
-		s.step(c, supervisor.Event{Kind: supervisor.EvDiscovered, Epoch: m.Epoch})
+		s.step(c, supervisor.Input{Kind: supervisor.InputDiscovered, Epoch: m.Epoch})
 	case *messages.Failed:
 		if s.isSpare(m.Epoch) {
 			s.spareLost(c, m.Cause)
 			return
 		}
-		s.step(c, supervisor.Event{Kind: supervisor.EvFailed, Epoch: m.Epoch, Cause: m.Cause})
+		s.step(c, supervisor.Input{Kind: supervisor.InputFailed, Epoch: m.Epoch, Cause: m.Cause})
 	case *messages.Died:
 		if s.isSpare(m.Epoch) {
 			s.spareLost(c, m.Cause)
 			return
 		}
-		s.step(c, supervisor.Event{Kind: supervisor.EvDied, Epoch: m.Epoch, Cause: m.Cause, Spare: s.takeOverBy()})
+		s.step(c, supervisor.Input{Kind: supervisor.InputDied, Epoch: m.Epoch, Cause: m.Cause, Spare: s.takeOverBy()})
 	case *messages.Released:
 		s.release(c, m.Epoch)
 	case *spareDue:
@@ -94,16 +94,16 @@ func (s *supervising) Receive(c actor.Context) {
 			s.startSpare(c)
 		}
 	case *messages.TimerDue:
-		s.step(c, supervisor.Event{Kind: supervisor.EvTimer, Token: m.Token})
-	case *messages.Revive:
-		s.step(c, supervisor.Event{Kind: supervisor.EvRestart})
+		s.step(c, supervisor.Input{Kind: supervisor.InputTimer, Token: m.Token})
+	case *messages.RestartServer:
+		s.step(c, supervisor.Input{Kind: supervisor.InputRestart})
 		s.report(nil, true)
 	case *messages.Stop:
-		s.step(c, supervisor.Event{Kind: supervisor.EvStop,
+		s.step(c, supervisor.Input{Kind: supervisor.InputStop,
 			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
 	case *refreshed:
 		s.refreshed(m)
-	case *messages.ReportAgain:
+	case *messages.ReconcileRequest:
 		s.report(nil, false)
 	case *actor.Stopping:
 		s.ended = true
@@ -116,7 +116,7 @@ func (s *supervising) Receive(c actor.Context) {
 }
 
 // step feeds the lifecycle and carries out what it decides.
-func (s *supervising) step(c actor.Context, ev supervisor.Event) {
+func (s *supervising) step(c actor.Context, ev supervisor.Input) {
 	before := s.lc.State()
 	effects := s.lc.Step(time.Now(), ev)
 	if len(effects) == 0 && s.lc.State() == before {
@@ -124,73 +124,73 @@ func (s *supervising) step(c actor.Context, ev supervisor.Event) {
 	}
 	var events []messages.Event
 	note := func(e messages.Event) { events = append(events, s.stamp(e)) }
-	if before == supervisor.New && s.lc.State() == supervisor.Connecting {
+	if before == supervisor.StateNew && s.lc.State() == supervisor.StateConnecting {
 		note(messages.Event{Kind: messages.EventRegistered})
 	}
 	for _, e := range effects {
 		s.carryOut(c, before, ev, e, note)
 	}
-	if s.lc.State() != supervisor.Ready {
+	if s.lc.State() != supervisor.StateReady {
 		s.dropSpare(c, s.lc.Cause())
 	}
 	s.report(events, false)
-	if s.lc.State() == supervisor.Stopped {
+	if s.lc.State() == supervisor.StateStopped {
 		c.Stop(c.Self())
 	}
 }
 
-func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supervisor.Event, e supervisor.Effect, note func(messages.Event)) {
+func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supervisor.Input, e supervisor.Effect, note func(messages.Event)) {
 	switch e.Kind {
-	case supervisor.DoDial:
+	case supervisor.EffectDial:
 		s.dial(c, e.Epoch)
 		note(messages.Event{Kind: messages.EventConnecting})
-	case supervisor.DoDiscover:
+	case supervisor.EffectDiscover:
 		c.Send(s.port, &messages.Discover{})
-	case supervisor.DoPublish:
+	case supervisor.EffectPublish:
 		s.published, s.catalog, s.everReady = s.catalog, nil, true
-		c.Send(s.port, &messages.Watchdog{})
+		c.Send(s.port, &messages.StartProbing{})
 		note(s.readyEvent())
 		s.downSince = time.Time{}
 		// What took over was the standby; the next one waits as a retry would.
-		if ev.Kind == supervisor.EvDied {
-			s.planSpare(s.spec.Retry.Delay(s.lc.Attempt(), s.roll()))
+		if ev.Kind == supervisor.InputDied {
+			s.planSpare(s.spec.Policy.Delay(s.lc.Attempt(), s.roll()))
 		} else {
 			s.failures = 0
 			s.planSpare(0)
 		}
-	case supervisor.DoTakeOver:
+	case supervisor.EffectTakeOver:
 		s.takeOver()
-	case supervisor.DoWithdraw:
+	case supervisor.EffectWithdraw:
 		s.published, s.downSince = nil, time.Now()
 		note(messages.Event{Kind: messages.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.inc.casualties()})
-	case supervisor.DoReap:
-		s.remember(e.Cause, before == supervisor.Ready)
-		if before != supervisor.Ready && ev.Kind == supervisor.EvFailed || before != supervisor.Ready && ev.Kind == supervisor.EvDied {
+	case supervisor.EffectEndSession:
+		s.remember(e.Cause, before == supervisor.StateReady)
+		if before != supervisor.StateReady && ev.Kind == supervisor.InputFailed || before != supervisor.StateReady && ev.Kind == supervisor.InputDied {
 			note(messages.Event{Kind: messages.EventStartFailed, Cause: e.Cause})
 		}
-		c.Send(s.port, &messages.Reap{Cause: e.Cause})
-	case supervisor.DoArmRetry, supervisor.DoArmPark, supervisor.DoArmStable:
+		c.Send(s.port, &messages.EndSession{Cause: e.Cause})
+	case supervisor.EffectArmRetry, supervisor.EffectArmPark, supervisor.EffectArmStable:
 		s.arm(e)
 		switch at := s.lc.RetryAt(); e.Kind {
-		case supervisor.DoArmRetry:
+		case supervisor.EffectArmRetry:
 			note(messages.Event{Kind: messages.EventRetry, Cause: s.lc.Cause(), Attempt: s.lc.Attempt(),
-				MaxAttempts: s.spec.Retry.MaxAttempts, Delay: e.Delay, RetryAt: &at})
-		case supervisor.DoArmPark:
+				MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
+		case supervisor.EffectArmPark:
 			note(messages.Event{Kind: messages.EventParked, Cause: s.lc.Cause(), Delay: e.Delay, RetryAt: &at})
 		}
-	case supervisor.DoCancelTimer:
+	case supervisor.EffectCancelTimer:
 		s.stopTimer()
-	case supervisor.DoResetBudget:
-		if ev.Kind == supervisor.EvTimer {
+	case supervisor.EffectResetBudget:
+		if ev.Kind == supervisor.InputTimer {
 			note(messages.Event{Kind: messages.EventStable})
 		}
-	case supervisor.DoGone:
+	case supervisor.EffectAnnounceGone:
 		switch s.lc.State() {
-		case supervisor.Unauthorized:
+		case supervisor.StateUnauthorized:
 			note(messages.Event{Kind: messages.EventAuthRequired, Cause: e.Cause})
-		case supervisor.Evicted:
+		case supervisor.StateEvicted:
 			note(messages.Event{Kind: messages.EventEvicted, Cause: e.Cause})
-		case supervisor.Stopped:
+		case supervisor.StateStopped:
 			note(messages.Event{Kind: messages.EventUnregistered, Cause: e.Cause})
 		}
 	}
@@ -241,12 +241,12 @@ func (s *supervising) release(c actor.Context, epoch uint64) {
 		c.Stop(s.port)
 		s.port, s.released = nil, true
 	default:
-		s.step(c, supervisor.Event{Kind: supervisor.EvReleased, Epoch: epoch}) // stale, and counted as such
+		s.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: epoch}) // stale, and counted as such
 		return
 	}
 	if s.released && s.spare == nil && len(s.leftovers) == 0 {
 		s.released = false
-		s.step(c, supervisor.Event{Kind: supervisor.EvReleased, Epoch: s.lc.Epoch()})
+		s.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: s.lc.Epoch()})
 	}
 }
 

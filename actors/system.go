@@ -239,7 +239,7 @@ func ended(c <-chan struct{}) bool {
 
 // Closed is what becomes of requests after Close, which leaves no server to know.
 func Closed(name string) *messages.Error {
-	return &messages.Error{Server: name, Kind: messages.KindClosed, Outcome: messages.NotSent,
+	return &messages.Error{Server: name, Kind: messages.KindClosed, Outcome: messages.OutcomeNotSent,
 		Cause: errors.New("the client is closed; make a new one")}
 }
 

@@ -16,14 +16,14 @@ import (
 func TestUnregisterDuringALongBackoffReturnsAtOnce(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		long := supervisor.Retry(3, time.Hour, supervisor.MaxDelay(time.Hour))
-		h.register(messages.ServerSpec{Name: "fs", Retry: long})
+		long := supervisor.Retry(3, time.Hour, supervisor.WithMaxDelay(time.Hour))
+		h.register(messages.ServerSpec{Name: "fs", Policy: long})
 		h.session("fs").Abort(errScripted)
-		require.Equal(t, supervisor.Backoff, h.state("fs"))
+		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		require.Zero(t, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
 		require.Empty(t, h.rt.Snapshot().Names())
 
-		h.register(messages.ServerSpec{Name: "fs", Retry: long})
+		h.register(messages.ServerSpec{Name: "fs", Policy: long})
 		time.Sleep(2 * time.Hour)
 		require.Len(t, h.sessions("fs"), 2, "the timer of the old registration dials nothing")
 		require.Equal(t, uint64(1), h.rt.Snapshot().Server("fs").Epoch)
@@ -48,7 +48,7 @@ func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 			h.send(old, m)
 		}
 		dead := *before
-		dead.State, dead.Catalog = supervisor.Stopped, nil
+		dead.State, dead.Catalog = supervisor.StateStopped, nil
 		h.rt.tell(&report{name: "fs", gen: before.Gen, view: &dead})
 		h.rt.tell(&lost{name: "fs", gen: before.Gen, released: true})
 		h.rt.tell(&started{name: "fs", gen: before.Gen, pid: old})
@@ -66,10 +66,10 @@ func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 func TestLettersOfAnOldEpochAreStale(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Retry: supervisor.Retry(3, time.Second)})
+		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		h.session("fs").Abort(errScripted)
 		time.Sleep(2 * time.Second)
-		require.Equal(t, supervisor.Ready, h.state("fs"))
+		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		v := h.rt.Snapshot().Server("fs")
 		pid := h.supervisorOf("fs")
 		for _, m := range []any{&messages.Died{Epoch: 1, Cause: errScripted}, &messages.Released{Epoch: 1},
@@ -79,7 +79,7 @@ func TestLettersOfAnOldEpochAreStale(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Same(t, v, h.rt.Snapshot().Server("fs"), "nothing was even reported")
-		h.send(pid, &messages.ReportAgain{})
+		h.send(pid, &messages.ReconcileRequest{})
 		synctest.Wait()
 		require.Equal(t, v.Catalog, h.rt.Snapshot().Server("fs").Catalog)
 	})
@@ -115,7 +115,7 @@ func TestUnregisterTogether(t *testing.T) {
 			wg.Go(func() { errs[i] = h.rt.Unregister(context.Background(), "fs") })
 		}
 		require.ErrorIs(t, h.rt.Unregister(impatient, "fs"), messages.ErrCanceled)
-		require.Equal(t, supervisor.Stopping, h.state("fs"))
+		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.Equal(t, 9*time.Second, spends(wg.Wait))
 		for _, err := range errs {
 			require.NoError(t, err)

@@ -131,7 +131,7 @@ func (rt *Runtime) wish(ctx context.Context, v *View, w *wish) error {
 	if now := rt.Snapshot().Server(v.Name); now != nil && now.Gen == v.Gen {
 		v = now
 	}
-	if v.State != supervisor.Ready {
+	if v.State != supervisor.StateReady {
 		return nil
 	}
 	if v.standby != nil {
@@ -150,7 +150,7 @@ func (rt *Runtime) wish(ctx context.Context, v *View, w *wish) error {
 // remind has the incarnations that a view shows compare what is wished with what
 // they know. The view is published by then: who makes a wish later sees it.
 func (rt *Runtime) remind(v *View) {
-	if v.State != supervisor.Ready {
+	if v.State != supervisor.StateReady {
 		return
 	}
 	for _, inc := range []*incarnation{v.current, v.standby} {

@@ -80,7 +80,7 @@ func TestAWishOutlivesTheServerThatHearsIt(t *testing.T) {
 		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 			if s.epoch == 1 && strings.Contains(string(r.Params), "x:a") {
 				s.pause(ctx, -1)
-				return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.Unknown, Cause: errScripted}
+				return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown, Cause: errScripted}
 			}
 			return "", nil
 		}}
@@ -213,7 +213,7 @@ func TestAllWhoAreRefusedHearIt(t *testing.T) {
 func TestAServerThatIsUnavailableRefusesNothing(t *testing.T) {
 	a := &announcer{handle: refusing("resources/subscribe", "x:a", func(s *announcing) error {
 		if s.count("resources/subscribe") == 1 {
-			return &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.Answered, Cause: errors.New("HTTP 503")}
+			return &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeAnswered, Cause: errors.New("HTTP 503")}
 		}
 		return nil
 	})}
@@ -233,7 +233,7 @@ func TestAnUnsubscribeThatFails(t *testing.T) {
 		asked int
 	}{
 		"refused": {rpcErr("never"), 1},
-		"deaf":    {&messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown, Cause: errors.New("deaf")}, 2},
+		"deaf":    {&messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown, Cause: errors.New("deaf")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(s *announcing) error {
@@ -264,7 +264,7 @@ func TestAWishThatTakesTooLongIsATimeout(t *testing.T) {
 	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, -1)
-			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.Unknown, Cause: ctx.Err()}
+			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}

@@ -43,11 +43,11 @@ func TestWishesDuringDiscovery(t *testing.T) {
 		}}
 		announces(t, a, messages.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
 			time.Sleep(time.Second)
-			require.Equal(t, supervisor.Discovering, view(rt).State)
+			require.Equal(t, supervisor.StateDiscovering, view(rt).State)
 			require.NoError(t, subscribe(t, rt, "x:a"))
 			require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
 			time.Sleep(time.Minute)
-			require.Equal(t, supervisor.Ready, view(rt).State)
+			require.Equal(t, supervisor.StateReady, view(rt).State)
 			require.Equal(t, "debug", view(rt).current.logLevel())
 			require.Equal(t, 1, strings.Count(a.session(1).heard(), `"x:a"`))
 		})
@@ -74,7 +74,7 @@ func TestAWishAtAnyMoment(t *testing.T) {
 			}
 			time.Sleep(2 * time.Minute)
 			v := view(rt)
-			require.Equal(t, supervisor.Ready, v.State)
+			require.Equal(t, supervisor.StateReady, v.State)
 			require.NotNil(t, v.standby)
 			for _, inc := range []*incarnation{v.current, v.standby} {
 				heard := inc.session.(*announcing).heard()
@@ -94,7 +94,7 @@ func TestAWishThatOvertakesAReport(t *testing.T) {
 		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
 			time.Sleep(time.Second)
 			view(rt).current.wishes.subscribe("x:a", true)
-			rt.system.Root.Send(rt.desk.entries["s"].supervisor, &messages.ReportAgain{})
+			rt.system.Root.Send(rt.desk.entries["s"].supervisor, &messages.ReconcileRequest{})
 			synctest.Wait()
 			require.Contains(t, a.session(1).heard(), "x:a")
 			require.Contains(t, a.session(2).heard(), "x:a")
@@ -228,14 +228,14 @@ func TestASubscriptionThatTimesOut(t *testing.T) {
 	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, r.Timeout)
-			return "", &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown, Cause: errors.New("deaf")}
+			return "", &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown, Cause: errors.New("deaf")}
 		}
 		return "", nil
 	}}
 	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
 		e := asError(t, subscribe(t, rt, "x:a"))
 		require.Equal(t, messages.KindTimeout, e.Kind, "%v", e)
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 		time.Sleep(time.Minute)
 		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
 	})
@@ -255,7 +255,7 @@ func TestThoseWhoWaitForAWishAreLetGo(t *testing.T) {
 				a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, _ transport.Request) (string, error) {
 					if hangs.Load() && s.epoch == 1 {
 						s.pause(ctx, -1)
-						return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.Unknown, Cause: errScripted}
+						return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown, Cause: errScripted}
 					}
 					return "", nil
 				}}

@@ -25,7 +25,7 @@ func newFacadeArm(ctx context.Context, t target) (arm, error) { return newFacade
 func newRawArm(ctx context.Context, t target) (arm, error)    { return newFacade(ctx, t, true) }
 
 func spec(name string, t target) facade.ServerSpec {
-	s := facade.ServerSpec{Name: name, Retry: facade.NoRetry}
+	s := facade.ServerSpec{Name: name, Policy: facade.NoRetry}
 	if t.url != "" {
 		s.HTTP = &facade.HTTP{URL: t.url}
 		return s
@@ -59,7 +59,7 @@ func (a *facadeArm) name() string {
 }
 
 func (a *facadeArm) call(ctx context.Context, tool string, args map[string]any) (string, error) {
-	res, err := a.c.Call(ctx, tool, args)
+	res, err := a.c.CallTool(ctx, tool, args)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +85,7 @@ func (a *facadeArm) echo(ctx context.Context, text string) (string, error) {
 	}
 	args := make([]byte, 0, len(text)+len(a.t.echoArg)+8)
 	args = append(append(append(append(append(args, `{"`...), a.t.echoArg...), `":"`...), text...), `"}`...)
-	raw, err := a.c.CallRaw(ctx, a.tool, args)
+	raw, err := a.c.CallToolRaw(ctx, a.tool, args)
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +96,7 @@ func (a *facadeArm) blob(ctx context.Context, size int) (string, error) {
 	if !a.raw {
 		return a.call(ctx, "s/blob", map[string]any{"size": size})
 	}
-	raw, err := a.c.CallRaw(ctx, "s/blob", []byte(`{"size":`+strconv.Itoa(size)+`}`))
+	raw, err := a.c.CallToolRaw(ctx, "s/blob", []byte(`{"size":`+strconv.Itoa(size)+`}`))
 	if err != nil {
 		return "", err
 	}

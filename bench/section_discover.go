@@ -57,7 +57,7 @@ func listSDK(ctx context.Context, t target, want int) ([]reading, error) {
 
 func listOurs(ctx context.Context, t target, want int) ([]reading, error) {
 	s := spec("s", t)
-	s.Limits.Items = want + 3
+	s.Limits.MaxItems = want + 3
 	d, err := transport.NewDialer(s, transport.Options{ClientInfo: &mcp.Implementation{Name: "bench", Version: "1"}, Logger: zerolog.Nop()})
 	if err != nil {
 		return nil, err

@@ -97,18 +97,18 @@ func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error)
 	}
 	defer c.Close(context.WithoutCancel(ctx))
 	s := spec("s", t)
-	s.Retry, s.Standby = facade.Retry(3, 0), standby
+	s.Policy, s.Standby = facade.Retry(3, 0), standby
 	if err := c.Register(ctx, s); err != nil {
 		return nil, err
 	}
-	st, _ := c.Inspect("s")
+	st, _ := c.ServerStatus("s")
 	for standby && st.Standby == nil {
 		time.Sleep(time.Millisecond)
-		st, _ = c.Inspect("s")
+		st, _ = c.ServerStatus("s")
 	}
 	failed := make(chan time.Time, 1)
 	go func() {
-		_, err := c.Call(ctx, "s/"+t.slowTool, t.slowArgs)
+		_, err := c.CallTool(ctx, "s/"+t.slowTool, t.slowArgs)
 		if !errors.Is(err, facade.ErrCrashed) {
 			panic(fmt.Sprint("a call outlived its server: ", err))
 		}
@@ -120,7 +120,7 @@ func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error)
 		return nil, err
 	}
 	noticed := reading{took: (<-failed).Sub(start)}
-	if _, err := c.Call(ctx, "s/"+t.echoTool, map[string]any{t.echoArg: "x"}, facade.WaitReady()); err != nil {
+	if _, err := c.CallTool(ctx, "s/"+t.echoTool, map[string]any{t.echoArg: "x"}, facade.WithWaitReady()); err != nil {
 		return nil, err
 	}
 	return []reading{noticed, since(start)}, nil

@@ -76,7 +76,7 @@ var readers = map[string]func(*entry, *hujson.Value){
 // entry reads one server and adds it to the file, or says why not.
 func (r *reader) entry(server string, m *hujson.ObjectMember) {
 	called := r.names[server]
-	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: called, Retry: DefaultRetry, StartSupervised: true}}
+	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: called, Policy: DefaultRetry, StartSupervised: true}}
 	e.line = r.line(&m.Name)
 	before := len(r.file.Problems)
 	r.secrets = nil

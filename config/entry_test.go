@@ -118,6 +118,6 @@ func TestProbeForms(t *testing.T) {
 	for text, want := range map[string]time.Duration{"false": -1, "true": 0, `{"every": "7s"}`: 7 * time.Second} {
 		f, problems := readEntry(t, `"command": "x", "probe": `+text)
 		require.Empty(t, problems)
-		require.Equal(t, want, f.Servers[0].Spec.Probe.Every, text)
+		require.Equal(t, want, f.Servers[0].Spec.Probe.Interval, text)
 	}
 }

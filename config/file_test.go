@@ -28,7 +28,7 @@ func TestClaudeDesktop(t *testing.T) {
 	require.Equal(t, "filesystem", s.Spec.Name)
 	require.Equal(t, &messages.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
 		Env: map[string]string{"PORT": "8080", "DEBUG": "true"}}, s.Spec.Stdio)
-	require.Equal(t, DefaultRetry, s.Spec.Retry)
+	require.Equal(t, DefaultRetry, s.Spec.Policy)
 	require.True(t, s.Spec.StartSupervised)
 }
 
@@ -48,10 +48,10 @@ func TestProjectFile(t *testing.T) {
 	require.True(t, local.Stdio.InheritEnv)
 	require.Equal(t, supervisor.Policy{MaxAttempts: 3, Base: 100 * time.Millisecond, Max: time.Second, Jitter: 0.2,
 		StableAfter: 5 * time.Second, ParkEvery: time.Minute,
-		Intensity: supervisor.Intensity{Restarts: 5, Window: 30 * time.Second}}, local.Retry)
-	require.Equal(t, messages.Timeouts{Start: 10 * time.Second, Call: 2 * time.Minute, HardMax: 5 * time.Minute}, local.Timeouts)
-	require.Equal(t, 8, local.Limits.InFlight)
-	require.Equal(t, messages.Probe{Every: 5 * time.Second, Failures: 2}, local.Probe)
+		Intensity: supervisor.Intensity{Restarts: 5, Window: 30 * time.Second}}, local.Policy)
+	require.Equal(t, messages.Timeouts{Start: 10 * time.Second, Call: 2 * time.Minute, CallTotal: 5 * time.Minute}, local.Timeouts)
+	require.Equal(t, 8, local.Limits.MaxInFlight)
+	require.Equal(t, messages.Probe{Interval: 5 * time.Second, Failures: 2}, local.Probe)
 	require.True(t, local.Standby)
 	require.Equal(t, messages.EraLegacy, local.Era)
 
@@ -171,13 +171,13 @@ func TestRetryForms(t *testing.T) {
 		`false`:  supervisor.NoRetry,
 		`"none"`: supervisor.NoRetry,
 		`true`:   DefaultRetry,
-		`{"max_attempts": "unlimited", "base": "1s"}`: supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.MaxDelay(DefaultRetry.Max)),
-		`{"max_attempts": 2}`:                         supervisor.Retry(2, DefaultRetry.Base, supervisor.MaxDelay(DefaultRetry.Max)),
+		`{"max_attempts": "unlimited", "base": "1s"}`: supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(DefaultRetry.Max)),
+		`{"max_attempts": 2}`:                         supervisor.Retry(2, DefaultRetry.Base, supervisor.WithMaxDelay(DefaultRetry.Max)),
 	} {
 		f, err := Parse([]byte(`{"servers": {"s": {"command": "x", "retry": `+text+`}}}`), "x.json")
 		require.NoError(t, err)
 		require.Empty(t, f.Problems, text)
-		require.Equal(t, want, f.Servers[0].Spec.Retry, text)
+		require.Equal(t, want, f.Servers[0].Spec.Policy, text)
 	}
 }
 

@@ -15,6 +15,6 @@ func TestLimits(t *testing.T) {
 		"b":{"command":"x","limits":{"queue":0}}}}`), "mcp.json")
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
-	require.Equal(t, messages.Limits{Line: 1, Items: 2, Pages: 3, Catalog: 4, Elements: 8, Buffer: 10, Decoded: 9, InFlight: 5, Queue: 7, StderrLines: 6}, f.Servers[0].Spec.Limits)
-	require.Equal(t, messages.Limits{Queue: -1}, f.Servers[1].Spec.Limits)
+	require.Equal(t, messages.Limits{MaxMessageBytes: 1, MaxItems: 2, MaxPages: 3, MaxCatalogBytes: 4, MaxElements: 8, MaxBufferBytes: 10, MaxDecodedBytes: 9, MaxInFlight: 5, MaxQueued: 7, MaxStderrLines: 6}, f.Servers[0].Spec.Limits)
+	require.Equal(t, messages.Limits{MaxQueued: -1}, f.Servers[1].Spec.Limits)
 }

@@ -11,7 +11,7 @@ import (
 
 // DefaultRetry is the policy of an entry without "retry": five tries, then a
 // slow one every five minutes. A configured server is meant to be there.
-var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.MaxDelay(30*time.Second), supervisor.Park(5*time.Minute))
+var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxDelay(30*time.Second), supervisor.WithParking(5*time.Minute))
 
 // object reads a nested object by the readers of its keys.
 func (e *entry) object(v *hujson.Value, shape string, readers map[string]func(*entry, *hujson.Value)) {
@@ -25,7 +25,7 @@ func (e *entry) object(v *hujson.Value, shape string, readers map[string]func(*e
 
 // retry reads false, "none", a number of attempts, or an object.
 func (e *entry) retry(v *hujson.Value) {
-	p := &e.spec.Retry
+	p := &e.spec.Policy
 	if lit, ok := literal(v, 't'); ok {
 		if !lit.Bool() {
 			*p = supervisor.NoRetry
@@ -77,7 +77,7 @@ func (e *entry) timeouts(v *hujson.Value) {
 		"negotiate": func(e *entry, v *hujson.Value) { e.clock(v, &t.Negotiate) },
 		"list":      func(e *entry, v *hujson.Value) { e.clock(v, &t.List) },
 		"call":      func(e *entry, v *hujson.Value) { e.clock(v, &t.Call) },
-		"hard_max":  func(e *entry, v *hujson.Value) { e.clock(v, &t.HardMax) },
+		"hard_max":  func(e *entry, v *hujson.Value) { e.clock(v, &t.CallTotal) },
 		"shutdown":  func(e *entry, v *hujson.Value) { e.clock(v, &t.Shutdown) },
 	})
 }
@@ -102,13 +102,13 @@ func (e *entry) timeout(v *hujson.Value) {
 func (e *entry) limits(v *hujson.Value) {
 	l := &e.spec.Limits
 	readers := map[string]func(*entry, *hujson.Value){}
-	for key, n := range map[string]*int{"line": &l.Line, "items": &l.Items, "pages": &l.Pages, "catalog": &l.Catalog,
-		"buffer": &l.Buffer, "elements": &l.Elements, "decoded": &l.Decoded, "in_flight": &l.InFlight, "stderr_lines": &l.StderrLines} {
+	for key, n := range map[string]*int{"line": &l.MaxMessageBytes, "items": &l.MaxItems, "pages": &l.MaxPages, "catalog": &l.MaxCatalogBytes,
+		"buffer": &l.MaxBufferBytes, "elements": &l.MaxElements, "decoded": &l.MaxDecodedBytes, "in_flight": &l.MaxInFlight, "stderr_lines": &l.MaxStderrLines} {
 		readers[key] = func(e *entry, v *hujson.Value) { e.count(v, n) }
 	}
 	readers["queue"] = func(e *entry, v *hujson.Value) {
-		if e.count(v, &l.Queue); l.Queue == 0 {
-			l.Queue = -1 // none, as whoever writes 0 means
+		if e.count(v, &l.MaxQueued); l.MaxQueued == 0 {
+			l.MaxQueued = -1 // none, as whoever writes 0 means
 		}
 	}
 	e.object(v, `{"in_flight": 64}`, readers)
@@ -118,12 +118,12 @@ func (e *entry) probe(v *hujson.Value) {
 	p := &e.spec.Probe
 	if lit, ok := literal(v, 't'); ok {
 		if !lit.Bool() {
-			p.Every = -1
+			p.Interval = -1
 		}
 		return
 	}
 	e.object(v, `{"every": "30s"}, or false`, map[string]func(*entry, *hujson.Value){
-		"every":    func(e *entry, v *hujson.Value) { e.clock(v, &p.Every) },
+		"every":    func(e *entry, v *hujson.Value) { e.clock(v, &p.Interval) },
 		"timeout":  func(e *entry, v *hujson.Value) { e.clock(v, &p.Timeout) },
 		"failures": func(e *entry, v *hujson.Value) { e.count(v, &p.Failures) },
 	})

@@ -50,7 +50,7 @@ func TestApplyTakesTheFirstOfTwoSpecsWithOneName(t *testing.T) {
 		err := c.Apply(t.Context(), []facade.ServerSpec{spec("first"), spec("second")})
 		require.ErrorIs(t, err, facade.ErrExists)
 		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
-		s, ok := c.Inspect("twin")
+		s, ok := c.ServerStatus("twin")
 		require.True(t, ok)
 		require.Equal(t, "first", s.Session.ServerName)
 	}

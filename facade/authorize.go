@@ -40,20 +40,20 @@ const (
 	GrantAssertion = messages.GrantAssertion
 )
 
-// TokenFiles is a store of files in a directory of its own, for their owner
+// NewFileTokenStore is a store of files in a directory of its own, for their owner
 // only, and safe for several processes. A file that another user has put there is
 // an error. An empty dir means mcpvisor/tokens below
 // the user's configuration directory, which is the default of OAuth.Store.
-func TokenFiles(dir string) (TokenStore, error) { return transport.NewTokenFiles(dir) }
+func NewFileTokenStore(dir string) (TokenStore, error) { return transport.NewTokenFiles(dir) }
 
-// TokenKeyring is a store in the keyring of the operating system: the Keychain,
+// NewKeyringTokenStore is a store in the keyring of the operating system: the Keychain,
 // the Credential Manager, or a Secret Service on D-Bus. One that is locked asks a
 // person for its password; nobody waits for that longer than 3 s. Windows takes
 // tokens up to 2.5 KB. Unlike files it has no lock between processes.
-func TokenKeyring() TokenStore { return transport.NewTokenKeyring() }
+func NewKeyringTokenStore() TokenStore { return transport.NewTokenKeyring() }
 
-// TokenMemory is a store that forgets at the end of the process.
-func TokenMemory() TokenStore { return transport.NewTokenMemory() }
+// NewMemoryTokenStore is a store that forgets at the end of the process.
+func NewMemoryTokenStore() TokenStore { return transport.NewTokenMemory() }
 
 // Authorize lets a person authorize this client at a server whose spec has
 // Auth. It listens on this machine for the redirect, hands the authorization

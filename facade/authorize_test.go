@@ -50,18 +50,18 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 	c := newAuthClient(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: "web", StartSupervised: true, Retry: facade.Retry(5, time.Hour),
-		HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: facade.TokenMemory()}}}))
+	require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: "web", StartSupervised: true, Policy: facade.Retry(5, time.Hour),
+		HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}}}))
 	err := c.WaitReady(ctx, "web")
 	require.ErrorIs(t, err, facade.ErrAuthRequired)
 	var required *facade.AuthRequired
 	require.ErrorAs(t, err, &required)
 	require.NotEmpty(t, required.URL)
-	s, _ := c.Inspect("web")
+	s, _ := c.ServerStatus("web")
 	require.Equal(t, facade.Unauthorized, s.State, "no retry can help")
 	require.Equal(t, 1, guard.Counts().Registrations)
 
-	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, facade.ErrAuthRequired)
 	require.ErrorAs(t, err, &required)
 	require.Contains(t, err.Error(), "authorize")
@@ -72,11 +72,11 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, c.WaitReady(ctx, "web"))
-	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
 	require.NoError(t, err)
 
 	guard.Revoke(true, false) // in the middle of the session
-	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, facade.ErrAuthRequired)
 	require.ErrorAs(t, err, &required)
 	var e *facade.Error
@@ -86,7 +86,7 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.FinishAuthorization(ctx, "web", redirect))
 	require.NoError(t, c.WaitReady(ctx, "web"))
-	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
 	require.NoError(t, err)
 
 	require.NoError(t, c.ForgetAuthorization(ctx, "web"))
@@ -97,7 +97,7 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 func TestAuthorizeBeforeTheRegistration(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
-	store := facade.TokenMemory()
+	store := facade.NewMemoryTokenStore()
 	spec := facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: store}}}
 	err := c.Register(t.Context(), spec)
 	require.ErrorIs(t, err, facade.ErrAuthRequired)
@@ -107,7 +107,7 @@ func TestAuthorizeBeforeTheRegistration(t *testing.T) {
 		return nil
 	}))
 	require.NoError(t, c.Register(t.Context(), spec))
-	_, err = c.Call(t.Context(), "web/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(t.Context(), "web/echo", map[string]any{"text": "hello"})
 	require.NoError(t, err)
 }
 
@@ -119,7 +119,7 @@ func TestAuthorizeFails(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.ErrorIs(t, c.Authorize(t.Context(), "mem", open), facade.ErrInvalid)
 	require.ErrorIs(t, c.Register(t.Context(), facade.ServerSpec{Name: "web",
-		HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: facade.TokenMemory()}}}), facade.ErrAuthRequired)
+		HTTP: &facade.HTTP{URL: guard.URL, Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}}}), facade.ErrAuthRequired)
 	ctx, cancel := context.WithCancel(t.Context())
 	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { cancel(); return nil }), facade.ErrCanceled)
 	noBrowser := errors.New("no browser here")
@@ -152,7 +152,7 @@ func TestAuthorizeAndClose(t *testing.T) {
 // webSpec is a guarded server with a store of its own.
 func webSpec(guard *mcptest.Authority, o *facade.OAuth) facade.ServerSpec {
 	if o.Store == nil {
-		o.Store = facade.TokenMemory()
+		o.Store = facade.NewMemoryTokenStore()
 	}
 	return facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL, Auth: o}}
 }
@@ -190,7 +190,7 @@ func TestHostThatHangsOrPanics(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	require.NoError(t, c.Unregister(ctx, "web"))
-	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &facade.OAuth{Store: panicky{facade.TokenMemory()}})), facade.ErrAuthRequired)
+	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &facade.OAuth{Store: panicky{facade.NewMemoryTokenStore()}})), facade.ErrAuthRequired)
 	require.NoError(t, c.Close(ctx))
 }
 
@@ -219,7 +219,7 @@ func TestAuthorize_right_after_supervised_register(t *testing.T) {
 
 func TestAuthorization_after_Close(t *testing.T) {
 	for name, spec := range map[string]facade.ServerSpec{
-		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &facade.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &facade.OAuth{Store: facade.TokenMemory()}}},
+		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &facade.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}}},
 		"without":   {Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})},
 		"unknown":   {Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})},
 	} {

@@ -33,10 +33,10 @@ func TestACallKeepsToItsBudget(t *testing.T) {
 		allocs, bytes float64
 		call          func() error
 	}{
-		{"Call", 11.5, 500, func() error { _, err := c.Call(ctx, "s/echo", args); return err }},
-		{"Call, modern", 22.5, 1400, func() error { _, err := c.Call(ctx, "modern/echo", args); return err }},
-		{"CallRaw, modern", 3.5, 300, func() error { _, err := c.CallRaw(ctx, "modern/echo", raw); return err }},
-		{"CallRaw", 3.5, 200, func() error { _, err := c.CallRaw(ctx, "s/echo", raw); return err }},
+		{"Call", 11.5, 500, func() error { _, err := c.CallTool(ctx, "s/echo", args); return err }},
+		{"Call, modern", 22.5, 1400, func() error { _, err := c.CallTool(ctx, "modern/echo", args); return err }},
+		{"CallRaw, modern", 3.5, 300, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
+		{"CallRaw", 3.5, 200, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
 	} {
 		allocs, bytes := costs(t, budget.call)
 		t.Logf("%s: %.1f allocations, %.0f bytes", budget.name, allocs, bytes)

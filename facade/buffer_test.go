@@ -54,28 +54,28 @@ func TestWithBuffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const size = 2 << 20
-				c, err := facade.New(facade.WithBuffer(row.client))
+				c, err := facade.New(facade.WithMaxBufferBytes(row.client))
 				require.NoError(t, err)
-				limits := facade.Limits{Buffer: row.server}
+				limits := facade.Limits{MaxBufferBytes: row.server}
 				require.NoError(t, c.Register(t.Context(), heavy("a", size, limits)))
 				require.NoError(t, c.Register(t.Context(), heavy("b", size, limits)))
 
 				quit := make(chan struct{})
 				one := make(chan error, 1)
 				go func() { // its answer is here, and it does not take it
-					_, err := c.Call(t.Context(), "a/x", nil, facade.WithProgress(func(facade.Progress) { <-quit }))
+					_, err := c.CallTool(t.Context(), "a/x", nil, facade.WithProgress(func(facade.Progress) { <-quit }))
 					one <- err
 				}()
 				synctest.Wait()
 				two := make(chan error, 1)
 				go func() {
-					_, err := c.Call(t.Context(), "a/x", nil)
+					_, err := c.CallTool(t.Context(), "a/x", nil)
 					two <- err
 				}()
 				synctest.Wait()
 				require.Equal(t, row.waits, len(two) == 0, "whether it waits")
 				for range 2 {
-					_, err = c.Call(t.Context(), "b/x", nil)
+					_, err = c.CallTool(t.Context(), "b/x", nil)
 					require.NoError(t, err, "another server does not wait")
 				}
 				close(quit)
@@ -90,11 +90,11 @@ func TestWithBuffer(t *testing.T) {
 // Many large results at once are decoded one after the other, and all of them.
 func TestManyLargeResults(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, facade.Limits{Buffer: 1 << 20})))
+	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, facade.Limits{MaxBufferBytes: 1 << 20})))
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			res, err := c.Call(t.Context(), "s/x", nil)
+			res, err := c.CallTool(t.Context(), "s/x", nil)
 			if err != nil || len(res.Content) != 1 {
 				t.Errorf("%v", err)
 			}
@@ -103,10 +103,10 @@ func TestManyLargeResults(t *testing.T) {
 	all.Wait()
 }
 
-func ExampleWithBuffer() {
+func ExampleWithMaxBufferBytes() {
 	// A host with little memory: large answers of all servers together hold about
 	// 64 MiB while they are read and decoded, those of one server about 16 MiB.
-	client, err := facade.New(facade.WithBuffer(64 << 20))
+	client, err := facade.New(facade.WithMaxBufferBytes(64 << 20))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -115,7 +115,7 @@ func ExampleWithBuffer() {
 	err = client.Register(context.Background(), facade.ServerSpec{
 		Name:     "maps",
 		InMemory: rawServer(func(_, _ string) string { return "" }),
-		Limits:   facade.Limits{Buffer: 16 << 20},
+		Limits:   facade.Limits{MaxBufferBytes: 16 << 20},
 	})
 	fmt.Println(err)
 	// Output: <nil>
@@ -127,7 +127,7 @@ func TestCloseDuringDecoding(t *testing.T) {
 	result := `{"content":[],"structuredContent":[` + strings.Repeat("0,", 4_000_000) + `0]}`
 	c, err := facade.New()
 	require.NoError(t, err)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, Limits: facade.Limits{Elements: 5_000_000, Decoded: 1 << 30},
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, Limits: facade.Limits{MaxElements: 5_000_000, MaxDecodedBytes: 1 << 30},
 		InMemory: rawServer(func(method, _ string) string {
 			if method == "tools/call" {
 				return result
@@ -138,11 +138,11 @@ func TestCloseDuringDecoding(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Call(ctx, "s/x", nil)
+		_, err := c.CallTool(ctx, "s/x", nil)
 		done <- err
 	}()
 	require.Eventually(t, func() bool {
-		st, _ := c.Inspect("s")
+		st, _ := c.ServerStatus("s")
 		return st.Calls.InFlight == 0 && st.Calls.Total > 0
 	}, 30*time.Second, time.Millisecond, "the answer is here")
 	require.NoError(t, c.Close(t.Context()))
@@ -174,19 +174,19 @@ func padded(result string, limits facade.Limits) facade.ServerSpec {
 func TestBufferGivenBack(t *testing.T) {
 	ask := map[string]func(context.Context, *facade.Client) error{
 		"Call": func(ctx context.Context, c *facade.Client) error {
-			_, err := c.Call(ctx, "s/x", nil)
+			_, err := c.CallTool(ctx, "s/x", nil)
 			return err
 		},
 		"CallRaw": func(ctx context.Context, c *facade.Client) error {
-			_, err := c.CallRaw(ctx, "s/x", nil)
+			_, err := c.CallToolRaw(ctx, "s/x", nil)
 			return err
 		},
 		"Read": func(ctx context.Context, c *facade.Client) error {
-			_, err := c.Read(ctx, "s", "a:b")
+			_, err := c.ReadResource(ctx, "s", "a:b")
 			return err
 		},
 		"Prompt": func(ctx context.Context, c *facade.Client) error {
-			_, err := c.Prompt(ctx, "s", "p", nil)
+			_, err := c.GetPrompt(ctx, "s", "p", nil)
 			return err
 		},
 		"Complete": func(ctx context.Context, c *facade.Client) error {
@@ -204,7 +204,7 @@ func TestBufferGivenBack(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, err := facade.New()
 					require.NoError(t, err)
-					require.NoError(t, c.Register(t.Context(), padded(text, facade.Limits{Buffer: 1 << 20})))
+					require.NoError(t, c.Register(t.Context(), padded(text, facade.Limits{MaxBufferBytes: 1 << 20})))
 					for i := range 10 {
 						require.NotErrorIs(t, one(t.Context(), c), facade.ErrOverloaded, "call %d, one after the other", i)
 					}

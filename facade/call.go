@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Call calls a tool by its qualified name ("fs/list_directory") or its alias.
+// CallTool calls a tool by its qualified name ("fs/list_directory") or its alias.
 // args is anything that marshals to a JSON object, raw JSON of one, or nil.
 //
 // A tool's own failure (isError) is a result, not an error. Errors:
@@ -27,7 +27,7 @@ import (
 // ErrUnavailable (see RetryAfter), ErrEvicted, ErrCrashed, ErrTimeout,
 // ErrCanceled, ErrOverloaded, ErrRPC, ErrProtocol, ErrClosed. Each is an
 // *Error whose Outcome says whether the request reached the server.
-func (c *Client) Call(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
+func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
 	arguments, err := object(args)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
@@ -49,9 +49,9 @@ func (c *Client) Call(ctx context.Context, tool string, args any, opts ...CallOp
 // shares are empty, for calls that may get a large result.
 var shares = sync.Pool{New: func() any { return new(budget.Share) }}
 
-// CallRaw is Call with raw arguments and the result member of the answer,
+// CallToolRaw is Call with raw arguments and the result member of the answer,
 // verbatim.
-func (c *Client) CallRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
+func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
 	arguments, err := rawObject(args)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
@@ -92,9 +92,9 @@ func appendQuoted(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// Read reads a resource of a server by its URI. The URI need not be listed: it
+// ReadResource reads a resource of a server by its URI. The URI need not be listed: it
 // may come from a template. Errors as for [Client.Call].
-func (c *Client) Read(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
+func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
 	op := "read " + server + " " + uri
 	got, err := c.ask(ctx, op, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
 	if err != nil {
@@ -105,8 +105,8 @@ func (c *Client) Read(ctx context.Context, server, uri string, opts ...CallOptio
 	})
 }
 
-// Prompt gets a prompt of a server with its arguments. Errors as for [Client.Call].
-func (c *Client) Prompt(ctx context.Context, server, name string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
+// GetPrompt gets a prompt of a server with its arguments. Errors as for [Client.Call].
+func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
 	op := "prompt " + messages.Qualify(server, name)
 	params := map[string]any{"name": name}
 	if len(args) > 0 {

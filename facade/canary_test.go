@@ -54,7 +54,7 @@ func TestNoCanaryIsShown(t *testing.T) {
 		}
 	}()
 	spec := func(name string, faults ...mcptest.Fault) facade.ServerSpec {
-		s := facade.ServerSpec{Name: name, Retry: facade.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
+		s := facade.ServerSpec{Name: name, Policy: facade.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
 		env := s.Stdio.Env
 		env["SERVICE_API_KEY"] = inEnv
 		s.Stdio.Args = []string{"--token", inArgs}
@@ -72,11 +72,11 @@ func TestNoCanaryIsShown(t *testing.T) {
 		mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Error, Text: "refused: " + repeat})))
 	require.NoError(t, c.Register(t.Context(), spec("serves", complains,
 		mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: mcptest.Error, Text: "no: " + repeat})))
-	_, err = c.Call(t.Context(), "serves/echo", nil)
+	_, err = c.CallTool(t.Context(), "serves/echo", nil)
 	show(err)
-	require.NoError(t, c.SetLogLevel(t.Context(), "serves", "debug"))
+	require.NoError(t, c.SetLoggingLevel(t.Context(), "serves", "debug"))
 	call(t, c, "serves/log", map[string]any{"level": "error", "text": repeat})
-	_, err = c.Call(t.Context(), "serves/crash", nil)
+	_, err = c.CallTool(t.Context(), "serves/crash", nil)
 	show(err)
 	require.NoError(t, c.WaitReady(t.Context(), "serves"))
 	status, err := json.Marshal(c.Status())

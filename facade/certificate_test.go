@@ -45,15 +45,15 @@ func TestProbeCertificateExpired(t *testing.T) {
 	t.Cleanup(front.Close)
 
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Retry: facade.Retry(3, time.Hour),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Policy: facade.Retry(3, time.Hour),
 		HTTP: &facade.HTTP{URL: front.URL, Client: &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}},
-		Probe: facade.Probe{Every: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}}))
+		Probe: facade.Probe{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}}))
 	served.Store(expired)
 	front.CloseClientConnections()
 	var cause string
 	require.Eventually(t, func() bool {
-		s, ok := c.Inspect("web")
+		s, ok := c.ServerStatus("web")
 		if !ok || s.LastCause == nil {
 			return false
 		}

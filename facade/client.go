@@ -39,7 +39,7 @@ func New(opts ...Option) (*Client, error) {
 	}
 	o.logger = guarded(o.logger)
 	if o.buffer <= 0 {
-		o.buffer = DefaultBuffer
+		o.buffer = DefaultMaxBufferBytes
 	}
 	buffer := budget.New(o.buffer, nil)
 	c := &Client{opts: o}

@@ -34,15 +34,15 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "a",
-		Stdio: mcptest.Stdio(script), Retry: facade.Retry(3, 20*time.Millisecond)}))
+		Stdio: mcptest.Stdio(script), Policy: facade.Retry(3, 20*time.Millisecond)}))
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	before := c.Tools()
-	st, ok := c.Inspect("a")
+	st, ok := c.ServerStatus("a")
 	require.True(t, ok)
 
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), "a/count", map[string]any{"key": "k"})
+		_, err := c.CallTool(context.Background(), "a/count", map[string]any{"key": "k"})
 		failed <- err
 	}()
 	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
@@ -56,11 +56,11 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	require.Equal(t, facade.Unknown, e.Outcome)
 	require.Equal(t, uint64(1), e.Epoch)
 
-	res, err := c.Call(t.Context(), "b/echo", map[string]any{"text": "neighbour"})
+	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "neighbour"})
 	require.NoError(t, err)
 	require.False(t, res.IsError)
 
-	_, err = c.Call(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WaitReady())
+	_, err = c.CallTool(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WithWaitReady())
 	require.NoError(t, err)
 	require.Equal(t, before, c.Tools())
 	var kinds []messages.EventKind
@@ -113,7 +113,7 @@ func TestCallsRefuseWhatCannotWork(t *testing.T) {
 		"name without '/'": {"echo", nil, facade.ErrUnknownTool},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.Call(t.Context(), tc.tool, tc.args)
+			_, err := c.CallTool(t.Context(), tc.tool, tc.args)
 			var e *facade.Error
 			require.ErrorAs(t, err, &e)
 			require.ErrorIs(t, err, tc.want)
@@ -125,7 +125,7 @@ func TestCallsRefuseWhatCannotWork(t *testing.T) {
 	}
 	for _, tool := range c.Tools() {
 		if tool.OriginalName == "echo" {
-			res, err := c.Call(t.Context(), tool.Alias, map[string]string{"text": "by alias"})
+			res, err := c.CallTool(t.Context(), tool.Alias, map[string]string{"text": "by alias"})
 			require.NoError(t, err)
 			require.False(t, res.IsError)
 		}

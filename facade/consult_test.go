@@ -34,7 +34,7 @@ func TestServersAskInEveryWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asks := 0
 			c := newClient(t, facade.WithRoots(facade.Root{URI: "file:///a"}),
-				facade.WithOnElicit(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+				facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
 					asks++
 					return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": r.Server}}, nil
 				}))
@@ -42,7 +42,7 @@ func TestServersAskInEveryWay(t *testing.T) {
 			spec.Name = "s"
 			require.NoError(t, c.Register(t.Context(), spec))
 			consult := func(method, params string) (string, error) {
-				res, err := c.Call(t.Context(), "s/consult", map[string]any{"method": method, "params": json.RawMessage(params), "rounds": tc.rounds})
+				res, err := c.CallTool(t.Context(), "s/consult", map[string]any{"method": method, "params": json.RawMessage(params), "rounds": tc.rounds})
 				if err != nil {
 					return "", err
 				}
@@ -67,9 +67,9 @@ func TestServersAskInEveryWay(t *testing.T) {
 			} else if err == nil { // the go-sdk's server looks at the capabilities by itself
 				require.Contains(t, said, "sampling")
 			}
-			res := c.CallForModel(t.Context(), "s/consult", json.RawMessage(`{"method":"sampling/createMessage","params":`+wantsSample+`}`))
+			res := c.CallToolForModel(t.Context(), "s/consult", json.RawMessage(`{"method":"sampling/createMessage","params":`+wantsSample+`}`))
 			require.Equal(t, err != nil, res.IsError)
-			_, err = c.Call(t.Context(), "s/echo", map[string]any{"text": "still here"})
+			_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "still here"})
 			require.NoError(t, err)
 		})
 	}
@@ -78,9 +78,9 @@ func TestServersAskInEveryWay(t *testing.T) {
 // What a host says about its own failure comes back to the host.
 func TestTheHostHearsItsOwnError(t *testing.T) {
 	own := errors.New("the dialog was closed")
-	c := newClient(t, facade.WithOnElicit(func(context.Context, facade.ElicitRequest) (*facade.ElicitResult, error) { return nil, own }))
+	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*facade.ElicitResult, error) { return nil, own }))
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	_, err := c.Call(t.Context(), "s/consult", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
+	_, err := c.CallTool(t.Context(), "s/consult", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
 	require.ErrorIs(t, err, own)
 	require.ErrorIs(t, err, facade.ErrInputRequired)
 }

@@ -18,14 +18,14 @@ func fallen(t *testing.T, wait time.Duration) (c *facade.Client, plain, hashed s
 	c = newClient(t)
 	events := c.Watch(t.Context())
 	tools := append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "say.again", As: "echo"})
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Retry: facade.Retry(3, wait),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Policy: facade.Retry(3, wait),
 		InMemory: mcptest.InMemory(mcptest.Script{Tools: tools})}))
 	for name, alias := range map[string]*string{"s/echo": &plain, "s/say.again": &hashed} {
 		tool, ok := c.Tool(name)
 		require.True(t, ok)
 		*alias = tool.Alias
 	}
-	_, err := c.Call(t.Context(), "s/crash", nil)
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.ErrorIs(t, err, facade.ErrCrashed)
 	for e := range events {
 		if e.Kind == facade.EventRetry {
@@ -42,26 +42,26 @@ func TestAToolKeepsItsNamesWhileItsServerIsDown(t *testing.T) {
 	for _, name := range []string{"s/echo", plain, hashed} {
 		_, listed := c.Tool(name)
 		require.False(t, listed, name)
-		_, err := c.Call(t.Context(), name, nil)
+		_, err := c.CallTool(t.Context(), name, nil)
 		var e *facade.Error
 		require.ErrorAs(t, err, &e, name)
 		require.ErrorIs(t, err, facade.ErrUnavailable, name)
 		require.Equal(t, "s", e.Server)
 		require.Greater(t, e.RetryAfter, time.Minute)
-		res := c.CallForModel(t.Context(), name, nil)
+		res := c.CallToolForModel(t.Context(), name, nil)
 		require.True(t, res.IsError)
-		require.True(t, res.StructuredContent.(facade.Fault).Retryable, name)
+		require.True(t, res.StructuredContent.(facade.ModelError).Retryable, name)
 	}
-	_, err := c.Call(t.Context(), "mcp__s__nonesuch", nil)
+	_, err := c.CallTool(t.Context(), "mcp__s__nonesuch", nil)
 	require.ErrorIs(t, err, facade.ErrUnavailable, "nobody can know before it is back")
-	_, err = c.Call(t.Context(), "mcp__other__echo", nil)
+	_, err = c.CallTool(t.Context(), "mcp__other__echo", nil)
 	require.ErrorIs(t, err, facade.ErrUnknownTool)
 }
 
 func TestAnAliasWaitsForItsServer(t *testing.T) {
 	c, plain, hashed := fallen(t, 50*time.Millisecond)
 	for _, name := range []string{plain, hashed} {
-		res, err := c.Call(t.Context(), name, map[string]any{"text": "back"}, facade.WaitReady())
+		res, err := c.CallTool(t.Context(), name, map[string]any{"text": "back"}, facade.WithWaitReady())
 		require.NoError(t, err, name)
 		require.False(t, res.IsError)
 	}
@@ -72,7 +72,7 @@ func TestAnAliasOfAnotherRegistrationIsForgotten(t *testing.T) {
 	c, plain, hashed := fallen(t, time.Hour)
 	require.NoError(t, c.Unregister(t.Context(), "s"))
 	for _, name := range []string{plain, hashed} {
-		_, err := c.Call(t.Context(), name, nil)
+		_, err := c.CallTool(t.Context(), name, nil)
 		require.ErrorIs(t, err, facade.ErrUnknownTool, name)
 	}
 }
@@ -80,9 +80,9 @@ func TestAnAliasOfAnotherRegistrationIsForgotten(t *testing.T) {
 func TestAMisspeltAliasHasAHint(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	_, err := c.Call(t.Context(), "mcp__good__ech", nil)
+	_, err := c.CallTool(t.Context(), "mcp__good__ech", nil)
 	require.ErrorContains(t, err, "did you mean mcp__good__echo")
-	_, err = c.Call(t.Context(), "good/ech", nil)
+	_, err = c.CallTool(t.Context(), "good/ech", nil)
 	require.ErrorContains(t, err, "did you mean good/echo")
 }
 
@@ -93,21 +93,21 @@ func TestAfterCloseEverythingIsClosed(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	ctx := t.Context()
 	for what, do := range map[string]func() error{
-		"call":      func() error { _, err := c.Call(ctx, "s/echo", nil); return err },
-		"alias":     func() error { _, err := c.Call(ctx, "mcp__s__echo", nil); return err },
-		"wait":      func() error { _, err := c.Call(ctx, "s/echo", nil, facade.WaitReady()); return err },
-		"raw":       func() error { _, err := c.CallRaw(ctx, "s/echo", nil); return err },
-		"read":      func() error { _, err := c.Read(ctx, "s", "x:y"); return err },
-		"prompt":    func() error { _, err := c.Prompt(ctx, "s", "p", nil); return err },
+		"call":      func() error { _, err := c.CallTool(ctx, "s/echo", nil); return err },
+		"alias":     func() error { _, err := c.CallTool(ctx, "mcp__s__echo", nil); return err },
+		"wait":      func() error { _, err := c.CallTool(ctx, "s/echo", nil, facade.WithWaitReady()); return err },
+		"raw":       func() error { _, err := c.CallToolRaw(ctx, "s/echo", nil); return err },
+		"read":      func() error { _, err := c.ReadResource(ctx, "s", "x:y"); return err },
+		"prompt":    func() error { _, err := c.GetPrompt(ctx, "s", "p", nil); return err },
 		"subscribe": func() error { return c.Subscribe(ctx, "s", "x:y") },
-		"level":     func() error { return c.SetLogLevel(ctx, "s", "info") },
+		"level":     func() error { return c.SetLoggingLevel(ctx, "s", "info") },
 		"refresh":   func() error { return c.Refresh(ctx, "s") },
 		"restart":   func() error { return c.Restart(ctx, "s") },
 		"ready":     func() error { return c.WaitReady(ctx, "s") },
 	} {
 		require.ErrorIs(t, do(), facade.ErrClosed, what)
 	}
-	require.Equal(t, "closed", c.CallForModel(ctx, "s/echo", nil).StructuredContent.(facade.Fault).Code)
+	require.Equal(t, "closed", c.CallToolForModel(ctx, "s/echo", nil).StructuredContent.(facade.ModelError).Code)
 }
 
 // A call that comes when the session is dead was never in flight.
@@ -116,10 +116,10 @@ func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
 		c := newClient(t)
 		events := c.Watch(t.Context())
 		require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
-		_, err := c.Call(t.Context(), "s/crash", nil)
+		_, err := c.CallTool(t.Context(), "s/crash", nil)
 		require.ErrorIs(t, err, facade.ErrCrashed)
 		for range 3 {
-			_, err = c.Call(t.Context(), "s/echo", nil)
+			_, err = c.CallTool(t.Context(), "s/echo", nil)
 			require.Error(t, err)
 		}
 		for e := range events {
@@ -135,11 +135,11 @@ func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
 func TestErrorsSayWhichClockEndedThem(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
-		Timeouts: facade.Timeouts{Call: -1, HardMax: 40 * time.Millisecond}}))
-	_, err := c.Call(t.Context(), "s/hang", nil)
+		Timeouts: facade.Timeouts{Call: -1, CallTotal: 40 * time.Millisecond}}))
+	_, err := c.CallTool(t.Context(), "s/hang", nil)
 	require.ErrorContains(t, err, "it took 40ms, and Timeouts.HardMax allows no more")
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "idle", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	_, err = c.Call(t.Context(), "idle/hang", nil, facade.WithTimeout(20*time.Millisecond))
+	_, err = c.CallTool(t.Context(), "idle/hang", nil, facade.WithTimeout(20*time.Millisecond))
 	require.ErrorContains(t, err, "silent about it for 20ms; raise Timeouts.Call, or set WithTimeout for the call")
 }
 
@@ -147,11 +147,11 @@ func TestAServerThatIsStillStartingSaysSo(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{StartDelay: time.Hour})}))
-	_, err := c.Call(t.Context(), "s/echo", nil)
+	_, err := c.CallTool(t.Context(), "s/echo", nil)
 	require.ErrorContains(t, err, "it is still starting")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = c.Call(ctx, "s/echo", nil, facade.WaitReady())
+	_, err = c.CallTool(ctx, "s/echo", nil, facade.WithWaitReady())
 	require.ErrorIs(t, err, facade.ErrCanceled)
 	require.ErrorContains(t, err, "the server is connecting")
 }
@@ -165,8 +165,8 @@ func TestWhatAStartingServerPrintsIsCounted(t *testing.T) {
 			{At: mcptest.StageStart, Do: mcptest.Junk, Count: 7, Text: "listening on port 80"},
 			{At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}})}))
 	require.Eventually(t, func() bool {
-		st, ok := c.Inspect("s")
+		st, ok := c.ServerStatus("s")
 		require.True(t, ok)
-		return st.State == facade.Connecting && st.Session != nil && st.Session.Noise.Junk == 7
+		return st.State == facade.Connecting && st.Session != nil && st.Session.Discarded.Malformed == 7
 	}, 30*time.Second, time.Millisecond)
 }

@@ -33,10 +33,10 @@ type (
 // The outcomes of a request that ended in an error.
 const (
 	// NotSent: the server has not seen the request. Repeating it is safe.
-	NotSent = messages.NotSent
+	NotSent = messages.OutcomeNotSent
 	// Unknown: the request, or part of it, left; whether it had an effect is not
 	// known. Repeat it only if that does no harm.
-	Unknown = messages.Unknown
+	Unknown = messages.OutcomeUnknown
 	// Answered: the server answered, and the answer is the error.
-	Answered = messages.Answered
+	Answered = messages.OutcomeAnswered
 )

@@ -27,11 +27,11 @@ func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T
 	for range 5 {
 		require.NoError(t, c.Register(t.Context(), spec))
 		require.NotEmpty(t, c.Tools())
-		_, err := c.Call(t.Context(), "s/crash", nil)
+		_, err := c.CallTool(t.Context(), "s/crash", nil)
 		tools, prompts, resources := c.Tools(), c.Prompts(), c.Resources()
 		_, listed := c.Tool("s/echo")
 		_, alias := c.Tool("mcp__s__echo")
-		status, _ := c.Inspect("s")
+		status, _ := c.ServerStatus("s")
 		require.ErrorIs(t, err, facade.ErrCrashed)
 		require.Empty(t, tools)
 		require.Empty(t, prompts)

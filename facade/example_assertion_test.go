@@ -33,7 +33,7 @@ func ExampleAssertion() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
 	fmt.Println("call:", err)
 	// Output:
 	// for the authorization server: true

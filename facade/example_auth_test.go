@@ -25,7 +25,7 @@ func ExampleClient_Authorize() {
 	defer func() { _ = c.Close(ctx) }()
 	err = c.Register(ctx, facade.ServerSpec{Name: "web", StartSupervised: true, HTTP: &facade.HTTP{
 		URL:  guard.URL,
-		Auth: &facade.OAuth{Store: facade.TokenMemory()}, // without Store: files of the user's
+		Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}, // without Store: files of the user's
 	}})
 	if err != nil {
 		panic(err)
@@ -41,7 +41,7 @@ func ExampleClient_Authorize() {
 	if err != nil {
 		panic(err)
 	}
-	_, err = c.Call(ctx, "web/echo", map[string]any{"text": "hello"}, facade.WaitReady())
+	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"}, facade.WithWaitReady())
 	fmt.Println("call:", err)
 	// Output:
 	// authorization required: true true

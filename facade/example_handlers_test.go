@@ -12,9 +12,9 @@ import (
 
 // A server may ask the host's user in the midst of a call. The host says who
 // asks, and the call goes on with the answer, whatever the protocol's version.
-func ExampleWithOnElicit() {
+func ExampleWithElicitationHandler() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithOnElicit(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+	c, err := facade.New(facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
 		fmt.Printf("%s asks: %s\n", r.Server, r.Message)
 		return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
 	}))
@@ -25,7 +25,7 @@ func ExampleWithOnElicit() {
 	if err := c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
-	res, err := c.Call(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
+	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
 		"message":         "Who are you?",
 		"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}},
 	}})
@@ -38,9 +38,9 @@ func ExampleWithOnElicit() {
 	// {"action":"accept","content":{"name":"Ada"}}
 }
 
-func ExampleWithOnSample() {
+func ExampleWithSamplingHandler() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithOnSample(func(_ context.Context, r facade.SampleRequest) (*facade.SampleResult, error) {
+	c, err := facade.New(facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*facade.SampleResult, error) {
 		prompt := r.Messages[0].Content[0].(*mcp.TextContent).Text
 		return &facade.SampleResult{Model: "parrot", Content: []mcp.Content{&mcp.TextContent{Text: prompt + ", " + prompt}}}, nil
 	}))
@@ -51,7 +51,7 @@ func ExampleWithOnSample() {
 	if err := c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
-	res, err := c.Call(ctx, "demo/consult", map[string]any{"method": "sampling/createMessage", "params": map[string]any{
+	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "sampling/createMessage", "params": map[string]any{
 		"maxTokens": 10,
 		"messages":  []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": "hello"}}},
 	}})

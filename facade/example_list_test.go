@@ -40,7 +40,7 @@ func ExampleToolFilter() {
 	for _, tool := range client.Tools() {
 		fmt.Println(tool.Name)
 	}
-	_, err = client.Call(ctx, "calc/env", nil)
+	_, err = client.CallTool(ctx, "calc/env", nil)
 	fmt.Println(errors.Is(err, facade.ErrUnknownTool), err)
 	// Output:
 	// calc/add
@@ -48,12 +48,12 @@ func ExampleToolFilter() {
 	// true call calc/env: unknown tool: the configuration of its server hides the tool; nothing was sent; change ServerSpec.Tools, in a file "tools", "enabledTools" or "disabledTools", to allow it
 }
 
-func ExampleClient_Read() {
+func ExampleClient_ReadResource() {
 	ctx := context.Background()
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	first := c.Resources()[0]
-	res, err := c.Read(ctx, first.Server, first.URI)
+	res, err := c.ReadResource(ctx, first.Server, first.URI)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,14 +62,14 @@ func ExampleClient_Read() {
 	// Output: true true
 }
 
-func ExampleClient_Prompt() {
+func ExampleClient_GetPrompt() {
 	ctx := context.Background()
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	for _, p := range c.Prompts() {
 		fmt.Println(p.Name)
 	}
-	res, err := c.Prompt(ctx, "demo", "greet", map[string]string{"name": "Ada"})
+	res, err := c.GetPrompt(ctx, "demo", "greet", map[string]string{"name": "Ada"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -87,7 +87,7 @@ func ExampleClient_Status() {
 	for _, s := range c.Status() {
 		fmt.Println(s.Name, s.State, s.Transport, s.Epoch)
 	}
-	one, ok := c.Inspect("demo")
+	one, ok := c.ServerStatus("demo")
 	fmt.Println(ok, one.Catalog.Tools == len(c.Tools()))
 	// Output:
 	// demo ready memory 1
@@ -124,9 +124,9 @@ func ExampleClient_Restart() {
 	ctx := context.Background()
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
-	_, _ = c.Call(ctx, "demo/crash", nil) // NoRetry: evicted
+	_, _ = c.CallTool(ctx, "demo/crash", nil) // NoRetry: evicted
 	fmt.Println(c.Restart(ctx, "demo"), c.WaitReady(ctx, "demo"))
-	s, _ := c.Inspect("demo")
+	s, _ := c.ServerStatus("demo")
 	fmt.Println(s.State, s.Epoch)
 	// Output:
 	// <nil> <nil>

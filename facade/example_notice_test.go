@@ -29,7 +29,7 @@ func ExampleClient_Watch_changes() {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	events := c.Watch(watching)
-	if _, err := c.Call(ctx, "demo/add_tool", map[string]any{"name": "fresh"}); err != nil {
+	if _, err := c.CallTool(ctx, "demo/add_tool", map[string]any{"name": "fresh"}); err != nil {
 		panic(err)
 	}
 	for e := range events {
@@ -62,7 +62,7 @@ func ExampleClient_Subscribe() {
 	if err := c.Restart(ctx, "demo"); err != nil {
 		panic(err)
 	}
-	if _, err := c.Call(ctx, "demo/touch", map[string]any{"uri": "mcptest://text"}, facade.WaitReady()); err != nil {
+	if _, err := c.CallTool(ctx, "demo/touch", map[string]any{"uri": "mcptest://text"}, facade.WithWaitReady()); err != nil {
 		panic(err)
 	}
 	for e := range events {
@@ -78,17 +78,17 @@ func ExampleClient_Subscribe() {
 }
 
 // What the server logs goes to the client's logger, and to watchers.
-func ExampleClient_SetLogLevel() {
+func ExampleClient_SetLoggingLevel() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	events := c.Watch(watching)
-	if err := c.SetLogLevel(ctx, "demo", "warning"); err != nil {
+	if err := c.SetLoggingLevel(ctx, "demo", "warning"); err != nil {
 		panic(err)
 	}
 	for _, level := range []string{"debug", "error"} {
-		if _, err := c.Call(ctx, "demo/log", map[string]any{"level": level, "text": "from " + level}); err != nil {
+		if _, err := c.CallTool(ctx, "demo/log", map[string]any{"level": level, "text": "from " + level}); err != nil {
 			panic(err)
 		}
 	}
@@ -106,7 +106,7 @@ func ExampleClient_SetLogLevel() {
 func ExampleWithProgress() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
-	_, err := c.Call(ctx, "demo/slow_progress", map[string]any{"steps": 3},
+	_, err := c.CallTool(ctx, "demo/slow_progress", map[string]any{"steps": 3},
 		facade.WithTimeout(10*time.Second),
 		facade.WithProgress(func(p facade.Progress) { fmt.Printf("%v of %v\n", p.Progress, p.Total) }))
 	fmt.Println(err)

@@ -36,13 +36,13 @@ func ExampleHTTP_sse() {
 		fmt.Println(err)
 		return
 	}
-	res, err := c.Call(ctx, "old/echo", map[string]any{"text": "still here"})
+	res, err := c.CallTool(ctx, "old/echo", map[string]any{"text": "still here"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
-	status, _ := c.Inspect("old")
+	status, _ := c.ServerStatus("old")
 	fmt.Println(status.Session.Deprecated != "")
 	// Output:
 	// still here

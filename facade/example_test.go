@@ -45,7 +45,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	res, err := c.Call(ctx, "hi/greet", map[string]any{"name": "Ada"})
+	res, err := c.CallTool(ctx, "hi/greet", map[string]any{"name": "Ada"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -63,9 +63,9 @@ func ExampleClient_Register() {
 	}
 	defer func() { _ = c.Close(ctx) }()
 	err = c.Register(ctx, facade.ServerSpec{
-		Name:  "fs",
-		Stdio: &facade.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
-		Retry: facade.Retry(3, 500*time.Millisecond),
+		Name:   "fs",
+		Stdio:  &facade.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
+		Policy: facade.Retry(3, 500*time.Millisecond),
 	})
 	fmt.Println(errors.Is(err, facade.ErrStart), c.Servers())
 	// Output: true []
@@ -87,7 +87,7 @@ func ExampleHTTP() {
 		HTTP: &facade.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
 		// Come up although the server is down, and try for ever.
 		StartSupervised: true,
-		Retry:           facade.Retry(facade.Unlimited, time.Second, facade.MaxDelay(time.Minute), facade.Jitter(0.2)),
+		Policy:          facade.Retry(facade.Unlimited, time.Second, facade.MaxDelay(time.Minute), facade.Jitter(0.2)),
 	})
 	fmt.Println(err, c.WaitReady(ctx, "remote"))
 	// Output: <nil> <nil>
@@ -105,27 +105,27 @@ func ExampleClient_Apply() {
 	// Output: true [a b demo]
 }
 
-func ExampleClient_Call() {
+func ExampleClient_CallTool() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	res, err := c.Call(context.Background(), "demo/add", map[string]any{"a": 2, "b": 3})
+	res, err := c.CallTool(context.Background(), "demo/add", map[string]any{"a": 2, "b": 3})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(res.Content[0].(*mcp.TextContent).Text)
 
-	_, err = c.Call(context.Background(), "demo/eccho", nil, facade.WithTimeout(time.Second))
+	_, err = c.CallTool(context.Background(), "demo/eccho", nil, facade.WithTimeout(time.Second))
 	fmt.Println(err)
 	// Output:
 	// {"sum":5}
 	// call demo/eccho: unknown tool; nothing was sent; did you mean demo/echo?
 }
 
-func ExampleClient_CallRaw() {
+func ExampleClient_CallToolRaw() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	raw, err := c.CallRaw(context.Background(), "demo/echo", json.RawMessage(`{"text":"as it is"}`))
+	raw, err := c.CallToolRaw(context.Background(), "demo/echo", json.RawMessage(`{"text":"as it is"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -141,22 +141,22 @@ func ExampleError() {
 	ctx := context.Background()
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
-	_, err := c.Call(ctx, "demo/crash", nil) // evicts it: the policy is NoRetry
+	_, err := c.CallTool(ctx, "demo/crash", nil) // evicts it: the policy is NoRetry
 	var e *facade.Error
 	fmt.Println(errors.Is(err, facade.ErrCrashed), errors.As(err, &e), e.Outcome)
 	// Output: true true unknown
 }
 
-func ExampleClient_CallForModel() {
+func ExampleClient_CallToolForModel() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	res := c.CallForModel(context.Background(), "demo/ecko", map[string]any{"text": "x"})
+	res := c.CallToolForModel(context.Background(), "demo/ecko", map[string]any{"text": "x"})
 	fmt.Println(res.IsError, res.Content[0].(*mcp.TextContent).Text)
 	// Output: true There is no tool demo/ecko. Did you mean demo/echo?
 }
 
 // A call that waits for its server to be back.
-func ExampleWaitReady() {
+func ExampleWithWaitReady() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	c, err := facade.New()
@@ -164,12 +164,12 @@ func ExampleWaitReady() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Retry: facade.Retry(3, 10*time.Millisecond)})
+	err = c.Register(ctx, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: facade.Retry(3, 10*time.Millisecond)})
 	if err != nil {
 		panic(err)
 	}
-	_, crashed := c.Call(ctx, "s/crash", nil)
-	_, err = c.Call(ctx, "s/echo", map[string]any{"text": "x"}, facade.WaitReady())
+	_, crashed := c.CallTool(ctx, "s/crash", nil)
+	_, err = c.CallTool(ctx, "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
 	fmt.Println(errors.Is(crashed, facade.ErrCrashed), err)
 	// Output: true <nil>
 }

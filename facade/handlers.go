@@ -28,9 +28,9 @@ import (
 // session ends, and when the client closes; one that goes on nevertheless is left
 // behind.
 
-// SampleRequest is a server's wish to have the host's model say something
+// SamplingRequest is a server's wish to have the host's model say something
 // (sampling/createMessage).
-type SampleRequest struct {
+type SamplingRequest struct {
 	// Server is who asks.
 	Server string
 	// CreateMessageWithToolsParams is what for: Messages, SystemPrompt, MaxTokens,
@@ -41,8 +41,8 @@ type SampleRequest struct {
 // SampleResult is what the model said. An empty Role means the assistant.
 type SampleResult = mcp.CreateMessageWithToolsResult
 
-// ElicitRequest is a server's wish to ask the host's user (elicitation/create).
-type ElicitRequest struct {
+// ElicitationRequest is a server's wish to ask the host's user (elicitation/create).
+type ElicitationRequest struct {
 	// Server is who asks. Tell the user.
 	Server string
 	// ElicitParams is what: Message with RequestedSchema for a form; Message, URL
@@ -56,9 +56,9 @@ type ElicitRequest struct {
 // that is no flat form is refused before anybody is asked.
 type ElicitResult = mcp.ElicitResult
 
-// ElicitComplete says that what a server sent the user to a URL for is done
+// ElicitationComplete says that what a server sent the user to a URL for is done
 // there (notifications/elicitation/complete).
-type ElicitComplete struct {
+type ElicitationComplete struct {
 	Server        string
 	ElicitationID string
 }
@@ -67,57 +67,57 @@ type ElicitComplete struct {
 // file://.
 type Root = mcp.Root
 
-// WithOnSample has f answer what servers ask of the host's model. Default: the
+// WithSamplingHandler has f answer what servers ask of the host's model. Default: the
 // client declares no sampling.
-func WithOnSample(f func(ctx context.Context, r SampleRequest) (*SampleResult, error)) Option {
+func WithSamplingHandler(f func(ctx context.Context, r SamplingRequest) (*SampleResult, error)) Option {
 	return func(o *options) {
 		o.handlers.Sample = nil
 		if f == nil {
 			return
 		}
 		o.handlers.Sample = func(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams) (*SampleResult, error) {
-			return f(ctx, SampleRequest{server, p})
+			return f(ctx, SamplingRequest{server, p})
 		}
 	}
 }
 
-// WithSampleTools says that the handler of WithOnSample minds Tools and
+// WithSamplingTools says that the handler of WithOnSample minds Tools and
 // ToolChoice. Default: such requests are refused.
-func WithSampleTools() Option { return func(o *options) { o.handlers.SampleTools = true } }
+func WithSamplingTools() Option { return func(o *options) { o.handlers.SampleTools = true } }
 
-// WithOnElicit has f ask the user to fill in a form. Take time: no call times
+// WithElicitationHandler has f ask the user to fill in a form. Take time: no call times
 // out by its idle clock meanwhile, though Timeouts.HardMax holds. Default: the
 // client declares no such elicitation.
-func WithOnElicit(f func(ctx context.Context, r ElicitRequest) (*ElicitResult, error)) Option {
+func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitForm = elicitation(f) }
 }
 
-// WithOnElicitURL has f ask the user to visit a URL, of http or https. Show it
+// WithURLElicitationHandler has f ask the user to visit a URL, of http or https. Show it
 // whole, and do not open it unasked. "accept" means that the user is willing;
 // see WithOnElicitComplete for the rest. Default: the client declares no such
 // elicitation.
-func WithOnElicitURL(f func(ctx context.Context, r ElicitRequest) (*ElicitResult, error)) Option {
+func WithURLElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitURL = elicitation(f) }
 }
 
-func elicitation(f func(context.Context, ElicitRequest) (*ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*ElicitResult, error) {
+func elicitation(f func(context.Context, ElicitationRequest) (*ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*ElicitResult, error) {
 	if f == nil {
 		return nil
 	}
 	return func(ctx context.Context, server string, p *mcp.ElicitParams) (*ElicitResult, error) {
-		return f(ctx, ElicitRequest{server, p})
+		return f(ctx, ElicitationRequest{server, p})
 	}
 }
 
-// WithOnElicitComplete has f told when a URL has served its purpose. Not every
+// WithElicitationCompleteHandler has f told when a URL has served its purpose. Not every
 // server says so.
-func WithOnElicitComplete(f func(ctx context.Context, done ElicitComplete)) Option {
+func WithElicitationCompleteHandler(f func(ctx context.Context, done ElicitationComplete)) Option {
 	return func(o *options) {
 		o.handlers.Elicited = nil
 		if f == nil {
 			return
 		}
-		o.handlers.Elicited = func(ctx context.Context, server, id string) { f(ctx, ElicitComplete{server, id}) }
+		o.handlers.Elicited = func(ctx context.Context, server, id string) { f(ctx, ElicitationComplete{server, id}) }
 	}
 }
 

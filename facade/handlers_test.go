@@ -22,7 +22,7 @@ import (
 // asked has a server of the legacy era ask the client, and returns what it heard.
 func asked(t *testing.T, c *facade.Client, method, params string) string {
 	t.Helper()
-	res, err := c.Call(t.Context(), "s/ask", map[string]any{"method": method, "params": json.RawMessage(params)})
+	res, err := c.CallTool(t.Context(), "s/ask", map[string]any{"method": method, "params": json.RawMessage(params)})
 	require.NoError(t, err)
 	return res.Content[0].(*mcp.TextContent).Text
 }
@@ -47,7 +47,7 @@ const (
 
 func TestAFormIsFilledIn(t *testing.T) {
 	shared := map[string]any{"name": "Ada"} // must not be written to
-	c := legacyServer(t, facade.WithOnElicit(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+	c := legacyServer(t, facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
 		if r.Server != "s" || r.Mode != "form" || r.Message != "?" {
 			return nil, errors.New("not what was asked")
 		}
@@ -80,7 +80,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log lockedBuffer
 			c := legacyServer(t, facade.WithLogger(zerolog.New(&log).Level(zerolog.WarnLevel)),
-				facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+				facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*facade.ElicitResult, error) {
 					return tc.handler(ctx)
 				}))
 			heard := asked(t, c, "elicitation/create", wantsText)
@@ -99,7 +99,7 @@ func accepting(content map[string]any) func(context.Context) (*facade.ElicitResu
 }
 
 func TestSampling(t *testing.T) {
-	sample := facade.WithOnSample(func(_ context.Context, r facade.SampleRequest) (*facade.SampleResult, error) {
+	sample := facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*facade.SampleResult, error) {
 		text := r.Server + ": " + r.Messages[0].Content[0].(*mcp.TextContent).Text
 		if len(r.Tools) > 0 {
 			text += " " + r.Tools[0].Name + " " + r.ToolChoice.Mode
@@ -111,17 +111,17 @@ func TestSampling(t *testing.T) {
 	require.Contains(t, asked(t, c, "sampling/createMessage", wantsTools), "no tools in sampling")
 	require.Contains(t, asked(t, c, "sampling/createMessage", `{"messages":[null],"maxTokens":1}`), "-32602")
 
-	c = legacyServer(t, sample, facade.WithSampleTools())
+	c = legacyServer(t, sample, facade.WithSamplingTools())
 	require.Contains(t, asked(t, c, "sampling/createMessage", wantsTools), "s: hi t required")
 }
 
 func TestAURLIsVisited(t *testing.T) {
-	done := make(chan facade.ElicitComplete, 1)
+	done := make(chan facade.ElicitationComplete, 1)
 	c := legacyServer(t,
-		facade.WithOnElicitURL(func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
 			return &facade.ElicitResult{Action: "accept", Content: map[string]any{"url": "must not be there"}}, nil
 		}),
-		facade.WithOnElicitComplete(func(_ context.Context, d facade.ElicitComplete) { done <- d }))
+		facade.WithElicitationCompleteHandler(func(_ context.Context, d facade.ElicitationComplete) { done <- d }))
 	require.JSONEq(t, `{"action":"accept"}`, asked(t, c, "elicitation/create", wantsURL))
 	for _, url := range []string{"file:///etc/passwd", "javascript:alert(1)", "https:///nowhere", "vscode://x"} {
 		require.Contains(t, asked(t, c, "elicitation/create", `{"mode":"url","message":"?","elicitationId":"e","url":"`+url+`"}`), "-32602", url)
@@ -133,7 +133,7 @@ func TestAURLIsVisited(t *testing.T) {
 // anything else.
 func TestAHandlerThatHangs(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	c := legacyServer(t, facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+	c := legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*facade.ElicitResult, error) {
 		began <- struct{}{}
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
@@ -141,11 +141,11 @@ func TestAHandlerThatHangs(t *testing.T) {
 	}))
 	failed := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), "s/ask", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
+		_, err := c.CallTool(context.Background(), "s/ask", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
 		failed <- err
 	}()
 	<-began
-	_, err := c.Call(t.Context(), "s/echo", map[string]any{"text": "meanwhile"})
+	_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "meanwhile"})
 	require.NoError(t, err)
 	require.NoError(t, c.Close(t.Context()))
 	require.Error(t, <-failed)

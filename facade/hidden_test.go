@@ -16,17 +16,17 @@ func requireHidden(t *testing.T, c *facade.Client, names ...string) {
 	for _, name := range names {
 		_, listed := c.Tool(name)
 		require.False(t, listed, name)
-		_, err := c.Call(t.Context(), name, nil)
+		_, err := c.CallTool(t.Context(), name, nil)
 		require.ErrorIs(t, err, facade.ErrUnknownTool, name)
 		require.ErrorContains(t, err, "hides the tool", name)
 		require.ErrorContains(t, err, "ServerSpec.Tools", name)
-		_, err = c.CallRaw(t.Context(), name, nil, facade.WithTimeout(time.Second))
+		_, err = c.CallToolRaw(t.Context(), name, nil, facade.WithTimeout(time.Second))
 		var e *facade.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, facade.NotSent, e.Outcome)
 		require.False(t, e.Retryable())
 		require.Equal(t, "s", e.Server)
-		text := readAsModel(t, c.CallForModel(t.Context(), name, nil)).Fault.Message
+		text := readAsModel(t, c.CallToolForModel(t.Context(), name, nil)).Fault.Message
 		require.NotContains(t, text, "ServerSpec", "a model cannot change the configuration")
 	}
 }
@@ -51,24 +51,24 @@ func TestHiddenTool(t *testing.T) {
 		c := start(t, facade.ServerSpec{})
 		require.Equal(t, []string{"add_tool", "crash", "env", "remove_tool"}, listed(c))
 		requireHidden(t, c, "s/echo", "mcp__s__echo", "s/pid")
-		status, _ := c.Inspect("s")
+		status, _ := c.ServerStatus("s")
 		require.Equal(t, 4, status.Catalog.Tools)
 		require.Equal(t, len(mcptest.DefaultTools())-4, status.Catalog.Hidden)
 		require.Equal(t, []string{`tool pattern "crash_*" matches no tool of this server`}, status.Catalog.Warnings)
 		require.NotEmpty(t, c.Resources())
 		require.NotEmpty(t, c.Prompts())
-		_, err := c.Call(t.Context(), "s/env", map[string]any{"name": "HOME"})
+		_, err := c.CallTool(t.Context(), "s/env", map[string]any{"name": "HOME"})
 		require.NoError(t, err)
 	})
 	t.Run("is_not_suggested", func(t *testing.T) {
 		c := start(t, facade.ServerSpec{})
-		_, err := c.Call(t.Context(), "s/ecko_", nil)
+		_, err := c.CallTool(t.Context(), "s/ecko_", nil)
 		require.NotContains(t, err.Error(), "s/echo")
 	})
 	t.Run("stays_hidden_while_its_server_is_down_and_after_a_restart", func(t *testing.T) {
-		c := start(t, facade.ServerSpec{Retry: facade.Retry(3, time.Hour)})
+		c := start(t, facade.ServerSpec{Policy: facade.Retry(3, time.Hour)})
 		events := c.Watch(t.Context())
-		_, err := c.Call(t.Context(), "s/crash", nil)
+		_, err := c.CallTool(t.Context(), "s/crash", nil)
 		require.ErrorIs(t, err, facade.ErrCrashed)
 		for e := range events {
 			if e.Kind == facade.EventRetry {
@@ -85,7 +85,7 @@ func TestHiddenTool(t *testing.T) {
 		c := start(t, facade.ServerSpec{})
 		events := c.Watch(t.Context())
 		for _, name := range []string{"echo2", "extra"} { // one is denied, one is allowed
-			_, err := c.Call(t.Context(), "s/add_tool", map[string]any{"name": name})
+			_, err := c.CallTool(t.Context(), "s/add_tool", map[string]any{"name": name})
 			require.NoError(t, err)
 		}
 		for e := range events {

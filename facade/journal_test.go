@@ -18,14 +18,14 @@ import (
 func TestSupervisionIsLogged(t *testing.T) {
 	var log lockedBuffer
 	c := newClient(t, facade.WithLogger(zerolog.New(&log)))
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Retry: facade.Retry(1, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Policy: facade.Retry(1, time.Millisecond),
 		InMemory: mcptest.InMemory(mcptest.Script{})}))
 	events := c.Watch(t.Context())
-	require.NoError(t, c.SetLogLevel(t.Context(), "s", "info"))
-	_, err := c.Call(t.Context(), "s/log", map[string]any{"level": "error", "text": "out of paper"})
+	require.NoError(t, c.SetLoggingLevel(t.Context(), "s", "info"))
+	_, err := c.CallTool(t.Context(), "s/log", map[string]any{"level": "error", "text": "out of paper"})
 	require.NoError(t, err)
 	for range 2 {
-		_, err := c.Call(t.Context(), "s/crash", nil, facade.WaitReady())
+		_, err := c.CallTool(t.Context(), "s/crash", nil, facade.WithWaitReady())
 		require.ErrorIs(t, err, facade.ErrCrashed)
 	}
 	for e := range events {
@@ -67,15 +67,15 @@ func TestALogThatBlocksHoldsUpNobody(t *testing.T) {
 	stuck := make(stuckWriter)
 	t.Cleanup(func() { close(stuck) }) // after the client is closed
 	c := newClient(t, facade.WithLogger(zerolog.New(stuck)))
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Retry: facade.Retry(3, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Policy: facade.Retry(3, time.Millisecond),
 		InMemory: mcptest.InMemory(mcptest.Script{})}))
-	require.NoError(t, c.SetLogLevel(t.Context(), "s", "info"))
+	require.NoError(t, c.SetLoggingLevel(t.Context(), "s", "info"))
 	for range 50 {
-		_, err := c.Call(t.Context(), "s/log", map[string]any{"level": "error", "text": "out of paper"})
+		_, err := c.CallTool(t.Context(), "s/log", map[string]any{"level": "error", "text": "out of paper"})
 		require.NoError(t, err)
 	}
-	_, err := c.Call(t.Context(), "s/crash", nil)
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.ErrorIs(t, err, facade.ErrCrashed)
-	_, err = c.Call(t.Context(), "s/echo", nil, facade.WaitReady())
+	_, err = c.CallTool(t.Context(), "s/echo", nil, facade.WithWaitReady())
 	require.NoError(t, err)
 }

@@ -68,7 +68,7 @@ func (r *reply) clocks(ctx context.Context) (context.Context, context.CancelFunc
 // measure refuses a result that holds or takes too much.
 func (r *reply) measure(ctx context.Context) (jsonbound.Size, error) {
 	limits := r.view.Spec.Limits
-	return jsonbound.Check(ctx, r.raw, jsonbound.Limits{Elements: limits.Elements, Bytes: limits.Decoded})
+	return jsonbound.Check(ctx, r.raw, jsonbound.Limits{Elements: limits.MaxElements, Bytes: limits.MaxDecodedBytes})
 }
 
 // decodeLarge decodes a large result. list names its member that is a list, and

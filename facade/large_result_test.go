@@ -81,7 +81,7 @@ func TestDecoding(t *testing.T) {
 			require.Fail(t, "it was decoded to its end")
 		})
 		t.Run(name+"/ended by the clock", func(t *testing.T) {
-			view := &actors.View{Spec: &messages.ServerSpec{Timeouts: messages.Timeouts{Call: time.Nanosecond, HardMax: time.Nanosecond}}}
+			view := &actors.View{Spec: &messages.ServerSpec{Timeouts: messages.Timeouts{Call: time.Nanosecond, CallTotal: time.Nanosecond}}}
 			_, err := decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: view, began: time.Now().Add(-time.Hour)})
 			require.ErrorIs(t, err, ErrTimeout)
 			var e *Error
@@ -125,14 +125,14 @@ func TestLargeResult(t *testing.T) {
 		"too much beside the lists": {`{"content":[],"inputRequests":{"a":[` + strings.Repeat(`0,`, partElements) + `0]}}`, "one part"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := decode(row.raw, messages.Limits{Decoded: 128 << 20})
+			_, err := decode(row.raw, messages.Limits{MaxDecodedBytes: 128 << 20})
 			require.ErrorIs(t, err, ErrProtocol)
 			require.ErrorContains(t, err, row.says)
 			require.ErrorContains(t, err, "CallRaw returns it as it is")
 		})
 	}
 	t.Run("limits raised", func(t *testing.T) {
-		_, err := decode(`{"content":[],"structuredContent":[`+strings.Repeat(`0,`, n)+`0]}`, messages.Limits{Elements: 2 * n})
+		_, err := decode(`{"content":[],"structuredContent":[`+strings.Repeat(`0,`, n)+`0]}`, messages.Limits{MaxElements: 2 * n})
 		require.NoError(t, err)
 	})
 	for _, size := range []int{1 << 10, 1 << 20, 6 << 20} {

@@ -20,8 +20,8 @@ func (c *Client) Status() []ServerStatus {
 	return out
 }
 
-// Inspect describes one server.
-func (c *Client) Inspect(name string) (ServerStatus, bool) {
+// ServerStatus describes one server.
+func (c *Client) ServerStatus(name string) (ServerStatus, bool) {
 	v := c.rt.Snapshot().Server(name)
 	if v == nil {
 		return ServerStatus{}, false

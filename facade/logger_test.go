@@ -37,7 +37,7 @@ func TestLogger_that_panics(t *testing.T) {
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 			require.NoError(t, c.Restart(t.Context(), "mem"))
 			require.NoError(t, c.WaitReady(t.Context(), "mem"))
-			_, err = c.Call(t.Context(), "mem/echo", map[string]any{"text": "hello"})
+			_, err = c.CallTool(t.Context(), "mem/echo", map[string]any{"text": "hello"})
 			require.NoError(t, err)
 			require.NoError(t, c.Close(t.Context()))
 		})

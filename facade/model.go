@@ -18,9 +18,9 @@ import (
 // calling differently. A prompt may tell it to give up on those.
 const internalError = "Internal Error: "
 
-// Fault is the structured content of a result that [Client.CallForModel] makes
+// ModelError is the structured content of a result that [Client.CallForModel] makes
 // of an error.
-type Fault struct {
+type ModelError struct {
 	// Code is the error's kind, as in "unknown_tool".
 	Code string `json:"code"`
 	// Message is the text of the result.
@@ -29,15 +29,15 @@ type Fault struct {
 	Retryable bool `json:"is_retryable"`
 }
 
-// CallForModel is [Client.Call] for a loop that hands results to a language
+// CallToolForModel is [Client.Call] for a loop that hands results to a language
 // model: it never fails. An error becomes a result with IsError, a text that
 // the model can act on, and a [Fault] as its structured content.
 //
 // What the model can mend by itself (a wrong name, wrong arguments) is said
 // plainly. Everything else begins with "Internal Error: ". Neither holds the
 // server's stderr, which is the operator's business.
-func (c *Client) CallForModel(ctx context.Context, tool string, args any, opts ...CallOption) *mcp.CallToolResult {
-	res, err := c.Call(ctx, tool, args, opts...)
+func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, opts ...CallOption) *mcp.CallToolResult {
+	res, err := c.CallTool(ctx, tool, args, opts...)
 	if err == nil {
 		return res
 	}
@@ -55,7 +55,7 @@ func faultResult(tool string, err error, near ...string) *mcp.CallToolResult {
 	if !errors.As(err, &e) {
 		e = &Error{Kind: messages.KindProtocol, Cause: err}
 	}
-	f := Fault{Code: string(e.Kind), Message: modelText(shortened(tool), e, near), Retryable: e.Retryable()}
+	f := ModelError{Code: string(e.Kind), Message: modelText(shortened(tool), e, near), Retryable: e.Retryable()}
 	return &mcp.CallToolResult{
 		IsError:           true,
 		Content:           []mcp.Content{&mcp.TextContent{Text: f.Message}},

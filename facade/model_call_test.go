@@ -19,7 +19,7 @@ import (
 type told struct {
 	IsError bool `json:"isError"`
 	Content []struct{ Type, Text string }
-	Fault   facade.Fault `json:"structuredContent"`
+	Fault   facade.ModelError `json:"structuredContent"`
 }
 
 func readAsModel(t *testing.T, res *mcp.CallToolResult) told {
@@ -37,12 +37,12 @@ func readAsModel(t *testing.T, res *mcp.CallToolResult) told {
 func TestAGoodResultReachesTheModelAsItIs(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	res := c.CallForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
+	res := c.CallToolForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
 	require.False(t, res.IsError)
 	require.Equal(t, "hi", res.Content[0].(*mcp.TextContent).Text)
 
 	// A tool's own error is the tool's to word.
-	res = c.CallForModel(t.Context(), "m/fail", map[string]any{"text": "no such path"})
+	res = c.CallToolForModel(t.Context(), "m/fail", map[string]any{"text": "no such path"})
 	require.True(t, res.IsError)
 	require.Equal(t, "no such path", res.Content[0].(*mcp.TextContent).Text)
 	require.Nil(t, res.StructuredContent)
@@ -70,9 +70,13 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 	}
 	register("good", with())
 	register("hung", call(mcptest.Hang))
-	register("busy", func() facade.ServerSpec { s := call(mcptest.Hang); s.Limits.InFlight, s.Limits.Queue = 1, -1; return s }())
+	register("busy", func() facade.ServerSpec {
+		s := call(mcptest.Hang)
+		s.Limits.MaxInFlight, s.Limits.MaxQueued = 1, -1
+		return s
+	}())
 	register("dying", with())
-	register("down", func() facade.ServerSpec { s := with(); s.Retry = facade.Retry(3, time.Hour); return s }())
+	register("down", func() facade.ServerSpec { s := with(); s.Policy = facade.Retry(3, time.Hour); return s }())
 	register("given-up", with())
 	register("garbled", call(mcptest.Malformed))
 	register("numbers", facade.ServerSpec{InMemory: rawServer(func(method, _ string) string {
@@ -89,20 +93,20 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 	register("locked", facade.ServerSpec{HTTP: &facade.HTTP{URL: refusing.URL}, StartSupervised: true})
 	require.ErrorIs(t, c.WaitReady(t.Context(), "locked"), facade.ErrAuthRequired)
 	for _, name := range []string{"down", "given-up"} {
-		_, err := c.Call(t.Context(), name+"/crash", nil)
+		_, err := c.CallTool(t.Context(), name+"/crash", nil)
 		require.ErrorIs(t, err, facade.ErrCrashed)
 	}
 	require.Eventually(t, func() bool {
-		down, _ := c.Inspect("down")
-		gone, _ := c.Inspect("given-up")
+		down, _ := c.ServerStatus("down")
+		gone, _ := c.ServerStatus("given-up")
 		return down.State == facade.Backoff && gone.State == facade.Evicted
 	}, 10*time.Second, time.Millisecond)
 
 	busy, free := context.WithCancel(t.Context())
 	first := make(chan error, 1)
-	go func() { _, err := c.Call(busy, "busy/echo", nil); first <- err }()
+	go func() { _, err := c.CallTool(busy, "busy/echo", nil); first <- err }()
 	defer func() { free(); <-first }()
-	require.Eventually(t, func() bool { s, _ := c.Inspect("busy"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { s, _ := c.ServerStatus("busy"); return s.Calls.InFlight == 1 }, 10*time.Second, time.Millisecond)
 
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -142,7 +146,7 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 			if ctx == nil {
 				ctx = t.Context()
 			}
-			got := readAsModel(t, c.CallForModel(ctx, tool, tc.args, tc.opts...))
+			got := readAsModel(t, c.CallToolForModel(ctx, tool, tc.args, tc.opts...))
 			require.Equal(t, tc.code, got.Fault.Code)
 			require.Equal(t, tc.retryable, got.Fault.Retryable)
 			if tool == "garbled/echo" { // ends with the decoder's own words
@@ -166,10 +170,10 @@ func TestACallThatIsCutOffByCloseIsToldToTheModel(t *testing.T) {
 		return silence
 	})}))
 	result := make(chan *mcp.CallToolResult, 1)
-	go func() { result <- c.CallForModel(context.Background(), "m/x", nil) }()
+	go func() { result <- c.CallToolForModel(context.Background(), "m/x", nil) }()
 	<-received
 	require.NoError(t, c.Close(t.Context()))
 	got := readAsModel(t, <-result)
-	require.Equal(t, facade.Fault{Code: "closed", Message: "Internal Error: the server of m/x was shut down. " +
+	require.Equal(t, facade.ModelError{Code: "closed", Message: "Internal Error: the server of m/x was shut down. " +
 		"Whether it had an effect is not known; check before you repeat it."}, got.Fault)
 }

@@ -22,7 +22,7 @@ func TestEveryErrorBecomesAResultForAModel(t *testing.T) {
 			res := faultResult("fs/raed", e)
 			require.True(t, res.IsError)
 			text := res.Content[0].(*mcp.TextContent).Text
-			f := res.StructuredContent.(Fault)
+			f := res.StructuredContent.(ModelError)
 			require.Equal(t, string(kind), f.Code)
 			require.Equal(t, text, f.Message)
 			require.Equal(t, e.Retryable(), f.Retryable)

@@ -22,10 +22,10 @@ func everyKind(t *testing.T, f func(t *testing.T, spec facade.ServerSpec)) {
 	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("memory "+version, func(t *testing.T) {
-			f(t, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Retry: retry})
+			f(t, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
 		})
 		t.Run("process "+version, func(t *testing.T) {
-			f(t, facade.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Retry: retry})
+			f(t, facade.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: retry})
 		})
 		t.Run("HTTP "+version, func(t *testing.T) {
 			var opts []mcptest.HTTPOption
@@ -35,7 +35,7 @@ func everyKind(t *testing.T, f func(t *testing.T, spec facade.ServerSpec)) {
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
 			webs.Store(t.Name(), web)
-			f(t, facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Retry: retry})
+			f(t, facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Policy: retry})
 		})
 	}
 }
@@ -71,7 +71,7 @@ func next(t *testing.T, events <-chan facade.Event) facade.Event {
 
 func call(t *testing.T, c *facade.Client, tool string, args map[string]any) {
 	t.Helper()
-	r, err := c.Call(t.Context(), tool, args, facade.WaitReady())
+	r, err := c.CallTool(t.Context(), tool, args, facade.WithWaitReady())
 	require.NoError(t, err)
 	require.False(t, r.IsError, "%v", r.Content)
 }
@@ -183,7 +183,7 @@ func TestSubscriptionsAndLogLevelsSurvive(t *testing.T) {
 		}
 		require.NoError(t, c.Register(t.Context(), spec))
 		require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
-		require.NoError(t, c.SetLogLevel(t.Context(), "s", "warning"))
+		require.NoError(t, c.SetLoggingLevel(t.Context(), "s", "warning"))
 		hear := func() {
 			// A stream that was cut is opened again in a while; until then nothing is told.
 			until(t, func() bool {
@@ -239,12 +239,12 @@ func crash(t *testing.T, c *facade.Client) {
 	if web, ok := webs.Load(t.Name()); ok {
 		web.(*mcptest.HTTPServer).Restart()
 		until(t, func() bool {
-			_, err := c.Call(t.Context(), "s/echo", map[string]any{"text": "x"}, facade.WaitReady())
+			_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
 			return err == nil
 		})
 		return
 	}
-	_, err := c.Call(t.Context(), "s/crash", nil)
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.ErrorIs(t, err, facade.ErrCrashed)
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
 }
@@ -256,7 +256,7 @@ var webs sync.Map
 func TestSubscribeToAServerThatIsDown(t *testing.T) {
 	c := newClient(t)
 	events := watch(t, c, facade.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", StartSupervised: true, Retry: facade.Retry(5, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", StartSupervised: true, Policy: facade.Retry(5, time.Millisecond),
 		Stdio: mcptest.Stdio(mcptest.Script{StateDir: t.TempDir(),
 			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.Exit, Starts: []int{1, 2}}}})}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
@@ -276,7 +276,7 @@ func TestWishesThatAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "not here")
 	require.ErrorIs(t, c.Subscribe(t.Context(), "s", ""), facade.ErrInvalid)
 	require.ErrorIs(t, c.Subscribe(t.Context(), "nobody", "x:y"), facade.ErrUnknownServer)
-	require.ErrorIs(t, c.SetLogLevel(t.Context(), "s", "loud"), facade.ErrInvalid)
+	require.ErrorIs(t, c.SetLoggingLevel(t.Context(), "s", "loud"), facade.ErrInvalid)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = c.Subscribe(ctx, "raw", "x:y") // whatever comes first
@@ -318,7 +318,7 @@ func TestProgressOfACall(t *testing.T) {
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
 		var seen []float64
-		r, err := c.Call(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
+		r, err := c.CallTool(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
 			facade.WithProgress(func(p facade.Progress) { seen = append(seen, p.Progress) }))
 		require.NoError(t, err)
 		require.False(t, r.IsError)

@@ -71,8 +71,8 @@ func TestCallRunsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, calls := workingHTTP(t, reply)
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Retry: facade.Retry(5, time.Millisecond), HTTP: &facade.HTTP{URL: url}}))
-			_, err := c.Call(t.Context(), "web/x", nil, facade.WaitReady())
+			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Policy: facade.Retry(5, time.Millisecond), HTTP: &facade.HTTP{URL: url}}))
+			_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
 			var e *facade.Error
 			require.ErrorAs(t, err, &e)
 			require.NotEqual(t, facade.NotSent, e.Outcome, e.Error())
@@ -104,9 +104,9 @@ func TestCallRunsOnceThroughForeignRoundTripper(t *testing.T) {
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Retry: facade.Retry(5, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Policy: facade.Retry(5, time.Millisecond),
 		HTTP: &facade.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
-	_, err := c.Call(t.Context(), "web/x", nil, facade.WaitReady())
+	_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
 	var e *facade.Error
 	require.True(t, errors.As(err, &e), "%v", err)
 	require.Equal(t, facade.Unknown, e.Outcome, e.Error())

@@ -85,10 +85,10 @@ func workingSSE(t *testing.T, status int) (url string, calls *atomic.Int32) {
 func TestSSECallRunsOnce(t *testing.T) {
 	url, calls := workingSSE(t, http.StatusNotFound)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "old", Retry: facade.Retry(100, time.Millisecond), HTTP: &facade.HTTP{URL: url, SSE: true}}))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "old", Policy: facade.Retry(100, time.Millisecond), HTTP: &facade.HTTP{URL: url, SSE: true}}))
 	for call := range 20 {
 		before := calls.Load()
-		_, err := c.Call(t.Context(), "old/pay", map[string]any{}, facade.WaitReady())
+		_, err := c.CallTool(t.Context(), "old/pay", map[string]any{}, facade.WithWaitReady())
 		require.LessOrEqual(t, calls.Load()-before, int32(1), "call %d ran twice (%v)", call, err)
 	}
 }

@@ -37,23 +37,23 @@ func WithClientInfo(name, version string) Option {
 	return func(o *options) { o.clientInfo = &mcp.Implementation{Name: name, Version: version} }
 }
 
-// WithCallTimeout sets the default of [WithTimeout], over each server's
+// WithDefaultCallTimeout sets the default of [WithTimeout], over each server's
 // Timeouts.Call. Default: 0, the server's.
-func WithCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
+func WithDefaultCallTimeout(d time.Duration) Option { return func(o *options) { o.callTimeout = d } }
 
-// WithWaitReady makes every call wait for a server that is down, as [WaitReady]
+// WithDefaultWaitReady makes every call wait for a server that is down, as [WaitReady]
 // does for one call.
-func WithWaitReady() Option { return func(o *options) { o.waitReady = true } }
+func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
-// DefaultBuffer is the default of [WithBuffer].
-const DefaultBuffer = 512 << 20
+// DefaultMaxBufferBytes is the default of [WithBuffer].
+const DefaultMaxBufferBytes = 512 << 20
 
-// WithBuffer sets how many bytes the large messages (64 KiB or more) of all
+// WithMaxBufferBytes sets how many bytes the large messages (64 KiB or more) of all
 // servers may hold at a time, while they are read and while results are decoded;
 // Limits.Buffer bounds each server for itself. One message of each server may be
 // beyond it, so that no server waits for another; further ones wait for room.
 // Default: 512 MiB; less than 1 means the default.
-func WithBuffer(bytes int) Option { return func(o *options) { o.buffer = bytes } }
+func WithMaxBufferBytes(bytes int) Option { return func(o *options) { o.buffer = bytes } }
 
 // WithRandom sets the source of jitter: numbers in [0, 1). For tests. It is
 // called by one goroutine at a time. A number out of range counts as the nearest
@@ -81,10 +81,10 @@ type callOptions struct {
 	progress  func(Progress)
 }
 
-// WaitReady lets the call wait for the next time that its server is ready,
+// WithWaitReady lets the call wait for the next time that its server is ready,
 // bounded by the call's context, instead of failing at once with
 // ErrUnavailable. Waiting does not use up the call's timeout.
-func WaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
+func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
 
 // WithProgress has the server's progress reports about this call handed to f,
 // in order, in the goroutine that makes the call, and all of them before the

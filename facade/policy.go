@@ -29,19 +29,19 @@ func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 }
 
 // MaxDelay caps a single delay. Default: 5 minutes.
-func MaxDelay(d time.Duration) RetryOption { return supervisor.MaxDelay(d) }
+func MaxDelay(d time.Duration) RetryOption { return supervisor.WithMaxDelay(d) }
 
 // Jitter spreads each delay d over [d·(1−fraction), d·(1+fraction)]. Default: 0,
 // so that delays are exact.
-func Jitter(fraction float64) RetryOption { return supervisor.Jitter(fraction) }
+func Jitter(fraction float64) RetryOption { return supervisor.WithJitter(fraction) }
 
 // StableAfter is how long a session must be ready before the budget is given
 // back. Default: 10 seconds.
-func StableAfter(d time.Duration) RetryOption { return supervisor.StableAfter(d) }
+func StableAfter(d time.Duration) RetryOption { return supervisor.WithStableAfter(d) }
 
 // Park tries a server whose budget is spent again each time that every has
 // passed, instead of evicting it.
-func Park(every time.Duration) RetryOption { return supervisor.Park(every) }
+func Park(every time.Duration) RetryOption { return supervisor.WithParking(every) }
 
 // WithIntensity lets more than that many ends within a window of time spend the
 // budget at once. Default: no such bound.

@@ -70,21 +70,21 @@ func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
-		Limits: facade.Limits{InFlight: 1, Queue: -1}}))
+		Limits: facade.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
-		_, _ = c.Call(t.Context(), "s/x", nil, facade.WithProgress(func(facade.Progress) { panic("of the host") }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(facade.Progress) { panic("of the host") }))
 	}()
-	_, err := c.Call(t.Context(), "s/x", nil)
+	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.NoError(t, err, "nothing is in flight")
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		_, _ = c.Call(t.Context(), "s/x", nil, facade.WithProgress(func(facade.Progress) { runtime.Goexit() }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(facade.Progress) { runtime.Goexit() }))
 	})
 	ended.Wait()
-	_, err = c.Call(t.Context(), "s/x", nil)
+	_, err = c.CallTool(t.Context(), "s/x", nil)
 	require.NoError(t, err, "nothing is in flight")
-	status, _ := c.Inspect("s")
+	status, _ := c.ServerStatus("s")
 	require.Zero(t, status.Calls.InFlight)
 	require.EqualValues(t, 2, status.Calls.Failed)
 }
@@ -99,7 +99,7 @@ func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = c.Call(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) { close(in); <-leave }))
+		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) { close(in); <-leave }))
 	}()
 	<-in
 	defer func() { close(leave); <-ended }()
@@ -117,7 +117,7 @@ func TestAReportMayUnregister(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
 		Timeouts: facade.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	var err error
-	_, _ = c.Call(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) {
+	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		err = c.Unregister(ctx, "s")
@@ -132,20 +132,20 @@ func TestASlowReportDoesNotHoldUpTheNextIncarnation(t *testing.T) {
 	srv := progressing(t, &gone)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
-		Retry: facade.Retry(5, 10*time.Millisecond), Timeouts: facade.Timeouts{Shutdown: 500 * time.Millisecond}}))
+		Policy: facade.Retry(5, 10*time.Millisecond), Timeouts: facade.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = c.Call(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) { close(in); <-leave }))
+		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) { close(in); <-leave }))
 	}()
 	<-in
 	defer func() { close(leave); <-ended }()
 	gone.Store(true)
-	_, err := c.Call(t.Context(), "s/x", nil)
+	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.Error(t, err) // the session is lost
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = c.Call(ctx, "s/x", nil, facade.WaitReady())
+	_, err = c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
 	require.NoError(t, err)
 }

@@ -21,7 +21,7 @@ func TestManyCallsThatAsk(t *testing.T) {
 		t.Run(string(era), func(t *testing.T) {
 			full := make(chan struct{})
 			var inside atomic.Int64
-			c := newClient(t, facade.WithOnElicit(func(context.Context, facade.ElicitRequest) (*facade.ElicitResult, error) {
+			c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*facade.ElicitResult, error) {
 				if inside.Add(1) == 64 { // as many as may be; the rest is on its way
 					time.AfterFunc(200*time.Millisecond, func() { close(full) })
 				}
@@ -34,7 +34,7 @@ func TestManyCallsThatAsk(t *testing.T) {
 			var last atomic.Value
 			for range 100 {
 				wg.Go(func() {
-					r, err := c.CallRaw(context.Background(), "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
+					r, err := c.CallToolRaw(context.Background(), "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
 					if err != nil {
 						failed.Add(1)
 						last.Store(err.Error())
@@ -56,7 +56,7 @@ func TestAQuestionEndsWithItsCallOverHTTP(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
 	asked, ended := make(chan struct{}), make(chan struct{})
-	c := newClient(t, facade.WithOnElicit(func(ctx context.Context, _ facade.ElicitRequest) (*facade.ElicitResult, error) {
+	c := newClient(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*facade.ElicitResult, error) {
 		close(asked)
 		<-ctx.Done()
 		close(ended)
@@ -65,7 +65,7 @@ func TestAQuestionEndsWithItsCallOverHTTP(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: legacy.URL}, Era: facade.EraLegacy}))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
-	_, err := c.CallRaw(ctx, "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
+	_, err := c.CallToolRaw(ctx, "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))
 	require.Error(t, err)
 	select {
 	case <-ended:

@@ -32,7 +32,7 @@ func TestACallThatMayHaveRunIsNotRepeated(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: srv.URL}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "s/x", nil, facade.WaitReady())
+	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
 	require.ErrorIs(t, err, facade.ErrUnavailable)
 	var e *facade.Error
 	require.ErrorAs(t, err, &e)
@@ -40,7 +40,7 @@ func TestACallThatMayHaveRunIsNotRepeated(t *testing.T) {
 	require.Equal(t, time.Minute, e.RetryAfter)
 	require.False(t, e.Retryable())
 	require.EqualValues(t, 1, ran.Load())
-	text, err := json.Marshal(c.CallForModel(ctx, "s/x", nil, facade.WaitReady()))
+	text, err := json.Marshal(c.CallToolForModel(ctx, "s/x", nil, facade.WithWaitReady()))
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "nothing was done")
 	require.EqualValues(t, 2, ran.Load())
@@ -68,7 +68,7 @@ func TestAWaitingCallPauses(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: srv.URL, Client: &http.Client{Transport: away}}}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "s/x", nil, facade.WaitReady())
+	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
 	require.Error(t, err)
 	require.LessOrEqual(t, tries.Load(), int64(5), "100, 200, 400 ms between them")
 }
@@ -92,7 +92,7 @@ func TestRestartIsNotClosed(t *testing.T) {
 					return
 				default:
 				}
-				_, err := c.Call(context.Background(), "s/echo", map[string]any{"text": "x"}, facade.WaitReady())
+				_, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
 				if err != nil && !errors.Is(err, facade.ErrCrashed) {
 					wrong <- err
 					return

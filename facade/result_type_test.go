@@ -28,7 +28,7 @@ func TestResultsThatAreNotComplete(t *testing.T) {
 			}
 			return ""
 		})}))
-		r, err := c.Call(t.Context(), "m/x", nil)
+		r, err := c.CallTool(t.Context(), "m/x", nil)
 		if good {
 			require.NoError(t, err, raw)
 			continue
@@ -36,7 +36,7 @@ func TestResultsThatAreNotComplete(t *testing.T) {
 		require.Nil(t, r)
 		require.ErrorIs(t, err, facade.ErrProtocol, raw)
 		require.ErrorContains(t, err, "resultType")
-		verbatim, err := c.CallRaw(t.Context(), "m/x", nil)
+		verbatim, err := c.CallToolRaw(t.Context(), "m/x", nil)
 		require.NoError(t, err)
 		require.Equal(t, raw, string(verbatim))
 	}

@@ -46,7 +46,7 @@ func TestErrorsWithOddParts(t *testing.T) {
 					}
 					return nil
 				}}}))
-			_, err := c.Call(t.Context(), "s/x", nil)
+			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.ErrorIs(t, err, facade.ErrRPC)
 			require.ErrorContains(t, err, "no such file: a.txt")
 			require.Equal(t, strings.Contains(errorm, "ENOENT"), strings.Contains(err.Error(), "ENOENT"))
@@ -69,7 +69,7 @@ func TestAnErrorWithMuchData(t *testing.T) {
 			})
 			c := newClient(t)
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL}}))
-			_, err := c.Call(t.Context(), "s/x", nil)
+			_, err := c.CallTool(t.Context(), "s/x", nil)
 			require.ErrorIs(t, err, facade.ErrRPC)
 			var rpc *jsonrpc.Error
 			require.ErrorAs(t, err, &rpc)
@@ -82,8 +82,8 @@ func TestAnErrorWithMuchData(t *testing.T) {
 // What another server said is none of this one's business.
 func TestWhatAnotherServerSaid(t *testing.T) {
 	var c *facade.Client
-	c = legacyServer(t, facade.WithOnElicit(func(ctx context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
-		_, err := c.CallRaw(ctx, "other/x", nil)
+	c = legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
+		_, err := c.CallToolRaw(ctx, "other/x", nil)
 		return nil, err
 	}))
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "other", Era: facade.EraLegacy, HTTP: &facade.HTTP{
@@ -91,7 +91,7 @@ func TestWhatAnotherServerSaid(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"row of patient 17 is locked","data":{"dsn":"pg://u:p@h"}}}`)
 		}).URL}}))
-	_, err := c.CallRaw(t.Context(), "other/x", nil)
+	_, err := c.CallToolRaw(t.Context(), "other/x", nil)
 	var rpc *jsonrpc.Error
 	require.True(t, errors.As(err, &rpc), "%v", err)
 	heard := asked(t, c, "elicitation/create", wantsText)
@@ -107,7 +107,7 @@ func TestTheHintOfAResultThatCannotBeRead(t *testing.T) {
 		}
 		return ""
 	})}))
-	_, err := c.Read(t.Context(), "s", "file:///a")
+	_, err := c.ReadResource(t.Context(), "s", "file:///a")
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "CallRaw", "that calls tools")
 }

@@ -60,7 +60,7 @@ func TestArgumentsStayOneLine(t *testing.T) {
 	for depth := 8997; depth <= 9001; depth++ {
 		args := `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `,"b":[` + "\n" +
 			`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete_all","arguments":{}}}` + "\r\n]}"
-		_, err := c.CallRaw(t.Context(), "s/x", json.RawMessage(args), facade.WithTimeout(10*time.Second))
+		_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(args), facade.WithTimeout(10*time.Second))
 		if tooDeep := depth+1 > 9000; tooDeep { // the object around it is a level too
 			require.ErrorIs(t, err, facade.ErrInvalid)
 		} else {
@@ -93,11 +93,11 @@ func TestResultsWithHolesAreRefused(t *testing.T) {
 			var err error
 			switch method {
 			case "call":
-				_, err = c.Call(t.Context(), "s/x", nil)
+				_, err = c.CallTool(t.Context(), "s/x", nil)
 			case "read":
-				_, err = c.Read(t.Context(), "s", "x:y")
+				_, err = c.ReadResource(t.Context(), "s", "x:y")
 			case "prompt":
-				_, err = c.Prompt(t.Context(), "s", "p", nil)
+				_, err = c.GetPrompt(t.Context(), "s", "p", nil)
 			}
 			require.ErrorIs(t, err, facade.ErrProtocol, "%s: %s", method, text)
 		}
@@ -106,18 +106,18 @@ func TestResultsWithHolesAreRefused(t *testing.T) {
 
 func TestAStatusIsACopy(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Retry: facade.Retry(1, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Policy: facade.Retry(1, time.Millisecond),
 		Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "crash"}}})}))
-	_, err := c.Call(t.Context(), "s/crash", nil)
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.ErrorIs(t, err, facade.ErrCrashed)
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
-	before, _ := c.Inspect("s")
+	before, _ := c.ServerStatus("s")
 	want, err := json.Marshal(before)
 	require.NoError(t, err)
 	before.LastCause.Message = "changed"
 	before.History[0].Cause.Message = "changed"
 	*before.History[0].Cause.ExitCode = 99
-	after, _ := c.Inspect("s")
+	after, _ := c.ServerStatus("s")
 	got, err := json.Marshal(after)
 	require.NoError(t, err)
 	require.JSONEq(t, string(want), string(got))

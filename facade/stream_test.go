@@ -52,7 +52,7 @@ func eachWay(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Serve
 			spec.Name = "s"
 			c := newClient(t)
 			require.NoError(t, c.Register(t.Context(), spec))
-			st, _ := c.Inspect("s")
+			st, _ := c.ServerStatus("s")
 			require.Equal(t, "2026-07-28", st.Session.ProtocolVersion)
 			f(t, c, srv)
 		})

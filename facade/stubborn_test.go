@@ -37,16 +37,16 @@ func TestClient_with_stubborn_RoundTripper(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{"one", "two"} {
 		require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name, HTTP: &facade.HTTP{URL: web.URL, Client: client},
-			Timeouts: facade.Timeouts{Shutdown: 300 * time.Millisecond, HardMax: time.Second}}))
+			Timeouts: facade.Timeouts{Shutdown: 300 * time.Millisecond, CallTotal: time.Second}}))
 	}
 	stubborn.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = c.Call(ctx, "one/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(ctx, "one/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = c.Call(t.Context(), "one/echo", map[string]any{"text": "hello"})
+	_, err = c.CallTool(t.Context(), "one/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, facade.ErrTimeout, "HardMax")
-	s, ok := c.Inspect("one")
+	s, ok := c.ServerStatus("one")
 	require.True(t, ok)
 	require.GreaterOrEqual(t, s.Session.Abandoned, 2)
 

@@ -49,14 +49,14 @@ func (c *Client) subscribe(ctx context.Context, server, uri string, on bool, op 
 // logLevels are the severities of RFC 5424, least first.
 var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// SetLogLevel asks a server to log what is of that severity or above: debug,
+// SetLoggingLevel asks a server to log what is of that severity or above: debug,
 // info, notice, warning, error, critical, alert or emergency. What it logs goes
 // to the client's logger and to watchers ([EventLog]). Like a subscription, the
 // level is set anew for each incarnation; a level that is refused gives way to the
 // one before. Errors as for [Client.Subscribe].
 //
 // MCP, utilities, logging; since 2026-07-28 the level goes with every request.
-func (c *Client) SetLogLevel(ctx context.Context, server, level string) error {
+func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) error {
 	op := "set the log level of " + server
 	if !slices.Contains(logLevels, level) {
 		return &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent,

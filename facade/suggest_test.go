@@ -31,9 +31,9 @@ func TestSuggestion(t *testing.T) {
 		"list_dirctory":         {"fs/list_directory", "mcp__fs__list_directory"},
 	} {
 		t.Run(asked, func(t *testing.T) {
-			_, err := c.Call(t.Context(), asked, nil)
+			_, err := c.CallTool(t.Context(), asked, nil)
 			require.ErrorContains(t, err, "did you mean "+want.program+"?")
-			text := readAsModel(t, c.CallForModel(t.Context(), asked, nil)).Fault.Message
+			text := readAsModel(t, c.CallToolForModel(t.Context(), asked, nil)).Fault.Message
 			require.Equal(t, "There is no tool "+asked+". Did you mean "+want.model+"?", text)
 		})
 	}
@@ -51,9 +51,9 @@ func TestSuggestionForALongNameKeepsToTheDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err := c.Call(ctx, "big/"+long+"?????", nil)
+	_, err := c.CallTool(ctx, "big/"+long+"?????", nil)
 	require.ErrorIs(t, err, facade.ErrUnknownTool)
-	text := readAsModel(t, c.CallForModel(ctx, "mcp__big__"+long+"?????", nil)).Fault.Message
+	text := readAsModel(t, c.CallToolForModel(ctx, "mcp__big__"+long+"?????", nil)).Fault.Message
 	require.Less(t, time.Since(began), 2*time.Second)
 	require.Less(t, len(text), 300, "the name is quoted in part")
 }

@@ -44,23 +44,23 @@ const (
 // The states of a server.
 const (
 	// Connecting: an incarnation is being started and negotiated with.
-	Connecting = supervisor.Connecting
+	Connecting = supervisor.StateConnecting
 	// Discovering: its lists are being read.
-	Discovering = supervisor.Discovering
+	Discovering = supervisor.StateDiscovering
 	// Ready: it takes calls.
-	Ready = supervisor.Ready
+	Ready = supervisor.StateReady
 	// Closing: its session has ended and is being reaped.
-	Closing = supervisor.Closing
+	Closing = supervisor.StateClosing
 	// Backoff: it waits for its next try.
-	Backoff = supervisor.Backoff
+	Backoff = supervisor.StateBackoff
 	// Parked: its budget is spent; it is tried again slowly.
-	Parked = supervisor.Parked
+	Parked = supervisor.StateParked
 	// Unauthorized: it wants credentials, and waits; see [Client.Authorize].
-	Unauthorized = supervisor.Unauthorized
+	Unauthorized = supervisor.StateUnauthorized
 	// Evicted: it was given up; Restart brings it back, and Register replaces it.
-	Evicted = supervisor.Evicted
+	Evicted = supervisor.StateEvicted
 	// Stopping: it is being unregistered.
-	Stopping = supervisor.Stopping
+	Stopping = supervisor.StateStopping
 )
 
 // The kinds of causes; see supervisor.CauseKind.

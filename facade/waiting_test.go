@@ -15,27 +15,27 @@ import (
 
 // The client's own bound of a call goes over the server's.
 func TestCallTimeoutOfTheClient(t *testing.T) {
-	c := newClient(t, facade.WithCallTimeout(30*time.Millisecond))
+	c := newClient(t, facade.WithDefaultCallTimeout(30*time.Millisecond))
 	deaf := rawServer(func(method, _ string) string {
 		if method == "tools/call" {
 			return silence
 		}
 		return ""
 	})
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: deaf, Timeouts: facade.Timeouts{Call: time.Hour, HardMax: time.Hour}}))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: deaf, Timeouts: facade.Timeouts{Call: time.Hour, CallTotal: time.Hour}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "s/x", nil)
+	_, err := c.CallTool(ctx, "s/x", nil)
 	require.ErrorIs(t, err, facade.ErrTimeout)
 	longer, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err = c.Call(longer, "s/x", nil, facade.WithTimeout(time.Hour))
+	_, err = c.CallTool(longer, "s/x", nil, facade.WithTimeout(time.Hour))
 	require.ErrorIs(t, err, facade.ErrCanceled, "what is said of one call goes over both")
 }
 
 // A client may have every call wait for a server that is not ready yet.
 func TestWaitReadyOfTheClient(t *testing.T) {
-	c := newClient(t, facade.WithWaitReady())
+	c := newClient(t, facade.WithDefaultWaitReady())
 	gate := make(chan struct{})
 	slow := mcptest.InMemory(mcptest.Script{})
 	serve := slow.Serve
@@ -45,7 +45,7 @@ func TestWaitReadyOfTheClient(t *testing.T) {
 	}
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: slow, StartSupervised: true}))
 	done := make(chan error, 1)
-	go func() { _, err := c.Call(context.Background(), "s/echo", map[string]any{"text": "x"}); done <- err }()
+	go func() { _, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}); done <- err }()
 	select {
 	case err := <-done:
 		require.FailNow(t, "it did not wait", "%v", err)
@@ -67,14 +67,14 @@ func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
 		}
 		return ""
 	})
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: deaf, Limits: facade.Limits{InFlight: 1, Queue: -1}}))
+	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: deaf, Limits: facade.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
-	go func() { _, err := c.Call(first, "s/x", nil); left <- err }()
+	go func() { _, err := c.CallTool(first, "s/x", nil); left <- err }()
 	<-busy
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_, err := c.Call(ctx, "s/x", nil, facade.WaitReady())
+	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
 	require.ErrorIs(t, err, facade.ErrOverloaded)
 	require.NoError(t, ctx.Err(), "at once")
 	leave()
@@ -98,7 +98,7 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		_, err := c.Call(ctx, "web/echo", map[string]any{"text": "x"}, facade.WaitReady())
+		_, err := c.CallTool(ctx, "web/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
 		done <- err
 	}()
 	select {
@@ -117,7 +117,7 @@ func TestRegisterAgainWithoutAuth(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	require.ErrorIs(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL,
-		Auth: &facade.OAuth{Store: facade.TokenMemory()}}}), facade.ErrAuthRequired)
+		Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}}}), facade.ErrAuthRequired)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

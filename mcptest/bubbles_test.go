@@ -22,20 +22,20 @@ func useClient(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
 		require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}),
-			Retry: facade.Retry(3, time.Millisecond)}))
+			Policy: facade.Retry(3, time.Millisecond)}))
 	}
 	for i := range 20 {
-		_, err := c.Call(ctx, "a/echo", map[string]any{"text": fmt.Sprint(i)})
+		_, err := c.CallTool(ctx, "a/echo", map[string]any{"text": fmt.Sprint(i)})
 		require.NoError(t, err)
 	}
 	brief, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	_, err = c.Call(brief, "a/hang", map[string]any{})
+	_, err = c.CallTool(brief, "a/hang", map[string]any{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = c.Call(ctx, "b/crash", map[string]any{"code": 3})
+	_, err = c.CallTool(ctx, "b/crash", map[string]any{"code": 3})
 	require.ErrorIs(t, err, facade.ErrCrashed)
 	require.NoError(t, c.WaitReady(ctx, "b"))
-	_, err = c.Call(ctx, "b/echo", map[string]any{"text": "again"})
+	_, err = c.CallTool(ctx, "b/echo", map[string]any{"text": "again"})
 	require.NoError(t, err)
 	require.NoError(t, c.Close(ctx))
 }
@@ -70,7 +70,7 @@ func TestBubblesBesideAProcess(t *testing.T) {
 	require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	for range 3 {
 		synctest.Test(t, useClient)
-		_, err := c.Call(ctx, "s/echo", map[string]any{"text": "x"})
+		_, err := c.CallTool(ctx, "s/echo", map[string]any{"text": "x"})
 		require.NoError(t, err)
 	}
 	require.NoError(t, c.Close(ctx))

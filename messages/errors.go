@@ -61,13 +61,13 @@ type Outcome string
 const (
 	// OutcomeNone: the error answers no request.
 	OutcomeNone Outcome = ""
-	// NotSent: the server has not seen the request. Repeating it is safe.
-	NotSent Outcome = "not_sent"
-	// Unknown: the request, or part of it, left; whether it had an effect is not
+	// OutcomeNotSent: the server has not seen the request. Repeating it is safe.
+	OutcomeNotSent Outcome = "not_sent"
+	// OutcomeUnknown: the request, or part of it, left; whether it had an effect is not
 	// known. Repeat it only if that does no harm.
-	Unknown Outcome = "unknown"
-	// Answered: the server answered, and the answer is the error.
-	Answered Outcome = "answered"
+	OutcomeUnknown Outcome = "unknown"
+	// OutcomeAnswered: the server answered, and the answer is the error.
+	OutcomeAnswered Outcome = "answered"
 )
 
 // Sentinels for errors.Is, one for each [ErrorKind].
@@ -167,9 +167,9 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, "; stderr: %s", strings.Join(e.Stderr, " | "))
 	}
 	switch e.Outcome {
-	case Unknown:
+	case OutcomeUnknown:
 		b.WriteString("; outcome unknown")
-	case NotSent:
+	case OutcomeNotSent:
 		b.WriteString("; nothing was sent")
 	}
 	if e.RetryAfter > 0 {
@@ -192,7 +192,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case KindUnavailable, KindOverloaded, KindCrashed, KindCanceled, KindTimeout, KindStart:
-		return e.Outcome == NotSent
+		return e.Outcome == OutcomeNotSent
 	}
 	return false
 }

@@ -76,7 +76,7 @@ func TestErrorCauseIsFound(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	full := &Error{
-		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: KindCrashed, Outcome: Unknown,
+		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: KindCrashed, Outcome: OutcomeUnknown,
 		RetryAfter: 1500 * time.Millisecond, Hint: "look at its log",
 		Cause: errors.New("exit status 3"), Stderr: []string{"boom", "bye"},
 	}
@@ -84,8 +84,8 @@ func TestErrorText(t *testing.T) {
 		full.Error())
 	for want, e := range map[string]*Error{
 		"unknown tool":                            {Kind: KindUnknownTool},
-		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: KindTimeout, Outcome: NotSent},
-		"call x/y: server answered with an error": {Op: "call x/y", Kind: KindRPC, Outcome: Answered},
+		"call x/y: timed out; nothing was sent":   {Op: "call x/y", Kind: KindTimeout, Outcome: OutcomeNotSent},
+		"call x/y: server answered with an error": {Op: "call x/y", Kind: KindRPC, Outcome: OutcomeAnswered},
 		"register fs: already registered; unregister it first": {
 			Op: "register fs", Kind: KindExists, Hint: "unregister it first"},
 		"of another release": {Kind: "of another release"},
@@ -98,7 +98,7 @@ func TestErrorText(t *testing.T) {
 // attempted and ends with what can be done, on one line.
 func TestErrorTextHasAFrame(t *testing.T) {
 	for kind := range kinds {
-		for _, outcome := range []Outcome{OutcomeNone, NotSent, Unknown, Answered} {
+		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
 			e := &Error{Op: "call fs/list", Kind: kind, Outcome: outcome, Hint: "do this", RetryAfter: time.Second, Stderr: []string{"x"}}
 			require.True(t, strings.HasPrefix(e.Error(), "call fs/list: "+kinds[kind].sentinel.Error()), e.Error())
 			require.True(t, strings.HasSuffix(e.Error(), "; do this"), e.Error())
@@ -109,8 +109,8 @@ func TestErrorTextHasAFrame(t *testing.T) {
 
 func TestRetryable(t *testing.T) {
 	for kind, is := range kinds {
-		for _, outcome := range []Outcome{OutcomeNone, NotSent, Unknown, Answered} {
-			want := is.repeat == "if not sent" && outcome == NotSent
+		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
+			want := is.repeat == "if not sent" && outcome == OutcomeNotSent
 			require.Equal(t, want, (&Error{Kind: kind, Outcome: outcome}).Retryable(), "%s, %q", kind, outcome)
 		}
 	}

@@ -58,8 +58,8 @@ type Start struct {
 // Stop ends a registration.
 type Stop struct{ letter }
 
-// Revive asks a supervising actor for a fresh start.
-type Revive struct{ letter }
+// RestartServer asks a supervising actor for a fresh start.
+type RestartServer struct{ letter }
 
 // Opened tells that the session of Epoch is connected and negotiated.
 type Opened struct {
@@ -91,8 +91,8 @@ type Died struct {
 	Cause *supervisor.Cause
 }
 
-// Reap asks a port to end its session.
-type Reap struct {
+// EndSession asks a port to end its session.
+type EndSession struct {
 	letter
 	Cause *supervisor.Cause
 }
@@ -109,8 +109,8 @@ type TimerDue struct {
 	Token uint64
 }
 
-// Watchdog tells a port that its server is ready: from now on it is probed.
-type Watchdog struct{ letter }
+// StartProbing tells a port that its server is ready: from now on it is probed.
+type StartProbing struct{ letter }
 
 // ProbeDue tells a port that its server has been silent for a while.
 type ProbeDue struct{ letter }
@@ -122,8 +122,8 @@ type Probed struct {
 	Took time.Duration
 }
 
-// ReportAgain asks every supervising actor for a fresh report.
-type ReportAgain struct{ letter }
+// ReconcileRequest asks every supervising actor for a fresh report.
+type ReconcileRequest struct{ letter }
 
 // Letter marks a type of another package as one: it is not printed either.
 type Letter = letter

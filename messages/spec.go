@@ -30,9 +30,9 @@ type ServerSpec struct {
 	// InMemory runs a Go server inside this process.
 	InMemory *InMemory
 
-	// Retry is what happens after the session ends by itself. The zero value is
+	// Policy is what happens after the session ends by itself. The zero value is
 	// supervisor.NoRetry: the server is evicted.
-	Retry supervisor.Policy
+	Policy supervisor.Policy
 	// StartSupervised makes Register return at once and lets Retry look after
 	// the very first start too. Without it, a first start that fails is an error
 	// of Register and leaves nothing behind.
@@ -150,8 +150,8 @@ type Timeouts struct {
 	List time.Duration
 	// Call bounds one call, unless the call sets its own. Default 60 s.
 	Call time.Duration
-	// HardMax bounds one call whatever else is set. Default 10 min.
-	HardMax time.Duration
+	// CallTotal bounds one call whatever else is set. Default 10 min.
+	CallTotal time.Duration
 	// Shutdown bounds the polite part of ending a process: after half of it
 	// without an exit, stdin being closed, the group gets SIGTERM, after all of
 	// it SIGKILL. Default 2 s.
@@ -164,16 +164,16 @@ const (
 	DefaultNegotiateTimeout = 3 * time.Second
 	DefaultListTimeout      = 30 * time.Second
 	DefaultCallTimeout      = 60 * time.Second
-	DefaultHardMax          = 10 * time.Minute
+	DefaultCallTotalTimeout = 10 * time.Minute
 	DefaultShutdownTimeout  = 2 * time.Second
 )
 
 // Probe says how a ready server is asked whether it still lives. Any traffic
 // from the server counts as an answer, so a busy server is never probed.
 type Probe struct {
-	// Every is the longest silence before a probe. 0 means 30 s; negative means
+	// Interval is the longest silence before a probe. 0 means 30 s; negative means
 	// no probes.
-	Every time.Duration
+	Interval time.Duration
 	// Timeout bounds one probe. 0 means 10 s.
 	Timeout time.Duration
 	// Failures is how many probes in a row must fail before the session is given
@@ -183,7 +183,7 @@ type Probe struct {
 
 // The defaults of [Probe].
 const (
-	DefaultProbeEvery    = 30 * time.Second
+	DefaultProbeInterval = 30 * time.Second
 	DefaultProbeTimeout  = 10 * time.Second
 	DefaultProbeFailures = 3
 )
@@ -205,10 +205,10 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 	orDuration(&s.Timeouts.Negotiate, DefaultNegotiateTimeout)
 	orDuration(&s.Timeouts.List, DefaultListTimeout)
 	orDuration(&s.Timeouts.Call, DefaultCallTimeout)
-	orDuration(&s.Timeouts.HardMax, DefaultHardMax)
+	orDuration(&s.Timeouts.CallTotal, DefaultCallTotalTimeout)
 	orDuration(&s.Timeouts.Shutdown, DefaultShutdownTimeout)
 	s.Limits = s.Limits.withDefaults()
-	orDuration(&s.Probe.Every, DefaultProbeEvery)
+	orDuration(&s.Probe.Interval, DefaultProbeInterval)
 	orDuration(&s.Probe.Timeout, DefaultProbeTimeout)
 	orInt(&s.Probe.Failures, DefaultProbeFailures)
 	return s
@@ -305,20 +305,20 @@ func (s ServerSpec) Validate() error {
 	if s.Era == EraModern && s.HTTP != nil && s.HTTP.SSE {
 		errs = append(errs, errors.New("era is \"modern\", which the transport HTTP+SSE does not know; remove one of them"))
 	}
-	if s.Timeouts.Call < 0 && s.Timeouts.HardMax < 0 {
+	if s.Timeouts.Call < 0 && s.Timeouts.CallTotal < 0 {
 		errs = append(errs, errors.New("timeouts: Call and HardMax are both switched off, so a call could hang for ever; bound one of them"))
 	}
 	if s.Timeouts.Shutdown < 0 {
 		errs = append(errs, errors.New("timeouts: Shutdown is negative, so ending the server could take for ever; set a positive bound"))
 	}
 	errs = append(errs, s.Tools.validate()...)
-	if err := s.Retry.Validate(); err != nil {
+	if err := s.Policy.Validate(); err != nil {
 		errs = append(errs, err)
 	}
 	switch {
 	case s.Standby && s.HTTP != nil:
 		errs = append(errs, errors.New("standby: a server over HTTP has no process that could be kept at hand; remove Standby"))
-	case s.Standby && s.Retry.MaxAttempts == 0:
+	case s.Standby && s.Policy.MaxAttempts == 0:
 		errs = append(errs, errors.New("standby: the policy never retries, so nothing may take over; set Retry, or remove Standby"))
 	}
 	return errors.Join(errs...)

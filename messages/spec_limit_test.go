@@ -9,9 +9,9 @@ import (
 
 func TestLineLimitIsClamped(t *testing.T) {
 	for given, want := range map[int]int{
-		0: DefaultLineLimit, -1: DefaultLineLimit, math.MinInt: DefaultLineLimit,
+		0: DefaultMaxMessageBytes, -1: DefaultMaxMessageBytes, math.MinInt: DefaultMaxMessageBytes,
 		1: 1, maxLineLimit: maxLineLimit, maxLineLimit + 1: maxLineLimit, math.MaxInt: maxLineLimit,
 	} {
-		require.Equal(t, want, ServerSpec{Limits: Limits{Line: given}}.WithDefaults().Limits.Line, given)
+		require.Equal(t, want, ServerSpec{Limits: Limits{MaxMessageBytes: given}}.WithDefaults().Limits.MaxMessageBytes, given)
 	}
 }

@@ -24,7 +24,7 @@ func TestValidSpecs(t *testing.T) {
 		"memory":   {InMemory: &InMemory{Serve: serve}},
 		"unbound":  {InMemory: &InMemory{Serve: serve}, Timeouts: Timeouts{Call: -1, Start: -1, List: -1}},
 		"era":      {InMemory: &InMemory{Serve: serve}, Era: EraModern},
-		"retry":    {InMemory: &InMemory{Serve: serve}, Retry: supervisor.Policy{MaxAttempts: 3, Base: time.Second}},
+		"retry":    {InMemory: &InMemory{Serve: serve}, Policy: supervisor.Policy{MaxAttempts: 3, Base: time.Second}},
 		"defaults": ServerSpec{InMemory: &InMemory{Serve: serve}}.WithDefaults(),
 	} {
 		s.Name = "fs"
@@ -48,7 +48,7 @@ func TestInvalidSpecs(t *testing.T) {
 		"two":                 {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory}, "2 transports", "", "only one"},
 		"three":               {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory, HTTP: &HTTP{URL: "http://h"}}, "3 transports", "", "only one"},
 		"no function":         {ServerSpec{InMemory: &InMemory{}}, "in-memory", "Serve is nil", "set the function"},
-		"standby of a remote": {ServerSpec{HTTP: &HTTP{URL: "http://h"}, Standby: true, Retry: supervisor.Retry(1, 0)}, "standby", "no process", "remove Standby"},
+		"standby of a remote": {ServerSpec{HTTP: &HTTP{URL: "http://h"}, Standby: true, Policy: supervisor.Retry(1, 0)}, "standby", "no process", "remove Standby"},
 		"standby, no retry":   {ServerSpec{InMemory: memory, Standby: true}, "standby", "never retries", "set Retry"},
 		"endless shutdown":    {ServerSpec{InMemory: memory, Timeouts: Timeouts{Shutdown: -1}}, "timeouts", "Shutdown is negative", "set a positive bound"},
 		"no command":          {program(Stdio{Command: " \t"}), "stdio", "Command is empty", "name the program"},
@@ -72,8 +72,8 @@ func TestInvalidSpecs(t *testing.T) {
 		"NUL in name":         {program(Stdio{Command: "a", Env: map[string]string{"A\x00": canary}}), "stdio", `"A\x00"`, "must not be empty"},
 		"control in value":    {header("A", canary+"\x1b"), "http", `"A"`, "control"},
 		"unknown era":         {ServerSpec{InMemory: memory, Era: "2025"}, "era", `"2025"`, "use "},
-		"no bound":            {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, HardMax: -1}}, "timeouts", "HardMax", "bound one"},
-		"retry":               {ServerSpec{InMemory: memory, Retry: supervisor.Policy{Base: -1}}, "retry policy", "Base", "cannot be negative"},
+		"no bound":            {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, CallTotal: -1}}, "timeouts", "HardMax", "bound one"},
+		"retry":               {ServerSpec{InMemory: memory, Policy: supervisor.Policy{Base: -1}}, "retry policy", "Base", "cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.spec.Name = "fs"
@@ -90,7 +90,7 @@ func TestInvalidSpecs(t *testing.T) {
 
 // TestValidateSaysEverything: one round of mending is enough.
 func TestValidateSaysEverything(t *testing.T) {
-	err := ServerSpec{Name: "a b", Era: "x", Timeouts: Timeouts{Call: -1, HardMax: -1}, Retry: supervisor.Policy{Jitter: 2},
+	err := ServerSpec{Name: "a b", Era: "x", Timeouts: Timeouts{Call: -1, CallTotal: -1}, Policy: supervisor.Policy{Jitter: 2},
 		Stdio: &Stdio{Args: []string{"\x00"}, Env: map[string]string{"=": "", "": ""}},
 		HTTP:  &HTTP{URL: "x", Headers: map[string]string{" ": ""}}, InMemory: &InMemory{}}.Validate()
 	require.Error(t, err)
@@ -100,13 +100,13 @@ func TestValidateSaysEverything(t *testing.T) {
 func TestWithDefaults(t *testing.T) {
 	s := ServerSpec{}.WithDefaults()
 	require.Equal(t, Timeouts{Start: time.Minute, Negotiate: 3 * time.Second, List: 30 * time.Second, Call: time.Minute,
-		HardMax: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
-	require.Equal(t, Limits{Line: 64 << 20, Buffer: 64 << 20, Elements: 1_000_000, Decoded: 256 << 20, Items: 10_000, Pages: 1_000, Catalog: 256 << 20, InFlight: 1_024, Queue: 1_024, StderrLines: 30}, s.Limits)
-	require.Equal(t, Probe{Every: 30 * time.Second, Timeout: 10 * time.Second, Failures: 3}, s.Probe)
+		CallTotal: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
+	require.Equal(t, Limits{MaxMessageBytes: 64 << 20, MaxBufferBytes: 64 << 20, MaxElements: 1_000_000, MaxDecodedBytes: 256 << 20, MaxItems: 10_000, MaxPages: 1_000, MaxCatalogBytes: 256 << 20, MaxInFlight: 1_024, MaxQueued: 1_024, MaxStderrLines: 30}, s.Limits)
+	require.Equal(t, Probe{Interval: 30 * time.Second, Timeout: 10 * time.Second, Failures: 3}, s.Probe)
 
-	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, HardMax: -1, Shutdown: time.Second}
+	off := Timeouts{Start: -1, Negotiate: -1, List: -1, Call: -1, CallTotal: -1, Shutdown: time.Second}
 	require.Equal(t, off, ServerSpec{Timeouts: off}.WithDefaults().Timeouts, "negative means no bound")
-	require.Negative(t, ServerSpec{Probe: Probe{Every: -1}}.WithDefaults().Probe.Every, "negative means no probes")
+	require.Negative(t, ServerSpec{Probe: Probe{Interval: -1}}.WithDefaults().Probe.Interval, "negative means no probes")
 }
 
 // TestWithDefaultsProperties: what is set stays, what is zero is set, once is
@@ -117,11 +117,11 @@ func TestWithDefaultsProperties(t *testing.T) {
 		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, maxLineLimit))
 		clocks := rapid.SliceOfN(clock, 8, 8).Draw(t, "clocks")
 		counts := rapid.SliceOfN(count, 6, 6).Draw(t, "counts")
-		s := ServerSpec{Name: "fs", Stdio: &Stdio{Command: "x"}, Retry: supervisor.Policy{MaxAttempts: 2}}
+		s := ServerSpec{Name: "fs", Stdio: &Stdio{Command: "x"}, Policy: supervisor.Policy{MaxAttempts: 2}}
 		fields := func(s *ServerSpec) ([]*time.Duration, []*int) {
 			return []*time.Duration{&s.Timeouts.Start, &s.Timeouts.Negotiate, &s.Timeouts.List, &s.Timeouts.Call,
-					&s.Timeouts.HardMax, &s.Timeouts.Shutdown, &s.Probe.Every, &s.Probe.Timeout},
-				[]*int{&s.Limits.Line, &s.Limits.Items, &s.Limits.Pages, &s.Limits.InFlight, &s.Limits.StderrLines, &s.Probe.Failures}
+					&s.Timeouts.CallTotal, &s.Timeouts.Shutdown, &s.Probe.Interval, &s.Probe.Timeout},
+				[]*int{&s.Limits.MaxMessageBytes, &s.Limits.MaxItems, &s.Limits.MaxPages, &s.Limits.MaxInFlight, &s.Limits.MaxStderrLines, &s.Probe.Failures}
 		}
 		durations, ints := fields(&s)
 		for i, d := range durations {
@@ -143,7 +143,7 @@ func TestWithDefaultsProperties(t *testing.T) {
 			require.Positive(t, *n)
 			require.True(t, counts[i] == 0 || counts[i] == *n)
 		}
-		require.Equal(t, []any{s.Name, s.Stdio, s.Retry}, []any{full.Name, full.Stdio, full.Retry})
+		require.Equal(t, []any{s.Name, s.Stdio, s.Policy}, []any{full.Name, full.Stdio, full.Policy})
 	})
 }
 

@@ -73,8 +73,8 @@ type SessionInfo struct {
 	Deprecated string `json:"deprecated,omitempty"`
 	// PID is the process id of a stdio server; 0 otherwise.
 	PID int `json:"pid,omitempty"`
-	// Noise counts what the server sent that was no JSON-RPC, or answered nothing.
-	Noise Noise `json:"noise,omitzero"`
+	// Discarded counts what the server sent that was no JSON-RPC, or answered nothing.
+	Discarded Discarded `json:"noise,omitzero"`
 	// StrayOutput is what a stdio server wrote to its stdout first that was no
 	// JSON-RPC; zero if there was nothing.
 	StrayOutput StrayOutput `json:"stray_output,omitzero"`
@@ -97,10 +97,10 @@ type StrayOutput struct {
 	Reason string `json:"reason"`
 }
 
-// Noise counts what was skipped on one session.
-type Noise struct {
-	// Junk is lines that are not JSON-RPC: banners, log lines, half lines.
-	Junk uint64 `json:"junk,omitempty"`
+// Discarded counts what was skipped on one session.
+type Discarded struct {
+	// Malformed is lines that are not JSON-RPC: banners, log lines, half lines.
+	Malformed uint64 `json:"junk,omitempty"`
 	// Oversize is messages beyond Limits.Line.
 	Oversize uint64 `json:"oversize,omitempty"`
 	// Unmatched is answers to no call that is waiting: late, doubled or invented.

@@ -15,7 +15,7 @@ import (
 func TestStatusJSON(t *testing.T) {
 	require.Equal(t, "status/v2", StatusSchema)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	text, err := json.Marshal(ServerStatus{Name: "fs", State: supervisor.Connecting, Since: at, Gen: 1})
+	text, err := json.Marshal(ServerStatus{Name: "fs", State: supervisor.StateConnecting, Since: at, Gen: 1})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name":"fs","state":"connecting","since":"2026-01-02T03:04:05Z","gen":1,"epoch":0,"transport":"",
 		"target":"","policy":"","attempt":0,"maxAttempts":0,"restarts":0,
@@ -24,7 +24,7 @@ func TestStatusJSON(t *testing.T) {
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy"}`, string(text), "no noise, no word of it")
-	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy, PID: 7, Noise: Noise{Junk: 1, Dropped: 2}})
+	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy, PID: 7, Discarded: Discarded{Malformed: 1, Dropped: 2}})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"noise":{"junk":1,"dropped":2}}`, string(text))
 
@@ -40,10 +40,10 @@ func TestStatusJSON(t *testing.T) {
 func TestStatusComesBack(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	cause := &supervisor.Cause{Kind: supervisor.CauseSignal, Signal: "killed", Message: "killed", Stderr: []string{"bye"}}
-	s := ServerStatus{Name: "fs", State: supervisor.Ready, Since: at, Gen: 1, Epoch: 2, Transport: "stdio", Target: "npx",
+	s := ServerStatus{Name: "fs", State: supervisor.StateReady, Since: at, Gen: 1, Epoch: 2, Transport: "stdio", Target: "npx",
 		Policy: "no retry", Attempt: 1, MaxAttempts: -1, Restarts: 1, RetryAt: &at, LastCause: cause,
 		Session: &SessionInfo{ProtocolVersion: "2026-07-28", Era: EraModern, ServerName: "n", ServerVersion: "v", Instructions: "i",
-			PID: 7, Noise: Noise{Junk: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, Abandoned: 1},
+			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, Abandoned: 1},
 		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Warnings: []string{"w"}},
 		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3},
 		History: []Incarnation{{Epoch: 1, PID: 6, Started: at, Ended: at, Cause: cause}}}

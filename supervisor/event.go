@@ -2,34 +2,34 @@ package supervisor
 
 import "time"
 
-// EventKind names what happened to a server.
-type EventKind string
+// InputKind names what happened to a server.
+type InputKind string
 
 const (
-	// EvRegister begins a life: dial the first epoch.
-	EvRegister EventKind = "register"
-	// EvOpened: the session of Epoch is connected and negotiated.
-	EvOpened EventKind = "opened"
-	// EvDiscovered: the catalog of Epoch is complete.
-	EvDiscovered EventKind = "discovered"
-	// EvFailed: opening or discovering Epoch failed, with Cause.
-	EvFailed EventKind = "failed"
-	// EvDied: the session of Epoch ended by itself, with Cause.
-	EvDied EventKind = "died"
-	// EvReleased: everything that Epoch held is reaped. It answers DoReap; one
+	// InputRegister begins a life: dial the first epoch.
+	InputRegister InputKind = "register"
+	// InputOpened: the session of Epoch is connected and negotiated.
+	InputOpened InputKind = "opened"
+	// InputDiscovered: the catalog of Epoch is complete.
+	InputDiscovered InputKind = "discovered"
+	// InputFailed: opening or discovering Epoch failed, with Cause.
+	InputFailed InputKind = "failed"
+	// InputDied: the session of Epoch ended by itself, with Cause.
+	InputDied InputKind = "died"
+	// InputReleased: everything that Epoch held is reaped. It answers DoReap; one
 	// that comes before means nothing and is ignored.
-	EvReleased EventKind = "released"
-	// EvTimer: the timer with Token fired.
-	EvTimer EventKind = "timer"
-	// EvRestart: somebody asked for a fresh start with a fresh budget.
-	EvRestart EventKind = "restart"
-	// EvStop: the registration ends.
-	EvStop EventKind = "stop"
+	InputReleased InputKind = "released"
+	// InputTimer: the timer with Token fired.
+	InputTimer InputKind = "timer"
+	// InputRestart: somebody asked for a fresh start with a fresh budget.
+	InputRestart InputKind = "restart"
+	// InputStop: the registration ends.
+	InputStop InputKind = "stop"
 )
 
-// Event is one input of [Lifecycle.Step].
-type Event struct {
-	Kind EventKind
+// Input is one input of [Lifecycle.Step].
+type Input struct {
+	Kind InputKind
 	// Epoch is the incarnation that EvOpened, EvDiscovered, EvFailed, EvDied
 	// and EvReleased speak of. Any other than the current one is stale.
 	Epoch uint64
@@ -45,18 +45,18 @@ type Event struct {
 }
 
 // because is the cause of an event that ends something; nil for the others.
-func (ev Event) because() *Cause {
+func (ev Input) because() *Cause {
 	if ev.Cause != nil {
 		return ev.Cause
 	}
 	switch ev.Kind {
-	case EvFailed:
+	case InputFailed:
 		return &Cause{Kind: CauseHandshake, Message: "the start failed without a stated cause"}
-	case EvDied:
+	case InputDied:
 		return &Cause{Kind: CauseClosed, Message: "the session ended without a stated cause"}
-	case EvStop:
+	case InputStop:
 		return &Cause{Kind: CauseRequested, Message: "asked to stop"}
-	case EvRestart:
+	case InputRestart:
 		return &Cause{Kind: CauseRestart, Message: "asked to restart"}
 	}
 	return nil
@@ -66,33 +66,33 @@ func (ev Event) because() *Cause {
 type EffectKind string
 
 const (
-	// DoDial: start the session of Epoch. The previous one is released.
-	DoDial EffectKind = "dial"
-	// DoTakeOver: the standby is the session of Epoch from now on; its catalog is
+	// EffectDial: start the session of Epoch. The previous one is released.
+	EffectDial EffectKind = "dial"
+	// EffectTakeOver: the standby is the session of Epoch from now on; its catalog is
 	// complete. The one before it is being reaped.
-	DoTakeOver EffectKind = "take over"
-	// DoDiscover: list what the session of Epoch offers.
-	DoDiscover EffectKind = "discover"
-	// DoPublish: make the catalog of Epoch visible, in one swap.
-	DoPublish EffectKind = "publish"
-	// DoWithdraw: take the catalog of Epoch out of sight, in one swap.
-	DoWithdraw EffectKind = "withdraw"
-	// DoReap: end the session of Epoch with Cause, fail what is in flight on it,
+	EffectTakeOver EffectKind = "take over"
+	// EffectDiscover: list what the session of Epoch offers.
+	EffectDiscover EffectKind = "discover"
+	// EffectPublish: make the catalog of Epoch visible, in one swap.
+	EffectPublish EffectKind = "publish"
+	// EffectWithdraw: take the catalog of Epoch out of sight, in one swap.
+	EffectWithdraw EffectKind = "withdraw"
+	// EffectEndSession: end the session of Epoch with Cause, fail what is in flight on it,
 	// and report EvReleased when nothing is left.
-	DoReap EffectKind = "reap"
-	// DoArmRetry: start a timer of Delay that reports EvTimer with Token.
-	DoArmRetry EffectKind = "arm retry timer"
-	// DoArmPark: the same at the slow pace of a parked server.
-	DoArmPark EffectKind = "arm park timer"
-	// DoArmStable: the same; when it fires, the session has proven itself.
-	DoArmStable EffectKind = "arm stability timer"
-	// DoCancelTimer: stop the armed timer, if any. A late firing is stale anyway.
-	DoCancelTimer EffectKind = "cancel timer"
-	// DoResetBudget: the budget is given back. The lifecycle has done so itself;
+	EffectEndSession EffectKind = "reap"
+	// EffectArmRetry: start a timer of Delay that reports EvTimer with Token.
+	EffectArmRetry EffectKind = "arm retry timer"
+	// EffectArmPark: the same at the slow pace of a parked server.
+	EffectArmPark EffectKind = "arm park timer"
+	// EffectArmStable: the same; when it fires, the session has proven itself.
+	EffectArmStable EffectKind = "arm stability timer"
+	// EffectCancelTimer: stop the armed timer, if any. A late firing is stale anyway.
+	EffectCancelTimer EffectKind = "cancel timer"
+	// EffectResetBudget: the budget is given back. The lifecycle has done so itself;
 	// the effect is there to be told.
-	DoResetBudget EffectKind = "reset budget"
-	// DoGone: the server is out of service until further notice, with Cause.
-	DoGone EffectKind = "announce gone"
+	EffectResetBudget EffectKind = "reset budget"
+	// EffectAnnounceGone: the server is out of service until further notice, with Cause.
+	EffectAnnounceGone EffectKind = "announce gone"
 )
 
 // Effect is one output of [Lifecycle.Step].

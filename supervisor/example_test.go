@@ -9,8 +9,8 @@ import (
 
 func ExampleRetry() {
 	p := supervisor.Retry(3, 500*time.Millisecond,
-		supervisor.StableAfter(30*time.Second), // ready for that long: the budget is given back
-		supervisor.Park(10*time.Minute),        // budget spent: try again at this pace, do not evict
+		supervisor.WithStableAfter(30*time.Second), // ready for that long: the budget is given back
+		supervisor.WithParking(10*time.Minute),     // budget spent: try again at this pace, do not evict
 	)
 	fmt.Println(p)
 	fmt.Println(supervisor.NoRetry)
@@ -24,7 +24,7 @@ func ExampleRetry() {
 }
 
 func ExamplePolicy_Delay() {
-	p := supervisor.Retry(6, 500*time.Millisecond, supervisor.MaxDelay(10*time.Second))
+	p := supervisor.Retry(6, 500*time.Millisecond, supervisor.WithMaxDelay(10*time.Second))
 	var delays []time.Duration
 	for attempt := 1; attempt <= p.MaxAttempts; attempt++ {
 		delays = append(delays, p.Delay(attempt, 0))
@@ -47,22 +47,22 @@ func ExampleLifecycle_Step() {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	refused := &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: "connection refused"}
 
-	queue := []supervisor.Event{{Kind: supervisor.EvRegister}}
+	queue := []supervisor.Input{{Kind: supervisor.InputRegister}}
 	for len(queue) > 0 {
 		ev := queue[0]
 		queue = queue[1:]
 		for _, do := range life.Step(now, ev) {
 			switch do.Kind {
-			case supervisor.DoDial:
+			case supervisor.EffectDial:
 				fmt.Println("dial epoch", do.Epoch)
-				queue = append(queue, supervisor.Event{Kind: supervisor.EvFailed, Epoch: do.Epoch, Cause: refused})
-			case supervisor.DoReap:
-				queue = append(queue, supervisor.Event{Kind: supervisor.EvReleased, Epoch: do.Epoch})
-			case supervisor.DoArmRetry:
+				queue = append(queue, supervisor.Input{Kind: supervisor.InputFailed, Epoch: do.Epoch, Cause: refused})
+			case supervisor.EffectEndSession:
+				queue = append(queue, supervisor.Input{Kind: supervisor.InputReleased, Epoch: do.Epoch})
+			case supervisor.EffectArmRetry:
 				fmt.Println("wait", do.Delay, "before attempt", life.Attempt())
 				now = now.Add(do.Delay)
-				queue = append(queue, supervisor.Event{Kind: supervisor.EvTimer, Token: do.Token})
-			case supervisor.DoGone:
+				queue = append(queue, supervisor.Input{Kind: supervisor.InputTimer, Token: do.Token})
+			case supervisor.EffectAnnounceGone:
 				fmt.Println("gone:", do.Cause)
 			}
 		}

@@ -17,14 +17,14 @@ func exit(code int, stderr ...string) *Cause {
 func starts(p Policy, ends ...*Cause) *Lifecycle {
 	l := NewLifecycle(p, true, nil)
 	now := time.Unix(0, 0)
-	l.Step(now, Event{Kind: EvRegister})
+	l.Step(now, Input{Kind: InputRegister})
 	for _, cause := range ends {
 		if !l.RetryAt().IsZero() {
 			now = l.RetryAt()
-			l.Step(now, Event{Kind: EvTimer, Token: l.armed})
+			l.Step(now, Input{Kind: InputTimer, Token: l.armed})
 		}
-		l.Step(now, Event{Kind: EvFailed, Epoch: l.Epoch(), Cause: cause})
-		l.Step(now, Event{Kind: EvReleased, Epoch: l.Epoch()})
+		l.Step(now, Input{Kind: InputFailed, Epoch: l.Epoch(), Cause: cause})
+		l.Step(now, Input{Kind: InputReleased, Epoch: l.Epoch()})
 	}
 	return l
 }
@@ -37,23 +37,23 @@ func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
 		ends   []*Cause
 		want   State
 	}{
-		"once":                          {limited, []*Cause{exit(2, usage)}, Backoff},
-		"twice":                         {limited, []*Cause{exit(2, usage), exit(2, usage)}, Evicted},
-		"status 0":                      {limited, []*Cause{exit(0, usage), exit(0, usage)}, Evicted},
-		"other words":                   {limited, []*Cause{exit(2, usage), exit(2, "out of memory")}, Backoff},
-		"another status":                {limited, []*Cause{exit(2, usage), exit(3, usage)}, Backoff},
-		"no words":                      {limited, []*Cause{exit(2), exit(2)}, Backoff},
-		"something else in between":     {limited, []*Cause{exit(2, usage), {Kind: CauseTimeout}, exit(2, usage)}, Backoff},
-		"a signal":                      {limited, []*Cause{{Kind: CauseSignal, Stderr: []string{usage}}, {Kind: CauseSignal, Stderr: []string{usage}}}, Backoff},
-		"a policy without limit":        {Retry(Unlimited, time.Second), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, Backoff},
-		"a policy that parks":           {Retry(2, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage)}, Backoff},
-		"a policy that parks, and then": {Retry(2, time.Second, Park(time.Hour)), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, Parked},
+		"once":                          {limited, []*Cause{exit(2, usage)}, StateBackoff},
+		"twice":                         {limited, []*Cause{exit(2, usage), exit(2, usage)}, StateEvicted},
+		"status 0":                      {limited, []*Cause{exit(0, usage), exit(0, usage)}, StateEvicted},
+		"other words":                   {limited, []*Cause{exit(2, usage), exit(2, "out of memory")}, StateBackoff},
+		"another status":                {limited, []*Cause{exit(2, usage), exit(3, usage)}, StateBackoff},
+		"no words":                      {limited, []*Cause{exit(2), exit(2)}, StateBackoff},
+		"something else in between":     {limited, []*Cause{exit(2, usage), {Kind: CauseTimeout}, exit(2, usage)}, StateBackoff},
+		"a signal":                      {limited, []*Cause{{Kind: CauseSignal, Stderr: []string{usage}}, {Kind: CauseSignal, Stderr: []string{usage}}}, StateBackoff},
+		"a policy without limit":        {Retry(Unlimited, time.Second), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, StateBackoff},
+		"a policy that parks":           {Retry(2, time.Second, WithParking(time.Hour)), []*Cause{exit(2, usage), exit(2, usage)}, StateBackoff},
+		"a policy that parks, and then": {Retry(2, time.Second, WithParking(time.Hour)), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, StateParked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := starts(c.policy, c.ends...)
 			require.Equal(t, c.want, l.State())
 			switch c.want {
-			case Evicted:
+			case StateEvicted:
 				require.True(t, l.Cause().Permanent)
 				require.Contains(t, l.Cause().Message, "same words")
 				require.False(t, c.ends[len(c.ends)-1].Permanent, "the cause is somebody else's, too")
@@ -69,14 +69,14 @@ func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
 func TestAServerThatEndsWhileItIsListedMayFailTheSameWay(t *testing.T) {
 	l := NewLifecycle(Retry(5, time.Second), true, nil)
 	now := time.Unix(0, 0)
-	l.Step(now, Event{Kind: EvRegister})
+	l.Step(now, Input{Kind: InputRegister})
 	for range 3 {
-		l.Step(now, Event{Kind: EvOpened, Epoch: l.Epoch()})
-		l.Step(now, Event{Kind: EvDied, Epoch: l.Epoch(), Cause: exit(2, "x")})
-		l.Step(now, Event{Kind: EvReleased, Epoch: l.Epoch()})
-		require.Equal(t, Backoff, l.State())
+		l.Step(now, Input{Kind: InputOpened, Epoch: l.Epoch()})
+		l.Step(now, Input{Kind: InputDied, Epoch: l.Epoch(), Cause: exit(2, "x")})
+		l.Step(now, Input{Kind: InputReleased, Epoch: l.Epoch()})
+		require.Equal(t, StateBackoff, l.State())
 		now = l.RetryAt()
-		l.Step(now, Event{Kind: EvTimer, Token: l.armed})
+		l.Step(now, Input{Kind: InputTimer, Token: l.armed})
 	}
 }
 
@@ -85,27 +85,27 @@ func TestAServerThatEndsWhileItIsListedMayFailTheSameWay(t *testing.T) {
 func TestAServerThatWasReadyMayFailTheSameWay(t *testing.T) {
 	l := NewLifecycle(Retry(5, time.Second), true, nil)
 	now := time.Unix(0, 0)
-	l.Step(now, Event{Kind: EvRegister})
-	l.Step(now, Event{Kind: EvOpened, Epoch: 1})
-	l.Step(now, Event{Kind: EvDiscovered, Epoch: 1})
-	l.Step(now, Event{Kind: EvDied, Epoch: 1, Cause: exit(2, "x")})
-	l.Step(now, Event{Kind: EvReleased, Epoch: 1})
+	l.Step(now, Input{Kind: InputRegister})
+	l.Step(now, Input{Kind: InputOpened, Epoch: 1})
+	l.Step(now, Input{Kind: InputDiscovered, Epoch: 1})
+	l.Step(now, Input{Kind: InputDied, Epoch: 1, Cause: exit(2, "x")})
+	l.Step(now, Input{Kind: InputReleased, Epoch: 1})
 	for range 3 {
 		now = l.RetryAt()
-		l.Step(now, Event{Kind: EvTimer, Token: l.armed})
-		l.Step(now, Event{Kind: EvFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})
-		l.Step(now, Event{Kind: EvReleased, Epoch: l.Epoch()})
-		require.Equal(t, Backoff, l.State())
+		l.Step(now, Input{Kind: InputTimer, Token: l.armed})
+		l.Step(now, Input{Kind: InputFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})
+		l.Step(now, Input{Kind: InputReleased, Epoch: l.Epoch()})
+		require.Equal(t, StateBackoff, l.State())
 	}
 }
 
 // Restart forgets the words: somebody may have mended what they were about.
 func TestARestartForgetsTheWords(t *testing.T) {
 	l := starts(Retry(5, time.Second), exit(2, "x"))
-	l.Step(time.Unix(9, 0), Event{Kind: EvRestart})
-	l.Step(time.Unix(9, 0), Event{Kind: EvFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})
-	l.Step(time.Unix(9, 0), Event{Kind: EvReleased, Epoch: l.Epoch()})
-	require.Equal(t, Backoff, l.State())
+	l.Step(time.Unix(9, 0), Input{Kind: InputRestart})
+	l.Step(time.Unix(9, 0), Input{Kind: InputFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})
+	l.Step(time.Unix(9, 0), Input{Kind: InputReleased, Epoch: l.Epoch()})
+	require.Equal(t, StateBackoff, l.State())
 }
 
 // A server that says when to come back is not asked sooner, nor later than the
@@ -114,8 +114,8 @@ func TestRetryAfter(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute} {
 		l := starts(Retry(5, time.Second), &Cause{Kind: CauseSpawn, RetryAfter: asked})
 		require.Equal(t, time.Unix(0, 0).Add(want), l.RetryAt(), "asked for %v", asked)
-		l = starts(Retry(1, time.Second, Park(2*time.Second)), &Cause{Kind: CauseSpawn}, &Cause{Kind: CauseSpawn, RetryAfter: asked})
-		require.Equal(t, Parked, l.State())
+		l = starts(Retry(1, time.Second, WithParking(2*time.Second)), &Cause{Kind: CauseSpawn}, &Cause{Kind: CauseSpawn, RetryAfter: asked})
+		require.Equal(t, StateParked, l.State())
 		require.Equal(t, time.Unix(1, 0).Add(max(2*time.Second, asked)), l.RetryAt(), "asked for %v", asked)
 	}
 }

@@ -42,8 +42,8 @@ func (l *ledger) reserve(epoch uint64) {
 }
 
 // takeOver puts a standby in charge.
-func (l *ledger) takeOver(ev Event, e Effect) {
-	require.Equal(l.t, EvDied, ev.Kind)
+func (l *ledger) takeOver(ev Input, e Effect) {
+	require.Equal(l.t, InputDied, ev.Kind)
 	require.Equal(l.t, ev.Spare, e.Epoch)
 	old, s := l.sessions[l.epoch-1], l.sessions[e.Epoch-1]
 	require.True(l.t, s.spare, "a standby takes over twice")
@@ -62,20 +62,20 @@ func (l *ledger) armed() *timer {
 }
 
 // stale is the world's own view of whether an event is out of date.
-func (l *ledger) stale(ev Event) bool {
+func (l *ledger) stale(ev Input) bool {
 	switch ev.Kind {
-	case EvTimer:
+	case InputTimer:
 		a := l.armed()
 		return a == nil || a.token != ev.Token
-	case EvRegister, EvRestart, EvStop:
+	case InputRegister, InputRestart, InputStop:
 		return false
 	}
 	return ev.Epoch != l.current()
 }
 
 // happens books an event that is not stale.
-func (l *ledger) happens(ev Event) {
-	if ev.Kind == EvTimer {
+func (l *ledger) happens(ev Input) {
+	if ev.Kind == InputTimer {
 		l.armed().off = true
 		return
 	}
@@ -84,35 +84,35 @@ func (l *ledger) happens(ev Event) {
 	}
 	s := l.sessions[ev.Epoch-1]
 	switch {
-	case ev.Kind == EvOpened && s.reap == 0:
+	case ev.Kind == InputOpened && s.reap == 0:
 		s.opened = true
-	case ev.Kind == EvDiscovered && s.discover > 0 && s.reap == 0:
+	case ev.Kind == InputDiscovered && s.discover > 0 && s.reap == 0:
 		s.discovered = true
-	case ev.Kind == EvReleased && s.reap > 0:
+	case ev.Kind == InputReleased && s.reap > 0:
 		s.end = 1
 	}
 }
 
 // carryOut books the effects of one event, in order.
-func (l *ledger) carryOut(now time.Time, ev Event, effects []Effect, delay func(EffectKind) time.Duration) {
+func (l *ledger) carryOut(now time.Time, ev Input, effects []Effect, delay func(EffectKind) time.Duration) {
 	for _, e := range effects {
-		if e.Kind == DoDial {
+		if e.Kind == EffectDial {
 			l.dial(e)
 			continue
 		}
-		if e.Kind == DoTakeOver {
+		if e.Kind == EffectTakeOver {
 			l.takeOver(ev, e)
 			continue
 		}
 		require.Equal(l.t, l.current(), e.Epoch, "%s of another epoch", e.Kind)
 		switch e.Kind {
-		case DoArmRetry, DoArmPark, DoArmStable:
+		case EffectArmRetry, EffectArmPark, EffectArmStable:
 			l.arm(now, e, delay(e.Kind))
-		case DoCancelTimer:
+		case EffectCancelTimer:
 			l.cancel(e)
-		case DoGone:
+		case EffectAnnounceGone:
 			require.NotNil(l.t, e.Cause, "gone without a cause")
-		case DoResetBudget:
+		case EffectResetBudget:
 		default:
 			l.session(ev, e)
 		}
@@ -152,26 +152,26 @@ func (l *ledger) cancel(e Effect) {
 	a.off = true
 }
 
-func (l *ledger) session(ev Event, e Effect) {
+func (l *ledger) session(ev Input, e Effect) {
 	s := l.sessions[e.Epoch-1]
 	switch e.Kind {
-	case DoDiscover:
+	case EffectDiscover:
 		require.True(l.t, s.opened, "discovery on a session that is not open")
 		s.discover++
-	case DoPublish:
+	case EffectPublish:
 		require.True(l.t, s.discovered, "publish without a catalog")
-		if ev.Kind != EvDied {
-			require.Equal(l.t, EvDiscovered, ev.Kind)
+		if ev.Kind != InputDied {
+			require.Equal(l.t, InputDiscovered, ev.Kind)
 			require.Equal(l.t, e.Epoch, ev.Epoch, "the catalog of another epoch")
 		}
 		require.Zero(l.t, l.visible, "two catalogs visible")
 		s.publish++
 		l.visible = e.Epoch
-	case DoWithdraw:
+	case EffectWithdraw:
 		require.Equal(l.t, e.Epoch, l.visible, "withdraw of what is not visible")
 		s.withdraw++
 		l.visible = 0
-	case DoReap:
+	case EffectEndSession:
 		require.Zero(l.t, l.visible, "reap before withdraw")
 		require.NotNil(l.t, e.Cause, "reap without a cause")
 		if ev.Cause != nil {
@@ -195,18 +195,18 @@ func (l *ledger) audit(lc *Lifecycle, proven bool) {
 		}
 		used++
 		last := uint64(i+1) == l.epoch
-		over := !last || state == Closing || state == Stopping || !state.Live()
+		over := !last || state == StateClosing || state == StateStopping || !state.Live()
 		require.Equal(l.t, over, s.reap == 1, "epoch %d is reaped %d times in %s", i+1, s.reap, state)
 		require.Equal(l.t, !last || !state.Live(), s.end == 1, "epoch %d released in %s", i+1, state)
 		require.LessOrEqual(l.t, s.discover, 1)
 		require.LessOrEqual(l.t, s.publish, 1)
-		require.Equal(l.t, last && state == Ready, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
+		require.Equal(l.t, last && state == StateReady, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
 	}
 	require.Equal(l.t, max(used-1, 0), lc.Restarts())
-	require.Equal(l.t, state == Ready, l.visible != 0, "visible in %s", state)
+	require.Equal(l.t, state == StateReady, l.visible != 0, "visible in %s", state)
 
-	want := map[State]EffectKind{Backoff: DoArmRetry, Parked: DoArmPark, Ready: DoArmStable}[state]
-	if proven && state == Ready {
+	want := map[State]EffectKind{StateBackoff: EffectArmRetry, StateParked: EffectArmPark, StateReady: EffectArmStable}[state]
+	if proven && state == StateReady {
 		want = ""
 	}
 	a := l.armed()
@@ -214,7 +214,7 @@ func (l *ledger) audit(lc *Lifecycle, proven bool) {
 	due := time.Time{}
 	if a != nil {
 		require.Equal(l.t, want, a.kind)
-		if state != Ready {
+		if state != StateReady {
 			due = a.due
 		}
 	}

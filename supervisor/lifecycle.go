@@ -55,9 +55,9 @@ func (l *Lifecycle) Since() time.Time { return l.since }
 // Epoch is the number of the current incarnation; the first is 1.
 func (l *Lifecycle) Epoch() uint64 { return l.epoch }
 
-// Reserve gives out the number of an incarnation that is started beside the
+// NextEpoch gives out the number of an incarnation that is started beside the
 // current one, as a standby.
-func (l *Lifecycle) Reserve() uint64 {
+func (l *Lifecycle) NextEpoch() uint64 {
 	l.lastEpoch++
 	return l.lastEpoch
 }
@@ -75,7 +75,7 @@ func (l *Lifecycle) Cause() *Cause { return l.cause }
 
 // RetryAt is when the next dial is due; the zero time if none is planned.
 func (l *Lifecycle) RetryAt() time.Time {
-	if l.state == Backoff || l.state == Parked {
+	if l.state == StateBackoff || l.state == StateParked {
 		return l.due
 	}
 	return time.Time{}
@@ -90,7 +90,7 @@ func (l *Lifecycle) Policy() Policy { return l.policy }
 
 // Step takes one event at time now and returns what must be done, in order.
 // Stale events and events that mean nothing in the current state return nil.
-func (l *Lifecycle) Step(now time.Time, ev Event) []Effect {
+func (l *Lifecycle) Step(now time.Time, ev Input) []Effect {
 	if l.isStale(ev) {
 		l.stale++
 		return nil
@@ -104,31 +104,31 @@ func (l *Lifecycle) Step(now time.Time, ev Event) []Effect {
 	return nil
 }
 
-func (l *Lifecycle) isStale(ev Event) bool {
+func (l *Lifecycle) isStale(ev Input) bool {
 	switch ev.Kind {
-	case EvOpened, EvDiscovered, EvFailed, EvDied, EvReleased:
+	case InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased:
 		return ev.Epoch != l.epoch
-	case EvTimer:
+	case InputTimer:
 		return ev.Token == 0 || ev.Token != l.armed
 	}
 	return false
 }
 
-func (l *Lifecycle) holds(now time.Time, g Guard, ev Event) bool {
+func (l *Lifecycle) holds(now time.Time, g Guard, ev Input) bool {
 	switch g {
-	case RestartAsked:
+	case GuardRestartRequested:
 		return l.asked
-	case FirstStart:
+	case GuardFirstStart:
 		return !l.everReady && !l.supervised
-	case WantsAuth:
+	case GuardAuthRequired:
 		return l.cause != nil && l.cause.Permanent && l.cause.Kind == CauseAuth
-	case Permanent:
+	case GuardPermanent:
 		return l.cause != nil && l.cause.Permanent
-	case BudgetLeft:
+	case GuardBudgetLeft:
 		return l.budgetLeft() && !l.spent
-	case SpareReady: // judged before this end is counted
+	case GuardStandbyReady: // judged before this end is counted
 		return ev.Spare != 0 && !ev.Cause.Permanent && l.MayTakeOver(now)
-	case MayPark:
+	case GuardMayPark:
 		return l.policy.ParkEvery > 0
 	}
 	return true
@@ -147,24 +147,24 @@ func (l *Lifecycle) budgetLeft() bool {
 // take applies one row. What an event means beyond the row's effects (what
 // counts as an end, what is remembered of a request) is decided here and
 // nowhere else.
-func (l *Lifecycle) take(now time.Time, t *Transition, ev Event) []Effect {
+func (l *Lifecycle) take(now time.Time, t *Transition, ev Input) []Effect {
 	switch ev.Kind {
-	case EvFailed, EvDied:
+	case InputFailed, InputDied:
 		l.spent = l.ends.exceeded(now, l.policy.Intensity)
-		if t.From == Connecting && !l.everReady && l.lastWords.repeated(ev.Cause) {
+		if t.From == StateConnecting && !l.everReady && l.lastWords.repeated(ev.Cause) {
 			ev.Cause = l.inVain(ev.Cause)
 		}
-	case EvRestart:
-		l.asked = t.To == Closing
-	case EvStop:
+	case InputRestart:
+		l.asked = t.To == StateClosing
+	case InputStop:
 		l.farewell = ev.Cause
-	case EvTimer:
+	case InputTimer:
 		l.armed = 0
 	}
 	if t.To != l.state {
 		l.state, l.since = t.To, now
 	}
-	if t.To == Ready {
+	if t.To == StateReady {
 		l.everReady = true
 	}
 	effects := make([]Effect, 0, len(t.Do))
@@ -174,47 +174,47 @@ func (l *Lifecycle) take(now time.Time, t *Transition, ev Event) []Effect {
 	return effects
 }
 
-func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Event) Effect {
+func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Input) Effect {
 	e := Effect{Kind: kind}
 	switch kind {
-	case DoDial:
-		l.epoch = l.Reserve()
+	case EffectDial:
+		l.epoch = l.NextEpoch()
 		if l.dialled {
 			l.restarts++
 		}
 		l.dialled = true
 		l.asked = false
-	case DoTakeOver:
+	case EffectTakeOver:
 		l.epoch = ev.Spare
 		l.restarts++
 		l.attempt++
-	case DoWithdraw:
+	case EffectWithdraw:
 		e.Cause = ev.Cause
-	case DoReap:
+	case EffectEndSession:
 		e.Cause, l.cause = ev.Cause, ev.Cause
-	case DoGone:
+	case EffectAnnounceGone:
 		if e.Cause = l.cause; l.farewell != nil {
 			e.Cause = l.farewell
 		}
-	case DoArmRetry:
+	case EffectArmRetry:
 		l.attempt++
 		e.Delay = max(l.policy.Delay(l.attempt, l.random()), l.cause.retryAfter())
-	case DoArmPark:
+	case EffectArmPark:
 		e.Delay = max(l.policy.ParkEvery, l.cause.retryAfter())
-	case DoArmStable:
+	case EffectArmStable:
 		e.Delay = l.policy.stableAfter()
-	case DoCancelTimer:
+	case EffectCancelTimer:
 		e.Token, l.armed = l.armed, 0
-	case DoResetBudget:
+	case EffectResetBudget:
 		l.attempt = 0
-		if t.From != Ready { // a person asked: forget the restart intensity too
+		if t.From != StateReady { // a person asked: forget the restart intensity too
 			l.spent = false
 			l.ends.reset()
 			l.lastWords = lastWords{}
 		}
 	}
 	switch kind {
-	case DoArmRetry, DoArmPark, DoArmStable:
+	case EffectArmRetry, EffectArmPark, EffectArmStable:
 		l.lastToken++
 		l.armed, l.due = l.lastToken, now.Add(e.Delay)
 		e.Token = l.armed

@@ -25,7 +25,7 @@ type machine struct {
 }
 
 // feed is one step with every check that can be made on it.
-func (m *machine) feed(ev Event) {
+func (m *machine) feed(ev Input) {
 	before, since := m.lc.State(), m.lc.Since()
 	stale := m.world.stale(ev)
 	if stale {
@@ -41,14 +41,14 @@ func (m *machine) feed(ev Event) {
 	m.seen[after]++
 	require.Equal(m.t, m.model.state(), after, "after %q in %s", ev.Kind, before)
 	require.Equal(m.t, m.stale, m.lc.Stale())
-	if stale || before == Stopped {
+	if stale || before == StateStopped {
 		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
 	}
-	if (before == Evicted || before == Unauthorized) && ev.Kind != EvRestart && ev.Kind != EvStop {
+	if (before == StateEvicted || before == StateUnauthorized) && ev.Kind != InputRestart && ev.Kind != InputStop {
 		require.Nil(m.t, effects, "%q woke an evicted server", ev.Kind)
 	}
-	out := after == Evicted || after == Unauthorized || after == Parked || after == Stopped
-	gone := slices.Contains(kinds(effects), DoGone)
+	out := after == StateEvicted || after == StateUnauthorized || after == StateParked || after == StateStopped
+	gone := slices.Contains(kinds(effects), EffectAnnounceGone)
 	require.Equal(m.t, out && before != after, gone, "gone is announced on entering %s", after)
 	if before == after {
 		require.Equal(m.t, since, m.lc.Since())
@@ -81,29 +81,29 @@ func (m *machine) cause(t *rapid.T) *Cause {
 func (m *machine) answer(t *rapid.T) {
 	epoch := m.lc.Epoch()
 	switch m.lc.State() {
-	case New:
-		m.feed(Event{Kind: EvRegister})
-	case Connecting:
-		m.feed(Event{Kind: EvOpened, Epoch: epoch})
-	case Discovering:
-		m.feed(Event{Kind: EvDiscovered, Epoch: epoch})
-	case Closing, Stopping:
-		m.feed(Event{Kind: EvReleased, Epoch: epoch})
+	case StateNew:
+		m.feed(Input{Kind: InputRegister})
+	case StateConnecting:
+		m.feed(Input{Kind: InputOpened, Epoch: epoch})
+	case StateDiscovering:
+		m.feed(Input{Kind: InputDiscovered, Epoch: epoch})
+	case StateClosing, StateStopping:
+		m.feed(Input{Kind: InputReleased, Epoch: epoch})
 	default:
 		a := m.world.armed()
 		if a == nil {
 			t.Skip("nothing to wait for")
 		}
 		m.now = a.due
-		m.feed(Event{Kind: EvTimer, Token: a.token})
+		m.feed(Input{Kind: InputTimer, Token: a.token})
 	}
 }
 
 func (m *machine) end(t *rapid.T) {
-	kind := rapid.SampledFrom([]EventKind{EvFailed, EvDied}).Draw(t, "kind")
-	ev := Event{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
-	if m.lc.State() == Ready && rapid.Bool().Draw(t, "spare") {
-		ev.Spare = m.lc.Reserve()
+	kind := rapid.SampledFrom([]InputKind{InputFailed, InputDied}).Draw(t, "kind")
+	ev := Input{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
+	if m.lc.State() == StateReady && rapid.Bool().Draw(t, "spare") {
+		ev.Spare = m.lc.NextEpoch()
 		m.world.reserve(ev.Spare)
 	}
 	m.feed(ev)
@@ -111,10 +111,10 @@ func (m *machine) end(t *rapid.T) {
 
 // stray is anything about any session or timer that ever was, or never was.
 func (m *machine) stray(t *rapid.T) {
-	kind := rapid.SampledFrom([]EventKind{
-		EvRegister, EvOpened, EvDiscovered, EvFailed, EvDied, EvReleased, EvTimer, EvTimer,
+	kind := rapid.SampledFrom([]InputKind{
+		InputRegister, InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased, InputTimer, InputTimer,
 	}).Draw(t, "kind")
-	m.feed(Event{
+	m.feed(Input{
 		Kind:  kind,
 		Epoch: rapid.Uint64Range(0, m.world.current()+1).Draw(t, "epoch"),
 		Token: rapid.Uint64Range(0, uint64(len(m.world.timers))+1).Draw(t, "token"),
@@ -126,14 +126,14 @@ func (m *machine) restart(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "restart") > 0 {
 		t.Skip("seldom")
 	}
-	m.feed(Event{Kind: EvRestart})
+	m.feed(Input{Kind: InputRestart})
 }
 
 func (m *machine) stop(t *rapid.T) {
 	if rapid.IntRange(0, 15).Draw(t, "stop") > 0 {
 		t.Skip("rare")
 	}
-	m.feed(Event{Kind: EvStop})
+	m.feed(Input{Kind: InputStop})
 }
 
 func (m *machine) wait(t *rapid.T) {

@@ -17,7 +17,7 @@ type model struct {
 	registered, over bool
 	session          *progress // nil between sessions
 	resting          State     // where it stands while there is no session
-	wish             EventKind // EvRestart, EvStop or nothing
+	wish             InputKind // EvRestart, EvStop or nothing
 	served           bool      // some session became ready
 	hopeless         bool      // the last end was permanent
 	unauthorized     bool      // and for want of credentials
@@ -29,53 +29,53 @@ type model struct {
 type progress struct{ opened, listed, proven, ending bool }
 
 // take is told every event that is not stale.
-func (m *model) take(now time.Time, ev Event) {
+func (m *model) take(now time.Time, ev Input) {
 	s := m.session
 	running := s != nil && !s.ending
 	switch ev.Kind {
-	case EvRegister:
+	case InputRegister:
 		if !m.registered && !m.over {
 			m.registered, m.session = true, &progress{}
 		}
-	case EvOpened:
+	case InputOpened:
 		if running {
 			s.opened = true
 		}
-	case EvDiscovered:
+	case InputDiscovered:
 		if running && s.opened {
 			s.listed, m.served = true, true
 		}
-	case EvFailed, EvDied:
-		if running && (ev.Kind == EvDied || !s.listed) {
+	case InputFailed, InputDied:
+		if running && (ev.Kind == InputDied || !s.listed) {
 			s.ending = true
 			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
 			m.unauthorized = m.hopeless && ev.Cause.Kind == CauseAuth
 			m.countEnd(now)
-			if ev.Kind == EvDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
+			if ev.Kind == InputDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
 				m.tries++
 				m.session = &progress{opened: true, listed: true}
 			}
 		}
-	case EvReleased:
+	case InputReleased:
 		if s != nil && s.ending {
 			m.session = nil
 			m.judge()
 		}
-	case EvTimer:
+	case InputTimer:
 		if s != nil {
 			s.proven, m.tries = true, 0
 		} else {
 			m.session = &progress{}
 		}
-	case EvRestart, EvStop:
+	case InputRestart, InputStop:
 		m.request(ev.Kind)
 	}
 }
 
-func (m *model) request(kind EventKind) {
-	stop := kind == EvStop
+func (m *model) request(kind InputKind) {
+	stop := kind == InputStop
 	switch {
-	case m.over, !stop && (!m.registered || m.wish == EvStop):
+	case m.over, !stop && (!m.registered || m.wish == InputStop):
 	case m.session != nil:
 		m.wish, m.session.ending = kind, true
 	case stop:
@@ -114,52 +114,52 @@ func (m *model) left() int {
 // judge decides what follows a session of which nothing is left.
 func (m *model) judge() {
 	switch {
-	case m.wish == EvStop:
+	case m.wish == InputStop:
 		m.over = true
-	case m.wish == EvRestart:
+	case m.wish == InputRestart:
 		m.begin()
 	case !m.served && !m.supervised:
 		m.over = true
 	case m.unauthorized:
-		m.resting = Unauthorized
+		m.resting = StateUnauthorized
 	case m.hopeless:
-		m.resting = Evicted
+		m.resting = StateEvicted
 	case m.left() > 0 && !m.tooMany:
 		m.tries++
-		m.resting = Backoff
+		m.resting = StateBackoff
 	case m.policy.ParkEvery > 0:
-		m.resting = Parked
+		m.resting = StateParked
 	default:
-		m.resting = Evicted
+		m.resting = StateEvicted
 	}
 }
 
 func (m *model) state() State {
 	switch s := m.session; {
 	case m.over:
-		return Stopped
+		return StateStopped
 	case s == nil && m.registered:
 		return m.resting
 	case s == nil:
-		return New
-	case s.ending && m.wish == EvStop:
-		return Stopping
+		return StateNew
+	case s.ending && m.wish == InputStop:
+		return StateStopping
 	case s.ending:
-		return Closing
+		return StateClosing
 	case s.listed:
-		return Ready
+		return StateReady
 	case s.opened:
-		return Discovering
+		return StateDiscovering
 	}
-	return Connecting
+	return StateConnecting
 }
 
 // delay says how long a timer of that kind must take; jitter is not modelled.
 func (m *model) delay(kind EffectKind) time.Duration {
 	switch kind {
-	case DoArmPark:
+	case EffectArmPark:
 		return m.policy.ParkEvery
-	case DoArmStable:
+	case EffectArmStable:
 		if m.policy.StableAfter == 0 {
 			return DefaultStableAfter
 		}

@@ -121,7 +121,7 @@ func drawing(rows []Transition) string {
 	events := map[arrow][]string{}
 	for i, r := range rows {
 		from, when := string(r.From), condition(rows, i)
-		if r.From == New {
+		if r.From == StateNew {
 			from = "[*]"
 		}
 		a := arrow{from, string(r.To), when}
@@ -139,21 +139,21 @@ func drawing(rows []Transition) string {
 		}
 		b.WriteString("    " + a.from + " --> " + a.to + ": " + text + "\n")
 	}
-	b.WriteString("    " + string(Stopped) + " --> [*]\n")
+	b.WriteString("    " + string(StateStopped) + " --> [*]\n")
 	return b.String()
 }
 
 // condition is the guard in words; the row that closes a group of guarded ones
 // is taken "otherwise".
 func condition(rows []Transition, i int) string {
-	if r := rows[i]; r.When == Always && i > 0 && rows[i-1].From == r.From && rows[i-1].On == r.On {
+	if r := rows[i]; r.When == GuardAlways && i > 0 && rows[i-1].From == r.From && rows[i-1].On == r.On {
 		return "otherwise"
 	}
 	return string(rows[i].When)
 }
 
 func label(s State) string {
-	if s == New {
+	if s == StateNew {
 		return "(new)"
 	}
 	return string(s)

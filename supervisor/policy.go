@@ -68,17 +68,17 @@ func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	return p
 }
 
-// MaxDelay caps a single delay; see [Policy.Max].
-func MaxDelay(d time.Duration) RetryOption { return func(p *Policy) { p.Max = d } }
+// WithMaxDelay caps a single delay; see [Policy.Max].
+func WithMaxDelay(d time.Duration) RetryOption { return func(p *Policy) { p.Max = d } }
 
-// Jitter spreads delays; see [Policy.Jitter].
-func Jitter(fraction float64) RetryOption { return func(p *Policy) { p.Jitter = fraction } }
+// WithJitter spreads delays; see [Policy.Jitter].
+func WithJitter(fraction float64) RetryOption { return func(p *Policy) { p.Jitter = fraction } }
 
-// StableAfter sets when the budget is given back; see [Policy.StableAfter].
-func StableAfter(d time.Duration) RetryOption { return func(p *Policy) { p.StableAfter = d } }
+// WithStableAfter sets when the budget is given back; see [Policy.StableAfter].
+func WithStableAfter(d time.Duration) RetryOption { return func(p *Policy) { p.StableAfter = d } }
 
-// Park tries again every d after the budget is spent; see [Policy.ParkEvery].
-func Park(every time.Duration) RetryOption { return func(p *Policy) { p.ParkEvery = every } }
+// WithParking tries again every d after the budget is spent; see [Policy.ParkEvery].
+func WithParking(every time.Duration) RetryOption { return func(p *Policy) { p.ParkEvery = every } }
 
 // WithIntensity bounds restarts over a window; see [Policy.Intensity].
 func WithIntensity(restarts int, window time.Duration) RetryOption {

@@ -42,11 +42,11 @@ func TestPolicyValidateAcceptsWhatWorks(t *testing.T) {
 		supervisor.NoRetry,
 		supervisor.Retry(3, 0),
 		supervisor.Retry(3, 500*time.Millisecond),
-		supervisor.Retry(3, time.Second, supervisor.MaxDelay(time.Second)),
+		supervisor.Retry(3, time.Second, supervisor.WithMaxDelay(time.Second)),
 		supervisor.Retry(supervisor.Unlimited, time.Nanosecond),
-		supervisor.Retry(1, time.Second, supervisor.Jitter(1)),
+		supervisor.Retry(1, time.Second, supervisor.WithJitter(1)),
 		supervisor.Retry(1, time.Second, supervisor.WithIntensity(1, time.Second)),
-		supervisor.Retry(0, 0, supervisor.Park(time.Minute)),
+		supervisor.Retry(0, 0, supervisor.WithParking(time.Minute)),
 	} {
 		require.NoError(t, p.Validate(), "%v", p)
 	}
@@ -59,8 +59,8 @@ func TestRetryTakesEveryOption(t *testing.T) {
 			ParkEvery: time.Hour, Intensity: supervisor.Intensity{Restarts: 7, Window: 9 * time.Minute},
 		},
 		supervisor.Retry(5, time.Second,
-			supervisor.MaxDelay(time.Minute), supervisor.Jitter(0.2), supervisor.StableAfter(3*time.Second),
-			supervisor.Park(time.Hour), supervisor.WithIntensity(7, 9*time.Minute)))
+			supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2), supervisor.WithStableAfter(3*time.Second),
+			supervisor.WithParking(time.Hour), supervisor.WithIntensity(7, 9*time.Minute)))
 }
 
 func TestPolicyInWords(t *testing.T) {
@@ -72,8 +72,8 @@ func TestPolicyInWords(t *testing.T) {
 		{supervisor.NoRetry, "no retry", false},
 		{supervisor.Retry(3, 500*time.Millisecond), "retry 3×, 500ms doubling", true},
 		{supervisor.Retry(supervisor.Unlimited, time.Second), "retry without limit, 1s doubling", true},
-		{supervisor.Retry(3, time.Second, supervisor.Park(time.Minute)), "retry 3×, 1s doubling, then every 1m0s", true},
-		{supervisor.Retry(0, 0, supervisor.Park(time.Minute)), "no retry, then every 1m0s", true},
+		{supervisor.Retry(3, time.Second, supervisor.WithParking(time.Minute)), "retry 3×, 1s doubling, then every 1m0s", true},
+		{supervisor.Retry(0, 0, supervisor.WithParking(time.Minute)), "no retry, then every 1m0s", true},
 	} {
 		require.Equal(t, c.words, c.policy.String())
 		require.Equal(t, c.retries, c.policy.Retries(), c.words)

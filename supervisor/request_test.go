@@ -16,111 +16,111 @@ func TestRestartFromEveryState(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			s := reach(t, state)
 			before := s.Epoch()
-			s.on(EvRestart)
-			if state == Stopping || state == Stopped {
+			s.on(InputRestart)
+			if state == StateStopping || state == StateStopped {
 				require.Empty(t, s.last)
 				s.in(state)
 				return
 			}
 			if state.Live() {
-				s.in(Closing)
-				require.NotContains(t, kinds(s.last), DoDial)
+				s.in(StateClosing)
+				require.NotContains(t, kinds(s.last), EffectDial)
 				require.Equal(t, before, s.Epoch())
-				s.does(Event{Kind: EvReleased, Epoch: before}, DoResetBudget, DoDial)
+				s.does(Input{Kind: InputReleased, Epoch: before}, EffectResetBudget, EffectDial)
 			}
-			s.in(Connecting)
+			s.in(StateConnecting)
 			require.Equal(t, before+1, s.Epoch())
-			require.Equal(t, before+1, s.find(DoDial).Epoch)
+			require.Equal(t, before+1, s.find(EffectDial).Epoch)
 			require.Zero(t, s.Attempt())
 		})
 	}
 }
 
 func TestRestartAskedTwiceDialsOnce(t *testing.T) {
-	s := reach(t, Ready).on(EvRestart).on(EvRestart)
+	s := reach(t, StateReady).on(InputRestart).on(InputRestart)
 	require.Empty(t, s.last)
-	s.on(EvReleased).in(Connecting)
+	s.on(InputReleased).in(StateConnecting)
 	// The wish is fulfilled: the next end goes by the policy again.
-	s.on(EvFailed).on(EvReleased).in(Backoff)
+	s.on(InputFailed).on(InputReleased).in(StateBackoff)
 }
 
 func TestRestartGivesTheBudgetBack(t *testing.T) {
-	s := newScript(t, Retry(2, time.Second), true).on(EvRegister)
-	s.on(EvFailed).on(EvReleased).fire().on(EvFailed).on(EvReleased).in(Backoff)
+	s := newScript(t, Retry(2, time.Second), true).on(InputRegister)
+	s.on(InputFailed).on(InputReleased).fire().on(InputFailed).on(InputReleased).in(StateBackoff)
 	require.Equal(t, 2, s.Attempt())
-	s.on(EvRestart).in(Connecting)
+	s.on(InputRestart).in(StateConnecting)
 	require.Zero(t, s.Attempt())
-	s.on(EvFailed).on(EvReleased).in(Backoff)
+	s.on(InputFailed).on(InputReleased).in(StateBackoff)
 	require.Equal(t, time.Second, s.armed.Delay)
 }
 
 // Restart wins over whatever the end of the old session would have led to.
 func TestRestartWhileClosingOverridesTheVerdict(t *testing.T) {
-	s := newScript(t, NoRetry, false).on(EvRegister)
-	s.step(Event{Kind: EvFailed, Epoch: 1, Cause: hopeless()})
-	s.on(EvRestart).in(Closing).on(EvReleased).in(Connecting)
+	s := newScript(t, NoRetry, false).on(InputRegister)
+	s.step(Input{Kind: InputFailed, Epoch: 1, Cause: hopeless()})
+	s.on(InputRestart).in(StateClosing).on(InputReleased).in(StateConnecting)
 }
 
 // From every state Stop leads to stopped, by way of a reaped session if one
 // lives, and says once that the server is gone.
 func TestStopFromEveryState(t *testing.T) {
-	for _, state := range append(States(), New) {
+	for _, state := range append(States(), StateNew) {
 		t.Run("from "+string(state), func(t *testing.T) {
 			s := reach(t, state)
-			if state == Stopped {
-				s.does(Event{Kind: EvStop}).in(Stopped)
+			if state == StateStopped {
+				s.does(Input{Kind: InputStop}).in(StateStopped)
 				return
 			}
-			s.on(EvStop)
-			require.NotContains(t, kinds(s.last), DoDial)
+			s.on(InputStop)
+			require.NotContains(t, kinds(s.last), EffectDial)
 			if state.Live() {
-				s.in(Stopping)
-				require.NotContains(t, kinds(s.last), DoGone)
-				s.on(EvStop) // twice is safe
+				s.in(StateStopping)
+				require.NotContains(t, kinds(s.last), EffectAnnounceGone)
+				s.on(InputStop) // twice is safe
 				require.Empty(t, s.last)
-				s.does(Event{Kind: EvReleased, Epoch: s.Epoch()}, DoGone)
+				s.does(Input{Kind: InputReleased, Epoch: s.Epoch()}, EffectAnnounceGone)
 			}
-			s.in(Stopped)
-			require.Equal(t, CauseRequested, s.find(DoGone).Cause.Kind)
-			require.Equal(t, "asked to stop", s.find(DoGone).Cause.Message)
+			s.in(StateStopped)
+			require.Equal(t, CauseRequested, s.find(EffectAnnounceGone).Cause.Kind)
+			require.Equal(t, "asked to stop", s.find(EffectAnnounceGone).Cause.Message)
 			require.Zero(t, s.RetryAt())
 		})
 	}
 }
 
 func TestStopOverridesARestartThatWaits(t *testing.T) {
-	reach(t, Ready).on(EvRestart).in(Closing).on(EvStop).in(Stopping).on(EvReleased).in(Stopped)
+	reach(t, StateReady).on(InputRestart).in(StateClosing).on(InputStop).in(StateStopping).on(InputReleased).in(StateStopped)
 }
 
 // A cause that comes with the request is the one that everybody is told.
 func TestRequestsCarryTheirCause(t *testing.T) {
 	why := &Cause{Kind: CauseRequested, Message: "configuration changed"}
-	for _, kind := range []EventKind{EvStop, EvRestart} {
-		s := reach(t, Ready)
-		s.step(Event{Kind: kind, Cause: why})
-		require.Same(t, why, s.find(DoReap).Cause)
+	for _, kind := range []InputKind{InputStop, InputRestart} {
+		s := reach(t, StateReady)
+		s.step(Input{Kind: kind, Cause: why})
+		require.Same(t, why, s.find(EffectEndSession).Cause)
 		require.Same(t, why, s.Cause())
 	}
-	for _, state := range []State{New, Ready, Closing, Backoff, Parked, Evicted} {
+	for _, state := range []State{StateNew, StateReady, StateClosing, StateBackoff, StateParked, StateEvicted} {
 		s := reach(t, state)
-		s.step(Event{Kind: EvStop, Cause: why})
-		if s.State() == Stopping {
-			s.on(EvReleased)
+		s.step(Input{Kind: InputStop, Cause: why})
+		if s.State() == StateStopping {
+			s.on(InputReleased)
 		}
-		require.Same(t, why, s.find(DoGone).Cause, "%s", state)
+		require.Same(t, why, s.find(EffectAnnounceGone).Cause, "%s", state)
 	}
 }
 
 // An end without a cause is still explained, and not as somebody's wish.
 func TestMissingCausesAreFilledIn(t *testing.T) {
-	for _, kind := range []EventKind{EvFailed, EvDied} {
-		s := newScript(t, NoRetry, true).on(EvRegister).on(kind)
-		reaped := s.find(DoReap).Cause
+	for _, kind := range []InputKind{InputFailed, InputDied} {
+		s := newScript(t, NoRetry, true).on(InputRegister).on(kind)
+		reaped := s.find(EffectEndSession).Cause
 		require.NotNil(t, reaped)
 		require.NotEqual(t, CauseRequested, reaped.Kind)
 		require.Contains(t, reaped.Message, "without a stated cause")
-		s.on(EvReleased).in(Evicted)
-		require.Same(t, reaped, s.find(DoGone).Cause)
+		s.on(InputReleased).in(StateEvicted)
+		require.Same(t, reaped, s.find(EffectAnnounceGone).Cause)
 		require.Same(t, reaped, s.Cause())
 	}
 }

@@ -32,42 +32,42 @@ func newScript(t *testing.T, p supervisor.Policy, supervised bool) *script {
 }
 
 // does feeds one event and checks the effects by kind, in order.
-func (s *script) does(ev supervisor.Event, want ...supervisor.EffectKind) *script {
+func (s *script) does(ev supervisor.Input, want ...supervisor.EffectKind) *script {
 	s.t.Helper()
 	s.step(ev)
 	require.Equal(s.t, want, kinds(s.last), "effects of %q", ev.Kind)
 	return s
 }
 
-func (s *script) step(ev supervisor.Event) {
+func (s *script) step(ev supervisor.Input) {
 	s.last = s.Step(s.now, ev)
 	for _, e := range s.last {
-		if e.Token != 0 && e.Kind != supervisor.DoCancelTimer {
+		if e.Token != 0 && e.Kind != supervisor.EffectCancelTimer {
 			s.armed = e
 		}
 	}
 }
 
 // on feeds an event of the current epoch.
-func (s *script) on(kind supervisor.EventKind) *script {
-	s.step(supervisor.Event{Kind: kind, Epoch: s.Epoch()})
+func (s *script) on(kind supervisor.InputKind) *script {
+	s.step(supervisor.Input{Kind: kind, Epoch: s.Epoch()})
 	return s
 }
 
 // fire lets the time of the armed timer pass and reports it.
 func (s *script) fire() *script {
 	s.now = s.now.Add(s.armed.Delay)
-	s.step(supervisor.Event{Kind: supervisor.EvTimer, Token: s.armed.Token})
+	s.step(supervisor.Input{Kind: supervisor.InputTimer, Token: s.armed.Token})
 	return s
 }
 
 // start takes a dialled server to ready.
-func (s *script) start() *script { return s.on(supervisor.EvOpened).on(supervisor.EvDiscovered) }
+func (s *script) start() *script { return s.on(supervisor.InputOpened).on(supervisor.InputDiscovered) }
 
 // crash ends the session and reaps it.
 func (s *script) crash() *script {
-	s.step(supervisor.Event{Kind: supervisor.EvDied, Epoch: s.Epoch(), Cause: crashed()})
-	return s.on(supervisor.EvReleased)
+	s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: s.Epoch(), Cause: crashed()})
+	return s.on(supervisor.InputReleased)
 }
 
 func (s *script) in(want supervisor.State) *script {
@@ -117,32 +117,32 @@ func reach(t *testing.T, state supervisor.State) *script {
 	t.Helper()
 	policy := supervisor.Retry(3, time.Second)
 	switch state {
-	case supervisor.Parked:
-		policy = supervisor.Retry(0, 0, supervisor.Park(time.Minute))
-	case supervisor.Evicted:
+	case supervisor.StateParked:
+		policy = supervisor.Retry(0, 0, supervisor.WithParking(time.Minute))
+	case supervisor.StateEvicted:
 		policy = supervisor.NoRetry
 	}
 	s := newScript(t, policy, true)
 	switch state {
-	case supervisor.New:
-	case supervisor.Connecting:
-		s.on(supervisor.EvRegister)
-	case supervisor.Discovering:
-		s.on(supervisor.EvRegister).on(supervisor.EvOpened)
-	case supervisor.Ready:
-		s.on(supervisor.EvRegister).start()
-	case supervisor.Closing:
-		s.on(supervisor.EvRegister).start().on(supervisor.EvDied)
-	case supervisor.Backoff, supervisor.Parked, supervisor.Evicted:
-		s.on(supervisor.EvRegister).start().crash()
-	case supervisor.Unauthorized:
-		s.on(supervisor.EvRegister).start()
-		s.step(supervisor.Event{Kind: supervisor.EvDied, Epoch: 1, Cause: forbidden()})
-		s.on(supervisor.EvReleased)
-	case supervisor.Stopping:
-		s.on(supervisor.EvRegister).on(supervisor.EvStop)
-	case supervisor.Stopped:
-		s.on(supervisor.EvRegister).on(supervisor.EvStop).on(supervisor.EvReleased)
+	case supervisor.StateNew:
+	case supervisor.StateConnecting:
+		s.on(supervisor.InputRegister)
+	case supervisor.StateDiscovering:
+		s.on(supervisor.InputRegister).on(supervisor.InputOpened)
+	case supervisor.StateReady:
+		s.on(supervisor.InputRegister).start()
+	case supervisor.StateClosing:
+		s.on(supervisor.InputRegister).start().on(supervisor.InputDied)
+	case supervisor.StateBackoff, supervisor.StateParked, supervisor.StateEvicted:
+		s.on(supervisor.InputRegister).start().crash()
+	case supervisor.StateUnauthorized:
+		s.on(supervisor.InputRegister).start()
+		s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: 1, Cause: forbidden()})
+		s.on(supervisor.InputReleased)
+	case supervisor.StateStopping:
+		s.on(supervisor.InputRegister).on(supervisor.InputStop)
+	case supervisor.StateStopped:
+		s.on(supervisor.InputRegister).on(supervisor.InputStop).on(supervisor.InputReleased)
 	}
 	return s.in(state)
 }

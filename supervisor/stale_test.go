@@ -11,11 +11,11 @@ import (
 // What speaks of another incarnation is dropped and counted in every state,
 // whatever it says.
 func TestStaleEpochsAreDroppedAndCounted(t *testing.T) {
-	for _, state := range append(States(), New) {
-		for _, kind := range []EventKind{EvOpened, EvDiscovered, EvFailed, EvDied, EvReleased} {
+	for _, state := range append(States(), StateNew) {
+		for _, kind := range []InputKind{InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased} {
 			s := reach(t, state)
 			for i, epoch := range []uint64{s.Epoch() + 1, s.Epoch() - 1} {
-				s.does(Event{Kind: kind, Epoch: epoch, Cause: hopeless()}).in(state)
+				s.does(Input{Kind: kind, Epoch: epoch, Cause: hopeless()}).in(state)
 				require.Equal(t, uint64(i+1), s.Stale(), "%s in %s", kind, state)
 			}
 			require.NotEqual(t, hopeless(), s.Cause())
@@ -24,10 +24,10 @@ func TestStaleEpochsAreDroppedAndCounted(t *testing.T) {
 }
 
 func TestStaleTimersAreDroppedAndCounted(t *testing.T) {
-	for _, state := range append(States(), New) {
+	for _, state := range append(States(), StateNew) {
 		s := reach(t, state)
 		for i, token := range []uint64{0, s.armed.Token + 1, s.armed.Token + 100} {
-			s.does(Event{Kind: EvTimer, Token: token}).in(state)
+			s.does(Input{Kind: InputTimer, Token: token}).in(state)
 			require.Equal(t, uint64(i+1), s.Stale(), "%s", state)
 		}
 	}
@@ -41,56 +41,56 @@ func TestCancelledTimerThatFiresAnywayIsStale(t *testing.T) {
 		then func(*script) *script
 		in   State
 	}{
-		{"stability, died", func(s *script) *script { return s.on(EvDied) }, Closing},
-		{"stability, backing off", func(s *script) *script { return s.crash() }, Backoff},
-		{"stability, ready again", func(s *script) *script { return s.crash().fire().start() }, Ready},
-		{"stability, stopped", func(s *script) *script { return s.on(EvStop).on(EvReleased) }, Stopped},
+		{"stability, died", func(s *script) *script { return s.on(InputDied) }, StateClosing},
+		{"stability, backing off", func(s *script) *script { return s.crash() }, StateBackoff},
+		{"stability, ready again", func(s *script) *script { return s.crash().fire().start() }, StateReady},
+		{"stability, stopped", func(s *script) *script { return s.on(InputStop).on(InputReleased) }, StateStopped},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := reach(t, Ready)
+			s := reach(t, StateReady)
 			late := s.armed.Token
 			c.then(s).in(c.in)
 			attempt := s.Attempt()
-			s.does(Event{Kind: EvTimer, Token: late}).in(c.in)
+			s.does(Input{Kind: InputTimer, Token: late}).in(c.in)
 			require.Equal(t, uint64(1), s.Stale())
 			require.Equal(t, attempt, s.Attempt())
 		})
 	}
-	for _, state := range []State{Backoff, Parked} {
+	for _, state := range []State{StateBackoff, StateParked} {
 		s := reach(t, state)
 		late := s.armed.Token
-		s.on(EvRestart).in(Connecting)
-		require.Equal(t, late, s.find(DoCancelTimer).Token)
-		s.does(Event{Kind: EvTimer, Token: late}).in(Connecting)
+		s.on(InputRestart).in(StateConnecting)
+		require.Equal(t, late, s.find(EffectCancelTimer).Token)
+		s.does(Input{Kind: InputTimer, Token: late}).in(StateConnecting)
 		require.Equal(t, uint64(1), s.Stale())
 	}
 }
 
 func TestTimerActsOnce(t *testing.T) {
-	s := reach(t, Ready).fire()
-	require.Equal(t, []EffectKind{DoResetBudget}, kinds(s.last))
-	s.does(Event{Kind: EvTimer, Token: s.armed.Token})
+	s := reach(t, StateReady).fire()
+	require.Equal(t, []EffectKind{EffectResetBudget}, kinds(s.last))
+	s.does(Input{Kind: InputTimer, Token: s.armed.Token})
 	require.Equal(t, uint64(1), s.Stale())
 
-	s = reach(t, Backoff).fire().in(Connecting)
-	s.does(Event{Kind: EvTimer, Token: s.armed.Token}).in(Connecting)
+	s = reach(t, StateBackoff).fire().in(StateConnecting)
+	s.does(Input{Kind: InputTimer, Token: s.armed.Token}).in(StateConnecting)
 	require.Equal(t, uint64(1), s.Stale())
 }
 
 // What arrives twice, or in the wrong order, for the current epoch is not
 // stale, and does nothing.
 func TestDuplicatesOfTheCurrentEpochAreIgnored(t *testing.T) {
-	s := reach(t, Ready)
-	for _, kind := range []EventKind{EvOpened, EvDiscovered, EvReleased, EvFailed} {
-		s.does(Event{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(Ready)
+	s := reach(t, StateReady)
+	for _, kind := range []InputKind{InputOpened, InputDiscovered, InputReleased, InputFailed} {
+		s.does(Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(StateReady)
 	}
-	s.on(EvDied).in(Closing)
+	s.on(InputDied).in(StateClosing)
 	first := s.Cause()
-	for _, kind := range []EventKind{EvOpened, EvDiscovered, EvDied, EvFailed} {
-		s.does(Event{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(Closing)
+	for _, kind := range []InputKind{InputOpened, InputDiscovered, InputDied, InputFailed} {
+		s.does(Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(StateClosing)
 	}
 	require.Same(t, first, s.Cause(), "the first cause is the cause")
-	s.on(EvReleased).in(Backoff)
-	s.does(Event{Kind: EvReleased, Epoch: s.Epoch()}).in(Backoff)
+	s.on(InputReleased).in(StateBackoff)
+	s.does(Input{Kind: InputReleased, Epoch: s.Epoch()}).in(StateBackoff)
 	require.Zero(t, s.Stale())
 }

@@ -4,47 +4,47 @@ package supervisor
 type State string
 
 const (
-	// New: a lifecycle before its first event.
-	New State = ""
-	// Connecting: a process is being spawned or a remote server connected, and
+	// StateNew: a lifecycle before its first event.
+	StateNew State = ""
+	// StateConnecting: a process is being spawned or a remote server connected, and
 	// the protocol version is being negotiated.
-	Connecting State = "connecting"
-	// Discovering: the session is open and its tools, resources, resource
+	StateConnecting State = "connecting"
+	// StateDiscovering: the session is open and its tools, resources, resource
 	// templates and prompts are being listed. Nothing is published yet.
-	Discovering State = "discovering"
-	// Ready: the catalog is published and calls are accepted.
-	Ready State = "ready"
-	// Closing: the session ended or was given up, and its process group or
+	StateDiscovering State = "discovering"
+	// StateReady: the catalog is published and calls are accepted.
+	StateReady State = "ready"
+	// StateClosing: the session ended or was given up, and its process group or
 	// connections are being reaped. Nothing new is dialled before that is done.
-	Closing State = "closing"
-	// Backoff: waiting for the retry timer.
-	Backoff State = "backoff"
-	// Parked: the retry budget is spent; the server is tried again at the slow
+	StateClosing State = "closing"
+	// StateBackoff: waiting for the retry timer.
+	StateBackoff State = "backoff"
+	// StateParked: the retry budget is spent; the server is tried again at the slow
 	// pace of [Policy.ParkEvery].
-	Parked State = "parked"
-	// Unauthorized: the server wants credentials that only a person or a new
+	StateParked State = "parked"
+	// StateUnauthorized: the server wants credentials that only a person or a new
 	// configuration can supply. Only a restart dials it again; authorizing it
 	// brings one.
-	Unauthorized State = "unauthorized"
-	// Evicted: given up. Only an explicit restart dials it again.
-	Evicted State = "evicted"
-	// Stopping: the registration is being removed and its session reaped.
-	Stopping State = "stopping"
-	// Stopped: the registration is gone. No event leads out of it.
-	Stopped State = "stopped"
+	StateUnauthorized State = "unauthorized"
+	// StateEvicted: given up. Only an explicit restart dials it again.
+	StateEvicted State = "evicted"
+	// StateStopping: the registration is being removed and its session reaped.
+	StateStopping State = "stopping"
+	// StateStopped: the registration is gone. No event leads out of it.
+	StateStopped State = "stopped"
 )
 
 // States lists every state that a registered server can be in, in the order
 // in which a life usually passes through them.
 func States() []State {
-	return []State{Connecting, Discovering, Ready, Closing, Backoff, Parked, Unauthorized, Evicted, Stopping, Stopped}
+	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateStopping, StateStopped}
 }
 
 // Live reports whether the state has a session behind it that must be reaped
 // before the next one is dialled.
 func (s State) Live() bool {
 	switch s {
-	case Connecting, Discovering, Ready, Closing, Stopping:
+	case StateConnecting, StateDiscovering, StateReady, StateClosing, StateStopping:
 		return true
 	}
 	return false
@@ -53,19 +53,19 @@ func (s State) Live() bool {
 // Glyph is the one-column mark by which tables show the state.
 func (s State) Glyph() string {
 	switch s {
-	case Ready:
+	case StateReady:
 		return "●"
-	case Connecting, Discovering:
+	case StateConnecting, StateDiscovering:
 		return "◐"
-	case Closing, Stopping:
+	case StateClosing, StateStopping:
 		return "◌"
-	case Backoff:
+	case StateBackoff:
 		return "↻"
-	case Parked:
+	case StateParked:
 		return "◷"
-	case Unauthorized:
+	case StateUnauthorized:
 		return "◇"
-	case Evicted:
+	case StateEvicted:
 		return "✗"
 	}
 	return "○"

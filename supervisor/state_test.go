@@ -13,16 +13,16 @@ func TestStatesAndTheirMarks(t *testing.T) {
 		live  bool
 		glyph string
 	}{
-		supervisor.Connecting:   {true, "◐"},
-		supervisor.Discovering:  {true, "◐"},
-		supervisor.Ready:        {true, "●"},
-		supervisor.Closing:      {true, "◌"},
-		supervisor.Backoff:      {false, "↻"},
-		supervisor.Parked:       {false, "◷"},
-		supervisor.Unauthorized: {false, "◇"},
-		supervisor.Evicted:      {false, "✗"},
-		supervisor.Stopping:     {true, "◌"},
-		supervisor.Stopped:      {false, "○"},
+		supervisor.StateConnecting:   {true, "◐"},
+		supervisor.StateDiscovering:  {true, "◐"},
+		supervisor.StateReady:        {true, "●"},
+		supervisor.StateClosing:      {true, "◌"},
+		supervisor.StateBackoff:      {false, "↻"},
+		supervisor.StateParked:       {false, "◷"},
+		supervisor.StateUnauthorized: {false, "◇"},
+		supervisor.StateEvicted:      {false, "✗"},
+		supervisor.StateStopping:     {true, "◌"},
+		supervisor.StateStopped:      {false, "○"},
 	}
 	require.Len(t, supervisor.States(), len(want))
 	for _, s := range supervisor.States() {
@@ -30,6 +30,6 @@ func TestStatesAndTheirMarks(t *testing.T) {
 		require.Equal(t, want[s].live, s.Live(), "%s", s)
 		require.Equal(t, want[s].glyph, s.Glyph(), "%s", s)
 	}
-	require.False(t, supervisor.New.Live())
-	require.Equal(t, "○", supervisor.New.Glyph())
+	require.False(t, supervisor.StateNew.Live())
+	require.Equal(t, "○", supervisor.StateNew.Glyph())
 }

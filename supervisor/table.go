@@ -4,29 +4,29 @@ package supervisor
 type Guard string
 
 const (
-	// Always: the row has no condition.
-	Always Guard = ""
-	// RestartAsked: Restart was called since the session was given up.
-	RestartAsked Guard = "restart asked"
-	// FirstStart: the server was never ready and is not supervised from the start.
-	FirstStart Guard = "first start failed, not supervised from the start"
-	// WantsAuth: trying again cannot help before somebody has authorized it.
-	WantsAuth Guard = "permanent cause: authorization"
-	// Permanent: trying again cannot help.
-	Permanent Guard = "permanent cause"
-	// BudgetLeft: another attempt is allowed.
-	BudgetLeft Guard = "budget left"
-	// SpareReady: a standby is ready, and another attempt is allowed.
-	SpareReady Guard = "standby ready, budget left"
-	// MayPark: the policy parks instead of evicting.
-	MayPark Guard = "budget spent, policy parks"
+	// GuardAlways: the row has no condition.
+	GuardAlways Guard = ""
+	// GuardRestartRequested: Restart was called since the session was given up.
+	GuardRestartRequested Guard = "restart asked"
+	// GuardFirstStart: the server was never ready and is not supervised from the start.
+	GuardFirstStart Guard = "first start failed, not supervised from the start"
+	// GuardAuthRequired: trying again cannot help before somebody has authorized it.
+	GuardAuthRequired Guard = "permanent cause: authorization"
+	// GuardPermanent: trying again cannot help.
+	GuardPermanent Guard = "permanent cause"
+	// GuardBudgetLeft: another attempt is allowed.
+	GuardBudgetLeft Guard = "budget left"
+	// GuardStandbyReady: a standby is ready, and another attempt is allowed.
+	GuardStandbyReady Guard = "standby ready, budget left"
+	// GuardMayPark: the policy parks instead of evicting.
+	GuardMayPark Guard = "budget spent, policy parks"
 )
 
 // Transition is one row of the lifecycle: in state From, on event On, if When
 // holds, go to To and do Do, in this order.
 type Transition struct {
 	From State
-	On   EventKind
+	On   InputKind
 	When Guard
 	To   State
 	Do   []EffectKind
@@ -35,52 +35,52 @@ type Transition struct {
 // table is the lifecycle. For one state and event the first row whose guard
 // holds is taken; an event without a row is ignored in that state.
 var table = []Transition{
-	{New, EvRegister, Always, Connecting, do(DoDial)},
-	{New, EvStop, Always, Stopped, do(DoGone)},
+	{StateNew, InputRegister, GuardAlways, StateConnecting, do(EffectDial)},
+	{StateNew, InputStop, GuardAlways, StateStopped, do(EffectAnnounceGone)},
 
-	{Connecting, EvOpened, Always, Discovering, do(DoDiscover)},
-	{Connecting, EvFailed, Always, Closing, do(DoReap)},
-	{Connecting, EvDied, Always, Closing, do(DoReap)},
-	{Connecting, EvRestart, Always, Closing, do(DoReap)},
-	{Connecting, EvStop, Always, Stopping, do(DoReap)},
+	{StateConnecting, InputOpened, GuardAlways, StateDiscovering, do(EffectDiscover)},
+	{StateConnecting, InputFailed, GuardAlways, StateClosing, do(EffectEndSession)},
+	{StateConnecting, InputDied, GuardAlways, StateClosing, do(EffectEndSession)},
+	{StateConnecting, InputRestart, GuardAlways, StateClosing, do(EffectEndSession)},
+	{StateConnecting, InputStop, GuardAlways, StateStopping, do(EffectEndSession)},
 
-	{Discovering, EvDiscovered, Always, Ready, do(DoPublish, DoArmStable)},
-	{Discovering, EvFailed, Always, Closing, do(DoReap)},
-	{Discovering, EvDied, Always, Closing, do(DoReap)},
-	{Discovering, EvRestart, Always, Closing, do(DoReap)},
-	{Discovering, EvStop, Always, Stopping, do(DoReap)},
+	{StateDiscovering, InputDiscovered, GuardAlways, StateReady, do(EffectPublish, EffectArmStable)},
+	{StateDiscovering, InputFailed, GuardAlways, StateClosing, do(EffectEndSession)},
+	{StateDiscovering, InputDied, GuardAlways, StateClosing, do(EffectEndSession)},
+	{StateDiscovering, InputRestart, GuardAlways, StateClosing, do(EffectEndSession)},
+	{StateDiscovering, InputStop, GuardAlways, StateStopping, do(EffectEndSession)},
 
-	{Ready, EvTimer, Always, Ready, do(DoResetBudget)},
-	{Ready, EvDied, SpareReady, Ready, do(DoCancelTimer, DoWithdraw, DoReap, DoTakeOver, DoPublish, DoArmStable)},
-	{Ready, EvDied, Always, Closing, do(DoCancelTimer, DoWithdraw, DoReap)},
-	{Ready, EvRestart, Always, Closing, do(DoCancelTimer, DoWithdraw, DoReap)},
-	{Ready, EvStop, Always, Stopping, do(DoCancelTimer, DoWithdraw, DoReap)},
+	{StateReady, InputTimer, GuardAlways, StateReady, do(EffectResetBudget)},
+	{StateReady, InputDied, GuardStandbyReady, StateReady, do(EffectCancelTimer, EffectWithdraw, EffectEndSession, EffectTakeOver, EffectPublish, EffectArmStable)},
+	{StateReady, InputDied, GuardAlways, StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{StateReady, InputRestart, GuardAlways, StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{StateReady, InputStop, GuardAlways, StateStopping, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 
-	{Closing, EvReleased, RestartAsked, Connecting, do(DoResetBudget, DoDial)},
-	{Closing, EvReleased, FirstStart, Stopped, do(DoGone)},
-	{Closing, EvReleased, WantsAuth, Unauthorized, do(DoGone)},
-	{Closing, EvReleased, Permanent, Evicted, do(DoGone)},
-	{Closing, EvReleased, BudgetLeft, Backoff, do(DoArmRetry)},
-	{Closing, EvReleased, MayPark, Parked, do(DoGone, DoArmPark)},
-	{Closing, EvReleased, Always, Evicted, do(DoGone)},
-	{Closing, EvRestart, Always, Closing, nil},
-	{Closing, EvStop, Always, Stopping, nil},
+	{StateClosing, InputReleased, GuardRestartRequested, StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateClosing, InputReleased, GuardFirstStart, StateStopped, do(EffectAnnounceGone)},
+	{StateClosing, InputReleased, GuardAuthRequired, StateUnauthorized, do(EffectAnnounceGone)},
+	{StateClosing, InputReleased, GuardPermanent, StateEvicted, do(EffectAnnounceGone)},
+	{StateClosing, InputReleased, GuardBudgetLeft, StateBackoff, do(EffectArmRetry)},
+	{StateClosing, InputReleased, GuardMayPark, StateParked, do(EffectAnnounceGone, EffectArmPark)},
+	{StateClosing, InputReleased, GuardAlways, StateEvicted, do(EffectAnnounceGone)},
+	{StateClosing, InputRestart, GuardAlways, StateClosing, nil},
+	{StateClosing, InputStop, GuardAlways, StateStopping, nil},
 
-	{Backoff, EvTimer, Always, Connecting, do(DoDial)},
-	{Backoff, EvRestart, Always, Connecting, do(DoCancelTimer, DoResetBudget, DoDial)},
-	{Backoff, EvStop, Always, Stopped, do(DoCancelTimer, DoGone)},
+	{StateBackoff, InputTimer, GuardAlways, StateConnecting, do(EffectDial)},
+	{StateBackoff, InputRestart, GuardAlways, StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{StateBackoff, InputStop, GuardAlways, StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
 
-	{Parked, EvTimer, Always, Connecting, do(DoDial)},
-	{Parked, EvRestart, Always, Connecting, do(DoCancelTimer, DoResetBudget, DoDial)},
-	{Parked, EvStop, Always, Stopped, do(DoCancelTimer, DoGone)},
+	{StateParked, InputTimer, GuardAlways, StateConnecting, do(EffectDial)},
+	{StateParked, InputRestart, GuardAlways, StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{StateParked, InputStop, GuardAlways, StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
 
-	{Unauthorized, EvRestart, Always, Connecting, do(DoResetBudget, DoDial)},
-	{Unauthorized, EvStop, Always, Stopped, do(DoGone)},
+	{StateUnauthorized, InputRestart, GuardAlways, StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateUnauthorized, InputStop, GuardAlways, StateStopped, do(EffectAnnounceGone)},
 
-	{Evicted, EvRestart, Always, Connecting, do(DoResetBudget, DoDial)},
-	{Evicted, EvStop, Always, Stopped, do(DoGone)},
+	{StateEvicted, InputRestart, GuardAlways, StateConnecting, do(EffectResetBudget, EffectDial)},
+	{StateEvicted, InputStop, GuardAlways, StateStopped, do(EffectAnnounceGone)},
 
-	{Stopping, EvReleased, Always, Stopped, do(DoGone)},
+	{StateStopping, InputReleased, GuardAlways, StateStopped, do(EffectAnnounceGone)},
 }
 
 func do(kinds ...EffectKind) []EffectKind { return kinds }

@@ -16,74 +16,74 @@ func done(kinds ...EffectKind) []EffectKind { return kinds }
 // ends and what has to be done.
 var rows = []struct {
 	from   State
-	on     EventKind
+	on     InputKind
 	when   Guard
 	to     State
 	do     []EffectKind
 	script func(*testing.T) *script // nil: the shortest road to from
 }{
-	{New, EvRegister, Always, Connecting, done(DoDial), nil},
-	{New, EvStop, Always, Stopped, done(DoGone), nil},
+	{StateNew, InputRegister, GuardAlways, StateConnecting, done(EffectDial), nil},
+	{StateNew, InputStop, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
 
-	{Connecting, EvOpened, Always, Discovering, done(DoDiscover), nil},
-	{Connecting, EvFailed, Always, Closing, done(DoReap), nil},
-	{Connecting, EvDied, Always, Closing, done(DoReap), nil},
-	{Connecting, EvRestart, Always, Closing, done(DoReap), nil},
-	{Connecting, EvStop, Always, Stopping, done(DoReap), nil},
+	{StateConnecting, InputOpened, GuardAlways, StateDiscovering, done(EffectDiscover), nil},
+	{StateConnecting, InputFailed, GuardAlways, StateClosing, done(EffectEndSession), nil},
+	{StateConnecting, InputDied, GuardAlways, StateClosing, done(EffectEndSession), nil},
+	{StateConnecting, InputRestart, GuardAlways, StateClosing, done(EffectEndSession), nil},
+	{StateConnecting, InputStop, GuardAlways, StateStopping, done(EffectEndSession), nil},
 
-	{Discovering, EvDiscovered, Always, Ready, done(DoPublish, DoArmStable), nil},
-	{Discovering, EvFailed, Always, Closing, done(DoReap), nil},
-	{Discovering, EvDied, Always, Closing, done(DoReap), nil},
-	{Discovering, EvRestart, Always, Closing, done(DoReap), nil},
-	{Discovering, EvStop, Always, Stopping, done(DoReap), nil},
+	{StateDiscovering, InputDiscovered, GuardAlways, StateReady, done(EffectPublish, EffectArmStable), nil},
+	{StateDiscovering, InputFailed, GuardAlways, StateClosing, done(EffectEndSession), nil},
+	{StateDiscovering, InputDied, GuardAlways, StateClosing, done(EffectEndSession), nil},
+	{StateDiscovering, InputRestart, GuardAlways, StateClosing, done(EffectEndSession), nil},
+	{StateDiscovering, InputStop, GuardAlways, StateStopping, done(EffectEndSession), nil},
 
-	{Ready, EvTimer, Always, Ready, done(DoResetBudget), nil},
-	{Ready, EvDied, SpareReady, Ready, done(DoCancelTimer, DoWithdraw, DoReap, DoTakeOver, DoPublish, DoArmStable), nil},
-	{Ready, EvDied, Always, Closing, done(DoCancelTimer, DoWithdraw, DoReap), nil},
-	{Ready, EvRestart, Always, Closing, done(DoCancelTimer, DoWithdraw, DoReap), nil},
-	{Ready, EvStop, Always, Stopping, done(DoCancelTimer, DoWithdraw, DoReap), nil},
+	{StateReady, InputTimer, GuardAlways, StateReady, done(EffectResetBudget), nil},
+	{StateReady, InputDied, GuardStandbyReady, StateReady, done(EffectCancelTimer, EffectWithdraw, EffectEndSession, EffectTakeOver, EffectPublish, EffectArmStable), nil},
+	{StateReady, InputDied, GuardAlways, StateClosing, done(EffectCancelTimer, EffectWithdraw, EffectEndSession), nil},
+	{StateReady, InputRestart, GuardAlways, StateClosing, done(EffectCancelTimer, EffectWithdraw, EffectEndSession), nil},
+	{StateReady, InputStop, GuardAlways, StateStopping, done(EffectCancelTimer, EffectWithdraw, EffectEndSession), nil},
 
-	{Closing, EvReleased, RestartAsked, Connecting, done(DoResetBudget, DoDial), func(t *testing.T) *script {
-		return reach(t, Closing).on(EvRestart)
+	{StateClosing, InputReleased, GuardRestartRequested, StateConnecting, done(EffectResetBudget, EffectDial), func(t *testing.T) *script {
+		return reach(t, StateClosing).on(InputRestart)
 	}},
-	{Closing, EvReleased, FirstStart, Stopped, done(DoGone), func(t *testing.T) *script {
-		return newScript(t, Retry(3, time.Second), false).on(EvRegister).on(EvFailed)
+	{StateClosing, InputReleased, GuardFirstStart, StateStopped, done(EffectAnnounceGone), func(t *testing.T) *script {
+		return newScript(t, Retry(3, time.Second), false).on(InputRegister).on(InputFailed)
 	}},
-	{Closing, EvReleased, WantsAuth, Unauthorized, done(DoGone), func(t *testing.T) *script {
-		s := reach(t, Connecting)
-		s.step(Event{Kind: EvFailed, Epoch: 1, Cause: forbidden()})
+	{StateClosing, InputReleased, GuardAuthRequired, StateUnauthorized, done(EffectAnnounceGone), func(t *testing.T) *script {
+		s := reach(t, StateConnecting)
+		s.step(Input{Kind: InputFailed, Epoch: 1, Cause: forbidden()})
 		return s
 	}},
-	{Closing, EvReleased, Permanent, Evicted, done(DoGone), func(t *testing.T) *script {
-		s := reach(t, Connecting)
-		s.step(Event{Kind: EvFailed, Epoch: 1, Cause: hopeless()})
+	{StateClosing, InputReleased, GuardPermanent, StateEvicted, done(EffectAnnounceGone), func(t *testing.T) *script {
+		s := reach(t, StateConnecting)
+		s.step(Input{Kind: InputFailed, Epoch: 1, Cause: hopeless()})
 		return s
 	}},
-	{Closing, EvReleased, BudgetLeft, Backoff, done(DoArmRetry), nil},
-	{Closing, EvReleased, MayPark, Parked, done(DoGone, DoArmPark), func(t *testing.T) *script {
-		return newScript(t, Retry(0, 0, Park(time.Minute)), true).on(EvRegister).on(EvFailed)
+	{StateClosing, InputReleased, GuardBudgetLeft, StateBackoff, done(EffectArmRetry), nil},
+	{StateClosing, InputReleased, GuardMayPark, StateParked, done(EffectAnnounceGone, EffectArmPark), func(t *testing.T) *script {
+		return newScript(t, Retry(0, 0, WithParking(time.Minute)), true).on(InputRegister).on(InputFailed)
 	}},
-	{Closing, EvReleased, Always, Evicted, done(DoGone), func(t *testing.T) *script {
-		return newScript(t, NoRetry, true).on(EvRegister).on(EvFailed)
+	{StateClosing, InputReleased, GuardAlways, StateEvicted, done(EffectAnnounceGone), func(t *testing.T) *script {
+		return newScript(t, NoRetry, true).on(InputRegister).on(InputFailed)
 	}},
-	{Closing, EvRestart, Always, Closing, nil, nil},
-	{Closing, EvStop, Always, Stopping, nil, nil},
+	{StateClosing, InputRestart, GuardAlways, StateClosing, nil, nil},
+	{StateClosing, InputStop, GuardAlways, StateStopping, nil, nil},
 
-	{Backoff, EvTimer, Always, Connecting, done(DoDial), nil},
-	{Backoff, EvRestart, Always, Connecting, done(DoCancelTimer, DoResetBudget, DoDial), nil},
-	{Backoff, EvStop, Always, Stopped, done(DoCancelTimer, DoGone), nil},
+	{StateBackoff, InputTimer, GuardAlways, StateConnecting, done(EffectDial), nil},
+	{StateBackoff, InputRestart, GuardAlways, StateConnecting, done(EffectCancelTimer, EffectResetBudget, EffectDial), nil},
+	{StateBackoff, InputStop, GuardAlways, StateStopped, done(EffectCancelTimer, EffectAnnounceGone), nil},
 
-	{Parked, EvTimer, Always, Connecting, done(DoDial), nil},
-	{Parked, EvRestart, Always, Connecting, done(DoCancelTimer, DoResetBudget, DoDial), nil},
-	{Parked, EvStop, Always, Stopped, done(DoCancelTimer, DoGone), nil},
+	{StateParked, InputTimer, GuardAlways, StateConnecting, done(EffectDial), nil},
+	{StateParked, InputRestart, GuardAlways, StateConnecting, done(EffectCancelTimer, EffectResetBudget, EffectDial), nil},
+	{StateParked, InputStop, GuardAlways, StateStopped, done(EffectCancelTimer, EffectAnnounceGone), nil},
 
-	{Unauthorized, EvRestart, Always, Connecting, done(DoResetBudget, DoDial), nil},
-	{Unauthorized, EvStop, Always, Stopped, done(DoGone), nil},
+	{StateUnauthorized, InputRestart, GuardAlways, StateConnecting, done(EffectResetBudget, EffectDial), nil},
+	{StateUnauthorized, InputStop, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
 
-	{Evicted, EvRestart, Always, Connecting, done(DoResetBudget, DoDial), nil},
-	{Evicted, EvStop, Always, Stopped, done(DoGone), nil},
+	{StateEvicted, InputRestart, GuardAlways, StateConnecting, done(EffectResetBudget, EffectDial), nil},
+	{StateEvicted, InputStop, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
 
-	{Stopping, EvReleased, Always, Stopped, done(DoGone), nil},
+	{StateStopping, InputReleased, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
 }
 
 func TestEachRow(t *testing.T) {
@@ -95,12 +95,12 @@ func TestEachRow(t *testing.T) {
 				drive = func(t *testing.T) *script { return reach(t, r.from) }
 			}
 			s := drive(t).in(r.from)
-			ev := Event{Kind: r.on, Epoch: s.Epoch()}
-			if r.on == EvTimer {
+			ev := Input{Kind: r.on, Epoch: s.Epoch()}
+			if r.on == InputTimer {
 				ev.Token = s.armed.Token
 			}
-			if r.when == SpareReady {
-				ev.Spare = s.Reserve()
+			if r.when == GuardStandbyReady {
+				ev.Spare = s.NextEpoch()
 			}
 			before := s.Epoch()
 			s.now = s.now.Add(time.Hour)
@@ -112,13 +112,13 @@ func TestEachRow(t *testing.T) {
 			}
 			for _, e := range s.last {
 				switch e.Kind {
-				case DoDial:
+				case EffectDial:
 					before++
-				case DoTakeOver:
+				case EffectTakeOver:
 					before = ev.Spare
 				}
 				require.Equal(t, before, e.Epoch, "the epoch of %s", e.Kind)
-				needsCause := e.Kind == DoWithdraw || e.Kind == DoReap || e.Kind == DoGone
+				needsCause := e.Kind == EffectWithdraw || e.Kind == EffectEndSession || e.Kind == EffectAnnounceGone
 				require.Equal(t, needsCause, e.Cause != nil, "%s", e.Kind)
 			}
 		})
@@ -130,7 +130,7 @@ func TestEachRow(t *testing.T) {
 func TestTheTableHoldsTheseRows(t *testing.T) {
 	type key struct {
 		from State
-		on   EventKind
+		on   InputKind
 		when Guard
 	}
 	want := map[key]bool{}
@@ -149,15 +149,15 @@ func TestTheTableHoldsTheseRows(t *testing.T) {
 // Where a state has no row for an event, the event means nothing there: no
 // effect, no change of any kind.
 func TestEventsWithoutARowAreIgnored(t *testing.T) {
-	has := map[State]map[EventKind]bool{}
+	has := map[State]map[InputKind]bool{}
 	for _, r := range rows {
 		if has[r.from] == nil {
-			has[r.from] = map[EventKind]bool{}
+			has[r.from] = map[InputKind]bool{}
 		}
 		has[r.from][r.on] = true
 	}
-	events := []EventKind{EvRegister, EvOpened, EvDiscovered, EvFailed, EvDied, EvReleased, EvTimer, EvRestart, EvStop, "unheard of"}
-	for _, state := range append(States(), New) {
+	events := []InputKind{InputRegister, InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased, InputTimer, InputRestart, InputStop, "unheard of"}
+	for _, state := range append(States(), StateNew) {
 		for _, kind := range events {
 			if has[state][kind] {
 				continue
@@ -165,7 +165,7 @@ func TestEventsWithoutARowAreIgnored(t *testing.T) {
 			s := reach(t, state)
 			since, attempt, restarts, cause := s.Since(), s.Attempt(), s.Restarts(), s.Cause()
 			s.now = s.now.Add(time.Hour)
-			s.does(Event{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(state)
+			s.does(Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(state)
 			require.Nil(t, s.last)
 			require.Equal(t, []any{since, attempt, restarts, cause}, []any{s.Since(), s.Attempt(), s.Restarts(), s.Cause()}, "%s in %s", kind, state)
 		}
@@ -178,13 +178,13 @@ func TestEventsWithoutARowAreIgnored(t *testing.T) {
 func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 	type group struct {
 		from State
-		on   EventKind
+		on   InputKind
 	}
 	closed := map[group]bool{}
 	for _, tr := range Transitions() {
 		g := group{tr.From, tr.On}
 		require.False(t, closed[g], "row %v is never reached", tr)
-		closed[g] = tr.When == Always
+		closed[g] = tr.When == GuardAlways
 	}
 	for g, ok := range closed {
 		require.True(t, ok, "%v may match no row", g)
@@ -193,8 +193,8 @@ func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 
 func TestTransitionsAreACopy(t *testing.T) {
 	rows := Transitions()
-	rows[0].To, rows[0].Do[0] = Evicted, DoGone
-	require.Equal(t, Connecting, Transitions()[0].To)
-	require.Equal(t, DoDial, Transitions()[0].Do[0])
-	reach(t, New).does(Event{Kind: EvRegister}, DoDial).in(Connecting)
+	rows[0].To, rows[0].Do[0] = StateEvicted, EffectAnnounceGone
+	require.Equal(t, StateConnecting, Transitions()[0].To)
+	require.Equal(t, EffectDial, Transitions()[0].Do[0])
+	reach(t, StateNew).does(Input{Kind: InputRegister}, EffectDial).in(StateConnecting)
 }

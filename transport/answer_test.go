@@ -58,7 +58,7 @@ func TestClocksAreOnesOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		for range 20 {
-			first := p.ask(t.Context(), Request{Method: "first", Timeout: time.Second, HardMax: time.Second})
+			first := p.ask(t.Context(), Request{Method: "first", Timeout: time.Second, TotalTimeout: time.Second})
 			p.say(`{"id":%d,"result":1}`, p.read().ID)
 			require.Equal(t, outcome{result: "1"}, <-first)
 			time.Sleep(2 * time.Second)
@@ -76,7 +76,7 @@ func TestTheHardMaximumAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		began := time.Now()
-		ended := p.ask(t.Context(), Request{Method: "m", HardMax: time.Minute})
+		ended := p.ask(t.Context(), Request{Method: "m", TotalTimeout: time.Minute})
 		p.read()
 		read := make(chan message, 1)
 		go func() { read <- p.read() }()

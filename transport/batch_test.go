@@ -24,7 +24,7 @@ func TestWireBatch(t *testing.T) {
 	m, err := p.control.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "notifications/of/our/own", m.(*jsonrpc.Request).Method)
-	require.Equal(t, messages.Noise{Junk: 5}, p.noiseCounts())
+	require.Equal(t, messages.Discarded{Malformed: 5}, p.noiseCounts())
 }
 
 // TestWireBatchThatIsNone: half a batch is as good as none.
@@ -32,7 +32,7 @@ func TestWireBatchThatIsNone(t *testing.T) {
 	for _, said := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
 		w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
 		w.receive([]byte(said))
-		require.Equal(t, messages.Noise{Junk: 1}, w.noiseCounts(), said)
+		require.Equal(t, messages.Discarded{Malformed: 1}, w.noiseCounts(), said)
 		require.Empty(t, w.control.inbox, said)
 	}
 }
@@ -45,7 +45,7 @@ func TestBatchesCostNoMemory(t *testing.T) {
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
 	w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { w.receive(batch); w.receive(nested) }), 10.0)
-	require.EqualValues(t, 2*2*items, w.noiseCounts().Junk)
+	require.EqualValues(t, 2*2*items, w.noiseCounts().Malformed)
 
 	s := new(httpSession)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {

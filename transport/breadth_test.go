@@ -56,7 +56,7 @@ func TestDiscoverBroadTogether(t *testing.T) {
 		b.WriteString(`{"name":"tool-` + strings.Repeat("x", i%7) + strings.Repeat("y", i/7) + `","_meta":` + broad(100) + `}`)
 	}
 	s := &lister{caps: onlyTools(), reply: replies(map[string]string{"tools/list": `{"tools":[` + b.String() + `]}`})}
-	c, err := discoverAll(t, s, messages.Limits{Catalog: 4 << 20})
+	c, err := discoverAll(t, s, messages.Limits{MaxCatalogBytes: 4 << 20})
 	require.NoError(t, err)
 	require.Less(t, len(c.Tools), 150)
 	require.Greater(t, len(c.Tools), 30)

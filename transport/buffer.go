@@ -25,7 +25,7 @@ var errNoRoom = errors.New("the answer was skipped: other large answers of the s
 
 // noRoomError is the error of a call whose answer was skipped because of that.
 func noRoomError() *messages.Error {
-	return &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.Answered,
+	return &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.OutcomeAnswered,
 		Cause: errNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.Buffer"}
 }
 

@@ -25,7 +25,7 @@ func TestPipedBufferCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := budget.New(1<<30, nil)
 		p := newPartner(t, false)
-		spec := messages.ServerSpec{Name: "m", Limits: messages.Limits{Buffer: 1 << 20},
+		spec := messages.ServerSpec{Name: "m", Limits: messages.Limits{MaxBufferBytes: 1 << 20},
 			InMemory: &messages.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
 				ended := make(chan error, 1)
 				go func() { ended <- p.serve(ctx, in, out, stderr) }()

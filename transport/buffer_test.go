@@ -25,7 +25,7 @@ func filler(size int) string {
 
 // crowded is a session with a partner, and room for one large message.
 func crowded(p *partner) (*pipedSession, *budget.Budget) {
-	spec := messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: p.serve}, Limits: messages.Limits{Buffer: 1 << 20}}
+	spec := messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: p.serve}, Limits: messages.Limits{MaxBufferBytes: 1 << 20}}
 	d, err := NewDialer(spec, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 	require.NoError(p.t, err)
 	s := d.NewSession().(*pipedSession)
@@ -162,7 +162,7 @@ func TestHTTPBuffer(t *testing.T) {
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, filler(size))
 			})
 			spec := httpSpec(web.URL)
-			spec.Limits.Buffer = size / 2
+			spec.Limits.MaxBufferBytes = size / 2
 			s := openHTTP(t, spec)
 			buffer := s.bonds.buffer
 
@@ -201,7 +201,7 @@ func TestSSEBuffer(t *testing.T) {
 		web.send("%s", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+filler(2<<20)+`}`)
 	})
 	spec := sseSpec(web)
-	spec.Limits.Buffer = 1 << 20
+	spec.Limits.MaxBufferBytes = 1 << 20
 	s := openHTTP(t, spec)
 	buffer := s.bonds.buffer
 	one := new(budget.Share)

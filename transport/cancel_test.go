@@ -59,7 +59,7 @@ func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
 			go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
 			<-asked
 			cancel(cause)
-			requireCanceled(t, <-failed, context.Canceled, cause, messages.Unknown)
+			requireCanceled(t, <-failed, context.Canceled, cause, messages.OutcomeUnknown)
 			requireServing(t, s)
 		})
 	}
@@ -91,7 +91,7 @@ func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
 			go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
 			<-dialling
 			cancel(cause)
-			requireCanceled(t, <-failed, context.Canceled, cause, messages.NotSent)
+			requireCanceled(t, <-failed, context.Canceled, cause, messages.OutcomeNotSent)
 			requireServing(t, s)
 		})
 	}
@@ -105,7 +105,7 @@ func TestWireCallersCauseIsNotOurs(t *testing.T) {
 			failed := p.ask(ctx, Request{Method: "tools/call"})
 			id := p.read().ID
 			cancel(cause)
-			requireCanceled(t, (<-failed).err, context.Canceled, cause, messages.Unknown)
+			requireCanceled(t, (<-failed).err, context.Canceled, cause, messages.OutcomeUnknown)
 			notice := p.read()
 			require.Equal(t, "notifications/cancelled", notice.Method)
 			require.JSONEq(t, fmt.Sprintf(`{"requestId":%d,"reason":"canceled"}`, id), string(notice.Params))
@@ -126,15 +126,15 @@ func TestDeadlinesOfCallerAndSession(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
 			_, err := s.Request(ctx, call)
-			requireCanceled(t, err, context.DeadlineExceeded, nil, messages.Unknown)
+			requireCanceled(t, err, context.DeadlineExceeded, nil, messages.OutcomeUnknown)
 
 			why := fmt.Errorf("budget: %w", messages.ErrTimeout)
 			ctx, stop := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, why)
 			defer stop()
 			_, err = s.Request(ctx, call)
-			requireCanceled(t, err, context.DeadlineExceeded, why, messages.Unknown)
+			requireCanceled(t, err, context.DeadlineExceeded, why, messages.OutcomeUnknown)
 			_, err = s.Request(ctx, call)
-			requireCanceled(t, err, context.DeadlineExceeded, why, messages.NotSent)
+			requireCanceled(t, err, context.DeadlineExceeded, why, messages.OutcomeNotSent)
 
 			call.Timeout = 50 * time.Millisecond
 			_, err = s.Request(context.Background(), call)

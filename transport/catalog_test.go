@@ -46,7 +46,7 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lister{caps: onlyTools(), reply: func(_, cursor string) (string, error) { return c.tools(cursor), nil }}
-			catalog, err := discoverAll(t, l, messages.Limits{Catalog: limit, Pages: 20})
+			catalog, err := discoverAll(t, l, messages.Limits{MaxCatalogBytes: limit, MaxPages: 20})
 			require.NoError(t, err)
 			require.Equal(t, c.want, toolNames(catalog))
 			if !c.cut {
@@ -65,7 +65,7 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 			"resources/list": `{"resources":[{"uri":"a:b","name":"` + pad + `"}]}`,
 			"prompts/list":   `{"prompts":[{"name":"short"}]}`,
 		})}
-		catalog, err := discoverAll(t, l, messages.Limits{Catalog: limit, Pages: 20})
+		catalog, err := discoverAll(t, l, messages.Limits{MaxCatalogBytes: limit, MaxPages: 20})
 		require.NoError(t, err)
 		require.Len(t, catalog.Tools, 1)
 		require.Empty(t, catalog.Resources)

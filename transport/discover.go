@@ -156,20 +156,20 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		// What is kept of a page may keep all of it, so all of it counts. Of one
 		// that is too long as a whole, or is not mostly the list, entries are copied for
 		// as long as there is room.
-		whole := len(raw) <= d.limits.Catalog-d.kept-d.bounds.decoded && len(p.items) >= len(raw)/2
+		whole := len(raw) <= d.limits.MaxCatalogBytes-d.kept-d.bounds.decoded && len(p.items) >= len(raw)/2
 		if whole {
 			d.kept += len(raw)
 		}
 		full, long := false, false
 		eachItem(p.items, func(item []byte) bool {
-			if full = items >= d.limits.Items; full || d.ctx.Err() != nil {
+			if full = items >= d.limits.MaxItems; full || d.ctx.Err() != nil {
 				return false
 			}
-			if long = d.kept+d.bounds.decoded > d.limits.Catalog; long {
+			if long = d.kept+d.bounds.decoded > d.limits.MaxCatalogBytes; long {
 				return false
 			}
 			if !whole {
-				if long = len(item) > d.limits.Catalog-d.kept-d.bounds.decoded; long {
+				if long = len(item) > d.limits.MaxCatalogBytes-d.kept-d.bounds.decoded; long {
 					return false
 				}
 				d.kept += len(item)
@@ -185,14 +185,14 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		})
 		if cursor = p.cursor; cursor != nil && !whole { // it is remembered, below
 			d.kept += len(*cursor)
-			long = long || d.kept > d.limits.Catalog
+			long = long || d.kept > d.limits.MaxCatalogBytes
 		}
 		switch {
 		case full:
-			d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.Items)
+			d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.MaxItems)
 			return
 		case long:
-			d.warn("%s: the lists are longer than %d bytes together; the rest is left out (raise Limits.Catalog to take more)", method, d.limits.Catalog)
+			d.warn("%s: the lists are longer than %d bytes together; the rest is left out (raise Limits.Catalog to take more)", method, d.limits.MaxCatalogBytes)
 			return
 		case p.lost:
 			d.warn("%s: the cursor on page %d is no text; the rest is left out", method, number)
@@ -202,8 +202,8 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		case seen[*cursor]:
 			d.warn("%s: the server repeats its cursor; stopped after %d pages", method, number)
 			return
-		case number >= d.limits.Pages:
-			d.warn("%s: more than %d pages; the rest is left out (raise Limits.Pages to take more)", method, d.limits.Pages)
+		case number >= d.limits.MaxPages:
+			d.warn("%s: more than %d pages; the rest is left out (raise Limits.Pages to take more)", method, d.limits.MaxPages)
 			return
 		}
 		seen[*cursor] = true
@@ -242,7 +242,7 @@ func isOutage(err error) bool {
 		return true
 	}
 	var e *messages.Error
-	return errors.As(err, &e) && (e.Outcome != messages.Answered || e.Kind == messages.KindUnavailable)
+	return errors.As(err, &e) && (e.Outcome != messages.OutcomeAnswered || e.Kind == messages.KindUnavailable)
 }
 
 func (d *discovery) decodeItem(item json.RawMessage, into any, key *string, member string) error {

@@ -66,7 +66,7 @@ func replies(pages map[string]string) func(method, cursor string) (string, error
 }
 
 func rpcFault(code int64) error {
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
+	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
 }
 
 func discoverAll(t *testing.T, l *lister, limits messages.Limits) (*messages.Catalog, error) {
@@ -186,14 +186,14 @@ func TestDiscoverEndsEndlessLists(t *testing.T) {
 		"a circle": {replies(map[string]string{
 			"tools/list?(first)": `{"tools":[{"name":"a"}],"nextCursor":"1"}`, "tools/list?1": `{"tools":[{"name":"b"}],"nextCursor":"2"}`,
 			"tools/list?2": `{"tools":[{"name":"c"}],"nextCursor":"1"}`}), messages.Limits{}, 3, 3, "repeats its cursor"},
-		"pages":       {fresh(1), messages.Limits{Pages: 7}, 7, 7, "more than 7 pages"},
-		"empty pages": {fresh(0), messages.Limits{Pages: 50}, 0, 50, "raise Limits.Pages"},
-		"entries":     {fresh(3), messages.Limits{Items: 7}, 7, 3, "more than 7 entries"},
-		"on one page": {fresh(1000), messages.Limits{Items: 10}, 10, 1, "raise Limits.Items"},
+		"pages":       {fresh(1), messages.Limits{MaxPages: 7}, 7, 7, "more than 7 pages"},
+		"empty pages": {fresh(0), messages.Limits{MaxPages: 50}, 0, 50, "raise Limits.Pages"},
+		"entries":     {fresh(3), messages.Limits{MaxItems: 7}, 7, 3, "more than 7 entries"},
+		"on one page": {fresh(1000), messages.Limits{MaxItems: 10}, 10, 1, "raise Limits.Items"},
 		"of bad ones": {func(string, string) (string, error) {
 			return `{"tools":[1,2,3],"nextCursor":"` + strings.Repeat("x", n) + `"}`, nil
-		}, messages.Limits{Items: 2}, 0, 1, "more than 2 entries"},
-		"exactly full": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"},{"name":"b"}]}`}), messages.Limits{Items: 2, Pages: 1}, 2, 1, ""},
+		}, messages.Limits{MaxItems: 2}, 0, 1, "more than 2 entries"},
+		"exactly full": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"},{"name":"b"}]}`}), messages.Limits{MaxItems: 2, MaxPages: 1}, 2, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lister{caps: onlyTools(), reply: c.reply}
@@ -292,7 +292,7 @@ func TestDiscoverFails(t *testing.T) {
 			return good(method, cursor)
 		}
 	}
-	timeout := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}
+	timeout := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}
 	for name, c := range map[string]struct {
 		reply func(string, string) (string, error)
 		says  string
@@ -300,8 +300,8 @@ func TestDiscoverFails(t *testing.T) {
 	}{
 		"every list":   {func(string, string) (string, error) { return "", rpcFault(-32603) }, "every list failed", nil},
 		"no answer":    {failing("prompts/list", timeout), "prompts/list", messages.ErrTimeout},
-		"overloaded":   {failing("tools/list", &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.NotSent}), "tools/list", messages.ErrOverloaded},
-		"put off":      {failing("tools/list", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.Answered}), "tools/list", messages.ErrUnavailable},
+		"overloaded":   {failing("tools/list", &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.OutcomeNotSent}), "tools/list", messages.ErrOverloaded},
+		"put off":      {failing("tools/list", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeAnswered}), "tools/list", messages.ErrUnavailable},
 		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", &fault{status: 502})), "resources/list", nil},
 		"a second page": {func(method, cursor string) (string, error) {
 			if cursor == "2" {
@@ -327,7 +327,7 @@ func TestDiscoverOfTheDead(t *testing.T) {
 	l := &lister{lifeline: newLifeline(), caps: everything()}
 	l.reply = func(string, string) (string, error) {
 		l.die(errEnded)
-		return "", deathError(errEnded, messages.Unknown)
+		return "", deathError(errEnded, messages.OutcomeUnknown)
 	}
 	_, err := discoverAll(t, l, messages.Limits{})
 	require.Same(t, errEnded, err)
@@ -338,7 +338,7 @@ func TestDiscoverInTime(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	l := &lister{lifeline: newLifeline(), caps: everything(), reply: func(string, string) (string, error) {
 		cancel(late)
-		return "", requestError(ctx, nil, messages.Unknown, nil)
+		return "", requestError(ctx, nil, messages.OutcomeUnknown, nil)
 	}}
 	_, err := Discover(ctx, l, "srv", messages.ServerSpec{}.WithDefaults().Limits)
 	require.ErrorIs(t, err, late)

@@ -266,7 +266,7 @@ func TestAPersonIsGivenTime(t *testing.T) {
 					}
 				})})
 				r := toolCall
-				r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
 				began := time.Now()
 				failed := make(chan error, 1)
 				go func() { _, err := s.Request(t.Context(), r); failed <- err }()

@@ -39,7 +39,7 @@ type httpDialer struct {
 
 func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
 	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: newQuestions(spec.Name, opts),
-		buffer: budget.New(spec.Limits.Buffer, opts.Buffer)}
+		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 }
 
 // NewSession implements Dialer.
@@ -226,8 +226,8 @@ func (s *httpSession) Info() messages.SessionInfo {
 		info = a.info
 	}
 	info.Abandoned = s.dialer.abandoned.Count()
-	info.Noise = messages.Noise{
-		Junk:      s.noise.junk.Load(),
+	info.Discarded = messages.Discarded{
+		Malformed: s.noise.junk.Load(),
 		Oversize:  s.noise.oversize.Load(),
 		Unmatched: s.noise.unmatched.Load(),
 		Dropped:   s.noise.dropped.Load(),

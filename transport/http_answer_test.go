@@ -45,7 +45,7 @@ func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
 			s := openHTTP(t, httpSpec(web.URL))
 			e := callFails(t, s)
 			require.Equal(t, messages.KindRPC, e.Kind, e.Error())
-			require.Equal(t, messages.Answered, e.Outcome)
+			require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 			var rpc *jsonrpc.Error
 			require.ErrorAs(t, e, &rpc)
 			require.EqualValues(t, row.code, rpc.Code)
@@ -66,7 +66,7 @@ func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
 		s := openHTTP(t, httpSpec(web.URL))
 		e := callFails(t, s)
 		require.Equal(t, kind, e.Kind, e.Error())
-		require.Equal(t, messages.Answered, e.Outcome)
+		require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 		var rpc *jsonrpc.Error
 		require.True(t, errors.As(e, &rpc), "the error itself is lost")
 		requireServing(t, s)
@@ -84,7 +84,7 @@ func TestHTTPServerThatWasRestarted(t *testing.T) {
 		s := openHTTP(t, httpSpec(web.URL))
 		e := callFails(t, s)
 		require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		requireClosed(t, s.Dead(), text)
 		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 

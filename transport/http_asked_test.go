@@ -37,7 +37,7 @@ func TestHTTPFloodOfRequests(t *testing.T) {
 		web.hang(r)
 	})
 	s := openHTTP(t, httpSpec(web.URL))
-	require.Eventually(t, func() bool { return s.Info().Noise.Dropped+uint64(most.Load()) >= flood }, patience, timeStep)
+	require.Eventually(t, func() bool { return s.Info().Discarded.Dropped+uint64(most.Load()) >= flood }, patience, timeStep)
 	require.LessOrEqual(t, most.Load(), int64(inboxSize))
 	requireServing(t, s)
 	s.asked.mu.Lock()

@@ -93,7 +93,7 @@ func (e *endpoint) noToken(ctx context.Context, err error) *fault {
 	switch {
 	case errors.As(err, &required):
 		return &fault{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
-			kind: messages.KindAuthRequired, outcome: messages.NotSent, cause: supervisor.CauseAuth, permanent: true}
+			kind: messages.KindAuthRequired, outcome: messages.OutcomeNotSent, cause: supervisor.CauseAuth, permanent: true}
 	case errors.As(err, &passing):
 		f := e.unreachable(passing.Error(), "look at the authorization server", nil)
 		f.retryAfter = passing.RetryAfter

@@ -95,7 +95,7 @@ func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 	a.Revoke(true, false)
 	e := callFails(t, session)
 	require.Equal(t, messages.KindAuthRequired, e.Kind)
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	var required *messages.AuthRequired
 	require.ErrorAs(t, e, &required)
 	require.NotEmpty(t, required.URL)
@@ -118,7 +118,7 @@ func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
 	alone := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
 	e := callFails(t, alone)
 	require.Equal(t, messages.KindAuthRequired, e.Kind)
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	require.Nil(t, alone.Cause(), "what needs no more scopes goes on")
 	_, err := alone.Request(testContext(t), Request{Method: "ping"})
 	require.NoError(t, err)
@@ -204,7 +204,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, messages.KindUnavailable, e.Kind, "%v", e)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		require.Contains(t, e.Error(), "the authorization server does not answer")
 		break
 	}

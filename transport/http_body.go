@@ -202,7 +202,7 @@ func (s *httpSession) errorBody(resp *http.Response, id int64, reserve func(int)
 	enough := answerIsEnough(resp, id)
 	ended, err := b.read(maxErrorBody, enough)
 	if err == nil && !ended && len(b.text) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.text), []byte("{")) {
-		ended, _ = b.read(s.spec.Limits.Line, enough)
+		ended, _ = b.read(s.spec.Limits.MaxMessageBytes, enough)
 	}
 	return b.text, ended
 }

@@ -68,7 +68,7 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 			var e *messages.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, row.kind, e.Kind, e.Error())
-			require.Equal(t, messages.Answered, e.Outcome)
+			require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 		})
 	}
 }

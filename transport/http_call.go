@@ -32,14 +32,14 @@ var (
 // Request implements Session.
 func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	if died := s.Cause(); died != nil {
-		return nil, deathError(died, messages.NotSent)
+		return nil, deathError(died, messages.OutcomeNotSent)
 	}
 	a := s.agreed.Load()
 	if a == nil {
-		return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errNotOpen}
+		return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, Cause: errNotOpen}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, requestError(ctx, nil, messages.NotSent, err)
+		return nil, requestError(ctx, nil, messages.OutcomeNotSent, err)
 	}
 	if !a.modern {
 		result, err := s.send(ctx, a, r)
@@ -79,7 +79,7 @@ func (s *httpSession) checkHandshake(a *agreement, list string) {
 // exchange, and nothing of the caller's.
 func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
 	if !s.enter() {
-		return nil, deathError(s.Cause(), messages.NotSent)
+		return nil, deathError(s.Cause(), messages.OutcomeNotSent)
 	}
 	b := s.bonds.bindRequest(ctx, r)
 	id := b.key
@@ -103,7 +103,7 @@ func (s *httpSession) sendBound(b *bond, a *agreement, id int64, r Request) (jso
 		return nil, rpcError(got.errorm)
 	}
 	if a.modern && r.Method == "tools/list" {
-		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.Items)
+		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
 	}
 	return got.result, nil
 }
@@ -199,14 +199,14 @@ func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f 
 	case f.broken && ctx.Err() == nil:
 		s.confirm(ctx, a)
 	}
-	if f.outcome == messages.Answered {
+	if f.outcome == messages.OutcomeAnswered {
 		return f.callError()
 	}
 	if died := s.Cause(); died != nil {
 		return deathError(died, f.outcome)
 	}
 	if ctx.Err() != nil {
-		if f.outcome == messages.Unknown && !a.modern { // else closing the stream has said it
+		if f.outcome == messages.OutcomeUnknown && !a.modern { // else closing the stream has said it
 			s.cancelRemote(ctx, a, id)
 		}
 		e := requestError(ctx, nil, f.outcome, f)

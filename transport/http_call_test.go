@@ -25,70 +25,70 @@ func TestHTTPCallBadReply(t *testing.T) {
 		outcome messages.Outcome
 		says    string
 	}{
-		{"401", status(401, "", ""), messages.KindAuthRequired, messages.Answered, "HTTP 401"},
-		{"403", status(403, "text/plain", "no\x1b[31m way\nsecond line"), messages.KindAuthRequired, messages.Answered, "HTTP 403 Forbidden: no[31m way;"},
-		{"400", status(400, "text/plain", "bad arguments"), messages.KindProtocol, messages.Answered, "bad arguments"},
-		{"413", status(413, "", ""), messages.KindProtocol, messages.Answered, "smaller"},
+		{"401", status(401, "", ""), messages.KindAuthRequired, messages.OutcomeAnswered, "HTTP 401"},
+		{"403", status(403, "text/plain", "no\x1b[31m way\nsecond line"), messages.KindAuthRequired, messages.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
+		{"400", status(400, "text/plain", "bad arguments"), messages.KindProtocol, messages.OutcomeAnswered, "bad arguments"},
+		{"413", status(413, "", ""), messages.KindProtocol, messages.OutcomeAnswered, "smaller"},
 		{"429", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
-		}, messages.KindUnavailable, messages.Answered, "retry in 7s"},
+		}, messages.KindUnavailable, messages.OutcomeAnswered, "retry in 7s"},
 		{"503 with Retry-After", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(503)
-		}, messages.KindUnavailable, messages.Answered, "retry in 7s"},
-		{"503", status(503, "", ""), messages.KindProtocol, messages.Unknown, "HTTP 503"},
-		{"502 web page", status(502, "text/html", "<html>nginx</html>"), messages.KindProtocol, messages.Unknown, "HTTP 502 Bad Gateway;"},
-		{"504", status(504, "", ""), messages.KindProtocol, messages.Unknown, "HTTP 504"},
-		{"200 web page", status(200, "text/html", "<html>"), messages.KindProtocol, messages.Answered, "not an MCP endpoint"},
-		{"empty 202", status(202, "", ""), messages.KindProtocol, messages.Unknown, "did not answer"},
-		{"empty 200", status(200, "application/json", ""), messages.KindProtocol, messages.Unknown, "did not answer"},
-		{"cut short", status(200, "application/json", `{"jsonrpc":"2.0","id":`), messages.KindProtocol, messages.Unknown, "cut short"},
+		}, messages.KindUnavailable, messages.OutcomeAnswered, "retry in 7s"},
+		{"503", status(503, "", ""), messages.KindProtocol, messages.OutcomeUnknown, "HTTP 503"},
+		{"502 web page", status(502, "text/html", "<html>nginx</html>"), messages.KindProtocol, messages.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
+		{"504", status(504, "", ""), messages.KindProtocol, messages.OutcomeUnknown, "HTTP 504"},
+		{"200 web page", status(200, "text/html", "<html>"), messages.KindProtocol, messages.OutcomeAnswered, "not an MCP endpoint"},
+		{"empty 202", status(202, "", ""), messages.KindProtocol, messages.OutcomeUnknown, "did not answer"},
+		{"empty 200", status(200, "application/json", ""), messages.KindProtocol, messages.OutcomeUnknown, "did not answer"},
+		{"cut short", status(200, "application/json", `{"jsonrpc":"2.0","id":`), messages.KindProtocol, messages.OutcomeUnknown, "cut short"},
 		{"broken off", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, `{"jsonrpc":"2.0",`)
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, messages.KindProtocol, messages.Unknown, "in the middle of the answer"},
+		}, messages.KindProtocol, messages.OutcomeUnknown, "in the middle of the answer"},
 		{"hung up", func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
-			messages.KindProtocol, messages.Unknown, "before the answer came"},
+			messages.KindProtocol, messages.OutcomeUnknown, "before the answer came"},
 		{"answer to another", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			sayResult(w, json.RawMessage("5"), `{}`)
-		}, messages.KindProtocol, messages.Unknown, "no answer to the request"},
+		}, messages.KindProtocol, messages.OutcomeUnknown, "no answer to the request"},
 		{"invalid result", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			sayResult(w, id, `{"a":tru}`)
-		}, messages.KindProtocol, messages.Answered, "not valid JSON"},
+		}, messages.KindProtocol, messages.OutcomeAnswered, "not valid JSON"},
 		{"oversize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, messages.KindProtocol, messages.Answered, "raise Limits.Line"},
+		}, messages.KindProtocol, messages.OutcomeAnswered, "raise Limits.Line"},
 		{"oversize, length unknown", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.(http.Flusher).Flush()
 			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, messages.KindProtocol, messages.Answered, "longer than 4096 bytes"},
+		}, messages.KindProtocol, messages.OutcomeAnswered, "longer than 4096 bytes"},
 		{"redirect to GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			http.Redirect(w, r, "/login?next=canary", http.StatusFound)
-		}, messages.KindProtocol, messages.Answered, "/login; if that is the endpoint, put this URL into the configuration"},
+		}, messages.KindProtocol, messages.OutcomeAnswered, "/login; if that is the endpoint, put this URL into the configuration"},
 		{"redirect elsewhere", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			http.Redirect(w, r, "http://other.invalid/mcp?canary", http.StatusTemporaryRedirect)
-		}, messages.KindProtocol, messages.Answered, "redirects to http://other.invalid/mcp;"},
+		}, messages.KindProtocol, messages.OutcomeAnswered, "redirects to http://other.invalid/mcp;"},
 		{"error without id", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			sayError(w, json.RawMessage("null"), -32603, "oops")
-		}, messages.KindRPC, messages.Answered, "oops"},
+		}, messages.KindRPC, messages.OutcomeAnswered, "oops"},
 		{"error with status", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(500)
 			fmt.Fprintf(w, `{"id":%s,"error":{"code":-32001,"message":"oops","data":{"n":1}}}`, id)
-		}, messages.KindRPC, messages.Answered, "oops"},
+		}, messages.KindRPC, messages.OutcomeAnswered, "oops"},
 		{"unknown method with 404", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(404)
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, id)
-		}, messages.KindRPC, messages.Answered, "no such method"},
+		}, messages.KindRPC, messages.OutcomeAnswered, "no such method"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			web := newScripted(t)
 			web.handle("tools/call", oneTime(row.reply))
 			spec := httpSpec(web.URL)
-			spec.Limits.Line = 4096
+			spec.Limits.MaxMessageBytes = 4096
 			s := openHTTP(t, spec)
 			e := callFails(t, s)
 			require.Equal(t, row.kind, e.Kind, e.Error())
@@ -96,7 +96,7 @@ func TestHTTPCallBadReply(t *testing.T) {
 			require.Contains(t, e.Error(), row.says)
 			require.NotContains(t, e.Error(), "canary")
 			require.NotContains(t, e.Error(), "<")
-			require.Equal(t, strings.HasPrefix(row.name, "oversize"), s.Info().Noise.Oversize > 0)
+			require.Equal(t, strings.HasPrefix(row.name, "oversize"), s.Info().Discarded.Oversize > 0)
 			requireServing(t, s)
 		})
 	}
@@ -170,7 +170,7 @@ func TestHTTPCallCanceled(t *testing.T) {
 	require.ErrorIs(t, err, messages.ErrCanceled)
 	var e *messages.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.Unknown, e.Outcome)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	notice := <-noticed
 	require.Contains(t, notice, `"requestId":`+id)
 	require.Contains(t, notice, `"canceled"`)
@@ -181,7 +181,7 @@ func TestHTTPCallCanceled(t *testing.T) {
 	_, err = s.Request(done, toolCall)
 	require.ErrorIs(t, err, messages.ErrCanceled)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 }
 
 func TestHTTPRequestHeaders(t *testing.T) {
@@ -262,7 +262,7 @@ func TestHTTPForeignRoundTripper(t *testing.T) {
 	requireServing(t, s)
 	close(fail)
 	e := callFails(t, s)
-	require.Equal(t, messages.Unknown, e.Outcome)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -115,7 +115,7 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 		status:  resp.StatusCode,
 		problem: httpStatus(resp.StatusCode),
 		kind:    messages.KindProtocol,
-		outcome: messages.Answered,
+		outcome: messages.OutcomeAnswered,
 		cause:   supervisor.CauseHandshake,
 	}
 	// A secret that is cut in two could not be found any more.
@@ -154,7 +154,7 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 		f.hint = "send smaller arguments, or raise the server's limit"
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
 		// Some proxy speaks; what became of the request behind it is not known.
-		f.outcome = messages.Unknown
+		f.outcome = messages.OutcomeUnknown
 		f.hint = "look at the proxy or gateway in front of the server"
 	default:
 		f.hint = "look at the server's log"
@@ -182,7 +182,7 @@ func beyondStatus(text string, code int) string {
 
 // htmlReply: a page for people came where an answer was expected.
 func (e *endpoint) htmlReply(status int) *fault {
-	f := badReply(messages.Answered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
+	f := badReply(messages.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
 	f.hint = "check the path of the URL, and whether a login page is in the way"
 	return f
 }

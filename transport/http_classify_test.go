@@ -170,21 +170,21 @@ func TestConnectFault(t *testing.T) {
 		gone bool
 		says string
 	}{
-		{"refused", refused, false, messages.NotSent, true, "nothing listens at host.example:80"},
-		{"refused after a pooled connection failed", refused, true, messages.NotSent, true, "nothing listens"},
-		{"proxy refused", &net.OpError{Op: "proxyconnect", Err: refused}, false, messages.NotSent, false, "the proxy"},
-		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, messages.Unknown, false, "broke before the answer"},
-		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, messages.NotSent, false, `"host.example" cannot be resolved`},
-		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, messages.NotSent, false, "in time"},
-		{"plain HTTP", http.ErrSchemeMismatch, false, messages.NotSent, false, "http://"},
+		{"refused", refused, false, messages.OutcomeNotSent, true, "nothing listens at host.example:80"},
+		{"refused after a pooled connection failed", refused, true, messages.OutcomeNotSent, true, "nothing listens"},
+		{"proxy refused", &net.OpError{Op: "proxyconnect", Err: refused}, false, messages.OutcomeNotSent, false, "the proxy"},
+		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, messages.OutcomeUnknown, false, "broke before the answer"},
+		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, messages.OutcomeNotSent, false, `"host.example" cannot be resolved`},
+		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, messages.OutcomeNotSent, false, "in time"},
+		{"plain HTTP", http.ErrSchemeMismatch, false, messages.OutcomeNotSent, false, "http://"},
 		{"proxy refused, which one", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
-			false, messages.NotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
+			false, messages.OutcomeNotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
 		{"certificate expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
-			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, messages.NotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
+			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, messages.OutcomeNotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
 		{"certificate of the future", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
-			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, messages.NotSent, false, "is not valid yet"},
-		{"EOF", io.ErrUnexpectedEOF, true, messages.Unknown, false, "broke before the answer"},
-		{"something else", io.ErrNoProgress, false, messages.NotSent, false, "cannot connect to host.example:80"},
+			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, messages.OutcomeNotSent, false, "is not valid yet"},
+		{"EOF", io.ErrUnexpectedEOF, true, messages.OutcomeUnknown, false, "broke before the answer"},
+		{"something else", io.ErrNoProgress, false, messages.OutcomeNotSent, false, "cannot connect to host.example:80"},
 	}
 	for _, row := range rows {
 		f := e.connectFault(wrap(row.err), row.sent)
@@ -209,7 +209,7 @@ func TestNoTokenForNow(t *testing.T) {
 	require.NoError(t, err)
 	f := e.noToken(t.Context(), &auth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
 	require.Equal(t, messages.KindUnavailable, f.kind)
-	require.Equal(t, messages.NotSent, f.outcome)
+	require.Equal(t, messages.OutcomeNotSent, f.outcome)
 	require.Equal(t, 7*time.Second, f.retryAfter)
 	require.False(t, f.permanent)
 }

@@ -44,7 +44,7 @@ func TestHTTPBrokenCallsAskOnceAndBriefly(t *testing.T) {
 			var e *messages.Error
 			require.ErrorAs(t, <-failed, &e)
 			require.Equal(t, messages.KindProtocol, e.Kind, e.Error())
-			require.Equal(t, messages.Unknown, e.Outcome)
+			require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 		}
 		require.Equal(t, time.Second+confirmWait, time.Since(began))
 		require.Len(t, web.requests("ping"), 1)
@@ -118,7 +118,7 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 		s := openWireless(t, newWireless(t).spec())
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		said := &fault{problem: "no", kind: messages.KindRPC, outcome: messages.Answered}
+		said := &fault{problem: "no", kind: messages.KindRPC, outcome: messages.OutcomeAnswered}
 		var e *messages.Error
 		require.ErrorAs(t, s.callFailed(gone, s.agreed.Load(), 1, said), &e)
 		require.Equal(t, messages.KindRPC, e.Kind)
@@ -135,7 +135,7 @@ func TestHTTPRequestBeforeOpen(t *testing.T) {
 	var e *messages.Error
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, messages.KindUnavailable, e.Kind)
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	requireClosed(t, s.Released(), "session is not released")
 }

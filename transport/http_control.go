@@ -91,13 +91,13 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 		s.misstep.Store(nil)
 	}
 	if err := tooBroad(got.result, answerBounds); err != nil {
-		f := badReply(messages.Answered, "the answer to %q holds %v", method, err)
+		f := badReply(messages.OutcomeAnswered, "the answer to %q holds %v", method, err)
 		s.misstep.Store(f)
 		return nil, f
 	}
 	message, err := got.message(id)
 	if err != nil {
-		f := badReply(messages.Answered, "the answer to %q is not valid JSON-RPC", method)
+		f := badReply(messages.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
 		f.err = err
 		s.misstep.Store(f)
 		return nil, f

@@ -39,7 +39,7 @@ func TestHTTPSessionForgotten(t *testing.T) {
 			web.handle("tools/call", reply)
 			e := callFails(t, s)
 			require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
-			require.Equal(t, messages.NotSent, e.Outcome)
+			require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 			require.ErrorContains(t, e, "forgot the session")
 			requireClosed(t, s.Dead(), "session lives on")
 			require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
@@ -112,7 +112,7 @@ func TestHTTPServerDiesDuringCall(t *testing.T) {
 		var e *messages.Error
 		require.ErrorAs(t, <-failed, &e)
 		require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	}
 	requireClosed(t, s.Released(), "session is not released")
 }

@@ -75,7 +75,7 @@ func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
 		}
 	}
 	if t, ok := base.(*http.Transport); ok {
-		e.rt = e.tune(t.Clone(), spec.Limits.InFlight)
+		e.rt = e.tune(t.Clone(), spec.Limits.MaxInFlight)
 	} else {
 		// Its connections belong to the host and are left alone.
 		e.rt, e.foreign = guard.NewTripper(base, new(guard.Abandoned)), true

@@ -194,7 +194,7 @@ func TestHTTPHostsOwnClient(t *testing.T) {
 		requireServing(t, s)
 		panics = true
 		e := callFails(t, s)
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 		require.ErrorContains(t, e, "panicked")
 		requireServing(t, s)
 		calls := web.requests("tools/call")

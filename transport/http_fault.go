@@ -56,7 +56,7 @@ func (f *fault) notNow() bool {
 // declines reports whether the server has heard a request and will have nothing
 // of it. A fault that does not decline says nothing about the protocol.
 func (f *fault) declines() bool {
-	return f.kind == messages.KindProtocol && f.outcome == messages.Answered &&
+	return f.kind == messages.KindProtocol && f.outcome == messages.OutcomeAnswered &&
 		(f.status < http.StatusInternalServerError || f.status == http.StatusNotImplemented)
 }
 
@@ -87,7 +87,7 @@ func (f *fault) endCause(target string) *supervisor.Cause {
 // answer was complete.
 func brokenFault(problem string, err error) *fault {
 	return &fault{problem: problem, err: err, broken: true,
-		kind: messages.KindProtocol, outcome: messages.Unknown, cause: supervisor.CauseClosed}
+		kind: messages.KindProtocol, outcome: messages.OutcomeUnknown, cause: supervisor.CauseClosed}
 }
 
 // badReply: an answer came, and it is none.
@@ -98,7 +98,7 @@ func badReply(outcome messages.Outcome, format string, args ...any) *fault {
 
 // oversizeReply: the answer is longer than Limits.Line.
 func oversizeReply(limit int) *fault {
-	f := badReply(messages.Answered, "the answer is longer than %d bytes", limit)
+	f := badReply(messages.OutcomeAnswered, "the answer is longer than %d bytes", limit)
 	f.hint = "raise Limits.Line if such answers are expected"
 	return f
 }

@@ -120,7 +120,7 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 // readStream reads one stream to its end. It reports whether an event came.
 func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
-	events := newSSEReader(resp.Body, s.spec.Limits.Line)
+	events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
 	share := s.bonds.buffer.Share()
 	defer share.Release()
 	s.bufferStream(events, &share)

@@ -157,7 +157,7 @@ func TestHTTPEndedExchangesAreClosed(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				web := newWireless(t)
 				spec := web.spec()
-				spec.Limits.Line = 4096
+				spec.Limits.MaxMessageBytes = 4096
 				s := openWireless(t, spec)
 				for what, reply := range replies {
 					web.handle(what, reply)

@@ -96,7 +96,7 @@ var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|erro
 // text of an SDK says that the request was not carried out.
 func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss {
 	if ref == noSession {
-		return sessionLoss{outcome: messages.Answered}
+		return sessionLoss{outcome: messages.OutcomeAnswered}
 	}
 	text, kind := wholeMessage(resp.Header.Get("Content-Type"), body)
 	known := kind != messageUnreadable && (sdkSessionTexts[text] || sdkSessionWithID.MatchString(text))
@@ -104,23 +104,23 @@ func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss
 	case http.StatusNotFound:
 		bare := kind == messageEmpty || kind != messageUnreadable && bareNotFound.MatchString(text)
 		if known || bare && ref == headerSession {
-			return sessionLoss{lost: true, outcome: messages.NotSent}
+			return sessionLoss{lost: true, outcome: messages.OutcomeNotSent}
 		}
-		return sessionLoss{lost: true, outcome: messages.Unknown}
+		return sessionLoss{lost: true, outcome: messages.OutcomeUnknown}
 	case http.StatusBadRequest:
 		switch {
 		case known:
-			return sessionLoss{lost: true, outcome: messages.NotSent}
+			return sessionLoss{lost: true, outcome: messages.OutcomeNotSent}
 		case kind != messageUnreadable && sessionSentence.MatchString(text):
-			return sessionLoss{lost: true, outcome: messages.Unknown}
+			return sessionLoss{lost: true, outcome: messages.OutcomeUnknown}
 		}
 	case http.StatusUnauthorized:
 		// The Rust SDK before 0.6 answers so; about a token it would say how to get one.
 		if known && resp.Header.Get("WWW-Authenticate") == "" {
-			return sessionLoss{lost: true, outcome: messages.NotSent}
+			return sessionLoss{lost: true, outcome: messages.OutcomeNotSent}
 		}
 	}
-	return sessionLoss{outcome: messages.Answered}
+	return sessionLoss{outcome: messages.OutcomeAnswered}
 }
 
 // messageKind says how far the body of an error status could be read.

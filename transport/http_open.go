@@ -153,7 +153,7 @@ func (s *httpSession) noModernEra() *fault {
 	return &fault{
 		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", modernVersion, said, messages.EraModern),
 		hint:    "leave the era empty to negotiate it",
-		kind:    messages.KindProtocol, outcome: messages.NotSent,
+		kind:    messages.KindProtocol, outcome: messages.OutcomeNotSent,
 		cause: supervisor.CauseVersion, permanent: true,
 	}
 }
@@ -167,5 +167,5 @@ func (s *httpSession) refusedDiscovery(errorm json.RawMessage) *fault {
 		return nil
 	}
 	return &fault{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
-		kind: messages.KindRPC, outcome: messages.Answered, cause: supervisor.CauseHandshake}
+		kind: messages.KindRPC, outcome: messages.OutcomeAnswered, cause: supervisor.CauseHandshake}
 }

@@ -206,7 +206,7 @@ func TestHTTP2TurnsAllAway(t *testing.T) {
 	})
 	e := callFails(t, s)
 	require.Equal(t, messages.KindUnavailable, e.Kind, e.Error())
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	calls, _ := web.seen()
 	require.Equal(t, 1+maxTurnedAway, calls)
 	require.Nil(t, s.Cause())
@@ -220,7 +220,7 @@ func TestHTTP2ResetIsNoRefusal(t *testing.T) {
 		return n > 0
 	})
 	e := callFails(t, s)
-	require.Equal(t, messages.Unknown, e.Outcome, e.Error())
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
 	calls, _ := web.seen()
 	require.Equal(t, 1, calls, "the call ran twice")
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})

@@ -124,7 +124,7 @@ func TestHTTPStreamNotResumedWasSent(t *testing.T) {
 				_, err := s.Request(t.Context(), toolCall)
 				var e *messages.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, messages.Unknown, e.Outcome, e.Error())
+				require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
 				require.Equal(t, row.tries, tries)
 				require.Equal(t, row.crashed, s.Cause() != nil)
 				require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
@@ -146,7 +146,7 @@ func TestHTTPStreamNotToBeResumed(t *testing.T) {
 			require.Equal(t, modern, s.isModern())
 			streams := len(web.requests("GET"))
 			e := callFails(t, s)
-			require.Equal(t, messages.Unknown, e.Outcome, e.Error())
+			require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
 			require.Len(t, *asked, 1)
 			require.Len(t, web.requests("GET"), streams)
 		})
@@ -164,7 +164,7 @@ func TestStreamNotResumedAfterAnEmptyID(t *testing.T) {
 		_, spec, asked := resuming(t, "id: a\ndata:\n\nid:\ndata:\n\n", restOfCall)
 		s := openWireless(t, spec)
 		e := callFails(t, s)
-		require.Equal(t, messages.Unknown, e.Outcome, e.Error())
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
 		require.Len(t, *asked, 1, "the stream was resumed")
 	})
 }

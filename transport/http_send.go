@@ -82,8 +82,8 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 // if a RoundTripper of the host's was given the request. That may try a request
 // several times by itself, and its last error says nothing about the first try.
 func (e *endpoint) doubtForeign(f *fault) *fault {
-	if e.foreign && f.outcome == messages.NotSent {
-		f.outcome = messages.Unknown
+	if e.foreign && f.outcome == messages.OutcomeNotSent {
+		f.outcome = messages.OutcomeUnknown
 	}
 	return f
 }
@@ -169,5 +169,5 @@ func turnedAway(err error) bool {
 // the request.
 func (e *endpoint) unreachable(problem, hint string, err error) *fault {
 	return &fault{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
-		kind: messages.KindUnavailable, outcome: messages.NotSent, cause: supervisor.CauseSpawn}
+		kind: messages.KindUnavailable, outcome: messages.OutcomeNotSent, cause: supervisor.CauseSpawn}
 }

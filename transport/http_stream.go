@@ -32,7 +32,7 @@ func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, ref s
 		tries  int
 	)
 	for {
-		events := newSSEReader(resp.Body, s.spec.Limits.Line)
+		events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
 		events.reserve, events.free = ctx.reserve, ctx.share.Release
 		var err error
 		for {
@@ -76,7 +76,7 @@ func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f
 	if e.over {
 		s.noise.oversize.Add(1)
 		if n, ok := edgeID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
-			return reply{}, false, oversizeReply(s.spec.Limits.Line)
+			return reply{}, false, oversizeReply(s.spec.Limits.MaxMessageBytes)
 		}
 		return reply{}, false, nil
 	}
@@ -104,7 +104,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, ""))
 		switch {
 		case f != nil && f.gone:
-			f.outcome = messages.Unknown // the call itself had been sent
+			f.outcome = messages.OutcomeUnknown // the call itself had been sent
 			return nil, f
 		case f != nil:
 			last = f
@@ -113,7 +113,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		default:
 			f = s.streamRefused(resp, ref)
 			if f.lost || !transient(resp.StatusCode) {
-				f.outcome = messages.Unknown
+				f.outcome = messages.OutcomeUnknown
 				f.problem = "the event stream ended without the answer and could not be resumed: " + f.problem
 				return nil, f
 			}
@@ -121,7 +121,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 			retry = max(retry, f.retryAfter)
 		}
 	}
-	last.outcome, last.broken = messages.Unknown, true
+	last.outcome, last.broken = messages.OutcomeUnknown, true
 	return nil, last
 }
 
@@ -143,7 +143,7 @@ func (s *httpSession) streamHeader(lastID, version string) http.Header {
 func (s *httpSession) streamRefused(resp *http.Response, ref sessionRef) *fault {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
-		return badReply(messages.Unknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
+		return badReply(messages.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	return s.endpoint.statusFault(resp, body, ref)

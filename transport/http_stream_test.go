@@ -45,11 +45,11 @@ func TestHTTPStreamAnswer(t *testing.T) {
 				script(sayEvents(w), id)
 			})
 			spec := httpSpec(web.URL)
-			spec.Limits.Line = 4096
+			spec.Limits.MaxMessageBytes = 4096
 			s := openHTTP(t, spec)
 			requireServing(t, s)
 			if name == "noise before" {
-				require.Equal(t, messages.Noise{Junk: 1, Oversize: 1, Unmatched: 1}, s.Info().Noise)
+				require.Equal(t, messages.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
 			}
 		})
 	}
@@ -62,11 +62,11 @@ func TestHTTPStreamOversizeAnswer(t *testing.T) {
 		web.hang(r)
 	}))
 	spec := httpSpec(web.URL)
-	spec.Limits.Line = 4096
+	spec.Limits.MaxMessageBytes = 4096
 	s := openHTTP(t, spec)
 	e := callFails(t, s)
 	require.Equal(t, messages.KindProtocol, e.Kind)
-	require.Equal(t, messages.Answered, e.Outcome)
+	require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 	require.ErrorContains(t, e, "raise Limits.Line")
 	requireServing(t, s)
 }
@@ -79,7 +79,7 @@ func TestHTTPStreamCutWithoutIDs(t *testing.T) {
 	s := openHTTP(t, httpSpec(web.URL))
 	e := callFails(t, s)
 	require.Equal(t, messages.KindProtocol, e.Kind, e.Error())
-	require.Equal(t, messages.Unknown, e.Outcome)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	require.ErrorContains(t, e, "ended without the answer")
 	requireServing(t, s)
 }
@@ -122,7 +122,7 @@ func TestHTTPStreamNotResumed(t *testing.T) {
 	}))
 	s := openHTTP(t, httpSpec(web.URL))
 	e := callFails(t, s)
-	require.Equal(t, messages.Unknown, e.Outcome)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	require.ErrorContains(t, e, "could not be resumed: HTTP 405")
 	requireServing(t, s)
 }
@@ -155,7 +155,7 @@ func TestHTTPStandaloneStreamReconnects(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return tries.Load() == 4 }, patience, timeStep)
 	requireServing(t, s)
-	require.EqualValues(t, 1, s.Info().Noise.Junk)
+	require.EqualValues(t, 1, s.Info().Discarded.Malformed)
 }
 
 // A session that is gone shows on the event stream first.

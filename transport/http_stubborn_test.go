@@ -92,14 +92,14 @@ func TestStubbornRoundTripper(t *testing.T) {
 				require.Equal(t, 1, s.Info().Abandoned)
 
 				r := toolCall
-				r.HardMax = 3 * time.Second
+				r.TotalTimeout = 3 * time.Second
 				began = time.Now()
 				_, err = s.Request(t.Context(), r)
 				require.ErrorIs(t, err, messages.ErrTimeout)
 				require.Equal(t, 3*time.Second, time.Since(began))
 				var e *messages.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, messages.Unknown, e.Outcome)
+				require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 				synctest.Wait()
 				require.GreaterOrEqual(t, s.Info().Abandoned, 2)
 
@@ -149,7 +149,7 @@ func TestStubbornRoundTripper_bounded(t *testing.T) {
 		_, err := s.Request(t.Context(), toolCall)
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		require.ErrorContains(t, err, "heed the context")
 		waits := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), toolCall); waits <- err }()

@@ -50,10 +50,10 @@ func TestReadUpToWithoutLimit(t *testing.T) {
 func TestSessionsWithoutLineLimit(t *testing.T) {
 	web := newScripted(t)
 	spec := httpSpec(web.URL)
-	spec.Limits.Line = math.MaxInt
+	spec.Limits.MaxMessageBytes = math.MaxInt
 	requireServing(t, openHTTP(t, spec))
 
-	d, err := NewDialer(messages.ServerSpec{Name: "tiny", Limits: messages.Limits{Line: math.MaxInt},
+	d, err := NewDialer(messages.ServerSpec{Name: "tiny", Limits: messages.Limits{MaxMessageBytes: math.MaxInt},
 		InMemory: &messages.InMemory{Serve: legacyServer(nil)}}, memoryOptions)
 	require.NoError(t, err)
 	s := d.NewSession()

@@ -19,7 +19,7 @@ func newMemoryDialer(spec messages.ServerSpec, opts Options) Dialer {
 	secrets.Add(spec.Secrets...)
 	hidden := redactorOf(&secrets)
 	d := newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
-		return startRoutine(spec.InMemory, spec.Limits.StderrLines, hidden), nil
+		return startRoutine(spec.InMemory, spec.Limits.MaxStderrLines, hidden), nil
 	})
 	d.veil = hidden
 	return d

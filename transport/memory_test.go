@@ -109,7 +109,7 @@ func TestMemoryServerEnds(t *testing.T) {
 			var e *messages.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, messages.KindCrashed, e.Kind)
-			require.Equal(t, messages.Unknown, e.Outcome)
+			require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 			requireClosed(t, s.Released(), "nothing is left")
 			require.Equal(t, supervisor.CauseExit, s.Cause().Kind)
 			require.Equal(t, c.says, s.Cause().Error())

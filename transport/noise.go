@@ -9,9 +9,9 @@ import (
 // noise counts what was skipped.
 type noise struct{ junk, oversize, unmatched, dropped atomic.Uint64 }
 
-func (w *wire) noiseCounts() messages.Noise {
-	return messages.Noise{
-		Junk:      w.noise.junk.Load(),
+func (w *wire) noiseCounts() messages.Discarded {
+	return messages.Discarded{
+		Malformed: w.noise.junk.Load(),
 		Oversize:  w.noise.oversize.Load(),
 		Unmatched: w.noise.unmatched.Load(),
 		Dropped:   w.noise.dropped.Load(),

@@ -83,7 +83,7 @@ func TestNoticesThatAreTooManyAreCounted(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Equal(t, noticesBurst, told)
-		require.Equal(t, messages.Noise{Dropped: 5}, p.noiseCounts())
+		require.Equal(t, messages.Discarded{Dropped: 5}, p.noiseCounts())
 	})
 }
 

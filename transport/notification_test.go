@@ -64,7 +64,7 @@ func TestNotificationsMustBeWellFormed(t *testing.T) {
 		_, err := s.Request(t.Context(), tinyCall("a"))
 		require.NoError(t, err)
 		requireClosed(t, answered, "the go-sdk answers a ping behind them")
-		require.EqualValues(t, len(lines)-missing, s.Info().Noise.Junk)
+		require.EqualValues(t, len(lines)-missing, s.Info().Discarded.Malformed)
 		require.Nil(t, s.Cause())
 	})
 	t.Run("HTTP", func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestNotificationsMustBeWellFormed(t *testing.T) {
 		s := openHTTP(t, httpSpec(web.URL))
 		requireServing(t, s)
 		requireClosed(t, answered, "the go-sdk answers a ping behind them")
-		require.EqualValues(t, len(lines)-missing, s.Info().Noise.Junk)
+		require.EqualValues(t, len(lines)-missing, s.Info().Discarded.Malformed)
 		require.Nil(t, s.Cause())
 	})
 }

@@ -143,7 +143,7 @@ func TestFullPipeBlocksNobody(t *testing.T) {
 			for _, e := range ended {
 				got := <-e
 				require.Equal(t, messages.KindCanceled, got.err.Kind)
-				require.Equal(t, messages.NotSent, got.err.Outcome)
+				require.Equal(t, messages.OutcomeNotSent, got.err.Outcome)
 				require.ErrorIs(t, got.err, gone)
 			}
 			err := <-sent
@@ -185,7 +185,7 @@ func TestCanceledCallIsRecalled(t *testing.T) {
 			}
 			got := <-ended
 			require.Equal(t, messages.KindCanceled, got.err.Kind)
-			require.Equal(t, messages.Unknown, got.err.Outcome)
+			require.Equal(t, messages.OutcomeUnknown, got.err.Outcome)
 			require.ErrorIs(t, got.err, ctx.Err())
 			m := p.read()
 			require.Equal(t, "notifications/cancelled", m.Method)
@@ -196,7 +196,7 @@ func TestCanceledCallIsRecalled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got := <-p.ask(ctx, Request{Method: "m"}) // over before it began
-	require.Equal(t, messages.NotSent, got.err.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, got.err.Outcome)
 	require.True(t, p.post(&outgoing{line: []byte(`{"method":"last"}` + "\n")}))
 	require.Equal(t, "last", p.read().Method)
 }
@@ -230,13 +230,13 @@ func TestDeathFailsAll(t *testing.T) {
 		require.ErrorAs(t, got.err, &cause)
 		require.Same(t, errEnded, cause)
 	}
-	check(<-seen, messages.Unknown)
+	check(<-seen, messages.OutcomeUnknown)
 	for _, w := range waiting {
-		check(<-w, messages.NotSent)
+		check(<-w, messages.OutcomeNotSent)
 	}
 	require.ErrorIs(t, <-sent, io.ErrClosedPipe)
 
-	check(<-p.ask(t.Context(), Request{Method: "late"}), messages.NotSent)
+	check(<-p.ask(t.Context(), Request{Method: "late"}), messages.OutcomeNotSent)
 	require.False(t, p.post(&outgoing{line: []byte("x\n")}))
 	require.ErrorIs(t, p.send(t.Context(), []byte("x\n")), io.ErrClosedPipe)
 	require.Empty(t, p.pending)

@@ -68,7 +68,7 @@ func (w *wire) giveUp(p *pending) (outcome messages.Outcome, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pending[p.id] != p {
-		return messages.Unknown, true
+		return messages.OutcomeUnknown, true
 	}
 	return w.removeLocked(p), false
 }
@@ -77,9 +77,9 @@ func (w *wire) removeLocked(p *pending) messages.Outcome {
 	delete(w.pending, p.id)
 	if p.state == queued {
 		w.out.withdraw(&p.outgoing)
-		return messages.NotSent
+		return messages.OutcomeNotSent
 	}
-	return messages.Unknown
+	return messages.OutcomeUnknown
 }
 
 // failAll fails every request, now and from now on.
@@ -114,7 +114,7 @@ func (w *wire) sweep() {
 			}
 		default:
 			outcome := w.removeLocked(p)
-			p.answer <- answer{unheard: outcome == messages.Unknown,
+			p.answer <- answer{unheard: outcome == messages.OutcomeUnknown,
 				err: &messages.Error{Kind: messages.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.veil)}}
 		}
 	}

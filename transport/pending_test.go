@@ -89,7 +89,7 @@ func TestDeadlineOfAnUnsentRequest(t *testing.T) {
 		got := <-p.ask(t.Context(), Request{Method: "second", Timeout: time.Minute})
 		require.Equal(t, time.Minute, time.Since(start))
 		require.Equal(t, messages.KindTimeout, got.err.Kind)
-		require.Equal(t, messages.NotSent, got.err.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, got.err.Outcome)
 		require.True(t, got.err.Retryable())
 
 		m := p.read()
@@ -114,7 +114,7 @@ func TestLateAnswers(t *testing.T) {
 			late = append(late, p.read().ID)
 			read := make(chan message, 1)
 			go func() { read <- p.read() }()
-			require.Equal(t, messages.Unknown, (<-ended).err.Outcome)
+			require.Equal(t, messages.OutcomeUnknown, (<-ended).err.Outcome)
 			require.Equal(t, "notifications/cancelled", (<-read).Method)
 		}
 		ended := p.ask(t.Context(), Request{Method: "m", Timeout: time.Minute})
@@ -125,7 +125,7 @@ func TestLateAnswers(t *testing.T) {
 		}
 		p.say(`{"id":%d,"result":"mine"}`, id)
 		require.Equal(t, outcome{result: `"mine"`}, <-ended)
-		require.Equal(t, messages.Noise{Unmatched: 5}, p.noiseCounts())
+		require.Equal(t, messages.Discarded{Unmatched: 5}, p.noiseCounts())
 		require.Empty(t, p.pending)
 	})
 }
@@ -147,7 +147,7 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 			p.say(`{"id":%d,"result":%q}`, m.ID, m.Method)
 			require.Equal(t, outcome{result: `"` + m.Method + `"`}, <-ended)
 		}
-		require.Equal(t, messages.Noise{Unmatched: 2}, p.noiseCounts())
+		require.Equal(t, messages.Discarded{Unmatched: 2}, p.noiseCounts())
 	})
 }
 
@@ -173,9 +173,9 @@ func TestDeathHasManyFaces(t *testing.T) {
 		supervisor.CauseExit: messages.KindCrashed, supervisor.CauseSignal: messages.KindCrashed, supervisor.CauseProbe: messages.KindCrashed,
 		supervisor.CauseRequested: messages.KindClosed, supervisor.CauseAuth: messages.KindAuthRequired,
 	} {
-		e := deathError(&supervisor.Cause{Kind: cause}, messages.NotSent)
+		e := deathError(&supervisor.Cause{Kind: cause}, messages.OutcomeNotSent)
 		require.Equal(t, kind, e.Kind, cause)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	}
 }
 

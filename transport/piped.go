@@ -39,7 +39,7 @@ type pipedDialer struct {
 const faith = 2
 
 func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
-	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.Buffer, opts.Buffer)}
+	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 	d.era.Store(spec.Era)
 	return d
 }
@@ -329,9 +329,9 @@ func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage,
 		return result, err
 	}
 	if c := s.Cause(); c != nil {
-		return nil, deathError(c, messages.NotSent)
+		return nil, deathError(c, messages.OutcomeNotSent)
 	}
-	return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent, Cause: errNotOpen}
+	return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, Cause: errNotOpen}
 }
 
 // checkHandshake ends the session if the server has lost its handshake.
@@ -376,7 +376,7 @@ func (s *pipedSession) Info() messages.SessionInfo {
 	defer s.mu.Unlock()
 	info := s.info
 	if s.link != nil {
-		info.Noise = s.link.noiseCounts()
+		info.Discarded = s.link.noiseCounts()
 		info.StrayOutput = s.link.remarks.output(s.link.veil)
 		info.PID = s.link.proc.PID()
 	}

@@ -21,7 +21,7 @@ func Probe(ctx context.Context, s Session) error {
 	}
 	_, err := s.Request(ctx, Request{Method: method})
 	var e *messages.Error
-	if errors.As(err, &e) && e.Outcome == messages.Answered {
+	if errors.As(err, &e) && e.Outcome == messages.OutcomeAnswered {
 		return nil
 	}
 	return err

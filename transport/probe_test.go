@@ -17,8 +17,8 @@ func TestProbe(t *testing.T) {
 	}{
 		{nil, true},
 		{rpcFault(jsonrpc.CodeMethodNotFound), true},
-		{&messages.Error{Kind: messages.KindTimeout, Outcome: messages.Unknown}, false},
-		{&messages.Error{Kind: messages.KindUnavailable, Outcome: messages.NotSent}, false},
+		{&messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}, false},
+		{&messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent}, false},
 	} {
 		l := &lister{lifeline: newLifeline(), reply: func(string, string) (string, error) { return `{}`, c.err }}
 		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)

@@ -91,12 +91,12 @@ type clocks struct {
 
 // start returns the first deadline of a request; zero if it has none.
 func (c *clocks) start(r Request) (deadline time.Time) {
-	if r.Timeout <= 0 && r.HardMax <= 0 {
+	if r.Timeout <= 0 && r.TotalTimeout <= 0 {
 		return time.Time{}
 	}
 	now := time.Now()
-	if r.HardMax > 0 {
-		c.latest = now.Add(r.HardMax)
+	if r.TotalTimeout > 0 {
+		c.latest = now.Add(r.TotalTimeout)
 	}
 	c.idle = r.Timeout
 	return c.next(now)

@@ -37,7 +37,7 @@ func TestProgressRestartsTheClock(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		start := time.Now()
-		ended := p.ask(t.Context(), Request{Method: "long", Track: true, Timeout: time.Minute, HardMax: 150 * time.Second})
+		ended := p.ask(t.Context(), Request{Method: "long", Track: true, Timeout: time.Minute, TotalTimeout: 150 * time.Second})
 		var took time.Duration
 		long := make(chan outcome)
 		go func() {
@@ -46,7 +46,7 @@ func TestProgressRestartsTheClock(t *testing.T) {
 			long <- got
 		}()
 		id := p.read().ID
-		other := p.ask(t.Context(), Request{Method: "other", Track: true, Timeout: time.Minute, HardMax: 10 * time.Minute})
+		other := p.ask(t.Context(), Request{Method: "other", Track: true, Timeout: time.Minute, TotalTimeout: 10 * time.Minute})
 		otherID := p.read().ID
 		read := make(chan message, 2)
 		go func() { read <- p.read(); read <- p.read() }() // the cancellations
@@ -62,7 +62,7 @@ func TestProgressRestartsTheClock(t *testing.T) {
 		}
 		got := <-long
 		require.Equal(t, messages.KindTimeout, got.err.Kind)
-		require.Equal(t, messages.Unknown, got.err.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, got.err.Outcome)
 		require.InDelta(t, 150*time.Second, took, float64(10*time.Millisecond))
 		require.Contains(t, string((<-read).Params), fmt.Sprint(id))
 	})
@@ -119,7 +119,7 @@ func TestProgressOfNothing(t *testing.T) {
 	ended := p.ask(t.Context(), Request{Method: "m", Track: true})
 	p.say(`{"id":%d,"result":1}`, p.read().ID)
 	require.Equal(t, "1", (<-ended).result)
-	require.Equal(t, messages.Noise{Unmatched: 2, Junk: 7}, p.noiseCounts())
+	require.Equal(t, messages.Discarded{Unmatched: 2, Malformed: 7}, p.noiseCounts())
 }
 
 // TestProgressOverHTTP: in the stream of the answer, or in the standalone one.
@@ -211,7 +211,7 @@ func TestProgressOverHTTP(t *testing.T) {
 		session := openHTTP(t, httpSpec(s.URL))
 		start := time.Now()
 		_, err := session.Request(context.Background(), Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
-			Track: true, Timeout: 300 * time.Millisecond, HardMax: 900 * time.Millisecond})
+			Track: true, Timeout: 300 * time.Millisecond, TotalTimeout: 900 * time.Millisecond})
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, messages.KindTimeout, e.Kind)

@@ -134,12 +134,12 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 	send func(context.Context, Request) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	gather := ctx
-	if r.HardMax > 0 {
+	if r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
-		gather, cancel = context.WithDeadlineCause(ctx, began.Add(r.HardMax), errOverdue)
+		gather, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), errOverdue)
 		defer cancel()
 	}
-	first, hardMax, empty := r.Params, r.HardMax, 0
+	first, hardMax, empty := r.Params, r.TotalTimeout, 0
 	for round := 1; ; round++ {
 		want, err := readWanted(result)
 		r.Held.Release() // the result is decoded; asking for the input may take long
@@ -150,7 +150,7 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 			err = errors.New("the server does not say which")
 		case err == nil && len(want.requests) == 0:
 			if empty++; empty > emptyMost {
-				return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.Answered,
+				return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeAnswered,
 					Cause: fmt.Errorf("the server put the request off %d times", empty)}
 			}
 		default:
@@ -165,21 +165,21 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 		responses, err := a.gather(gather, want.requests)
 		switch {
 		case a.life.Cause() != nil:
-			return nil, deathError(a.life.Cause(), messages.Unknown)
+			return nil, deathError(a.life.Cause(), messages.OutcomeUnknown)
 		case gather.Err() != nil:
-			return nil, requestError(gather, nil, messages.Answered, nil)
+			return nil, requestError(gather, nil, messages.OutcomeAnswered, nil)
 		case err != nil:
 			return nil, err
 		}
 		r.Params = want.repeat(first, responses)
 		if hardMax > 0 {
-			r.HardMax = max(hardMax-time.Since(began), time.Millisecond)
+			r.TotalTimeout = max(hardMax-time.Since(began), time.Millisecond)
 		}
 		if result, err = send(ctx, r); err != nil {
 			var e *messages.Error
-			if errors.As(err, &e) && e.Outcome == messages.NotSent {
+			if errors.As(err, &e) && e.Outcome == messages.OutcomeNotSent {
 				seen := *e
-				seen.Outcome = messages.Unknown // the server has seen the earlier rounds
+				seen.Outcome = messages.OutcomeUnknown // the server has seen the earlier rounds
 				return nil, &seen
 			}
 			return nil, err
@@ -279,5 +279,5 @@ func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Reque
 
 // noInput is the error of a request that wants what it does not get.
 func noInput(err error, hint string) *messages.Error {
-	return &messages.Error{Kind: messages.KindInputRequired, Outcome: messages.Answered, Cause: err, Hint: hint}
+	return &messages.Error{Kind: messages.KindInputRequired, Outcome: messages.OutcomeAnswered, Cause: err, Hint: hint}
 }

@@ -172,7 +172,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 				var e *messages.Error
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, e, messages.ErrInputRequired)
-				require.Equal(t, messages.Answered, e.Outcome)
+				require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 				require.ErrorContains(t, e, tc.says)
 				require.NotContains(t, e.Error(), secretOfRounds)
 				require.Equal(t, tc.hint, e.Hint != "", e.Hint)
@@ -238,7 +238,7 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 					defer cancel()
 				}
 				r := toolCall
-				r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
 				began := time.Now()
 				failed := make(chan error, 1)
 				go func() { _, err := s.Request(ctx, r); failed <- err }()
@@ -260,7 +260,7 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 				var e *messages.Error
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, e, tc.err)
-				require.Equal(t, messages.Answered, e.Outcome)
+				require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 				require.Equal(t, tc.ends, time.Since(began))
 				require.Empty(t, p.heard)
 			})
@@ -275,7 +275,7 @@ func TestALastRoundIsBounded(t *testing.T) {
 		s := p.open(slowly(570 * time.Second))
 		defer endSession(t, s)
 		r := toolCall
-		r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
 		began := time.Now()
 		failed := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
@@ -284,7 +284,7 @@ func TestALastRoundIsBounded(t *testing.T) {
 		var e *messages.Error
 		require.ErrorAs(t, <-failed, &e)
 		require.ErrorIs(t, e, messages.ErrTimeout)
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
 	})
 }
@@ -294,12 +294,12 @@ func TestALaterRoundIsNotTheFirst(t *testing.T) {
 	p := newPartner(t, true)
 	s := p.open(Handlers{ElicitForm: atOnce})
 	send := func(context.Context, Request) (json.RawMessage, error) {
-		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.NotSent}
+		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeNotSent}
 	}
 	_, err := s.ready.Load().answers.rounds(t.Context(), toolCall, time.Now(), []byte(oneLineOf(wantsForm)), send)
 	var e *messages.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.Unknown, e.Outcome)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	require.False(t, e.Retryable())
 }
 
@@ -322,7 +322,7 @@ func TestRequestsThatArePutOff(t *testing.T) {
 		require.ErrorIs(t, err, messages.ErrUnavailable)
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.Answered, e.Outcome)
+		require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 		require.GreaterOrEqual(t, time.Since(began), 3*firstPause)
 	})
 }
@@ -346,6 +346,6 @@ func TestADeathBetweenRounds(t *testing.T) {
 	endSession(t, s)
 	var e *messages.Error
 	require.ErrorAs(t, <-failed, &e)
-	require.Equal(t, messages.Unknown, e.Outcome)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	require.ErrorIs(t, <-ended, s.Cause())
 }

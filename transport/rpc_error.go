@@ -18,11 +18,11 @@ import (
 func rpcError(raw json.RawMessage) *messages.Error {
 	rpc, err := readRPCError(raw)
 	if err != nil {
-		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
+		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
 			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 	}
 	rpc.Message = strings.Clone(cut(plain(rpc.Message), maxErrorText)) // the line is the reader's
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.Answered, Cause: rpc}
+	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: rpc}
 }
 
 // readRPCError reads an error member, each part of it for itself: servers have

@@ -26,7 +26,7 @@ func asksForEver(t *testing.T, h Handlers, request string) time.Duration {
 	p := newPartner(t, false)
 	s := p.open(h)
 	r := toolCall
-	r.Timeout, r.HardMax = 2*time.Second, 10*time.Minute
+	r.Timeout, r.TotalTimeout = 2*time.Second, 10*time.Minute
 	began := time.Now()
 	ended := make(chan error, 1)
 	go func() { _, err := s.Request(t.Context(), r); ended <- err }()
@@ -84,7 +84,7 @@ func TestServerRequests_clock(t *testing.T) {
 		p := newPartner(t, false)
 		s := p.open(Handlers{ElicitForm: filling(func(context.Context) { time.Sleep(3 * time.Minute) })})
 		r := toolCall
-		r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
 		began := time.Now()
 		ended := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), r); ended <- err }()
@@ -117,7 +117,7 @@ func TestServerRequests_over_HTTP(t *testing.T) {
 		releaseAtEnd(t, s)
 		require.NoError(t, s.Open(testContext(t)))
 		r := toolCall
-		r.Timeout, r.HardMax = time.Minute, 10*time.Minute
+		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
 		ended := make(chan time.Duration, 2)
 		for range 2 {
 			go func() {

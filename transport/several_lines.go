@@ -82,6 +82,6 @@ func (w *wire) failSeveral() {
 		return
 	}
 	if p := w.take(id); p != nil {
-		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered, Cause: errors.New(complaint)}}
+		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered, Cause: errors.New(complaint)}}
 	}
 }

@@ -62,7 +62,7 @@ func TestRequestsOfASessionThatIsNotOpen(t *testing.T) {
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, kind, e.Kind)
-		require.Equal(t, messages.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 		s.Abort(errGivenUp)
 	}
 }

@@ -87,7 +87,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *fault {
 		return <-c.named
 	}
 	stream.end(ctx.Err(), causeOf(ctx))
-	return badReply(messages.NotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+	return badReply(messages.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
 // run reads the stream from its opening to its end.
@@ -106,7 +106,7 @@ func (c *sseConn) run(stream *bond) {
 	}
 	defer resp.Body.Close()
 	opening := &openingBody{r: resp.Body, left: maxOpening}
-	events := newSSEReader(opening, s.spec.Limits.Line)
+	events := newSSEReader(opening, s.spec.Limits.MaxMessageBytes)
 	s.bufferStream(events, &c.share)
 	defer c.share.Release()
 	if f := c.begin(events, resp); f != nil {
@@ -132,15 +132,15 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 		event, err := events.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return badReply(messages.NotSent, "the server ended its event stream without naming an endpoint")
+			return badReply(messages.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
 		case errors.Is(err, errLongOpening):
-			return badReply(messages.NotSent, "%v", err)
+			return badReply(messages.OutcomeNotSent, "%v", err)
 		case err != nil:
 			return e.broken("the event stream broke before the server named an endpoint: ", err)
 		case event.name == "endpoint":
 			target, f := c.address(event, resp)
 			if f == nil && !c.opened.CompareAndSwap(false, true) {
-				f = badReply(messages.NotSent, "the server named an endpoint too late")
+				f = badReply(messages.OutcomeNotSent, "the server named an endpoint too late")
 			}
 			if f == nil {
 				e.sendPostsTo(target)
@@ -149,7 +149,7 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 			}
 			return f
 		case c.strict:
-			return badReply(messages.NotSent, "the first event of the server's stream names no endpoint")
+			return badReply(messages.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
 			c.s.noise.junk.Add(1)
 		}
@@ -204,7 +204,7 @@ func (c *sseConn) receive(e sseEvent) {
 			id, ok = c.onlyWaiting(false)
 		}
 		if ok {
-			f := oversizeReply(s.spec.Limits.Line)
+			f := oversizeReply(s.spec.Limits.MaxMessageBytes)
 			if e.crowded {
 				f = noRoomReply()
 			}
@@ -266,9 +266,9 @@ func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
 	case env.errorm != nil:
 		return sseAnswer{reply: reply{errorm: env.errorm}}
 	case env.malformed:
-		return sseAnswer{fault: badReply(messages.Answered, "the result is not valid JSON")}
+		return sseAnswer{fault: badReply(messages.OutcomeAnswered, "the result is not valid JSON")}
 	case env.result == nil:
-		return sseAnswer{fault: badReply(messages.Answered, "the answer has neither a result nor an error")}
+		return sseAnswer{fault: badReply(messages.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
 	a := sseAnswer{reply: reply{result: ownPart(env.result, text)}}
 	a.share.Take(&c.share)
@@ -323,7 +323,7 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
 		f := brokenFault("the session ended", c.s.Cause())
-		f.outcome = messages.NotSent
+		f.outcome = messages.OutcomeNotSent
 		return reply{}, f
 	}
 	posted := make(chan sseAnswer, 1)

@@ -59,56 +59,56 @@ func TestSSECall(t *testing.T) {
 		}},
 		"error of the server": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no, %s"}}`, id, sseSecret)
-		}, kind: messages.ErrRPC, outcome: messages.Answered, says: "no, ***"},
+		}, kind: messages.ErrRPC, outcome: messages.OutcomeAnswered, says: "no, ***"},
 		"error without an id": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
-		}, kind: messages.ErrRPC, outcome: messages.Answered, says: "parse error"},
+		}, kind: messages.ErrRPC, outcome: messages.OutcomeAnswered, says: "parse error"},
 		"neither result nor error": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s}`, id)
-		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "neither a result nor an error"},
+		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "neither a result nor an error"},
 		"broken JSON": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":nothing}}`, id)
-		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "not valid JSON"},
+		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "not valid JSON"},
 		"too long": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":"%s"}}`, id, strings.Repeat("x", 100_000))
-		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "longer than 65536 bytes"},
+		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "longer than 65536 bytes"},
 		"too long, id unknown": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"result":{"content":"%s"}}`, strings.Repeat("x", 100_000))
-		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "longer than 65536 bytes"},
+		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "longer than 65536 bytes"},
 		"web page": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html>login</html>")
-		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "web page"},
+		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "web page"},
 		"refused, 413": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(413) },
-			kind: messages.ErrProtocol, outcome: messages.Answered, says: "HTTP 413"},
+			kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "HTTP 413"},
 		"refused, 500": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(500) },
-			kind: messages.ErrProtocol, outcome: messages.Answered, says: "HTTP 500"},
+			kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "HTTP 500"},
 		"refused, 401": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(401) },
-			kind: messages.ErrAuthRequired, outcome: messages.Answered, says: "HTTP 401"},
+			kind: messages.ErrAuthRequired, outcome: messages.OutcomeAnswered, says: "HTTP 401"},
 		"redirected": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Location", "http://example.invalid/")
 			w.WriteHeader(307)
-		}, kind: messages.ErrProtocol, outcome: messages.Answered, says: "redirects to"},
+		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "redirects to"},
 		"POST broken": {reply: func(*sseServer, http.ResponseWriter, json.RawMessage) { panic(http.ErrAbortHandler) },
-			kind: messages.ErrProtocol, outcome: messages.Unknown, says: "broke before the answer came"},
+			kind: messages.ErrProtocol, outcome: messages.OutcomeUnknown, says: "broke before the answer came"},
 		"never answered": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(202) },
-			kind: messages.ErrTimeout, outcome: messages.Unknown},
+			kind: messages.ErrTimeout, outcome: messages.OutcomeUnknown},
 		"POST and answer never come": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) { <-web.quit },
-			kind: messages.ErrTimeout, outcome: messages.Unknown},
+			kind: messages.ErrTimeout, outcome: messages.OutcomeUnknown},
 		"stream breaks": {reply: func(web *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.WriteHeader(202)
 			web.write("")
-		}, kind: messages.ErrCrashed, outcome: messages.Unknown, says: "event stream", dies: true},
+		}, kind: messages.ErrCrashed, outcome: messages.OutcomeUnknown, says: "event stream", dies: true},
 		"stream breaks in the middle of the answer": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
 			w.WriteHeader(202)
 			web.write(`data: {"jsonrpc":"2.0","id":` + string(id) + `,"result":{"con`)
 			web.write("")
-		}, kind: messages.ErrCrashed, outcome: messages.Unknown, says: "event stream", dies: true},
+		}, kind: messages.ErrCrashed, outcome: messages.OutcomeUnknown, says: "event stream", dies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
 			spec := sseSpec(web)
-			spec.Limits.Line = 64 << 10
+			spec.Limits.MaxMessageBytes = 64 << 10
 			s := openHTTP(t, spec)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { tc.reply(web, w, id) })
 			r := toolCall
@@ -153,15 +153,15 @@ func TestSSESessionLost(t *testing.T) {
 		kind, body string
 		outcome    messages.Outcome
 	}{
-		"empty":                     {"", "", messages.Unknown},
-		"status text":               {"text/plain", "Not Found\n", messages.Unknown},
-		"of net/http":               {"text/plain", "404 page not found\n", messages.Unknown},
-		"of FastAPI":                {"application/json", `{"detail":"Not Found"}`, messages.Unknown},
-		"after work":                {"text/plain", "payment booked; template not found", messages.Unknown},
-		"of the Go SDK":             {"text/plain", "session not found\n", messages.NotSent},
-		"of the Python SDK":         {"text/plain", "Could not find session", messages.NotSent},
-		"of the TypeScript example": {"text/plain", "No transport found for sessionId", messages.NotSent},
-		"of the Java SDK":           {"application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, messages.NotSent},
+		"empty":                     {"", "", messages.OutcomeUnknown},
+		"status text":               {"text/plain", "Not Found\n", messages.OutcomeUnknown},
+		"of net/http":               {"text/plain", "404 page not found\n", messages.OutcomeUnknown},
+		"of FastAPI":                {"application/json", `{"detail":"Not Found"}`, messages.OutcomeUnknown},
+		"after work":                {"text/plain", "payment booked; template not found", messages.OutcomeUnknown},
+		"of the Go SDK":             {"text/plain", "session not found\n", messages.OutcomeNotSent},
+		"of the Python SDK":         {"text/plain", "Could not find session", messages.OutcomeNotSent},
+		"of the TypeScript example": {"text/plain", "No transport found for sessionId", messages.OutcomeNotSent},
+		"of the Java SDK":           {"application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, messages.OutcomeNotSent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
@@ -183,8 +183,8 @@ func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
 	s := openHTTP(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {fault: &fault{status: http.StatusNotFound, lost: true, outcome: messages.Unknown}},
-		"500":      {fault: &fault{status: http.StatusInternalServerError, outcome: messages.Answered}},
+		"404":      {fault: &fault{status: http.StatusNotFound, lost: true, outcome: messages.OutcomeUnknown}},
+		"500":      {fault: &fault{status: http.StatusInternalServerError, outcome: messages.OutcomeAnswered}},
 		"broken":   {fault: brokenFault("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorm: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
@@ -231,7 +231,7 @@ func TestSSECrashWithCallsInFlight(t *testing.T) {
 		require.ErrorIs(t, err, messages.ErrCrashed)
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.Unknown, e.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	}
 	requireClosed(t, s.Released(), "session is not released")
 	_, err := s.Request(t.Context(), toolCall)

@@ -20,7 +20,7 @@ const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that
 var errBadEndpoint = errors.New("the endpoint event is not usable")
 
 func badEndpoint(format string, args ...any) *fault {
-	f := badReply(messages.NotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	f := badReply(messages.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
 	f.err = errBadEndpoint
 	return f
 }

@@ -15,7 +15,7 @@ import (
 func newStdioDialer(spec messages.ServerSpec, opts Options) Dialer {
 	hidden := veilOf(spec.Stdio, spec.Secrets...)
 	d := newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
-		return startChild(spec.Stdio, spec.Limits.StderrLines, hidden)
+		return startChild(spec.Stdio, spec.Limits.MaxStderrLines, hidden)
 	})
 	d.veil = hidden
 	return d

@@ -85,7 +85,7 @@ func TestStdioKillFailsCallsInFlight(t *testing.T) {
 	<-s.Released()
 	_, err = s.Request(t.Context(), callTool("echo", `{"text":"x"}`))
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.NotSent, e.Outcome)
+	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 }
 
 func TestStdioExplainsAFailedStart(t *testing.T) {

@@ -128,7 +128,7 @@ func TestSeveralLines(t *testing.T) {
 		}
 		require.ErrorContains(t, failed.err, "over several lines")
 		require.Equal(t, messages.KindProtocol, failed.err.Kind)
-		require.Equal(t, messages.Answered, failed.err.Outcome)
+		require.Equal(t, messages.OutcomeAnswered, failed.err.Outcome)
 		require.Equal(t, outcome{result: "2"}, served)
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSeveralLines(t *testing.T) {
 		p.say("{\n  \"id\": %d,", id) // the rest never comes
 		p.say(`{"id":%d,"result":1}`, id)
 		require.Equal(t, outcome{result: "1"}, <-ended)
-		require.EqualValues(t, 2, p.noiseCounts().Junk)
+		require.EqualValues(t, 2, p.noiseCounts().Malformed)
 	})
 	t.Run("too_long", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
@@ -205,7 +205,7 @@ func TestErrorWithoutID(t *testing.T) {
 				require.Equal(t, messages.KindTimeout, got.err.Kind)
 				require.ErrorContains(t, got.err, "an error that names no request: Parse error")
 			}
-			require.Equal(t, messages.Noise{Unmatched: 10}, p.noiseCounts())
+			require.Equal(t, messages.Discarded{Unmatched: 10}, p.noiseCounts())
 			require.Equal(t, 1, strings.Count(log.String(), "Parse error"))
 		})
 	})
@@ -229,7 +229,7 @@ func TestErrorWithoutID(t *testing.T) {
 		p.say(`{"jsonrpc":"2.0","error":"a line of a log"}`)
 		p.say(`{"id":%d,"result":1}`, id)
 		require.Equal(t, outcome{result: "1"}, <-ended)
-		require.Equal(t, messages.Noise{Unmatched: 1, Junk: 2}, p.noiseCounts())
+		require.Equal(t, messages.Discarded{Unmatched: 1, Malformed: 2}, p.noiseCounts())
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {

@@ -96,8 +96,8 @@ type Request struct {
 	// bound. It is kept by the session, without a timer for each request, and may
 	// come a few milliseconds late. The error is of KindTimeout.
 	Timeout time.Duration
-	// HardMax is the same for the request as a whole, whatever progress it makes.
-	HardMax time.Duration
+	// TotalTimeout is the same for the request as a whole, whatever progress it makes.
+	TotalTimeout time.Duration
 	// Track asks the server for progress notifications. Each restarts Timeout.
 	Track bool
 	// LogLevel is what the server may log about the request, since 2026-07-28 (MCP,

@@ -182,7 +182,7 @@ func (w *wire) emptyAnswer(line []byte, env *envelope) bool {
 	if p == nil {
 		return false
 	}
-	p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered, Cause: errors.New(complaint)}}
+	p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered, Cause: errors.New(complaint)}}
 	return true
 }
 
@@ -194,7 +194,7 @@ func (w *wire) answer(id int64, env envelope) {
 	}
 	switch {
 	case env.malformed:
-		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
+		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
 			Cause: errors.New("the answer is not valid JSON")}}
 	case env.errorm != nil:
 		p.answer <- answer{err: rpcError(w.veil.json(env.errorm))}
@@ -222,7 +222,7 @@ func (w *wire) oversize(head, tail []byte) {
 		return
 	}
 	if p := w.take(id); p != nil {
-		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.Answered,
+		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
 			Cause: fmt.Errorf("the answer is longer than %d bytes", w.in.limit),
 			Hint:  "raise Limits.Line if such answers are expected"}}
 	}
@@ -231,7 +231,7 @@ func (w *wire) oversize(head, tail []byte) {
 // request sends one request on the call lane and waits for its answer.
 func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (json.RawMessage, error) {
 	if ctx.Err() != nil {
-		return nil, requestError(ctx, w.Cause(), messages.NotSent, nil)
+		return nil, requestError(ctx, w.Cause(), messages.OutcomeNotSent, nil)
 	}
 	p := w.spare.Get().(*pending)
 	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
@@ -240,7 +240,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	if w.ended {
 		w.mu.Unlock()
 		w.recycle(p)
-		return nil, deathError(w.Cause(), messages.NotSent)
+		return nil, deathError(w.Cause(), messages.OutcomeNotSent)
 	}
 	w.pending[p.id] = p
 	if !p.deadline.IsZero() {

@@ -168,11 +168,11 @@ func TestWireAnswers(t *testing.T) {
 			}
 			require.NotNil(t, got.err)
 			require.Equal(t, c.kind, got.err.Kind)
-			require.Equal(t, messages.Answered, got.err.Outcome)
+			require.Equal(t, messages.OutcomeAnswered, got.err.Outcome)
 			require.Contains(t, got.err.Error(), c.text)
 		})
 	}
-	require.Equal(t, messages.Noise{Junk: 3, Oversize: 3}, p.noiseCounts())
+	require.Equal(t, messages.Discarded{Malformed: 3, Oversize: 3}, p.noiseCounts())
 }
 
 func TestWireKeepsCodeAndData(t *testing.T) {
@@ -200,7 +200,7 @@ func TestWireSkipsNoise(t *testing.T) {
 	p.say(`{"id":%d,"result":2}`, id) // twice
 	p.say("%s", strings.Repeat("x", 5<<10))
 	require.Eventually(t, func() bool {
-		return p.noiseCounts() == messages.Noise{Junk: 10, Oversize: 1, Unmatched: 2}
+		return p.noiseCounts() == messages.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -214,10 +214,10 @@ func TestWireEmptyAnswers(t *testing.T) {
 		got := <-ended
 		require.NotNil(t, got.err)
 		require.Equal(t, messages.KindProtocol, got.err.Kind)
-		require.Equal(t, messages.Answered, got.err.Outcome)
+		require.Equal(t, messages.OutcomeAnswered, got.err.Outcome)
 		p.say(`{"id":%d%s}`, id, rest) // junk by now
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Noise{Junk: 3} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Discarded{Malformed: 3} }, patience, timeStep)
 }
 
 // TestWireLanesAreApart: whatever is no answer to a call goes to the control

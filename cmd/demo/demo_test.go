@@ -53,7 +53,7 @@ func TestAKillIsAnnouncedWhileTheServerLives(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, st.client.Apply(t.Context(), specs))
 	answers := errors.New("it was not announced")
-	announce := func(int) { _, answers = st.client.Call(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
+	announce := func(int) { _, answers = st.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
 	require.NoError(t, st.kill("calc", announce))
 	require.NoError(t, answers)
 }

@@ -67,14 +67,14 @@ func (s *stage) specs() ([]facade.ServerSpec, error) {
 		if name == "legacy" {
 			policy = facade.NoRetry
 		}
-		specs = append(specs, facade.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Retry: policy})
+		specs = append(specs, facade.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: policy})
 	}
 	return specs, nil
 }
 
 // pid is the process of a server that is ready, 0 otherwise.
 func (s *stage) pid(name string) int {
-	if st, ok := s.client.Inspect(name); ok && st.State == facade.Ready && st.Session != nil {
+	if st, ok := s.client.ServerStatus(name); ok && st.State == facade.Ready && st.Session != nil {
 		return st.Session.PID
 	}
 	return 0

@@ -75,7 +75,7 @@ func (t *story) caller(ctx context.Context, id int, random *rand.Rand, end time.
 		server := []string{"calc", "files"}[random.IntN(2)]
 		o := outcome{server: server, key: fmt.Sprintf("caller %d call %d", id, n)}
 		start := time.Now()
-		res, err := t.stage.client.Call(ctx, server+"/count", map[string]any{"key": o.key})
+		res, err := t.stage.client.CallTool(ctx, server+"/count", map[string]any{"key": o.key})
 		o.took, o.err = time.Since(start), err
 		if err == nil {
 			o.answer = keyOf(res)

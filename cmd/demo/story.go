@@ -113,7 +113,7 @@ func (t *story) calls(ctx context.Context) error {
 // call makes one call and prints how it went.
 func (t *story) call(ctx context.Context, tool string, args map[string]any) error {
 	start := time.Now()
-	res, err := t.stage.client.Call(ctx, tool, args)
+	res, err := t.stage.client.CallTool(ctx, tool, args)
 	took := ms(time.Since(start))
 	var e *facade.Error
 	switch {
@@ -155,7 +155,7 @@ func (t *story) crash(ctx context.Context) error {
 	caught := make(chan outcome, 1)
 	go func() {
 		o := outcome{server: "files", key: "in flight"}
-		_, o.err = t.stage.client.Call(ctx, "files/slow", map[string]any{"key": o.key})
+		_, o.err = t.stage.client.CallTool(ctx, "files/slow", map[string]any{"key": o.key})
 		caught <- o
 	}()
 	if err := t.underWay(ctx, "files"); err != nil {

@@ -51,7 +51,7 @@ func (cmd *callCmd) Run(sh *shell) error {
 		return err
 	}
 	defer stop()
-	raw, err := c.CallRaw(sh.ctx, cmd.Name, args)
+	raw, err := c.CallToolRaw(sh.ctx, cmd.Name, args)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (cmd *readCmd) Run(sh *shell) error {
 		return err
 	}
 	defer stop()
-	res, err := c.Read(sh.ctx, cmd.Server, cmd.URI)
+	res, err := c.ReadResource(sh.ctx, cmd.Server, cmd.URI)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (cmd *promptCmd) Run(sh *shell) error {
 		return err
 	}
 	defer stop()
-	res, err := c.Prompt(sh.ctx, cmd.Server, cmd.Name, args)
+	res, err := c.GetPrompt(sh.ctx, cmd.Server, cmd.Name, args)
 	if err != nil {
 		return err
 	}

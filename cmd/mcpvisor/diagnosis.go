@@ -171,7 +171,7 @@ func junk(s facade.ServerStatus) uint64 {
 	if s.Session == nil {
 		return 0
 	}
-	return s.Session.Noise.Junk
+	return s.Session.Discarded.Malformed
 }
 
 // chatter tells of n pieces of junk, and what to do about them.

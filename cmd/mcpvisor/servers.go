@@ -79,7 +79,7 @@ type started struct {
 func (c *started) Status() []facade.ServerStatus {
 	all := c.Client.Status()
 	for i := range all {
-		p := c.specs[all[i].Name].Retry
+		p := c.specs[all[i].Name].Policy
 		all[i].Policy, all[i].MaxAttempts = p.String(), p.MaxAttempts
 		all[i] = inTerms(all[i])
 	}
@@ -88,7 +88,7 @@ func (c *started) Status() []facade.ServerStatus {
 
 // Inspect is the client's, in the words of the file.
 func (c *started) Inspect(server string) facade.ServerStatus {
-	s, _ := c.Client.Inspect(server) // it was registered at the start
+	s, _ := c.Client.ServerStatus(server) // it was registered at the start
 	return inTerms(s)
 }
 
@@ -155,7 +155,7 @@ func (sh *shell) begin(file *config.File, specs []facade.ServerSpec) (*started, 
 	for i, spec := range specs {
 		started.specs[spec.Name] = spec
 		// Without a retry, nothing may take over.
-		once[i].Retry, once[i].Standby, once[i].StartSupervised = facade.NoRetry, false, true
+		once[i].Policy, once[i].Standby, once[i].StartSupervised = facade.NoRetry, false, true
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {

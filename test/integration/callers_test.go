@@ -57,7 +57,7 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 	case 1: // one who waits for the server to be back
 		ctx, cancel := context.WithTimeout(context.Background(), clock)
 		defer cancel()
-		return s.ledger.call(ctx, s.c, target.name(), tool, clock, facade.WaitReady())
+		return s.ledger.call(ctx, s.c, target.name(), tool, clock, facade.WithWaitReady())
 	default:
 		return s.ledger.call(context.Background(), s.c, target.name(), tool, clock, facade.WithTimeout(clock))
 	}

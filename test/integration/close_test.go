@@ -20,11 +20,11 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
 	inFlight := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), "stubborn/hang", nil)
+		_, err := c.CallTool(context.Background(), "stubborn/hang", nil)
 		inFlight <- err
 	}()
 	until(w.within(), t, "the call is under way", func() bool {
-		st, _ := c.Inspect("stubborn")
+		st, _ := c.ServerStatus("stubborn")
 		return st.Calls.InFlight == 1
 	})
 
@@ -45,7 +45,7 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 
 	require.Empty(t, c.Servers())
 	require.Empty(t, c.Tools())
-	_, err := c.Call(w.within(), "stubborn/echo", nil)
+	_, err := c.CallTool(w.within(), "stubborn/echo", nil)
 	require.ErrorIs(t, err, facade.ErrClosed)
 	require.ErrorIs(t, c.Register(w.within(), facade.ServerSpec{Name: "late", InMemory: mcptest.InMemory(mcptest.Script{})}), facade.ErrClosed)
 }
@@ -53,7 +53,7 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 func TestUnregisterTwiceAtOnce(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "s", Stdio: w.stdio(mcptest.Script{}), Retry: facade.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "s", Stdio: w.stdio(mcptest.Script{}), Policy: facade.Retry(3, time.Millisecond)}))
 	ends := make(chan error, 4)
 	for range cap(ends) {
 		go func() { ends <- c.Unregister(context.Background(), "s") }()

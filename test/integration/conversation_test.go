@@ -30,13 +30,13 @@ const (
 func talking() []facade.Option {
 	// A form comes back with the key that its question ends with: each answer
 	// belongs to one call.
-	form := func(_ context.Context, r facade.ElicitRequest) (*facade.ElicitResult, error) {
+	form := func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
 		return &facade.ElicitResult{Action: "accept", Content: map[string]any{"key": strings.TrimPrefix(r.Message, question)}}, nil
 	}
-	say := func(_ context.Context, r facade.SampleRequest) (*facade.SampleResult, error) {
+	say := func(_ context.Context, r facade.SamplingRequest) (*facade.SampleResult, error) {
 		return &facade.SampleResult{Model: "storm", Content: []mcp.Content{&mcp.TextContent{Text: r.SystemPrompt}}}, nil
 	}
-	return []facade.Option{facade.WithOnElicit(form), facade.WithOnSample(say), facade.WithRoots(facade.Root{URI: "file:///storm", Name: "storm"})}
+	return []facade.Option{facade.WithElicitationHandler(form), facade.WithSamplingHandler(say), facade.WithRoots(facade.Root{URI: "file:///storm", Name: "storm"})}
 }
 
 // asking is the arguments of a consultation about a key. The go-sdk's server
@@ -78,7 +78,7 @@ func progressed() string {
 
 // wishFor has a server tell what it tells, if it will.
 func (w *world) wishFor(c *facade.Client, server string) {
-	for _, err := range []error{c.Subscribe(w.within(), server, storyURI), c.SetLogLevel(w.within(), server, "info")} {
+	for _, err := range []error{c.Subscribe(w.within(), server, storyURI), c.SetLoggingLevel(w.within(), server, "info")} {
 		var e *facade.Error
 		if err != nil {
 			require.ErrorAs(w.t, err, &e)
@@ -91,7 +91,7 @@ func (s *storm) wish(target *target) {
 	if target.silent {
 		return
 	}
-	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), storyURI), s.c.SetLogLevel(s.within(), target.name(), "info")} {
+	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), storyURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
 		if err != nil && !isOne(err, facade.ErrUnknownServer, facade.ErrClosed, facade.ErrCanceled) {
 			s.note("%s does not want to tell: %v", target.name(), err)
 		}
@@ -105,7 +105,7 @@ func (s *storm) requireTelling() {
 		if target.churned {
 			s.wish(target) // the registration may be another one
 		}
-		h := &hearer{world: s.world, c: s.c, events: s.events, server: target.name(), patient: target.spec.Probe.Every > 0}
+		h := &hearer{world: s.world, c: s.c, events: s.events, server: target.name(), patient: target.spec.Probe.Interval > 0}
 		if target.silent {
 			h.call("remove_tool", map[string]any{"name": guest})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
@@ -126,7 +126,7 @@ func (s *storm) speakLatest(target *target) {
 	}
 	for soon := s.within(); ; pause(soon, tick) {
 		require.NoError(s.t, s.c.WaitReady(soon, target.name()))
-		st, ok := s.c.Inspect(target.name())
+		st, ok := s.c.ServerStatus(target.name())
 		if ok && st.Session != nil && st.Session.ProtocolVersion == mcptest.Version20260728 {
 			return
 		}
@@ -197,7 +197,7 @@ func (h *hearer) shows() bool {
 
 // epoch is that of the incarnation that serves, or served last.
 func (h *hearer) epoch() uint64 {
-	st, ok := h.c.Inspect(h.server)
+	st, ok := h.c.ServerStatus(h.server)
 	require.True(h.t, ok, "%s is registered", h.server)
 	return st.Epoch
 }
@@ -205,7 +205,7 @@ func (h *hearer) epoch() uint64 {
 func (h *hearer) call(tool string, args map[string]any) {
 	h.t.Helper()
 	for soon := h.within(); ; pause(soon, tick) {
-		_, err := h.c.Call(soon, h.server+"/"+tool, args, facade.WaitReady(), facade.WithTimeout(time.Second))
+		_, err := h.c.CallTool(soon, h.server+"/"+tool, args, facade.WithWaitReady(), facade.WithTimeout(time.Second))
 		if err == nil {
 			return
 		}

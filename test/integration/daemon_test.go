@@ -20,7 +20,7 @@ func TestADaemonOfAServerEndsWithIt(t *testing.T) {
 		"unregistered": func(w *world, c *facade.Client) { require.NoError(w.t, c.Unregister(w.within(), "s")) },
 		"closed":       func(w *world, c *facade.Client) { require.NoError(w.t, c.Close(w.within())) },
 		"crashed": func(w *world, c *facade.Client) {
-			st, _ := c.Inspect("s")
+			st, _ := c.ServerStatus("s")
 			require.True(w.t, send(st.Session.PID, w.mark, syscall.SIGKILL))
 			require.NoError(w.t, c.Close(w.within()))
 		},

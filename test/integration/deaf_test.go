@@ -21,7 +21,7 @@ var brief = facade.Timeouts{Shutdown: 200 * time.Millisecond}
 // deafen makes a server stop reading its stdin.
 func deafen(t *testing.T, w *world, c *facade.Client, server string) {
 	t.Helper()
-	_, err := c.Call(w.within(), server+"/echo", nil, facade.WithTimeout(50*time.Millisecond))
+	_, err := c.CallTool(w.within(), server+"/echo", nil, facade.WithTimeout(50*time.Millisecond))
 	require.ErrorIs(t, err, facade.ErrTimeout)
 }
 
@@ -36,7 +36,7 @@ func TestDeafServerHoldsUpNobody(t *testing.T) {
 
 	// More than any pipe holds: the write itself cannot end.
 	large := map[string]any{"text": strings.Repeat("x", 2<<20)}
-	_, err := c.Call(w.within(), "deaf/echo", large, facade.WithTimeout(50*time.Millisecond))
+	_, err := c.CallTool(w.within(), "deaf/echo", large, facade.WithTimeout(50*time.Millisecond))
 	require.ErrorIs(t, err, facade.ErrTimeout)
 	var e *facade.Error
 	require.ErrorAs(t, err, &e)
@@ -45,7 +45,7 @@ func TestDeafServerHoldsUpNobody(t *testing.T) {
 	// Behind it nothing more can leave.
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_, err = c.Call(ctx, "deaf/echo", nil)
+	_, err = c.CallTool(ctx, "deaf/echo", nil)
 	require.ErrorIs(t, err, facade.ErrCanceled)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorAs(t, err, &e)
@@ -53,11 +53,11 @@ func TestDeafServerHoldsUpNobody(t *testing.T) {
 
 	inFlight := make(chan error, 1)
 	go func() {
-		_, err := c.Call(context.Background(), "deaf/echo", nil)
+		_, err := c.CallTool(context.Background(), "deaf/echo", nil)
 		inFlight <- err
 	}()
 	until(w.within(), t, "the call is under way", func() bool {
-		st, _ := c.Inspect("deaf")
+		st, _ := c.ServerStatus("deaf")
 		return st.Calls.InFlight == 1
 	})
 	require.NoError(t, c.Unregister(w.within(), "deaf"))
@@ -70,17 +70,17 @@ func TestStoppedServerIsFoundByProbes(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
-		Retry: facade.Retry(3, 10*time.Millisecond),
-		Probe: facade.Probe{Every: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
+		Policy: facade.Retry(3, 10*time.Millisecond),
+		Probe:  facade.Probe{Interval: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
 	pid := w.pid(c, "frozen")
 	require.True(t, send(pid, w.mark, syscall.SIGSTOP))
 	until(w.within(), t, "every thread of it is stopped", func() bool { return frozen(pid) })
-	_, err := c.Call(w.within(), "frozen/echo", nil)
+	_, err := c.CallTool(w.within(), "frozen/echo", nil)
 	require.ErrorIs(t, err, facade.ErrCrashed)
 	down, err := events.wait(w.within(), is("frozen", facade.EventDown, 1))
 	require.NoError(t, err)
 	require.EqualValues(t, "probe", down.Cause.Kind)
-	res, err := c.Call(w.within(), "frozen/echo", map[string]any{"text": "thawed"}, facade.WaitReady())
+	res, err := c.CallTool(w.within(), "frozen/echo", map[string]any{"text": "thawed"}, facade.WithWaitReady())
 	require.NoError(t, err)
 	require.Equal(t, "thawed", textOf(res))
 	require.Equal(t, []int{w.pid(c, "frozen")}, processes(w.mark), "the frozen one is gone")

@@ -20,7 +20,7 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
 	dir := t.TempDir()
-	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "fragile", Retry: facade.Retry(budget, 10*time.Millisecond),
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "fragile", Policy: facade.Retry(budget, 10*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{
 			{At: mcptest.StageCall, Do: mcptest.StderrLine, Text: "out of cheese"},
 			{At: mcptest.StageCall, Do: mcptest.Exit, Code: 7}}})}))
@@ -29,7 +29,7 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	crashes := 0
 	var err error
 	for {
-		_, err = c.Call(ctx, "fragile/echo", nil, facade.WaitReady())
+		_, err = c.CallTool(ctx, "fragile/echo", nil, facade.WithWaitReady())
 		var e *facade.Error
 		if !errors.As(err, &e) || !errors.Is(err, facade.ErrCrashed) {
 			break
@@ -57,7 +57,7 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	evicted, err := events.wait(w.within(), is("fragile", facade.EventEvicted, 0))
 	require.NoError(t, err)
 	require.Equal(t, 7, *evicted.Cause.ExitCode)
-	st, ok := c.Inspect("fragile")
+	st, ok := c.ServerStatus("fragile")
 	require.True(t, ok)
 	require.Equal(t, facade.Evicted, st.State)
 	require.Len(t, st.History, crashes)

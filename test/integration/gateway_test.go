@@ -54,7 +54,7 @@ func TestListRefusedByAGateway(t *testing.T) {
 			way.left.Store(2)
 			t.Cleanup(way.CloseIdleConnections)
 			require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "web", StartSupervised: true,
-				Retry: facade.Retry(5, 5*time.Millisecond), HTTP: &facade.HTTP{URL: web.URL, Client: &http.Client{Transport: way}}}))
+				Policy: facade.Retry(5, 5*time.Millisecond), HTTP: &facade.HTTP{URL: web.URL, Client: &http.Client{Transport: way}}}))
 			require.NoError(t, c.WaitReady(w.within(), "web"))
 			require.Len(t, c.Tools(), webTools)
 			require.Len(t, c.Prompts(), len(mcptest.DefaultPrompts()))

@@ -48,9 +48,9 @@ func playHost() int {
 		fmt.Println("the host could not start:", err)
 		return 1
 	}
-	go func() { _, _ = c.Call(context.Background(), "deaf/echo", nil) }()
+	go func() { _, _ = c.CallTool(context.Background(), "deaf/echo", nil) }()
 	for {
-		if st, _ := c.Inspect("deaf"); st.Calls.InFlight == 1 {
+		if st, _ := c.ServerStatus("deaf"); st.Calls.InFlight == 1 {
 			break
 		}
 		pause(context.Background(), tick)

@@ -69,7 +69,7 @@ func disturbable(c *facade.Client, server string) *neighbour {
 	n.done.Go(func() {
 		for i := 0; i == 0 || ctx.Err() == nil; i++ { // once at least: a short row may end first
 			text := fmt.Sprintf("%s %d", server, i)
-			res, err := c.Call(context.Background(), server+"/echo", map[string]any{"text": text})
+			res, err := c.CallTool(context.Background(), server+"/echo", map[string]any{"text": text})
 			n.calls.Add(1)
 			if err != nil || textOf(res) != text {
 				n.mu.Lock()
@@ -94,7 +94,7 @@ func (n *neighbour) requireUndisturbed(t *testing.T) {
 func TestKillOfAnIdleServer(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "victim", Retry: facade.Retry(3, 100*time.Millisecond),
+	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "victim", Policy: facade.Retry(3, 100*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{ExtraTools: 50, PageSize: 20})}))
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
 	before := surface(c)
@@ -104,7 +104,7 @@ func TestKillOfAnIdleServer(t *testing.T) {
 	killed := time.Now()
 	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
 	gone := until(w.within(), t, "the tools are gone", func() bool { return !offers(c, "victim") }).Sub(killed)
-	_, err := c.Call(w.within(), "victim/echo", nil)
+	_, err := c.CallTool(w.within(), "victim/echo", nil)
 	require.ErrorIs(t, err, facade.ErrUnavailable)
 	ready := until(w.within(), t, "the tools are back", func() bool { return offers(c, "victim") }).Sub(killed)
 	require.Equal(t, before, surface(c), "all four lists are complete, and the same as before")
@@ -130,10 +130,10 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "victim",
-		Stdio: w.stdio(mcptest.Script{}), Retry: facade.Retry(3, 100*time.Millisecond)}))
+		Stdio: w.stdio(mcptest.Script{}), Policy: facade.Retry(3, 100*time.Millisecond)}))
 	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
 	other := disturbable(c, "other")
-	_, err := c.Call(w.within(), "victim/stderr", map[string]any{"text": "last words"})
+	_, err := c.CallTool(w.within(), "victim/stderr", map[string]any{"text": "last words"})
 	require.NoError(t, err)
 
 	type end struct {
@@ -143,16 +143,16 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	ends := make(chan end, calls)
 	for range calls {
 		go func() {
-			_, err := c.Call(context.Background(), "victim/hang", nil)
+			_, err := c.CallTool(context.Background(), "victim/hang", nil)
 			ends <- end{err, time.Now()}
 		}()
 	}
 	until(w.within(), t, "all calls are under way", func() bool {
-		st, _ := c.Inspect("victim")
+		st, _ := c.ServerStatus("victim")
 		return st.Calls.InFlight == calls
 	})
 	// A call that is answered after them shows that the server has read them.
-	_, err = c.Call(w.within(), "victim/echo", nil)
+	_, err = c.CallTool(w.within(), "victim/echo", nil)
 	require.NoError(t, err)
 
 	late := measureHiccups()
@@ -176,7 +176,7 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	down, err := events.wait(w.within(), is("victim", facade.EventDown, 1))
 	require.NoError(t, err)
 	require.Equal(t, calls, down.Failed)
-	_, err = c.Call(w.within(), "victim/echo", nil, facade.WaitReady())
+	_, err = c.CallTool(w.within(), "victim/echo", nil, facade.WithWaitReady())
 	require.NoError(t, err)
 	other.requireUndisturbed(t)
 }

@@ -78,30 +78,30 @@ func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string
 	switch tool {
 	case "read":
 		var doc *mcp.ReadResourceResult
-		if doc, err = c.Read(ctx, server, "mcptest://echo/"+r.key, opts...); err == nil && len(doc.Contents) == 1 {
+		if doc, err = c.ReadResource(ctx, server, "mcptest://echo/"+r.key, opts...); err == nil && len(doc.Contents) == 1 {
 			text = doc.Contents[0].Text
 		}
 	case "prompt":
 		var p *mcp.GetPromptResult
-		if p, err = c.Prompt(ctx, server, "greet", map[string]string{"name": r.key}, opts...); err == nil && len(p.Messages) == 1 {
+		if p, err = c.GetPrompt(ctx, server, "greet", map[string]string{"name": r.key}, opts...); err == nil && len(p.Messages) == 1 {
 			text = p.Messages[0].Content.(*mcp.TextContent).Text
 		}
 	case "consult":
-		res, err = c.Call(ctx, server+"/consult", asking(server, r.key), opts...)
+		res, err = c.CallTool(ctx, server+"/consult", asking(server, r.key), opts...)
 		text = answered(textOf(res))
 	case "slow_progress":
 		var seen []float64
 		opts = append(opts, facade.WithProgress(func(p facade.Progress) { seen = append(seen, p.Progress) }))
-		_, err = c.Call(ctx, server+"/slow_progress", map[string]any{"steps": steps, "ms": 1}, opts...)
+		_, err = c.CallTool(ctx, server+"/slow_progress", map[string]any{"steps": steps, "ms": 1}, opts...)
 		text = fmt.Sprint(seen)
 	case "add_tool", "remove_tool":
-		_, err = c.Call(ctx, server+"/"+tool, map[string]any{"name": guest}, opts...)
+		_, err = c.CallTool(ctx, server+"/"+tool, map[string]any{"name": guest}, opts...)
 	case "touch":
-		_, err = c.Call(ctx, server+"/touch", map[string]any{"uri": storyURI}, opts...)
+		_, err = c.CallTool(ctx, server+"/touch", map[string]any{"uri": storyURI}, opts...)
 	case "log":
-		_, err = c.Call(ctx, server+"/log", map[string]any{"text": r.key}, opts...)
+		_, err = c.CallTool(ctx, server+"/log", map[string]any{"text": r.key}, opts...)
 	default:
-		res, err = c.Call(ctx, server+"/"+tool, map[string]any{"text": r.key, "key": r.key, "ms": 20}, opts...)
+		res, err = c.CallTool(ctx, server+"/"+tool, map[string]any{"text": r.key, "key": r.key, "ms": 20}, opts...)
 		text = textOf(res)
 	}
 	if tool == "pid" && err == nil {

@@ -18,7 +18,7 @@ import (
 func TestTwoClientsSideBySide(t *testing.T) {
 	w := newWorld(t)
 	spec := func() facade.ServerSpec {
-		return facade.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Retry: facade.Retry(3, 10*time.Millisecond)}
+		return facade.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Policy: facade.Retry(3, 10*time.Millisecond)}
 	}
 	first, firstEvents := w.client()
 	second, secondEvents := w.client()

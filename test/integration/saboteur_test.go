@@ -58,7 +58,7 @@ func (s *storm) harm(r *rand.Rand, target *target) {
 }
 
 func (s *storm) harmProcess(ctx context.Context, r *rand.Rand, target *target, later *sync.WaitGroup) {
-	st, ok := s.c.Inspect(target.name())
+	st, ok := s.c.ServerStatus(target.name())
 	if !ok || st.Session == nil {
 		return
 	}
@@ -128,7 +128,7 @@ func (s *storm) revive(web *mcptest.HTTPServer) {
 // and looks whether anything of it is left each time.
 func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 	for ctx.Err() == nil {
-		if _, registered := s.c.Inspect(target.name()); !registered {
+		if _, registered := s.c.ServerStatus(target.name()); !registered {
 			s.comeBack(r, target)
 		}
 		pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
@@ -162,7 +162,7 @@ func (s *storm) comeBack(r *rand.Rand, target *target) {
 	}
 	// A registration that is taken back may still be on its way out.
 	for gone := s.within(); gone.Err() == nil; pause(gone, tick) {
-		if _, registered := s.c.Inspect(target.name()); !registered {
+		if _, registered := s.c.ServerStatus(target.name()); !registered {
 			return
 		}
 	}
@@ -172,7 +172,7 @@ func (s *storm) comeBack(r *rand.Rand, target *target) {
 // lookBehind is called when the server is unregistered: nothing of it may be
 // there.
 func (s *storm) lookBehind(target *target) {
-	if _, registered := s.c.Inspect(target.name()); registered {
+	if _, registered := s.c.ServerStatus(target.name()); registered {
 		s.note("%s is registered after Unregister", target.name())
 	}
 	if offers(s.c, target.name()) {

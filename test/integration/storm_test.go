@@ -199,7 +199,7 @@ func (s *storm) mend() {
 		if target.web != nil {
 			s.revive(target.web)
 		}
-		if _, registered := s.c.Inspect(target.name()); !registered {
+		if _, registered := s.c.ServerStatus(target.name()); !registered {
 			require.NoError(s.t, s.c.Register(s.within(), target.spec), target.name())
 		}
 	}

@@ -64,16 +64,16 @@ func reapOnlyOurs(mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Register(ctx, facade.ServerSpec{Name: "s", Stdio: spec, Retry: facade.Retry(10, time.Millisecond)}); err != nil {
+	if err := c.Register(ctx, facade.ServerSpec{Name: "s", Stdio: spec, Policy: facade.Retry(10, time.Millisecond)}); err != nil {
 		return err
 	}
 	for range 3 {
-		st, _ := c.Inspect("s")
+		st, _ := c.ServerStatus("s")
 		if err := syscall.Kill(st.Session.PID, syscall.SIGKILL); err != nil {
 			return err
 		}
 		for {
-			if now, _ := c.Inspect("s"); now.Session != nil && now.Session.PID != st.Session.PID && now.State == facade.Ready {
+			if now, _ := c.ServerStatus("s"); now.Session != nil && now.Session.PID != st.Session.PID && now.State == facade.Ready {
 				break
 			}
 			pause(ctx, tick)

@@ -39,7 +39,7 @@ func (t *target) testify(ev *evidence) {
 
 // persistent is the policy of what must be there again when the storm is over.
 var persistent = facade.Retry(facade.Unlimited, 5*time.Millisecond,
-	supervisor.MaxDelay(80*time.Millisecond), supervisor.StableAfter(100*time.Millisecond), supervisor.Jitter(0.5))
+	supervisor.WithMaxDelay(80*time.Millisecond), supervisor.WithStableAfter(100*time.Millisecond), supervisor.WithJitter(0.5))
 
 // webTools is how many of the default tools there are over HTTP, where some
 // are left out.
@@ -53,7 +53,7 @@ func targets(w *world) []*target {
 	all := len(mcptest.DefaultTools())
 	make := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
 		t := &target{dir: w.t.TempDir(), tools: all}
-		t.spec = facade.ServerSpec{Name: name, Retry: persistent,
+		t.spec = facade.ServerSpec{Name: name, Policy: persistent,
 			Timeouts: facade.Timeouts{Shutdown: 200 * time.Millisecond}}
 		script.StateDir = t.dir
 		kind(t, script)
@@ -76,7 +76,7 @@ func targets(w *world) []*target {
 	family.grandchildren = 1
 	// This one notices by its probes when the server is stopped.
 	probed := make("probed", mcptest.Script{}, process)
-	probed.spec.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
+	probed.spec.Probe = facade.Probe{Interval: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
 
 	// This one garbles what it says, and one incarnation after the other goes deaf,
 	// closes its stdout, or floods.

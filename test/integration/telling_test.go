@@ -26,7 +26,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 				pid := h.pid(h.c, h.server)
 				require.True(t, send(pid, h.mark, syscall.SIGKILL))
 				until(h.within(), t, "another process serves", func() bool {
-					st, _ := h.c.Inspect(h.server)
+					st, _ := h.c.ServerStatus(h.server)
 					return st.State == facade.Ready && st.Session.PID != pid
 				})
 				h.requireHeard()
@@ -70,11 +70,11 @@ func newHearer(t *testing.T) *hearer {
 // register registers the server with the wishes, and hears them fulfilled.
 func (h *hearer) register(spec facade.ServerSpec, version string) {
 	h.t.Helper()
-	spec.Name, spec.Retry = h.server, facade.Retry(5, 5*time.Millisecond)
+	spec.Name, spec.Policy = h.server, facade.Retry(5, 5*time.Millisecond)
 	require.NoError(h.t, h.c.Register(h.within(), spec))
 	require.NoError(h.t, h.c.Subscribe(h.within(), h.server, storyURI))
-	require.NoError(h.t, h.c.SetLogLevel(h.within(), h.server, "info"))
-	st, ok := h.c.Inspect(h.server)
+	require.NoError(h.t, h.c.SetLoggingLevel(h.within(), h.server, "info"))
+	st, ok := h.c.ServerStatus(h.server)
 	require.True(h.t, ok)
 	require.Equal(h.t, version, st.Session.ProtocolVersion)
 	h.requireHeard()

@@ -97,7 +97,7 @@ func (w *world) within() context.Context {
 // pid is the process of a server that is ready.
 func (w *world) pid(c *facade.Client, server string) int {
 	w.t.Helper()
-	st, ok := c.Inspect(server)
+	st, ok := c.ServerStatus(server)
 	require.True(w.t, ok, "%s is registered", server)
 	require.NotNil(w.t, st.Session, "%s has a session; it is %s", server, st.State)
 	return st.Session.PID

@@ -22,18 +22,18 @@ var httpBodyRows = []httpRow{
 	httpFine("call/no-answer").with("caller leaves", nil).acting(func(s *sceneHTTP) {
 		ctx, cancel := context.WithTimeout(s.world.within(), httpSoon)
 		defer cancel()
-		_, err := s.c.Call(ctx, "zoo/misbehave", nil)
+		_, err := s.c.CallTool(ctx, "zoo/misbehave", nil)
 		s.judge(err, &verdictHTTP{facade.ErrCanceled, facade.Unknown, "deadline"})
 		s.serves(1)
 	}),
 	httpFine("call/no-answer").with("unregister", nil).acting(func(s *sceneHTTP) {
 		failed := make(chan error, 1)
 		go func() {
-			_, err := s.c.Call(context.Background(), "zoo/misbehave", nil)
+			_, err := s.c.CallTool(context.Background(), "zoo/misbehave", nil)
 			failed <- err
 		}()
 		until(s.world.within(), s.t, "the call is under way", func() bool {
-			st, _ := s.c.Inspect("zoo")
+			st, _ := s.c.ServerStatus("zoo")
 			return st.Calls.InFlight == 1
 		})
 		began := time.Now()
@@ -72,8 +72,8 @@ var httpBodyRows = []httpRow{
 	httpRefused("call/endless-blanks", "longer than 1048576 bytes").within(frugal),
 	httpRefused("call/endless-error", "HTTP 500").within(frugal),
 	httpRefused("call/50-mb", "longer than 1048576 bytes").within(frugal),
-	httpFine("call/50-mb").with("under the limit", func(s *facade.ServerSpec) { s.Limits.Line = 0 }).in(facade.EraLegacy).acting(func(s *sceneHTTP) {
-		raw, err := s.c.CallRaw(s.world.within(), "zoo/misbehave", nil)
+	httpFine("call/50-mb").with("under the limit", func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(facade.EraLegacy).acting(func(s *sceneHTTP) {
+		raw, err := s.c.CallToolRaw(s.world.within(), "zoo/misbehave", nil)
 		require.NoError(s.t, err)
 		require.Greater(s.t, len(raw), 50_000_000)
 		s.serves(1)
@@ -109,7 +109,7 @@ var httpBodyRows = []httpRow{
 		errs := make([]error, 2)
 		for i, text := range []string{"mine", "yours"} {
 			callers.Go(func() {
-				_, errs[i] = s.c.Call(s.world.within(), "zoo/misbehave", map[string]any{"text": text})
+				_, errs[i] = s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": text})
 			})
 		}
 		callers.Wait()

@@ -73,7 +73,7 @@ var httpEventRows = []httpRow{
 	httpFine("answers/own-id"),
 	httpFine("answers/same-id"),
 	httpFine("answers/odd-ids"),
-	httpFine("answers/broad").with("", func(s *facade.ServerSpec) { s.Limits.Line = 0 }).within(8 * frugal),
+	httpFine("answers/broad").with("", func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).within(8 * frugal),
 	httpFine("answers/odd-notifications"),
 	httpFine("answers/cancels-us"),
 	httpFine("answers/list-changed-storm"),

@@ -34,7 +34,7 @@ func httpRefused(name, says string) httpRow {
 // httpBroad: the call ends because its answer, of a length that is allowed, holds
 // too much to be decoded. Reading it costs a few times its length, decoding nothing.
 func httpBroad(name string) httpRow {
-	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *facade.ServerSpec) { s.Limits.Line = 0 })
+	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
 }
 
 // httpOverdue: the call ends by its own clock.

@@ -20,7 +20,7 @@ var httpSessionRows = []httpRow{
 	httpLost("session/lost-400"),
 	httpRow{name: "session/lost-silently"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
-		_, err := s.c.Call(s.world.within(), "zoo/echo", nil)
+		_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
 		s.judge(err, &verdictHTTP{facade.ErrUnavailable, facade.NotSent, "forgot the session"})
 		s.serves(2)
 	}),
@@ -28,7 +28,7 @@ var httpSessionRows = []httpRow{
 		// Each session is lost by its first call: the budget ends it.
 		var err error
 		for !errors.Is(err, facade.ErrEvicted) {
-			_, err = s.c.Call(s.world.within(), "zoo/echo", nil, facade.WaitReady())
+			_, err = s.c.CallTool(s.world.within(), "zoo/echo", nil, facade.WithWaitReady())
 			require.Error(s.t, err)
 			require.True(s.t, isOne(err, facade.ErrUnavailable, facade.ErrEvicted), "%v", err)
 		}
@@ -44,7 +44,7 @@ var httpSessionRows = []httpRow{
 	httpFine("session/id-secret"),
 	httpRow{name: "session/busy"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
-		_, err := s.c.Call(s.world.within(), "zoo/misbehave", nil)
+		_, err := s.c.CallTool(s.world.within(), "zoo/misbehave", nil)
 		s.judge(err, &verdictHTTP{facade.ErrProtocol, facade.Answered, "one at a time"})
 		s.misbehave()
 		s.serves(1)
@@ -56,7 +56,7 @@ var httpSessionRows = []httpRow{
 		if s.spec.Era == facade.EraModern {
 			// There was no session that could be lost; but a stream of notifications
 			// may have found out that nothing listened for a moment.
-			res, err := s.c.Call(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WaitReady())
+			res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WithWaitReady())
 			require.NoError(s.t, err)
 			require.Equal(s.t, "again", textOf(res))
 			require.LessOrEqual(s.t, s.epoch(), uint64(2))
@@ -65,13 +65,13 @@ var httpSessionRows = []httpRow{
 		s.serves(2)
 	}),
 	httpRow{name: "none"}.with("gone and back", func(s *facade.ServerSpec) {
-		s.Retry = facade.Retry(50, httpSoon/10)
-		s.Retry.Max = httpSoon
+		s.Policy = facade.Retry(50, httpSoon/10)
+		s.Policy.Max = httpSoon
 	}).acting(func(s *sceneHTTP) {
 		s.server.Stop()
 		s.interrupted()
 		s.server.Restart()
-		res, err := s.c.Call(s.world.within(), "zoo/echo", map[string]any{"text": "back"}, facade.WaitReady())
+		res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "back"}, facade.WithWaitReady())
 		require.NoError(s.t, err)
 		require.Equal(s.t, "back", textOf(res))
 		require.Greater(s.t, s.epoch(), uint64(1))
@@ -79,11 +79,11 @@ var httpSessionRows = []httpRow{
 	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).acting(func(s *sceneHTTP) {
 		failed := make(chan error, 1)
 		go func() {
-			_, err := s.c.Call(s.world.within(), "zoo/misbehave", nil)
+			_, err := s.c.CallTool(s.world.within(), "zoo/misbehave", nil)
 			failed <- err
 		}()
 		until(s.world.within(), s.t, "the call is under way", func() bool {
-			st, _ := s.c.Inspect("zoo")
+			st, _ := s.c.ServerStatus("zoo")
 			return st.Calls.InFlight == 1
 		})
 		s.server.Stop()
@@ -106,7 +106,7 @@ var httpSessionRows = []httpRow{
 func (s *sceneHTTP) interrupted() {
 	s.t.Helper()
 	began := time.Now()
-	res, err := s.c.Call(s.world.within(), "zoo/echo", map[string]any{"text": "hello"})
+	res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "hello"})
 	s.inTime("the call", began, time.Second)
 	if err == nil {
 		require.Equal(s.t, "hello", textOf(res))

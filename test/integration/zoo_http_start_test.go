@@ -22,7 +22,7 @@ func (r httpRow) hurried() httpRow { return r.with("", httpShort) }
 func (r httpRow) speaking(era facade.Era) httpRow {
 	r.eras = []facade.Era{facade.EraAuto}
 	return r.then(func(s *sceneHTTP) {
-		st, _ := s.c.Inspect("zoo")
+		st, _ := s.c.ServerStatus("zoo")
 		require.NotNil(s.t, st.Session)
 		require.Equal(s.t, era, st.Session.Era)
 	})
@@ -62,12 +62,12 @@ var httpStartRows = []httpRow{
 	httpRow{name: "start/capabilities-null"}.acting(func(s *sceneHTTP) {
 		require.Equal(s.t, []string{"near", "zoo"}, s.c.Servers())
 		require.False(s.t, offers(s.c, "zoo"), "what is not declared is not listed")
-		_, err := s.c.Call(s.world.within(), "zoo/echo", nil)
+		_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
 		s.judge(err, &verdictHTTP{facade.ErrUnknownTool, facade.NotSent, ""})
 	}),
 	httpFine("start/info-missing"),
 	httpUnstartable("start/instructions-huge", "longer than 1048576 bytes"),
-	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *facade.ServerSpec) { s.Limits.Line = 0 }),
+	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 0 }),
 	httpFine("start/events-open"),
 	httpFine("start/answered-twice"),
 	httpFine("start/asks-first"),
@@ -150,7 +150,7 @@ func httpGivenUp(s *sceneHTTP) {
 	began := time.Now()
 	require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), facade.ErrEvicted)
 	s.inTime("giving up", began, 4*s.spec.Timeouts.List)
-	_, err := s.c.Call(s.world.within(), "zoo/echo", nil)
+	_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
 	s.judge(err, &verdictHTTP{facade.ErrEvicted, facade.NotSent, ""})
 	require.EqualValues(s.t, 4, s.epoch(), "one try and three more")
 }
@@ -158,7 +158,7 @@ func httpGivenUp(s *sceneHTTP) {
 // httpWarned: the status says what was left out.
 func httpWarned(says string) func(*sceneHTTP) {
 	return func(s *sceneHTTP) {
-		st, _ := s.c.Inspect("zoo")
+		st, _ := s.c.ServerStatus("zoo")
 		require.Equal(s.t, "ready", string(st.State))
 		require.NotEmpty(s.t, st.Catalog.Warnings)
 		require.Contains(s.t, st.Catalog.Warnings[0], says)

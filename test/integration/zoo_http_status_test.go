@@ -91,7 +91,7 @@ func wantsPeace(name, _ string) httpRow {
 // wantsPeaceFor: the error says when it is worth trying again.
 func wantsPeaceFor(name string, least, most time.Duration) httpRow {
 	return httpRow{name: name}.acting(func(s *sceneHTTP) {
-		_, err := s.c.Call(s.world.within(), "zoo/misbehave", nil)
+		_, err := s.c.CallTool(s.world.within(), "zoo/misbehave", nil)
 		s.judge(err, &verdictHTTP{facade.ErrUnavailable, facade.Answered, ""})
 		var e *facade.Error
 		require.ErrorAs(s.t, err, &e)

@@ -136,8 +136,8 @@ func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era facade.Era) {
 		HTTP: &facade.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + zooSecret}},
 		Timeouts: facade.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
 			Call: 20 * time.Second, Shutdown: zooShutdown},
-		Limits: facade.Limits{Line: zooLine, Pages: 10},
-		Retry:  facade.Retry(3, 10*time.Millisecond), Probe: facade.Probe{Every: -1}}
+		Limits: facade.Limits{MaxMessageBytes: zooLine, MaxPages: 10},
+		Policy: facade.Retry(3, 10*time.Millisecond), Probe: facade.Probe{Interval: -1}}
 	if r.spec != nil {
 		r.spec(&s.spec)
 	}
@@ -192,7 +192,7 @@ func (s *sceneHTTP) misbehave() {
 		bound, opts = s.row.clock, append(opts, facade.WithTimeout(s.row.clock))
 	}
 	before, began := allocated(), time.Now()
-	res, err := s.c.Call(s.within(), "zoo/misbehave", map[string]any{"text": "hello"}, opts...)
+	res, err := s.c.CallTool(s.within(), "zoo/misbehave", map[string]any{"text": "hello"}, opts...)
 	s.inTime("the call", began, bound)
 	if s.row.memory > 0 {
 		require.Less(s.t, allocated()-before, s.row.memory, "bytes were allocated for one call")
@@ -213,7 +213,7 @@ func (s *sceneHTTP) misbehave() {
 func (s *sceneHTTP) serves(epoch uint64) {
 	s.t.Helper()
 	began := time.Now()
-	res, err := s.c.Call(s.within(), "zoo/echo", map[string]any{"text": "and again"}, facade.WaitReady())
+	res, err := s.c.CallTool(s.within(), "zoo/echo", map[string]any{"text": "and again"}, facade.WithWaitReady())
 	require.NoError(s.t, err)
 	s.inTime("the next call", began, s.spec.Timeouts.Call)
 	require.Equal(s.t, "and again", textOf(res))
@@ -221,7 +221,7 @@ func (s *sceneHTTP) serves(epoch uint64) {
 }
 
 func (s *sceneHTTP) epoch() uint64 {
-	st, ok := s.c.Inspect("zoo")
+	st, ok := s.c.ServerStatus("zoo")
 	require.True(s.t, ok)
 	return st.Epoch
 }
@@ -263,7 +263,7 @@ func (s *sceneHTTP) inTime(what string, began time.Time, clock time.Duration) {
 func (s *sceneHTTP) end(near *neighbour) {
 	s.t.Helper()
 	near.requireUndisturbed(s.t)
-	if st, ok := s.c.Inspect("zoo"); ok {
+	if st, ok := s.c.ServerStatus("zoo"); ok {
 		text, err := json.Marshal(st)
 		require.NoError(s.t, err)
 		s.shown = append(s.shown, string(text))

@@ -66,7 +66,7 @@ func closesAfterEach(s *sceneHTTP) {
 	failed := 0
 	for i := range calls {
 		text := fmt.Sprint(i)
-		res, err := s.c.Call(s.world.within(), "zoo/misbehave", map[string]any{"text": text})
+		res, err := s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": text})
 		if err == nil {
 			require.Equal(s.t, text, textOf(res))
 			continue
@@ -78,6 +78,6 @@ func closesAfterEach(s *sceneHTTP) {
 	require.LessOrEqual(s.t, s.server.Requests("POST")-before, calls+failed, "a call was sent twice")
 	require.Less(s.t, failed, calls, "not one call came through")
 	// The last connection may be as dead as the others, and no more than that.
-	_, _ = s.c.Call(s.world.within(), "zoo/echo", nil)
+	_, _ = s.c.CallTool(s.world.within(), "zoo/echo", nil)
 	s.serves(1)
 }

@@ -33,7 +33,7 @@ func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") 
 // onStatus looks at the status of the session.
 func (r httpRow) onStatus(look func(*sceneHTTP, facade.ServerStatus)) httpRow {
 	return r.then(func(s *sceneHTTP) {
-		st, ok := s.c.Inspect("zoo")
+		st, ok := s.c.ServerStatus("zoo")
 		require.True(s.t, ok)
 		look(s, st)
 	})
@@ -53,7 +53,7 @@ func (r httpRow) onlyLoses() httpRow {
 // noticesEnd waits until the first session is known to have ended.
 func (s *sceneHTTP) noticesEnd() {
 	until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
-		st, _ := s.c.Inspect("zoo")
+		st, _ := s.c.ServerStatus("zoo")
 		return st.Epoch == 2 || len(st.History) == 1
 	})
 }
@@ -70,11 +70,11 @@ var sseRows = []httpRow{
 		s.misbehave()
 		s.server.Stop()
 		until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
-			st, _ := s.c.Inspect("zoo")
+			st, _ := s.c.ServerStatus("zoo")
 			return st.State != facade.Ready && len(s.c.Tools()) == 2
 		})
 		s.server.Restart()
-		res, err := s.c.Call(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WaitReady())
+		res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WithWaitReady())
 		require.NoError(s.t, err)
 		require.Equal(s.t, "again", textOf(res))
 	}),
@@ -137,10 +137,10 @@ var sseRows = []httpRow{
 	httpFails("sse/reset", facade.ErrCrashed, facade.Unknown, "event stream").renewed(),
 	httpRefused("sse/oversize", "longer than 1048576 bytes").within(frugal),
 	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st facade.ServerStatus) {
-		require.GreaterOrEqual(s.t, st.Session.Noise.Junk, uint64(4))
+		require.GreaterOrEqual(s.t, st.Session.Discarded.Malformed, uint64(4))
 	}),
 	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st facade.ServerStatus) {
-		require.Equal(s.t, messages.Noise{Unmatched: 2}, st.Session.Noise)
+		require.Equal(s.t, messages.Discarded{Unmatched: 2}, st.Session.Discarded)
 	}),
 	httpFine("sse/twice"),
 	httpFine("sse/flood"),
@@ -154,7 +154,7 @@ var sseRows = []httpRow{
 	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *sceneHTTP) {
 		var err error
 		for range 8 {
-			if _, err = s.c.Call(s.world.within(), "zoo/misbehave", map[string]any{"text": "hello"}, facade.WaitReady()); errors.Is(err, facade.ErrEvicted) {
+			if _, err = s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, facade.ErrEvicted) {
 				break
 			}
 		}

@@ -34,7 +34,7 @@ func checked(r stdioRow, check func(*stdioVisit)) stdioRow {
 	return r
 }
 
-func requireJunk(v *stdioVisit)      { require.Positive(v.t, v.noise().Junk) }
+func requireJunk(v *stdioVisit)      { require.Positive(v.t, v.noise().Malformed) }
 func requireOversize(v *stdioVisit)  { require.Positive(v.t, v.noise().Oversize) }
 func requireUnmatched(v *stdioVisit) { require.Positive(v.t, v.noise().Unmatched) }
 
@@ -80,7 +80,7 @@ var stdioCallRows = map[string]stdioRow{
 
 // probed makes a server show soon that it does not answer.
 func probed(s *facade.ServerSpec) {
-	s.Probe = facade.Probe{Every: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
+	s.Probe = facade.Probe{Interval: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
 }
 
 // terse lets a server that says nothing be given up soon.
@@ -89,13 +89,13 @@ func terse(s *facade.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
 // confined is probed, and lines have a limit that is soon reached.
 func confined(s *facade.ServerSpec) {
 	probed(s)
-	s.Limits.Line = 1 << 20
+	s.Limits.MaxMessageBytes = 1 << 20
 }
 
 // twice calls, and then calls the good tool, whose answer may be lost as well.
 func twice(v *stdioVisit) (*mcp.CallToolResult, error) {
 	res, err := v.bad(nil)
-	_, lost := v.c.Call(context.Background(), hostile+"/"+mcptest.ZooEcho, nil, facade.WithTimeout(soon))
+	_, lost := v.c.CallTool(context.Background(), hostile+"/"+mcptest.ZooEcho, nil, facade.WithTimeout(soon))
 	require.ErrorIs(v.t, lost, facade.ErrTimeout)
 	return res, err
 }

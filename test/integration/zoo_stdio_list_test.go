@@ -20,8 +20,8 @@ func warned(v *stdioVisit) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
 // hurriedList is for lists that never come.
 func hurriedList(s *facade.ServerSpec) { s.Timeouts.List = 300 * time.Millisecond }
 
-func narrow(s *facade.ServerSpec)   { s.Limits.Line = 1 << 20 }
-func fewPages(s *facade.ServerSpec) { s.Limits.Pages = 20 }
+func narrow(s *facade.ServerSpec)   { s.Limits.MaxMessageBytes = 1 << 20 }
+func fewPages(s *facade.ServerSpec) { s.Limits.MaxPages = 20 }
 
 // offered is the tools of the server in question.
 func (v *stdioVisit) offered() []facade.Tool {
@@ -95,7 +95,7 @@ var stdioListRows = map[string]stdioRow{
 		require.Equal(v.t, 10_000, v.before.Catalog.Tools, "no more than Limits.Items")
 	}},
 	"list/name-slash": {check: func(v *stdioVisit) {
-		res, err := v.c.Call(v.within(), hostile+"/a/b//c/", map[string]any{"text": "found"})
+		res, err := v.c.CallTool(v.within(), hostile+"/a/b//c/", map[string]any{"text": "found"})
 		require.NoError(v.t, err)
 		require.Equal(v.t, "found", textOf(res))
 	}},

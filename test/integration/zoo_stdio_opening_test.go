@@ -150,7 +150,7 @@ var stdioOpeningRows = map[string]stdioRow{
 	"handshake/deep":                refuses,
 	"handshake/broad-capabilities":  checked(refuses, saysBroad),
 	"handshake/broad-meta":          checked(refuses, saysBroad),
-	"handshake/oversize": {spec: func(s *facade.ServerSpec) { s.Limits.Line = 1 << 20; s.Timeouts.Start = 2 * time.Second },
+	"handshake/oversize": {spec: func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 1 << 20; s.Timeouts.Start = 2 * time.Second },
 		start: noStart(supervisor.CauseHandshake, supervisor.CauseProtocol)},
 	"handshake/carriage-returns": {spec: hurried, start: noStart(supervisor.CauseTimeout)},
 	"handshake/asks-first":       harmless,

@@ -26,7 +26,7 @@ func narrowed(r stdioRow) stdioRow {
 // reading and prompting do something else than call the tool.
 func reading(r stdioRow) stdioRow {
 	r.any, r.act = true, func(v *stdioVisit) (*mcp.CallToolResult, error) {
-		res, err := v.c.Read(v.within(), hostile, mcptest.ZooResource, v.opts()...)
+		res, err := v.c.ReadResource(v.within(), hostile, mcptest.ZooResource, v.opts()...)
 		if err == nil {
 			for _, c := range res.Contents {
 				require.NotNil(v.t, c)
@@ -39,7 +39,7 @@ func reading(r stdioRow) stdioRow {
 
 func prompting(r stdioRow) stdioRow {
 	r.any, r.act = true, func(v *stdioVisit) (*mcp.CallToolResult, error) {
-		res, err := v.c.Prompt(v.within(), hostile, mcptest.ZooPrompt, nil, v.opts()...)
+		res, err := v.c.GetPrompt(v.within(), hostile, mcptest.ZooPrompt, nil, v.opts()...)
 		if err == nil {
 			for _, m := range res.Messages {
 				require.NotNil(v.t, m)
@@ -55,7 +55,7 @@ func prompting(r stdioRow) stdioRow {
 // the typed call, and CallRaw returns it as it is.
 var tooBroad = checked(unread, func(v *stdioVisit) {
 	require.Contains(v.t, v.failure.Error(), "too large to decode")
-	raw, err := v.c.CallRaw(v.within(), hostile+"/"+mcptest.ZooBad, nil)
+	raw, err := v.c.CallToolRaw(v.within(), hostile+"/"+mcptest.ZooBad, nil)
 	require.NoError(v.t, err)
 	require.True(v.t, json.Valid(raw))
 })

@@ -14,7 +14,7 @@ import (
 
 // lively is probed often, and patiently.
 func lively(s *facade.ServerSpec) {
-	s.Probe = facade.Probe{Every: 20 * time.Millisecond, Timeout: slack, Failures: 1}
+	s.Probe = facade.Probe{Interval: 20 * time.Millisecond, Timeout: slack, Failures: 1}
 }
 
 // brisk is for starts that must not wait for anything.

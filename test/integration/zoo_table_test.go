@@ -155,9 +155,9 @@ func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era facade.Era) {
 	t.Cleanup(other.stop)
 
 	v.spec = facade.ServerSpec{Name: hostile, Era: era,
-		Retry:    facade.Retry(3, time.Millisecond),
+		Policy:   facade.Retry(3, time.Millisecond),
 		Timeouts: facade.Timeouts{Start: patience, Negotiate: patience, Call: slack, Shutdown: grace},
-		Probe:    facade.Probe{Every: -1}}
+		Probe:    facade.Probe{Interval: -1}}
 	if memory, ok := m.InMemory(); ok && !*zooProcesses && (contents[m.Stage()] || era == facade.EraModern && len(row.eras) == 2) {
 		v.spec.InMemory = memory
 	} else {
@@ -202,13 +202,13 @@ func (v *stdioVisit) call(row stdioRow) {
 	}
 	if row.fate == replaced {
 		until(v.within(), t, "the end of the session is noticed", func() bool {
-			st, _ := v.c.Inspect(hostile)
+			st, _ := v.c.ServerStatus(hostile)
 			return st.Epoch > v.before.Epoch || len(st.History) > 0
 		})
 	}
 	if row.fate != useless {
 		text := t.Name()
-		again, err := v.c.Call(v.within(), hostile+"/"+mcptest.ZooEcho, map[string]any{"text": text}, facade.WaitReady())
+		again, err := v.c.CallTool(v.within(), hostile+"/"+mcptest.ZooEcho, map[string]any{"text": text}, facade.WithWaitReady())
 		require.NoError(t, err)
 		require.Equal(t, text, textOf(again))
 		after := v.inspect()
@@ -225,7 +225,7 @@ func (v *stdioVisit) call(row stdioRow) {
 
 // bad calls the tool that misbehaves, with the row's limit.
 func (v *stdioVisit) bad(args any) (*mcp.CallToolResult, error) {
-	return v.c.Call(v.within(), hostile+"/"+mcptest.ZooBad, args, v.opts()...)
+	return v.c.CallTool(v.within(), hostile+"/"+mcptest.ZooBad, args, v.opts()...)
 }
 
 func (v *stdioVisit) opts() (opts []facade.CallOption) {
@@ -237,7 +237,7 @@ func (v *stdioVisit) opts() (opts []facade.CallOption) {
 }
 
 func (v *stdioVisit) inspect() facade.ServerStatus {
-	st, ok := v.c.Inspect(hostile)
+	st, ok := v.c.ServerStatus(hostile)
 	require.True(v.t, ok)
 	require.Equal(v.t, facade.Ready, st.State)
 	require.NotNil(v.t, st.Session)
@@ -245,7 +245,7 @@ func (v *stdioVisit) inspect() facade.ServerStatus {
 }
 
 // noise is what the session of the server has skipped so far.
-func (v *stdioVisit) noise() messages.Noise { return v.inspect().Session.Noise }
+func (v *stdioVisit) noise() messages.Discarded { return v.inspect().Session.Discarded }
 
 func (v *stdioVisit) requireWithin(began time.Time, bound time.Duration, what string) {
 	v.t.Helper()
@@ -328,6 +328,6 @@ func canceled(args any) func(*stdioVisit) (*mcp.CallToolResult, error) {
 	return func(v *stdioVisit) (*mcp.CallToolResult, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		return v.c.Call(ctx, hostile+"/"+mcptest.ZooBad, args)
+		return v.c.CallTool(ctx, hostile+"/"+mcptest.ZooBad, args)
 	}
 }

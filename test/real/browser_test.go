@@ -32,7 +32,7 @@ func playwrightWith(t *testing.T, browser string) *facade.Stdio {
 }
 
 func checkPlaywright(t *testing.T, c *facade.Client) {
-	res, err := c.Call(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
+	res, err := c.CallTool(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
 	require.NoError(t, err)
 	require.True(t, res.IsError)
 }
@@ -87,17 +87,17 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 	c := newClient(t)
 	events := c.Watch(t.Context())
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
-		Retry: facade.Retry(3, 100*time.Millisecond)}))
+		Policy: facade.Retry(3, 100*time.Millisecond)}))
 	until(t, events, facade.EventReady)
 
 	navigate := func() (browser [2]int, server int, ended <-chan error) {
 		result := make(chan error, 1)
 		go func() {
-			_, err := c.Call(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
+			_, err := c.CallTool(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
 			result <- err
 		}()
 		browser = started(t, pids) // it leads its group
-		st, ok := c.Inspect("playwright")
+		st, ok := c.ServerStatus("playwright")
 		require.True(t, ok)
 		require.EqualValues(t, 1, st.Calls.InFlight)
 		for _, pid := range browser {

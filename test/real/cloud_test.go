@@ -45,7 +45,7 @@ func cloud(t *testing.T, token string, documents map[string]string) string {
 // ends by its own clock.
 func hangs(t *testing.T, c *facade.Client, tool string, args map[string]any) {
 	t.Helper()
-	_, err := c.Call(t.Context(), tool, args, facade.WithTimeout(500*time.Millisecond))
+	_, err := c.CallTool(t.Context(), tool, args, facade.WithTimeout(500*time.Millisecond))
 	require.ErrorIs(t, err, facade.ErrTimeout)
 }
 
@@ -61,7 +61,7 @@ func checkContext7(t *testing.T, c *facade.Client) {
 	args := map[string]any{"query": "supervisors", "libraryName": "otp"}
 	require.Contains(t, call(t, c, "context7/resolve-library-id", args), "/erlang/otp")
 	hangs(t, c, "context7/query-docs", map[string]any{"query": "supervisors", "libraryId": "/erlang/otp"})
-	res, err := c.Call(t.Context(), "context7/resolve-library-id", nil)
+	res, err := c.CallTool(t.Context(), "context7/resolve-library-id", nil)
 	require.NoError(t, err)
 	require.True(t, res.IsError)
 }

@@ -74,10 +74,10 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			c := newClient(t)
 			events := c.Watch(t.Context())
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
-				HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
-				Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+				HTTP:   &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+				Policy: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Interval: 200 * time.Millisecond}}))
 			speaks := func() {
-				st, ok := c.Inspect(name)
+				st, ok := c.ServerStatus(name)
 				require.True(t, ok)
 				require.Equal(t, tc.protocol, st.Session.ProtocolVersion)
 			}

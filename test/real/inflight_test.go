@@ -17,7 +17,7 @@ func begin(t *testing.T, c *facade.Client, tool string, args map[string]any) (en
 	t.Helper()
 	working, result := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := c.Call(t.Context(), tool, args, facade.WithProgress(func(facade.Progress) {
+		_, err := c.CallTool(t.Context(), tool, args, facade.WithProgress(func(facade.Progress) {
 			select {
 			case working <- struct{}{}:
 			default:

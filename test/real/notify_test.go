@@ -55,12 +55,12 @@ func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
 	c := newClient(t)
 	events := c.Watch(t.Context())
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
-		HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
-		Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+		HTTP:   &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+		Policy: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Interval: 200 * time.Millisecond}}))
 
 	require.NoError(t, c.Subscribe(t.Context(), name, first))
 	heard(t, events, "the log line about the first subscription", logged(first))
-	require.NoError(t, c.SetLogLevel(t.Context(), name, "warning"))
+	require.NoError(t, c.SetLoggingLevel(t.Context(), name, "warning"))
 	require.NoError(t, c.Subscribe(t.Context(), name, second))
 	call(t, c, updates, nil)
 	require.Empty(t, heard(t, events, "an update", updated(second)))
@@ -82,7 +82,7 @@ func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
 	call(t, c, updates, nil) // on, and at once
 	require.Empty(t, heard(t, events, "an update of the third", updated(third)))
 
-	require.NoError(t, c.SetLogLevel(t.Context(), name, "debug"))
+	require.NoError(t, c.SetLoggingLevel(t.Context(), name, "debug"))
 	call(t, c, "everything/toggle-simulated-logging", nil)
 	heard(t, events, "a log line", logged("message - SessionId"))
 }

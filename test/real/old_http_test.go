@@ -85,11 +85,11 @@ func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			defer stop()
 			events := c.Watch(watch)
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
-				HTTP:  &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d%s", port, s.path)},
-				Retry: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Every: 200 * time.Millisecond}}))
+				HTTP:   &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d%s", port, s.path)},
+				Policy: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Interval: 200 * time.Millisecond}}))
 			serves := func() {
 				t.Helper()
-				st, ok := c.Inspect(name)
+				st, ok := c.ServerStatus(name)
 				require.True(t, ok)
 				require.Equal(t, s.protocol, st.Session.ProtocolVersion)
 				require.Equal(t, s.sse, strings.Contains(st.Session.Deprecated, "HTTP+SSE"))
@@ -119,7 +119,7 @@ func TestCallInFlightEndsWithItsServerOverSSE(t *testing.T) {
 	kill := serveGroup(t, port, everything, "sse")
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "everything",
-		HTTP: &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/sse", port), SSE: true}, Probe: facade.Probe{Every: -1}}))
+		HTTP: &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/sse", port), SSE: true}, Probe: facade.Probe{Interval: -1}}))
 	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
 	kill()
 	lost(t, working)

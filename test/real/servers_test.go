@@ -53,7 +53,7 @@ func fileExists(path string) bool {
 // call makes a call that has to succeed, and returns its first text.
 func call(t *testing.T, c *facade.Client, tool string, args map[string]any) string {
 	t.Helper()
-	res, err := c.Call(t.Context(), tool, args)
+	res, err := c.CallTool(t.Context(), tool, args)
 	require.NoError(t, err)
 	require.NotEmpty(t, res.Content)
 	text, ok := res.Content[0].(*mcp.TextContent)
@@ -68,10 +68,10 @@ var servers = []server{
 	{"everything", "2025-11-25", node(scope + "server-everything/dist/index.js"), 10, func(t *testing.T, c *facade.Client) {
 		require.Contains(t, call(t, c, "everything/echo", map[string]any{"message": "hello"}), "hello")
 		require.Contains(t, call(t, c, "everything/get-sum", map[string]any{"a": 2, "b": 40}), "42")
-		doc, err := c.Read(t.Context(), "everything", c.Resources()[0].URI)
+		doc, err := c.ReadResource(t.Context(), "everything", c.Resources()[0].URI)
 		require.NoError(t, err)
 		require.NotEmpty(t, doc.Contents)
-		msg, err := c.Prompt(t.Context(), "everything", "simple-prompt", nil)
+		msg, err := c.GetPrompt(t.Context(), "everything", "simple-prompt", nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, msg.Messages)
 		require.NotEmpty(t, c.ResourceTemplates())
@@ -114,7 +114,7 @@ var servers = []server{
 func counts(t *testing.T, c *facade.Client) {
 	t.Helper()
 	var seen []facade.Progress
-	res, err := c.Call(t.Context(), "fastmcp/count", map[string]any{"to": 3},
+	res, err := c.CallTool(t.Context(), "fastmcp/count", map[string]any{"to": 3},
 		facade.WithProgress(func(p facade.Progress) { seen = append(seen, p) }))
 	require.NoError(t, err)
 	require.Equal(t, "counted to 3", res.Content[0].(*mcp.TextContent).Text)

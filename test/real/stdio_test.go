@@ -49,7 +49,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			c := newClient(t)
 			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: s.name, Stdio: s.stdio(t),
-				Retry: facade.Retry(3, 100*time.Millisecond), Timeouts: patient}))
+				Policy: facade.Retry(3, 100*time.Millisecond), Timeouts: patient}))
 			tools := c.Tools()
 			require.GreaterOrEqual(t, len(tools), s.tools)
 			if s.check != nil {
@@ -57,7 +57,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 			}
 			resources, templates, prompts := c.Resources(), c.ResourceTemplates(), c.Prompts()
 
-			st, ok := c.Inspect(s.name)
+			st, ok := c.ServerStatus(s.name)
 			require.True(t, ok)
 			require.Equal(t, s.protocol, st.Session.ProtocolVersion)
 			first := st.Session.PID
@@ -81,7 +81,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 			if s.check != nil {
 				s.check(t, c)
 			}
-			st, _ = c.Inspect(s.name)
+			st, _ = c.ServerStatus(s.name)
 			require.Equal(t, s.protocol, st.Session.ProtocolVersion)
 			require.NotEqual(t, first, st.Session.PID)
 			closeClient(t, c)

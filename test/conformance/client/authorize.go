@@ -22,7 +22,7 @@ func authorization(scenario string) (*facade.OAuth, error) {
 	o := &facade.OAuth{
 		ClientMetadataURL: "https://conformance-test.local/client-metadata.json",
 		RedirectURL:       "http://localhost:3000/callback",
-		Store:             facade.TokenMemory(),
+		Store:             facade.NewMemoryTokenStore(),
 		Visit:             visit,
 	}
 	var supplied struct {

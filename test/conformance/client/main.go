@@ -49,7 +49,7 @@ func run() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := facade.New(facade.WithOnElicit(consent), facade.WithOnElicitURL(consent), facade.WithOnSample(say), facade.WithSampleTools(),
+	c, err := facade.New(facade.WithElicitationHandler(consent), facade.WithURLElicitationHandler(consent), facade.WithSamplingHandler(say), facade.WithSamplingTools(),
 		facade.WithRoots(facade.Root{URI: "file:///", Name: "all"}))
 	if err != nil {
 		return err
@@ -70,12 +70,12 @@ func run() error {
 }
 
 // say is a model that says hello.
-func say(context.Context, facade.SampleRequest) (*facade.SampleResult, error) {
+func say(context.Context, facade.SamplingRequest) (*facade.SampleResult, error) {
 	return &facade.SampleResult{Model: "none", StopReason: "endTurn", Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
 }
 
 // consent accepts every form as it stands, and every URL.
-func consent(context.Context, facade.ElicitRequest) (*facade.ElicitResult, error) {
+func consent(context.Context, facade.ElicitationRequest) (*facade.ElicitResult, error) {
 	return &facade.ElicitResult{Action: "accept"}, nil
 }
 
@@ -89,7 +89,7 @@ func calls(list ...call) scenario {
 	return func(ctx context.Context, c *facade.Client) error {
 		var errs []error
 		for _, one := range list {
-			_, err := c.Call(ctx, server+"/"+one.Name, one.Arguments)
+			_, err := c.CallTool(ctx, server+"/"+one.Name, one.Arguments)
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
@@ -129,15 +129,15 @@ func echoSchema(ctx context.Context, c *facade.Client) error {
 func oneOfEach(ctx context.Context, c *facade.Client) error {
 	var errs []error
 	if tools := c.Tools(); len(tools) > 0 {
-		_, err := c.Call(ctx, tools[0].Name, nil)
+		_, err := c.CallTool(ctx, tools[0].Name, nil)
 		errs = append(errs, err)
 	}
 	if resources := c.Resources(); len(resources) > 0 {
-		_, err := c.Read(ctx, server, resources[0].URI)
+		_, err := c.ReadResource(ctx, server, resources[0].URI)
 		errs = append(errs, err)
 	}
 	if prompts := c.Prompts(); len(prompts) > 0 {
-		_, err := c.Prompt(ctx, server, prompts[0].OriginalName, nil)
+		_, err := c.GetPrompt(ctx, server, prompts[0].OriginalName, nil)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // facadeArm calls through mcpvisor with default timeouts and limits: typed
@@ -24,10 +26,10 @@ type facadeArm struct {
 func newFacadeArm(ctx context.Context, t target) (arm, error) { return newFacade(ctx, t, false) }
 func newRawArm(ctx context.Context, t target) (arm, error)    { return newFacade(ctx, t, true) }
 
-func spec(name string, t target) facade.ServerSpec {
-	s := facade.ServerSpec{Name: name, Policy: facade.NoRetry}
+func spec(name string, t target) messages.ServerSpec {
+	s := messages.ServerSpec{Name: name, Policy: supervisor.NoRetry}
 	if t.url != "" {
-		s.HTTP = &facade.HTTP{URL: t.url}
+		s.HTTP = &messages.HTTP{URL: t.url}
 		return s
 	}
 	env := map[string]string{}
@@ -35,7 +37,7 @@ func spec(name string, t target) facade.ServerSpec {
 		k, v, _ := strings.Cut(kv, "=")
 		env[k] = v
 	}
-	s.Stdio = &facade.Stdio{Command: t.command, Args: t.args, Env: env}
+	s.Stdio = &messages.Stdio{Command: t.command, Args: t.args, Env: env}
 	return s
 }
 

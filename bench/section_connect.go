@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // connecting compares starting many servers in parallel, listing them
@@ -31,7 +32,7 @@ func connecting(ctx context.Context) error {
 }
 
 // unhurried are clocks that no start of hundreds of processes reaches.
-var unhurried = facade.Timeouts{Start: 5 * time.Minute, Negotiate: time.Minute, List: 5 * time.Minute}
+var unhurried = messages.Timeouts{Start: 5 * time.Minute, Negotiate: time.Minute, List: 5 * time.Minute}
 
 // inParallel does something for each of n servers at once.
 func inParallel(n int, f func(i int) error) error {

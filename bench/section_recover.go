@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // recovering compares what follows a kill -9: how soon a call under way fails,
@@ -97,7 +99,7 @@ func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error)
 	}
 	defer c.Close(context.WithoutCancel(ctx))
 	s := spec("s", t)
-	s.Policy, s.Standby = facade.Retry(3, 0), standby
+	s.Policy, s.Standby = supervisor.Retry(3, 0), standby
 	if err := c.Register(ctx, s); err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error)
 	failed := make(chan time.Time, 1)
 	go func() {
 		_, err := c.CallTool(ctx, "s/"+t.slowTool, t.slowArgs)
-		if !errors.Is(err, facade.ErrCrashed) {
+		if !errors.Is(err, messages.ErrCrashed) {
 			panic(fmt.Sprint("a call outlived its server: ", err))
 		}
 		failed <- time.Now()

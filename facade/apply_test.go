@@ -12,24 +12,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
 	c := newClient(t)
-	var specs []facade.ServerSpec
+	var specs []messages.ServerSpec
 	for i := range 20 {
-		specs = append(specs, facade.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
+		specs = append(specs, messages.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
 	}
-	specs = append(specs, facade.ServerSpec{Name: "bad"}, facade.ServerSpec{Name: "gone", Stdio: &facade.Stdio{Command: "no-such-command-here"}})
+	specs = append(specs, messages.ServerSpec{Name: "bad"}, messages.ServerSpec{Name: "gone", Stdio: &messages.Stdio{Command: "no-such-command-here"}})
 	err := c.Apply(t.Context(), specs)
-	require.ErrorIs(t, err, facade.ErrInvalid)
-	require.ErrorIs(t, err, facade.ErrStart)
+	require.ErrorIs(t, err, messages.ErrInvalid)
+	require.ErrorIs(t, err, messages.ErrStart)
 	var failed []string
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
-		var one *facade.Error
+		var one *messages.Error
 		require.True(t, errors.As(e, &one))
 		failed = append(failed, one.Server)
 	}
@@ -44,11 +43,11 @@ func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
 func TestApplyTakesTheFirstOfTwoSpecsWithOneName(t *testing.T) {
 	for range 20 { // it must not depend on who is faster
 		c := newClient(t)
-		spec := func(server string) facade.ServerSpec {
-			return facade.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
+		spec := func(server string) messages.ServerSpec {
+			return messages.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
 		}
-		err := c.Apply(t.Context(), []facade.ServerSpec{spec("first"), spec("second")})
-		require.ErrorIs(t, err, facade.ErrExists)
+		err := c.Apply(t.Context(), []messages.ServerSpec{spec("first"), spec("second")})
+		require.ErrorIs(t, err, messages.ErrExists)
 		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
 		s, ok := c.ServerStatus("twin")
 		require.True(t, ok)
@@ -63,7 +62,7 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 	var starting, most atomic.Int64
 	release := make(chan struct{})
 	serve := mcptest.InMemory(mcptest.Script{}).Serve
-	held := &facade.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+	held := &messages.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		n := starting.Add(1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
@@ -74,9 +73,9 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 		starting.Add(-1)
 		return serve(ctx, stdin, stdout, stderr)
 	}}
-	specs := make([]facade.ServerSpec, 3*bound)
+	specs := make([]messages.ServerSpec, 3*bound)
 	for i := range specs {
-		specs[i] = facade.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: messages.EraLegacy}
+		specs[i] = messages.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: messages.EraLegacy}
 	}
 	c := newClient(t)
 	applied := make(chan error, 1)
@@ -94,15 +93,15 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 func TestApplyEndsWithItsContext(t *testing.T) {
 	c := newClient(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	specs := make([]facade.ServerSpec, 100)
+	specs := make([]messages.ServerSpec, 100)
 	for i := range specs {
-		specs[i] = facade.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
+		specs[i] = messages.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
 			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.HangAll}}})}
 	}
 	applied := make(chan error, 1)
 	go func() { applied <- c.Apply(ctx, specs) }()
 	require.Eventually(t, func() bool { return len(c.Servers()) > 0 }, 30*time.Second, time.Millisecond)
 	cancel()
-	require.ErrorIs(t, <-applied, facade.ErrCanceled)
+	require.ErrorIs(t, <-applied, messages.ErrCanceled)
 	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, 30*time.Second, time.Millisecond)
 }

@@ -9,51 +9,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// What belongs to authorization; see [HTTP].
-type (
-	// OAuth says how tokens for a server are come by.
-	OAuth = messages.OAuth
-	// AuthRequired is in errors of ErrAuthRequired that a person can mend.
-	AuthRequired = messages.AuthRequired
-	// TokenStore keeps authorizations beyond the end of the process.
-	TokenStore = messages.TokenStore
-	// TokenLocker is what a TokenStore for several processes has, too.
-	TokenLocker = messages.TokenLocker
-	// TokenKey names one authorization in a store.
-	TokenKey = messages.TokenKey
-	// Authorization is what a store keeps.
-	Authorization = messages.Authorization
-	// Grant is how a token is come by.
-	Grant = messages.Grant
-	// Enterprise is an organization's identity provider; see GrantAssertion.
-	Enterprise = messages.Enterprise
-	// Assertion makes what is shown to an authorization server; see GrantAssertion.
-	Assertion = messages.Assertion
-	// AssertionRequest says what an assertion is wanted for.
-	AssertionRequest = messages.AssertionRequest
-)
-
-// The grants of [OAuth].
-const (
-	GrantCode      = messages.GrantCode
-	GrantClient    = messages.GrantClient
-	GrantAssertion = messages.GrantAssertion
-)
-
 // NewFileTokenStore is a store of files in a directory of its own, for their owner
 // only, and safe for several processes. A file that another user has put there is
 // an error. An empty dir means mcpvisor/tokens below
 // the user's configuration directory, which is the default of OAuth.Store.
-func NewFileTokenStore(dir string) (TokenStore, error) { return transport.NewTokenFiles(dir) }
+func NewFileTokenStore(dir string) (messages.TokenStore, error) { return transport.NewTokenFiles(dir) }
 
 // NewKeyringTokenStore is a store in the keyring of the operating system: the Keychain,
 // the Credential Manager, or a Secret Service on D-Bus. One that is locked asks a
 // person for its password; nobody waits for that longer than 3 s. Windows takes
 // tokens up to 2.5 KB. Unlike files it has no lock between processes.
-func NewKeyringTokenStore() TokenStore { return transport.NewTokenKeyring() }
+func NewKeyringTokenStore() messages.TokenStore { return transport.NewTokenKeyring() }
 
 // NewMemoryTokenStore is a store that forgets at the end of the process.
-func NewMemoryTokenStore() TokenStore { return transport.NewTokenMemory() }
+func NewMemoryTokenStore() messages.TokenStore { return transport.NewTokenMemory() }
 
 // Authorize lets a person authorize this client at a server whose spec has
 // Auth. It listens on this machine for the redirect, hands the authorization
@@ -109,7 +78,7 @@ func authorizationError(ctx context.Context, server, op string, kind messages.Er
 	case ctx.Err() != nil:
 		kind = messages.KindCanceled
 	}
-	return &Error{Server: server, Op: op, Kind: kind, Cause: err}
+	return &messages.Error{Server: server, Op: op, Kind: kind, Cause: err}
 }
 
 // authorizer finds what obtains the tokens of a server. Register may return
@@ -123,12 +92,12 @@ func (c *Client) authorizer(ctx context.Context, server, op string) (transport.A
 		case v == nil && a != nil:
 			return a, nil // its Register failed
 		case v == nil:
-			return nil, &Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
+			return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
 		case v.Spec.HTTP == nil || v.Spec.HTTP.Auth == nil:
-			return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid,
+			return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid,
 				Cause: errors.New("the server has no Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
 		case of == v.Spec.HTTP && a == nil:
-			return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Cause: errors.New("the server's Auth cannot be used; see its status")}
+			return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Cause: errors.New("the server's Auth cannot be used; see its status")}
 		case of == v.Spec.HTTP:
 			return a, nil
 		}
@@ -154,7 +123,7 @@ func (c *Client) authorize(ctx context.Context, server string, do func(context.C
 		return authorizationError(ctx, server, op, messages.KindAuthRequired, err)
 	}
 	err = withOp(c.rt.Restart(ctx, server), op)
-	if errors.Is(err, ErrUnknownServer) { // it waits to be registered again
+	if errors.Is(err, messages.ErrUnknownServer) { // it waits to be registered again
 		return nil
 	}
 	return err

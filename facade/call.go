@@ -124,7 +124,7 @@ func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[st
 func (c *Client) ask(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (reply, error) {
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
-		return reply{}, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+		return reply{}, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent, Cause: err}
 	}
 	r.Held = new(budget.Share)
 	o := c.callOptions(opts)
@@ -157,8 +157,8 @@ func (c *Client) request(ctx context.Context, v *actors.View, r transport.Reques
 		if err == nil || !o.waitReady {
 			return reply{raw, v, began, o.timeout, r.Held}, err
 		}
-		var e *Error
-		if !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != NotSent {
+		var e *messages.Error
+		if !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != messages.OutcomeNotSent {
 			return reply{}, err
 		}
 		next, waited := c.rt.AwaitReady(ctx, v.Name)
@@ -267,8 +267,8 @@ func rawObject(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-func invalid(err error) *Error {
-	return &Error{Kind: messages.KindInvalid, Outcome: NotSent, Cause: err}
+func invalid(err error) *messages.Error {
+	return &messages.Error{Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent, Cause: err}
 }
 
 // decode decodes a result, and gives back what it holds. list and add are for

@@ -14,6 +14,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 type lockedBuffer struct {
@@ -53,8 +55,8 @@ func TestNoCanaryIsShown(t *testing.T) {
 			fmt.Fprintf(&shown, "%s\n%s\n%v\n", e, raw, e.Cause)
 		}
 	}()
-	spec := func(name string, faults ...mcptest.Fault) facade.ServerSpec {
-		s := facade.ServerSpec{Name: name, Policy: facade.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
+	spec := func(name string, faults ...mcptest.Fault) messages.ServerSpec {
+		s := messages.ServerSpec{Name: name, Policy: supervisor.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
 		env := s.Stdio.Env
 		env["SERVICE_API_KEY"] = inEnv
 		s.Stdio.Args = []string{"--token", inArgs}

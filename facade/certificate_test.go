@@ -21,8 +21,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // TestProbeCertificateExpired: the cause of a server that failed its probes
@@ -45,10 +46,10 @@ func TestProbeCertificateExpired(t *testing.T) {
 	t.Cleanup(front.Close)
 
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Policy: facade.Retry(3, time.Hour),
-		HTTP: &facade.HTTP{URL: front.URL, Client: &http.Client{Transport: &http.Transport{
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", Policy: supervisor.Retry(3, time.Hour),
+		HTTP: &messages.HTTP{URL: front.URL, Client: &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}},
-		Probe: facade.Probe{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}}))
+		Probe: messages.Probe{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}}))
 	served.Store(expired)
 	front.CloseClientConnections()
 	var cause string

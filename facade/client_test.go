@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
@@ -33,9 +34,9 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	// it is provably in flight.
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour}}}
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "a",
-		Stdio: mcptest.Stdio(script), Policy: facade.Retry(3, 20*time.Millisecond)}))
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "a",
+		Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(3, 20*time.Millisecond)}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	before := c.Tools()
 	st, ok := c.ServerStatus("a")
 	require.True(t, ok)
@@ -50,10 +51,10 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	p, err := os.FindProcess(st.Session.PID)
 	require.NoError(t, err)
 	require.NoError(t, p.Kill())
-	var e *facade.Error
+	var e *messages.Error
 	require.ErrorAs(t, <-failed, &e)
-	require.ErrorIs(t, e, facade.ErrCrashed)
-	require.Equal(t, facade.Unknown, e.Outcome)
+	require.ErrorIs(t, e, messages.ErrCrashed)
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
 	require.Equal(t, uint64(1), e.Epoch)
 
 	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "neighbour"})
@@ -79,17 +80,17 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 func TestRegisterRefusesWhatCannotWork(t *testing.T) {
 	c := newClient(t)
 	good := mcptest.InMemory(mcptest.Script{})
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "taken", InMemory: good}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "taken", InMemory: good}))
 	for name, tc := range map[string]struct {
-		spec facade.ServerSpec
+		spec messages.ServerSpec
 		want error
 	}{
-		"taken name":      {facade.ServerSpec{Name: "taken", InMemory: good}, facade.ErrExists},
-		"empty name":      {facade.ServerSpec{InMemory: good}, facade.ErrInvalid},
-		"illegal name":    {facade.ServerSpec{Name: "a/b", InMemory: good}, facade.ErrInvalid},
-		"no transport":    {facade.ServerSpec{Name: "x"}, facade.ErrInvalid},
-		"two transports":  {facade.ServerSpec{Name: "x", InMemory: good, HTTP: &facade.HTTP{URL: "http://127.0.0.1:1"}}, facade.ErrInvalid},
-		"missing command": {facade.ServerSpec{Name: "x", Stdio: &facade.Stdio{Command: "no-such-command-here"}}, facade.ErrStart},
+		"taken name":      {messages.ServerSpec{Name: "taken", InMemory: good}, messages.ErrExists},
+		"empty name":      {messages.ServerSpec{InMemory: good}, messages.ErrInvalid},
+		"illegal name":    {messages.ServerSpec{Name: "a/b", InMemory: good}, messages.ErrInvalid},
+		"no transport":    {messages.ServerSpec{Name: "x"}, messages.ErrInvalid},
+		"two transports":  {messages.ServerSpec{Name: "x", InMemory: good, HTTP: &messages.HTTP{URL: "http://127.0.0.1:1"}}, messages.ErrInvalid},
+		"missing command": {messages.ServerSpec{Name: "x", Stdio: &messages.Stdio{Command: "no-such-command-here"}}, messages.ErrStart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorIs(t, c.Register(t.Context(), tc.spec), tc.want)
@@ -100,25 +101,25 @@ func TestRegisterRefusesWhatCannotWork(t *testing.T) {
 
 func TestCallsRefuseWhatCannotWork(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	for name, tc := range map[string]struct {
 		tool string
 		args any
 		want error
 	}{
-		"unknown server":   {"n/echo", nil, facade.ErrUnknownServer},
-		"unknown tool":     {"m/ecoh", nil, facade.ErrUnknownTool},
-		"no object":        {"m/echo", []int{1}, facade.ErrInvalid},
-		"unmarshalable":    {"m/echo", make(chan int), facade.ErrInvalid},
-		"name without '/'": {"echo", nil, facade.ErrUnknownTool},
+		"unknown server":   {"n/echo", nil, messages.ErrUnknownServer},
+		"unknown tool":     {"m/ecoh", nil, messages.ErrUnknownTool},
+		"no object":        {"m/echo", []int{1}, messages.ErrInvalid},
+		"unmarshalable":    {"m/echo", make(chan int), messages.ErrInvalid},
+		"name without '/'": {"echo", nil, messages.ErrUnknownTool},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.CallTool(t.Context(), tc.tool, tc.args)
-			var e *facade.Error
+			var e *messages.Error
 			require.ErrorAs(t, err, &e)
 			require.ErrorIs(t, err, tc.want)
-			require.Equal(t, facade.NotSent, e.Outcome)
-			if tc.want == facade.ErrUnknownTool {
+			require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+			if tc.want == messages.ErrUnknownTool {
 				require.Contains(t, err.Error(), "m/echo")
 			}
 		})

@@ -40,7 +40,7 @@ func (c *Client) Complete(ctx context.Context, server string, what Completion, o
 		ref = map[string]string{"type": "ref/resource", "uri": what.Template}
 	}
 	if (what.Prompt == "") == (what.Template == "") || what.Argument == "" {
-		return nil, &Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: NotSent,
+		return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent,
 			Cause: errors.New("set Argument, and either Prompt or Template")}
 	}
 	params := map[string]any{"ref": ref, "argument": map[string]string{"name": what.Argument, "value": what.Value}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // The same question reaches the same handler, and its answer the server,
@@ -21,22 +22,22 @@ func TestServersAskInEveryWay(t *testing.T) {
 	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless())
 	t.Cleanup(modern.Close)
 	for name, tc := range map[string]struct {
-		spec   facade.ServerSpec
+		spec   messages.ServerSpec
 		rounds int
 	}{
-		"legacy process": {facade.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: facade.EraLegacy}, 0},
-		"legacy memory":  {facade.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: facade.EraLegacy}, 0},
-		"legacy HTTP":    {facade.ServerSpec{HTTP: &facade.HTTP{URL: legacy.URL}, Era: facade.EraLegacy}, 1},
-		"modern process": {facade.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: facade.EraModern}, 3},
-		"modern memory":  {facade.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: facade.EraModern}, 3},
-		"modern HTTP":    {facade.ServerSpec{HTTP: &facade.HTTP{URL: modern.URL}, Era: facade.EraModern}, 3},
+		"legacy process": {messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: messages.EraLegacy}, 0},
+		"legacy memory":  {messages.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: messages.EraLegacy}, 0},
+		"legacy HTTP":    {messages.ServerSpec{HTTP: &messages.HTTP{URL: legacy.URL}, Era: messages.EraLegacy}, 1},
+		"modern process": {messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: messages.EraModern}, 3},
+		"modern memory":  {messages.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: messages.EraModern}, 3},
+		"modern HTTP":    {messages.ServerSpec{HTTP: &messages.HTTP{URL: modern.URL}, Era: messages.EraModern}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asks := 0
-			c := newClient(t, facade.WithRoots(facade.Root{URI: "file:///a"}),
-				facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
+			c := newClient(t, facade.WithRoots(mcp.Root{URI: "file:///a"}),
+				facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 					asks++
-					return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": r.Server}}, nil
+					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": r.Server}}, nil
 				}))
 			spec := tc.spec
 			spec.Name = "s"
@@ -57,11 +58,11 @@ func TestServersAskInEveryWay(t *testing.T) {
 			require.Contains(t, said, "file:///a")
 
 			said, err = consult("sampling/createMessage", wantsSample)
-			if spec.Era == facade.EraModern {
-				require.ErrorIs(t, err, facade.ErrInputRequired)
-				var e *facade.Error
+			if spec.Era == messages.EraModern {
+				require.ErrorIs(t, err, messages.ErrInputRequired)
+				var e *messages.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, facade.Answered, e.Outcome)
+				require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 				require.Equal(t, "s", e.Server)
 				require.Contains(t, e.Error(), "WithOnSample")
 			} else if err == nil { // the go-sdk's server looks at the capabilities by itself
@@ -78,9 +79,9 @@ func TestServersAskInEveryWay(t *testing.T) {
 // What a host says about its own failure comes back to the host.
 func TestTheHostHearsItsOwnError(t *testing.T) {
 	own := errors.New("the dialog was closed")
-	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*facade.ElicitResult, error) { return nil, own }))
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return nil, own }))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	_, err := c.CallTool(t.Context(), "s/consult", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
 	require.ErrorIs(t, err, own)
-	require.ErrorIs(t, err, facade.ErrInputRequired)
+	require.ErrorIs(t, err, messages.ErrInputRequired)
 }

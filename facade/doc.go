@@ -7,10 +7,10 @@
 //		return err
 //	}
 //	defer c.Close(ctx)
-//	err = c.Register(ctx, facade.ServerSpec{
+//	err = c.Register(ctx, messages.ServerSpec{
 //		Name:  "fs",
-//		Stdio: &facade.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
-//		Retry: facade.Retry(3, 500*time.Millisecond),
+//		Stdio: &messages.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
+//		Retry: supervisor.Retry(3, 500*time.Millisecond),
 //	})
 //	if err != nil {
 //		return err // it says what to mend

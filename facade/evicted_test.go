@@ -6,15 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // A caller that has seen ErrCrashed finds no tool of that server, and the name can
 // be registered again as soon as the server is evicted.
 func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T) {
 	c := newClient(t)
-	spec := facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
+	spec := messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
 	var idle atomic.Bool // until then other goroutines want the processors, too
 	defer idle.Store(true)
 	for range 4 {
@@ -32,16 +33,16 @@ func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T
 		_, listed := c.Tool("s/echo")
 		_, alias := c.Tool("mcp__s__echo")
 		status, _ := c.ServerStatus("s")
-		require.ErrorIs(t, err, facade.ErrCrashed)
+		require.ErrorIs(t, err, messages.ErrCrashed)
 		require.Empty(t, tools)
 		require.Empty(t, prompts)
 		require.Empty(t, resources)
 		require.False(t, listed)
 		require.False(t, alias)
-		require.NotEqual(t, facade.Ready, status.State)
+		require.NotEqual(t, supervisor.StateReady, status.State)
 		require.Zero(t, status.Catalog.Tools)
 		for e := range events {
-			if e.Kind == facade.EventEvicted {
+			if e.Kind == messages.EventEvicted {
 				break
 			}
 		}

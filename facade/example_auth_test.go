@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A server that wants OAuth waits in its own state until a person has
@@ -23,15 +24,15 @@ func ExampleClient_Authorize() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, facade.ServerSpec{Name: "web", StartSupervised: true, HTTP: &facade.HTTP{
+	err = c.Register(ctx, messages.ServerSpec{Name: "web", StartSupervised: true, HTTP: &messages.HTTP{
 		URL:  guard.URL,
-		Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}, // without Store: files of the user's
+		Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}, // without Store: files of the user's
 	}})
 	if err != nil {
 		panic(err)
 	}
 	err = c.WaitReady(ctx, "web")
-	var required *facade.AuthRequired
+	var required *messages.AuthRequired
 	fmt.Println("authorization required:", errors.As(err, &required), required.Resource == guard.URL)
 
 	err = c.Authorize(ctx, "web", func(url string) error {

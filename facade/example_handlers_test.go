@@ -8,21 +8,22 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A server may ask the host's user in the midst of a call. The host says who
 // asks, and the call goes on with the answer, whatever the protocol's version.
 func ExampleWithElicitationHandler() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
+	c, err := facade.New(facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		fmt.Printf("%s asks: %s\n", r.Server, r.Message)
-		return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
 	}))
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(ctx, messages.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
@@ -40,15 +41,15 @@ func ExampleWithElicitationHandler() {
 
 func ExampleWithSamplingHandler() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*facade.SampleResult, error) {
+	c, err := facade.New(facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 		prompt := r.Messages[0].Content[0].(*mcp.TextContent).Text
-		return &facade.SampleResult{Model: "parrot", Content: []mcp.Content{&mcp.TextContent{Text: prompt + ", " + prompt}}}, nil
+		return &mcp.CreateMessageWithToolsResult{Model: "parrot", Content: []mcp.Content{&mcp.TextContent{Text: prompt + ", " + prompt}}}, nil
 	}))
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(ctx, messages.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "sampling/createMessage", "params": map[string]any{
@@ -65,13 +66,13 @@ func ExampleWithSamplingHandler() {
 
 func ExampleClient_SetRoots() {
 	ctx := context.Background()
-	c, err := facade.New(facade.WithRoots(facade.Root{URI: "file:///home/ada/notes", Name: "notes"}))
+	c, err := facade.New(facade.WithRoots(mcp.Root{URI: "file:///home/ada/notes", Name: "notes"}))
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	fmt.Println(c.SetRoots(facade.Root{URI: "file:///home/ada/letters", Name: "letters"}))
-	fmt.Println(c.SetRoots(facade.Root{URI: "letters"}))
+	fmt.Println(c.SetRoots(mcp.Root{URI: "file:///home/ada/letters", Name: "letters"}))
+	fmt.Println(c.SetRoots(mcp.Root{URI: "letters"}))
 	// Output:
 	// <nil>
 	// set roots: invalid: root "letters" is no URI of a file; write it as file:///path

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func ExampleClient_Tools() {
@@ -29,10 +30,10 @@ func ExampleToolFilter() {
 		panic(err)
 	}
 	defer func() { _ = client.Close(ctx) }()
-	err = client.Register(ctx, facade.ServerSpec{
+	err = client.Register(ctx, messages.ServerSpec{
 		Name:     "calc",
 		InMemory: mcptest.InMemory(mcptest.Script{}),
-		Tools:    facade.ToolFilter{Allow: []string{"add", "e*"}, Deny: []string{"env"}},
+		Tools:    messages.ToolFilter{Allow: []string{"add", "e*"}, Deny: []string{"env"}},
 	})
 	if err != nil {
 		panic(err)
@@ -41,7 +42,7 @@ func ExampleToolFilter() {
 		fmt.Println(tool.Name)
 	}
 	_, err = client.CallTool(ctx, "calc/env", nil)
-	fmt.Println(errors.Is(err, facade.ErrUnknownTool), err)
+	fmt.Println(errors.Is(err, messages.ErrUnknownTool), err)
 	// Output:
 	// calc/add
 	// calc/echo
@@ -102,7 +103,7 @@ func ExampleClient_Watch() {
 		panic(err)
 	}
 	events := c.Watch(ctx)
-	if err := c.Register(ctx, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(ctx, messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	if err := c.Unregister(ctx, "s"); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // newExampleClient has one well-behaved server, "demo".
@@ -19,7 +21,7 @@ func newExampleClient() *facade.Client {
 	if err != nil {
 		panic(err)
 	}
-	if err := c.Register(context.Background(), facade.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(context.Background(), messages.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	return c
@@ -41,7 +43,7 @@ func Example() {
 	mcp.AddTool(server, &mcp.Tool{Name: "greet"}, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Hello " + a.Name}}}, nil, nil
 	})
-	if err := c.Register(ctx, facade.ServerSpec{Name: "hi", InMemory: facade.ServeInMemory(server)}); err != nil {
+	if err := c.Register(ctx, messages.ServerSpec{Name: "hi", InMemory: facade.ServeInMemory(server)}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -62,12 +64,12 @@ func ExampleClient_Register() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, facade.ServerSpec{
+	err = c.Register(ctx, messages.ServerSpec{
 		Name:   "fs",
-		Stdio:  &facade.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
-		Policy: facade.Retry(3, 500*time.Millisecond),
+		Stdio:  &messages.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
+		Policy: supervisor.Retry(3, 500*time.Millisecond),
 	})
-	fmt.Println(errors.Is(err, facade.ErrStart), c.Servers())
+	fmt.Println(errors.Is(err, messages.ErrStart), c.Servers())
 	// Output: true []
 }
 
@@ -82,12 +84,12 @@ func ExampleHTTP() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, facade.ServerSpec{
+	err = c.Register(ctx, messages.ServerSpec{
 		Name: "remote",
-		HTTP: &facade.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
+		HTTP: &messages.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
 		// Come up although the server is down, and try for ever.
 		StartSupervised: true,
-		Policy:          facade.Retry(facade.Unlimited, time.Second, facade.MaxDelay(time.Minute), facade.Jitter(0.2)),
+		Policy:          supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2)),
 	})
 	fmt.Println(err, c.WaitReady(ctx, "remote"))
 	// Output: <nil> <nil>
@@ -96,12 +98,12 @@ func ExampleHTTP() {
 func ExampleClient_Apply() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	err := c.Apply(context.Background(), []facade.ServerSpec{
+	err := c.Apply(context.Background(), []messages.ServerSpec{
 		{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "c/d", InMemory: mcptest.InMemory(mcptest.Script{})},
 	})
-	fmt.Println(errors.Is(err, facade.ErrInvalid), c.Servers())
+	fmt.Println(errors.Is(err, messages.ErrInvalid), c.Servers())
 	// Output: true [a b demo]
 }
 
@@ -142,8 +144,8 @@ func ExampleError() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	_, err := c.CallTool(ctx, "demo/crash", nil) // evicts it: the policy is NoRetry
-	var e *facade.Error
-	fmt.Println(errors.Is(err, facade.ErrCrashed), errors.As(err, &e), e.Outcome)
+	var e *messages.Error
+	fmt.Println(errors.Is(err, messages.ErrCrashed), errors.As(err, &e), e.Outcome)
 	// Output: true true unknown
 }
 
@@ -164,12 +166,12 @@ func ExampleWithWaitReady() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: facade.Retry(3, 10*time.Millisecond)})
+	err = c.Register(ctx, messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)})
 	if err != nil {
 		panic(err)
 	}
 	_, crashed := c.CallTool(ctx, "s/crash", nil)
 	_, err = c.CallTool(ctx, "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
-	fmt.Println(errors.Is(crashed, facade.ErrCrashed), err)
+	fmt.Println(errors.Is(crashed, messages.ErrCrashed), err)
 	// Output: true <nil>
 }

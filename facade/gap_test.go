@@ -12,7 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // cutServer is a server of 2025-11-25 whose standalone stream can be cut, as
@@ -85,8 +86,8 @@ func TestAGapInTheStandaloneStreamIsMadeUpFor(t *testing.T) {
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	c := newClient(t)
-	updates := watch(t, c, facade.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Policy: facade.Retry(3, time.Millisecond)}))
+	updates := watch(t, c, messages.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 	s.lose()
 	require.Equal(t, "x:a", next(t, updates).URI, "it counts as updated")
@@ -99,8 +100,8 @@ func TestAStreamThatGoesOnHasNoGap(t *testing.T) {
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	c := newClient(t)
-	updates := watch(t, c, facade.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: web.URL}, Policy: facade.Retry(3, time.Millisecond)}))
+	updates := watch(t, c, messages.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 	s.lose()
 	require.Equal(t, "x:missed", next(t, updates).URI)

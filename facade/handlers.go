@@ -38,9 +38,6 @@ type SamplingRequest struct {
 	*mcp.CreateMessageWithToolsParams
 }
 
-// SampleResult is what the model said. An empty Role means the assistant.
-type SampleResult = mcp.CreateMessageWithToolsResult
-
 // ElicitationRequest is a server's wish to ask the host's user (elicitation/create).
 type ElicitationRequest struct {
 	// Server is who asks. Tell the user.
@@ -50,12 +47,6 @@ type ElicitationRequest struct {
 	*mcp.ElicitParams
 }
 
-// ElicitResult is what the user answered: Action is "accept", with Content from
-// a form, "decline" or "cancel". Fields of a form that are missing take the
-// schema's defaults; content that does not fit the schema is refused. A schema
-// that is no flat form is refused before anybody is asked.
-type ElicitResult = mcp.ElicitResult
-
 // ElicitationComplete says that what a server sent the user to a URL for is done
 // there (notifications/elicitation/complete).
 type ElicitationComplete struct {
@@ -63,19 +54,15 @@ type ElicitationComplete struct {
 	ElicitationID string
 }
 
-// Root is a directory or file that servers may work on; its URI begins with
-// file://.
-type Root = mcp.Root
-
 // WithSamplingHandler has f answer what servers ask of the host's model. Default: the
 // client declares no sampling.
-func WithSamplingHandler(f func(ctx context.Context, r SamplingRequest) (*SampleResult, error)) Option {
+func WithSamplingHandler(f func(ctx context.Context, r SamplingRequest) (*mcp.CreateMessageWithToolsResult, error)) Option {
 	return func(o *options) {
 		o.handlers.Sample = nil
 		if f == nil {
 			return
 		}
-		o.handlers.Sample = func(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams) (*SampleResult, error) {
+		o.handlers.Sample = func(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 			return f(ctx, SamplingRequest{server, p})
 		}
 	}
@@ -88,7 +75,7 @@ func WithSamplingTools() Option { return func(o *options) { o.handlers.SampleToo
 // WithElicitationHandler has f ask the user to fill in a form. Take time: no call times
 // out by its idle clock meanwhile, though Timeouts.HardMax holds. Default: the
 // client declares no such elicitation.
-func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*ElicitResult, error)) Option {
+func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitForm = elicitation(f) }
 }
 
@@ -96,15 +83,15 @@ func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*
 // whole, and do not open it unasked. "accept" means that the user is willing;
 // see WithOnElicitComplete for the rest. Default: the client declares no such
 // elicitation.
-func WithURLElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*ElicitResult, error)) Option {
+func WithURLElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitURL = elicitation(f) }
 }
 
-func elicitation(f func(context.Context, ElicitationRequest) (*ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*ElicitResult, error) {
+func elicitation(f func(context.Context, ElicitationRequest) (*mcp.ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	if f == nil {
 		return nil
 	}
-	return func(ctx context.Context, server string, p *mcp.ElicitParams) (*ElicitResult, error) {
+	return func(ctx context.Context, server string, p *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return f(ctx, ElicitationRequest{server, p})
 	}
 }
@@ -124,7 +111,7 @@ func WithElicitationCompleteHandler(f func(ctx context.Context, done Elicitation
 // WithRoots lets servers ask for the roots, which [Client.SetRoots] changes;
 // there may be none to begin with. Default: the client declares no roots. A URI
 // that is none of file:// is an error of New.
-func WithRoots(roots ...Root) Option {
+func WithRoots(roots ...mcp.Root) Option {
 	return func(o *options) {
 		list, err := rootList(roots)
 		o.roots, o.wrong = transport.NewRoots(list), errors.Join(o.wrong, err)
@@ -136,20 +123,20 @@ func WithRoots(roots ...Root) Option {
 // era in which that is done; modern ones ask when they need them. It waits for
 // nobody. Errors: ErrInvalid (a URI that is none of file://, or a client
 // without WithRoots).
-func (c *Client) SetRoots(roots ...Root) error {
+func (c *Client) SetRoots(roots ...mcp.Root) error {
 	const op = "set roots"
 	list, err := rootList(roots)
 	if err == nil && c.opts.roots == nil {
 		err = errors.New("the client declares no roots; pass WithRoots to New")
 	}
 	if err != nil {
-		return &Error{Op: op, Kind: messages.KindInvalid, Cause: err}
+		return &messages.Error{Op: op, Kind: messages.KindInvalid, Cause: err}
 	}
 	c.opts.roots.Set(list)
 	return nil
 }
 
-func rootList(roots []Root) ([]*mcp.Root, error) {
+func rootList(roots []mcp.Root) ([]*mcp.Root, error) {
 	list := make([]*mcp.Root, 0, len(roots))
 	for _, r := range slices.Clone(roots) {
 		if u, err := url.Parse(r.URI); err != nil || u.Scheme != "file" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // asked has a server of the legacy era ask the client, and returns what it heard.
@@ -31,8 +32,8 @@ func asked(t *testing.T, c *facade.Client, method, params string) string {
 func legacyServer(t *testing.T, opts ...facade.Option) *facade.Client {
 	t.Helper()
 	c := newClient(t, opts...)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{
-		Name: "s", Era: facade.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{
+		Name: "s", Era: messages.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
 	return c
 }
 
@@ -47,11 +48,11 @@ const (
 
 func TestAFormIsFilledIn(t *testing.T) {
 	shared := map[string]any{"name": "Ada"} // must not be written to
-	c := legacyServer(t, facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
+	c := legacyServer(t, facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		if r.Server != "s" || r.Mode != "form" || r.Message != "?" {
 			return nil, errors.New("not what was asked")
 		}
-		return &facade.ElicitResult{Action: "accept", Content: shared}, nil
+		return &mcp.ElicitResult{Action: "accept", Content: shared}, nil
 	}))
 	require.JSONEq(t, `{"action":"accept","content":{"name":"Ada","level":3,"loud":true}}`, asked(t, c, "elicitation/create", wantsText))
 	require.Len(t, shared, 1)
@@ -62,15 +63,15 @@ func TestAFormIsFilledIn(t *testing.T) {
 
 func TestAnswersThatAreNone(t *testing.T) {
 	for name, tc := range map[string]struct {
-		handler func(context.Context) (*facade.ElicitResult, error)
+		handler func(context.Context) (*mcp.ElicitResult, error)
 		hears   string
 		logs    string // what the host is warned of
 	}{
-		"panic":          {func(context.Context) (*facade.ElicitResult, error) { panic("a secret") }, "-32603", "the handler panicked: a secret"},
-		"nil":            {func(context.Context) (*facade.ElicitResult, error) { return nil, nil }, "-32603", "neither a result nor an error"},
-		"unknown action": {func(context.Context) (*facade.ElicitResult, error) { return &facade.ElicitResult{Action: "yes"}, nil }, "-32603", `the action \"yes\"`},
-		"an error":       {func(context.Context) (*facade.ElicitResult, error) { return nil, errors.New("a secret") }, "the client has no answer", "a secret"},
-		"a JSON-RPC one": {func(context.Context) (*facade.ElicitResult, error) {
+		"panic":          {func(context.Context) (*mcp.ElicitResult, error) { panic("a secret") }, "-32603", "the handler panicked: a secret"},
+		"nil":            {func(context.Context) (*mcp.ElicitResult, error) { return nil, nil }, "-32603", "neither a result nor an error"},
+		"unknown action": {func(context.Context) (*mcp.ElicitResult, error) { return &mcp.ElicitResult{Action: "yes"}, nil }, "-32603", `the action \"yes\"`},
+		"an error":       {func(context.Context) (*mcp.ElicitResult, error) { return nil, errors.New("a secret") }, "the client has no answer", "a secret"},
+		"a JSON-RPC one": {func(context.Context) (*mcp.ElicitResult, error) {
 			return nil, &jsonrpc.Error{Code: -1, Message: "not today"}
 		}, "not today", ""},
 		"against schema":  {accepting(map[string]any{"name": 7}), "does not match requested schema", ""},
@@ -80,7 +81,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var log lockedBuffer
 			c := legacyServer(t, facade.WithLogger(zerolog.New(&log).Level(zerolog.WarnLevel)),
-				facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*facade.ElicitResult, error) {
+				facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 					return tc.handler(ctx)
 				}))
 			heard := asked(t, c, "elicitation/create", wantsText)
@@ -92,19 +93,19 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-func accepting(content map[string]any) func(context.Context) (*facade.ElicitResult, error) {
-	return func(context.Context) (*facade.ElicitResult, error) {
-		return &facade.ElicitResult{Action: "accept", Content: content}, nil
+func accepting(content map[string]any) func(context.Context) (*mcp.ElicitResult, error) {
+	return func(context.Context) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: "accept", Content: content}, nil
 	}
 }
 
 func TestSampling(t *testing.T) {
-	sample := facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*facade.SampleResult, error) {
+	sample := facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 		text := r.Server + ": " + r.Messages[0].Content[0].(*mcp.TextContent).Text
 		if len(r.Tools) > 0 {
 			text += " " + r.Tools[0].Name + " " + r.ToolChoice.Mode
 		}
-		return &facade.SampleResult{Model: "m", Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+		return &mcp.CreateMessageWithToolsResult{Model: "m", Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 	})
 	c := legacyServer(t, sample)
 	require.JSONEq(t, `{"role":"assistant","model":"m","content":{"type":"text","text":"s: hi"}}`, asked(t, c, "sampling/createMessage", wantsSample))
@@ -118,8 +119,8 @@ func TestSampling(t *testing.T) {
 func TestAURLIsVisited(t *testing.T) {
 	done := make(chan facade.ElicitationComplete, 1)
 	c := legacyServer(t,
-		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
-			return &facade.ElicitResult{Action: "accept", Content: map[string]any{"url": "must not be there"}}, nil
+		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"url": "must not be there"}}, nil
 		}),
 		facade.WithElicitationCompleteHandler(func(_ context.Context, d facade.ElicitationComplete) { done <- d }))
 	require.JSONEq(t, `{"action":"accept"}`, asked(t, c, "elicitation/create", wantsURL))
@@ -133,7 +134,7 @@ func TestAURLIsVisited(t *testing.T) {
 // anything else.
 func TestAHandlerThatHangs(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
-	c := legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*facade.ElicitResult, error) {
+	c := legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		began <- struct{}{}
 		<-ctx.Done()
 		ended <- context.Cause(ctx)
@@ -153,16 +154,16 @@ func TestAHandlerThatHangs(t *testing.T) {
 }
 
 func TestRootsAreSet(t *testing.T) {
-	c := legacyServer(t, facade.WithRoots(facade.Root{URI: "file:///a", Name: "A"}))
+	c := legacyServer(t, facade.WithRoots(mcp.Root{URI: "file:///a", Name: "A"}))
 	require.JSONEq(t, `{"roots":[{"uri":"file:///a","name":"A"}]}`, asked(t, c, "roots/list", `{}`))
 	require.NoError(t, c.SetRoots())
 	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
-	require.ErrorIs(t, c.SetRoots(facade.Root{URI: "https://example.org"}), facade.ErrInvalid)
+	require.ErrorIs(t, c.SetRoots(mcp.Root{URI: "https://example.org"}), messages.ErrInvalid)
 	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
 
-	_, err := facade.New(facade.WithRoots(facade.Root{URI: "/home"}))
-	require.ErrorIs(t, err, facade.ErrInvalid)
-	require.ErrorIs(t, newClient(t).SetRoots(), facade.ErrInvalid)
+	_, err := facade.New(facade.WithRoots(mcp.Root{URI: "/home"}))
+	require.ErrorIs(t, err, messages.ErrInvalid)
+	require.ErrorIs(t, newClient(t).SetRoots(), messages.ErrInvalid)
 }
 
 // A legacy server over HTTP hears of it too, once for each change.
@@ -176,7 +177,7 @@ func TestRootsThatChangeAreTold(t *testing.T) {
 		}
 	}, func(http.ResponseWriter, *http.Request) {})
 	c := newClient(t, facade.WithRoots())
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: srv.URL}}))
-	require.NoError(t, c.SetRoots(facade.Root{URI: "file:///a"}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: srv.URL}}))
+	require.NoError(t, c.SetRoots(mcp.Root{URI: "file:///a"}))
 	require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, <-told)
 }

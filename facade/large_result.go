@@ -257,25 +257,25 @@ func (m *splitMembers) decodeValues(ctx context.Context, result any) error {
 }
 
 // undecoded is the error of a large result that was not decoded to its end.
-func undecoded(ctx context.Context, err error) *Error {
+func undecoded(ctx context.Context, err error) *messages.Error {
 	var beyond *jsonbound.Error
 	var part *partError
 	switch {
 	case ctx.Err() != nil:
-		e := &Error{Kind: messages.KindCanceled, Outcome: Answered, Cause: context.Cause(ctx), Hint: "it was answered; decoding the result took too long"}
+		e := &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "it was answered; decoding the result took too long"}
 		if errors.Is(context.Cause(ctx), messages.ErrTimeout) {
 			e.Kind, e.Cause = messages.KindTimeout, nil
 		}
 		return e
 	case errors.As(err, &part):
-		return &Error{Kind: messages.KindProtocol, Outcome: Answered,
+		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: one part of it holds %w", part.error)}
 	case errors.As(err, &beyond):
 		limit := "Limits.Elements"
 		if beyond.Kind == jsonbound.Bytes {
 			limit = "Limits.Decoded"
 		}
-		return &Error{Kind: messages.KindProtocol, Outcome: Answered,
+		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: it holds %w", err), Hint: "raise " + limit + " if such results are expected"}
 	}
 	return unreadable(err)

@@ -83,10 +83,10 @@ func TestDecoding(t *testing.T) {
 		t.Run(name+"/ended by the clock", func(t *testing.T) {
 			view := &actors.View{Spec: &messages.ServerSpec{Timeouts: messages.Timeouts{Call: time.Nanosecond, CallTotal: time.Nanosecond}}}
 			_, err := decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: view, began: time.Now().Add(-time.Hour)})
-			require.ErrorIs(t, err, ErrTimeout)
-			var e *Error
+			require.ErrorIs(t, err, messages.ErrTimeout)
+			var e *messages.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, Answered, e.Outcome)
+			require.Equal(t, messages.OutcomeAnswered, e.Outcome)
 		})
 	}
 }
@@ -126,7 +126,7 @@ func TestLargeResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := decode(row.raw, messages.Limits{MaxDecodedBytes: 128 << 20})
-			require.ErrorIs(t, err, ErrProtocol)
+			require.ErrorIs(t, err, messages.ErrProtocol)
 			require.ErrorContains(t, err, row.says)
 			require.ErrorContains(t, err, "CallRaw returns it as it is")
 		})

@@ -42,7 +42,7 @@ func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, op
 		return res
 	}
 	var near []string
-	if errors.Is(err, ErrUnknownServer) || errors.Is(err, ErrUnknownTool) {
+	if errors.Is(err, messages.ErrUnknownServer) || errors.Is(err, messages.ErrUnknownTool) {
 		near = nearTools(c.rt.Snapshot(), tool, aliasesFirst)
 	}
 	return faultResult(tool, err, near...)
@@ -51,9 +51,9 @@ func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, op
 // faultResult makes a result of an error. near are the tools that may be meant, in
 // the spelling that the model uses.
 func faultResult(tool string, err error, near ...string) *mcp.CallToolResult {
-	var e *Error
+	var e *messages.Error
 	if !errors.As(err, &e) {
-		e = &Error{Kind: messages.KindProtocol, Cause: err}
+		e = &messages.Error{Kind: messages.KindProtocol, Cause: err}
 	}
 	f := ModelError{Code: string(e.Kind), Message: modelText(shortened(tool), e, near), Retryable: e.Retryable()}
 	return &mcp.CallToolResult{
@@ -74,7 +74,7 @@ func shortened(name string) string {
 }
 
 // modelText says what happened in words for a model.
-func modelText(tool string, e *Error, near []string) string {
+func modelText(tool string, e *messages.Error, near []string) string {
 	switch e.Kind {
 	case messages.KindUnknownTool, messages.KindUnknownServer:
 		if len(near) > 0 {
@@ -113,15 +113,15 @@ func modelText(tool string, e *Error, near []string) string {
 	default:
 		text += tool + " failed: " + reason(e)
 	}
-	if e.Outcome == Unknown {
+	if e.Outcome == messages.OutcomeUnknown {
 		text += " Whether it had an effect is not known; check before you repeat it."
 	}
 	return text
 }
 
 // tryAgain ends the text of a call that may be repeated: nothing was done.
-func tryAgain(e *Error) string {
-	if e.Outcome != NotSent {
+func tryAgain(e *messages.Error) string {
+	if e.Outcome != messages.OutcomeNotSent {
 		return "."
 	}
 	switch wait := e.RetryAfter; {
@@ -141,7 +141,7 @@ const (
 
 // argumentsReason says what is wrong with arguments. What it says to a program of
 // Go's types is of no use to a model.
-func argumentsReason(e *Error) string {
+func argumentsReason(e *messages.Error) string {
 	switch {
 	case errors.Is(e.Cause, errNoObject):
 		return "they must be a JSON object"
@@ -155,7 +155,7 @@ func argumentsReason(e *Error) string {
 
 // reason is why a call failed, for a model. A decoder's own words speak of Go's
 // types.
-func reason(e *Error) string {
+func reason(e *messages.Error) string {
 	if e.Cause == nil {
 		return string(e.Kind)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // workingHTTP is a server with a session that counts its calls, and replies to
@@ -71,11 +73,11 @@ func TestCallRunsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, calls := workingHTTP(t, reply)
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Policy: facade.Retry(5, time.Millisecond), HTTP: &facade.HTTP{URL: url}}))
+			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond), HTTP: &messages.HTTP{URL: url}}))
 			_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
-			var e *facade.Error
+			var e *messages.Error
 			require.ErrorAs(t, err, &e)
-			require.NotEqual(t, facade.NotSent, e.Outcome, e.Error())
+			require.NotEqual(t, messages.OutcomeNotSent, e.Outcome, e.Error())
 			require.EqualValues(t, 1, calls.Load(), "the call ran twice")
 		})
 	}
@@ -104,11 +106,11 @@ func TestCallRunsOnceThroughForeignRoundTripper(t *testing.T) {
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", Policy: facade.Retry(5, time.Millisecond),
-		HTTP: &facade.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond),
+		HTTP: &messages.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
 	_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
-	var e *facade.Error
+	var e *messages.Error
 	require.True(t, errors.As(err, &e), "%v", err)
-	require.Equal(t, facade.Unknown, e.Outcome, e.Error())
+	require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
 	require.EqualValues(t, 1, calls.Load(), "the call ran twice")
 }

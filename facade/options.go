@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -78,7 +79,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout   time.Duration
 	waitReady bool
-	progress  func(Progress)
+	progress  func(messages.Progress)
 }
 
 // WithWaitReady lets the call wait for the next time that its server is ready,
@@ -93,7 +94,9 @@ func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = tr
 // beyond 8 KiB are cut; what f does not keep up with is dropped beyond 8,192
 // reports or 1 MiB. Each report restarts the call's timeout, with or without
 // WithProgress.
-func WithProgress(f func(Progress)) CallOption { return func(o *callOptions) { o.progress = f } }
+func WithProgress(f func(messages.Progress)) CallOption {
+	return func(o *callOptions) { o.progress = f }
+}
 
 // WithTimeout bounds this call: its time without progress. 0 is the default, less
 // than 0 no such bound. The server's Timeouts.HardMax bounds the call as a whole

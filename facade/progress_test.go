@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // progressing is a legacy server over HTTP that reports progress once and then
@@ -69,17 +71,17 @@ func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
 func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
-		Limits: facade.Limits{MaxInFlight: 1, MaxQueued: -1}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
+		Limits: messages.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
-		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(facade.Progress) { panic("of the host") }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(messages.Progress) { panic("of the host") }))
 	}()
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.NoError(t, err, "nothing is in flight")
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(facade.Progress) { runtime.Goexit() }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(messages.Progress) { runtime.Goexit() }))
 	})
 	ended.Wait()
 	_, err = c.CallTool(t.Context(), "s/x", nil)
@@ -93,13 +95,13 @@ func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
 func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
-		Timeouts: facade.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
+		Timeouts: messages.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) { close(in); <-leave }))
+		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(messages.Progress) { close(in); <-leave }))
 	}()
 	<-in
 	defer func() { close(leave); <-ended }()
@@ -114,10 +116,10 @@ func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
 func TestAReportMayUnregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
-		Timeouts: facade.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
+		Timeouts: messages.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	var err error
-	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) {
+	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(messages.Progress) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		err = c.Unregister(ctx, "s")
@@ -131,13 +133,13 @@ func TestASlowReportDoesNotHoldUpTheNextIncarnation(t *testing.T) {
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: facade.EraLegacy, HTTP: &facade.HTTP{URL: srv.URL},
-		Policy: facade.Retry(5, 10*time.Millisecond), Timeouts: facade.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
+		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: messages.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(facade.Progress) { close(in); <-leave }))
+		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(messages.Progress) { close(in); <-leave }))
 	}()
 	<-in
 	defer func() { close(leave); <-ended }()

@@ -13,22 +13,24 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // 100 calls at a time, each of which asks once: more than handlers may run.
 func TestManyCallsThatAsk(t *testing.T) {
-	for _, era := range []facade.Era{facade.EraLegacy, facade.EraModern} {
+	for _, era := range []messages.Era{messages.EraLegacy, messages.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			full := make(chan struct{})
 			var inside atomic.Int64
-			c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*facade.ElicitResult, error) {
+			c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 				if inside.Add(1) == 64 { // as many as may be; the rest is on its way
 					time.AfterFunc(200*time.Millisecond, func() { close(full) })
 				}
 				<-full
-				return &facade.ElicitResult{Action: "accept", Content: map[string]any{"name": "x"}}, nil
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "x"}}, nil
 			}))
-			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", Era: era, InMemory: mcptest.InMemory(mcptest.Script{})}))
+			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: era, InMemory: mcptest.InMemory(mcptest.Script{})}))
 			var wg sync.WaitGroup
 			var failed atomic.Int64
 			var last atomic.Value
@@ -56,13 +58,13 @@ func TestAQuestionEndsWithItsCallOverHTTP(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
 	asked, ended := make(chan struct{}), make(chan struct{})
-	c := newClient(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*facade.ElicitResult, error) {
+	c := newClient(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		close(asked)
 		<-ctx.Done()
 		close(ended)
 		return nil, ctx.Err()
 	}))
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", HTTP: &facade.HTTP{URL: legacy.URL}, Era: facade.EraLegacy}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: legacy.URL}, Era: messages.EraLegacy}))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
 	_, err := c.CallToolRaw(ctx, "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))

@@ -9,11 +9,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
-func unknownServer(s *actors.Snapshot, name string) *Error {
+func unknownServer(s *actors.Snapshot, name string) *messages.Error {
 	if s.Closed() {
 		return actors.Closed(name)
 	}
-	e := &Error{Server: name, Kind: messages.KindUnknownServer, Outcome: NotSent, Hint: "register it first"}
+	e := &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.OutcomeNotSent, Hint: "register it first"}
 	if near := nearest.Names(name, s.Names()); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
@@ -42,11 +42,11 @@ func spelling(asked string, aliases bool) func(*messages.Tool) string {
 	return func(t *messages.Tool) string { return t.Name }
 }
 
-func unknownTool(s *actors.Snapshot, tool string) *Error {
+func unknownTool(s *actors.Snapshot, tool string) *messages.Error {
 	if s.Closed() {
 		return actors.Closed("")
 	}
-	e := &Error{Kind: messages.KindUnknownTool, Outcome: NotSent, Hint: "name tools as server/tool; Tools lists them"}
+	e := &messages.Error{Kind: messages.KindUnknownTool, Outcome: messages.OutcomeNotSent, Hint: "name tools as server/tool; Tools lists them"}
 	e.Server, _, _ = messages.SplitName(tool)
 	if near := nearTools(s, tool, qualifiedNames); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
@@ -55,8 +55,8 @@ func unknownTool(s *actors.Snapshot, tool string) *Error {
 }
 
 // hiddenTool is the error of a call of a tool that [ServerSpec].Tools hides.
-func hiddenTool(server string) *Error {
-	return &Error{Server: server, Kind: messages.KindUnknownTool, Outcome: NotSent, Cause: errHidden,
+func hiddenTool(server string) *messages.Error {
+	return &messages.Error{Server: server, Kind: messages.KindUnknownTool, Outcome: messages.OutcomeNotSent, Cause: errHidden,
 		Hint: "change ServerSpec.Tools, in a file \"tools\", \"enabledTools\" or \"disabledTools\", to allow it"}
 }
 

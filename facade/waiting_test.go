@@ -11,6 +11,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // The client's own bound of a call goes over the server's.
@@ -22,15 +24,15 @@ func TestCallTimeoutOfTheClient(t *testing.T) {
 		}
 		return ""
 	})
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: deaf, Timeouts: facade.Timeouts{Call: time.Hour, CallTotal: time.Hour}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: deaf, Timeouts: messages.Timeouts{Call: time.Hour, CallTotal: time.Hour}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil)
-	require.ErrorIs(t, err, facade.ErrTimeout)
+	require.ErrorIs(t, err, messages.ErrTimeout)
 	longer, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err = c.CallTool(longer, "s/x", nil, facade.WithTimeout(time.Hour))
-	require.ErrorIs(t, err, facade.ErrCanceled, "what is said of one call goes over both")
+	require.ErrorIs(t, err, messages.ErrCanceled, "what is said of one call goes over both")
 }
 
 // A client may have every call wait for a server that is not ready yet.
@@ -43,7 +45,7 @@ func TestWaitReadyOfTheClient(t *testing.T) {
 		<-gate
 		return serve(ctx, in, out, errs)
 	}
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: slow, StartSupervised: true}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: slow, StartSupervised: true}))
 	done := make(chan error, 1)
 	go func() { _, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}); done <- err }()
 	select {
@@ -67,7 +69,7 @@ func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
 		}
 		return ""
 	})
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: deaf, Limits: facade.Limits{MaxInFlight: 1, MaxQueued: -1}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: deaf, Limits: messages.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := c.CallTool(first, "s/x", nil); left <- err }()
@@ -75,10 +77,10 @@ func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
-	require.ErrorIs(t, err, facade.ErrOverloaded)
+	require.ErrorIs(t, err, messages.ErrOverloaded)
 	require.NoError(t, ctx.Err(), "at once")
 	leave()
-	require.ErrorIs(t, <-left, facade.ErrCanceled)
+	require.ErrorIs(t, <-left, messages.ErrCanceled)
 }
 
 // However long a server asks to be left alone, the caller's context ends the wait.
@@ -86,8 +88,8 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 	guard := newGuarded(t)
 	guard.AddClient("service", "service-secret")
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL,
-		Auth: &facade.OAuth{Grant: facade.GrantClient, ClientID: "service", ClientSecret: "service-secret"}}}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL,
+		Auth: &messages.OAuth{Grant: messages.GrantClient, ClientID: "service", ClientSecret: "service-secret"}}}))
 	guard.Set(mcptest.AuthorityRules{Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Retry-After", "600")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -104,9 +106,9 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 	select {
 	case err := <-done:
 		require.Error(t, err)
-		var e *facade.Error
+		var e *messages.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, facade.NotSent, e.Outcome)
+		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
 	case <-time.After(30 * time.Second):
 		require.FailNow(t, "the call waits on")
 	}
@@ -116,24 +118,24 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 func TestRegisterAgainWithoutAuth(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
-	require.ErrorIs(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", HTTP: &facade.HTTP{URL: guard.URL,
-		Auth: &facade.OAuth{Store: facade.NewMemoryTokenStore()}}}), facade.ErrAuthRequired)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.ErrorIs(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL,
+		Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}}}), messages.ErrAuthRequired)
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { return nil }), facade.ErrInvalid)
+	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { return nil }), messages.ErrInvalid)
 }
 
 // What is wrong with one option is not mended by the next.
 func TestEachOptionIsChecked(t *testing.T) {
-	_, err := facade.New(facade.WithRoots(facade.Root{URI: "https://h/"}), facade.WithRoots(facade.Root{URI: "file:///tmp"}))
-	require.ErrorIs(t, err, facade.ErrInvalid)
+	_, err := facade.New(facade.WithRoots(mcp.Root{URI: "https://h/"}), facade.WithRoots(mcp.Root{URI: "file:///tmp"}))
+	require.ErrorIs(t, err, messages.ErrInvalid)
 }
 
 // What is listed is the caller's own.
 func TestServersIsTheCallersOwn(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	c.Servers()[0] = "changed"
 	require.Equal(t, []string{"s"}, c.Servers())
 	require.Len(t, c.Status(), 1)

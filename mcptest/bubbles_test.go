@@ -11,6 +11,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // useClient runs a client with two servers in memory through calls that end in
@@ -21,8 +23,8 @@ func useClient(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
-		require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}),
-			Policy: facade.Retry(3, time.Millisecond)}))
+		require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}),
+			Policy: supervisor.Retry(3, time.Millisecond)}))
 	}
 	for i := range 20 {
 		_, err := c.CallTool(ctx, "a/echo", map[string]any{"text": fmt.Sprint(i)})
@@ -33,7 +35,7 @@ func useClient(t *testing.T) {
 	_, err = c.CallTool(brief, "a/hang", map[string]any{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.CallTool(ctx, "b/crash", map[string]any{"code": 3})
-	require.ErrorIs(t, err, facade.ErrCrashed)
+	require.ErrorIs(t, err, messages.ErrCrashed)
 	require.NoError(t, c.WaitReady(ctx, "b"))
 	_, err = c.CallTool(ctx, "b/echo", map[string]any{"text": "again"})
 	require.NoError(t, err)
@@ -67,7 +69,7 @@ func TestBubblesBesideAProcess(t *testing.T) {
 	ctx := context.Background()
 	c, err := facade.New()
 	require.NoError(t, err)
-	require.NoError(t, c.Register(ctx, facade.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	for range 3 {
 		synctest.Test(t, useClient)
 		_, err := c.CallTool(ctx, "s/echo", map[string]any{"text": "x"})

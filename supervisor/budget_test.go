@@ -6,27 +6,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // A start that never succeeds is tried MaxAttempts times after the first, at
 // exactly doubling distances, and is then given up.
 func TestFailingStartSpendsTheBudgetAndIsEvicted(t *testing.T) {
-	s := newScript(t, Retry(3, 500*time.Millisecond), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(3, 500*time.Millisecond), true).on(supervisor.InputRegister)
 	for attempt, delay := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
-		s.on(InputFailed).in(StateClosing)
-		s.does(Input{Kind: InputReleased, Epoch: s.Epoch()}, EffectArmRetry).in(StateBackoff)
+		s.on(supervisor.InputFailed).in(supervisor.StateClosing)
+		s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: s.Epoch()}, supervisor.EffectArmRetry).in(supervisor.StateBackoff)
 		require.Equal(t, delay, s.armed.Delay)
 		require.Equal(t, s.now.Add(delay), s.RetryAt())
 		require.Equal(t, attempt+1, s.Attempt())
-		s.fire().in(StateConnecting)
+		s.fire().in(supervisor.StateConnecting)
 		require.Equal(t, uint64(attempt+2), s.Epoch())
 		require.Equal(t, attempt+1, s.Restarts())
 		require.Zero(t, s.RetryAt())
 	}
-	s.step(Input{Kind: InputFailed, Epoch: 4, Cause: crashed()})
-	s.does(Input{Kind: InputReleased, Epoch: 4}, EffectAnnounceGone).in(StateEvicted)
-	require.Equal(t, crashed(), s.find(EffectAnnounceGone).Cause)
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 4, Cause: crashed()})
+	s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 4}, supervisor.EffectAnnounceGone).in(supervisor.StateEvicted)
+	require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause)
 	require.Equal(t, crashed(), s.Cause())
 	require.Zero(t, s.RetryAt())
 }
@@ -34,109 +34,109 @@ func TestFailingStartSpendsTheBudgetAndIsEvicted(t *testing.T) {
 // Becoming ready is no proof. A server that comes up and dies at once each
 // time spends its budget like one that never comes up.
 func TestReadyAndDeadAtOnceIsEvicted(t *testing.T) {
-	s := newScript(t, Retry(3, time.Second, WithStableAfter(10*time.Second)), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(3, time.Second, supervisor.WithStableAfter(10*time.Second)), true).on(supervisor.InputRegister)
 	for range 3 {
-		s.start().in(StateReady)
+		s.start().in(supervisor.StateReady)
 		s.now = s.now.Add(10*time.Second - 1)
-		s.crash().in(StateBackoff).fire().in(StateConnecting)
+		s.crash().in(supervisor.StateBackoff).fire().in(supervisor.StateConnecting)
 	}
-	s.start().in(StateReady).crash().in(StateEvicted)
+	s.start().in(supervisor.StateReady).crash().in(supervisor.StateEvicted)
 	require.Equal(t, uint64(4), s.Epoch())
 }
 
 func TestStableSessionGetsTheBudgetBack(t *testing.T) {
-	s := newScript(t, Retry(2, time.Second, WithStableAfter(7*time.Second)), true).on(InputRegister).start()
+	s := newScript(t, supervisor.Retry(2, time.Second, supervisor.WithStableAfter(7*time.Second)), true).on(supervisor.InputRegister).start()
 	for range 5 { // more than the budget, and yet never evicted
-		s.crash().in(StateBackoff)
+		s.crash().in(supervisor.StateBackoff)
 		require.Equal(t, time.Second, s.armed.Delay, "the delays begin anew")
-		s.fire().start().in(StateReady)
+		s.fire().start().in(supervisor.StateReady)
 		require.Equal(t, 7*time.Second, s.armed.Delay)
 		require.Equal(t, 1, s.Attempt(), "ready alone gives nothing back")
-		s.fire().in(StateReady)
-		require.Equal(t, []EffectKind{EffectResetBudget}, kinds(s.last))
+		s.fire().in(supervisor.StateReady)
+		require.Equal(t, []supervisor.EffectKind{supervisor.EffectResetBudget}, kinds(s.last))
 		require.Zero(t, s.Attempt())
 	}
 }
 
 func TestStableAfterHasADefault(t *testing.T) {
-	s := newScript(t, Retry(2, time.Second), true).on(InputRegister).start()
-	require.Equal(t, DefaultStableAfter, s.find(EffectArmStable).Delay)
+	s := newScript(t, supervisor.Retry(2, time.Second), true).on(supervisor.InputRegister).start()
+	require.Equal(t, supervisor.DefaultStableAfter, s.find(supervisor.EffectArmStable).Delay)
 }
 
 func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
-	s := newScript(t, NoRetry, true).on(InputRegister).start().fire()
-	s.crash().in(StateEvicted)
+	s := newScript(t, supervisor.NoRetry, true).on(supervisor.InputRegister).start().fire()
+	s.crash().in(supervisor.StateEvicted)
 	require.Equal(t, uint64(1), s.Epoch())
-	require.Equal(t, crashed(), s.find(EffectAnnounceGone).Cause)
+	require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause)
 }
 
 func TestUnlimitedNeverEvicts(t *testing.T) {
-	s := newScript(t, Retry(Unlimited, time.Second, WithMaxDelay(time.Minute)), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(time.Minute)), true).on(supervisor.InputRegister)
 	for range 1000 {
-		s.on(InputFailed).on(InputReleased).in(StateBackoff).fire().in(StateConnecting)
+		s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff).fire().in(supervisor.StateConnecting)
 	}
 	require.Equal(t, time.Minute, s.armed.Delay)
 	require.Equal(t, 1000, s.Attempt())
 }
 
 func TestPermanentCauseSpendsNoRetry(t *testing.T) {
-	for _, p := range []Policy{Retry(9, time.Second), Retry(Unlimited, time.Second), Retry(9, time.Second, WithParking(time.Minute))} {
-		s := newScript(t, p, true).on(InputRegister).start()
-		s.step(Input{Kind: InputDied, Epoch: 1, Cause: hopeless()})
-		s.does(Input{Kind: InputReleased, Epoch: 1}, EffectAnnounceGone).in(StateEvicted)
+	for _, p := range []supervisor.Policy{supervisor.Retry(9, time.Second), supervisor.Retry(supervisor.Unlimited, time.Second), supervisor.Retry(9, time.Second, supervisor.WithParking(time.Minute))} {
+		s := newScript(t, p, true).on(supervisor.InputRegister).start()
+		s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: 1, Cause: hopeless()})
+		s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 1}, supervisor.EffectAnnounceGone).in(supervisor.StateEvicted)
 		require.Zero(t, s.Attempt())
-		require.Equal(t, hopeless(), s.find(EffectAnnounceGone).Cause)
+		require.Equal(t, hopeless(), s.find(supervisor.EffectAnnounceGone).Cause)
 	}
 }
 
 // A permanent cause speaks of the session that it ended, not of later ones.
 func TestPermanentCauseIsForgottenByTheNextSession(t *testing.T) {
-	s := newScript(t, Retry(1, time.Second), true).on(InputRegister)
-	s.step(Input{Kind: InputFailed, Epoch: 1, Cause: hopeless()})
-	s.on(InputReleased).in(StateEvicted).on(InputRestart).in(StateConnecting)
-	s.on(InputFailed).on(InputReleased).in(StateBackoff)
+	s := newScript(t, supervisor.Retry(1, time.Second), true).on(supervisor.InputRegister)
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: hopeless()})
+	s.on(supervisor.InputReleased).in(supervisor.StateEvicted).on(supervisor.InputRestart).in(supervisor.StateConnecting)
+	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 }
 
 func TestFirstStartThatFailsUnsupervisedLeavesNothing(t *testing.T) {
-	for _, p := range []Policy{NoRetry, Retry(3, time.Second), Retry(Unlimited, time.Second, WithParking(time.Hour))} {
-		s := newScript(t, p, false).on(InputRegister)
-		s.step(Input{Kind: InputFailed, Epoch: 1, Cause: crashed()})
-		s.does(Input{Kind: InputReleased, Epoch: 1}, EffectAnnounceGone).in(StateStopped)
-		require.Equal(t, crashed(), s.find(EffectAnnounceGone).Cause, "the caller of Register is told why")
+	for _, p := range []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, time.Second), supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithParking(time.Hour))} {
+		s := newScript(t, p, false).on(supervisor.InputRegister)
+		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: crashed()})
+		s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 1}, supervisor.EffectAnnounceGone).in(supervisor.StateStopped)
+		require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause, "the caller of Register is told why")
 	}
 	// Once it was ready, the policy rules.
-	newScript(t, Retry(3, time.Second), false).on(InputRegister).start().crash().in(StateBackoff)
+	newScript(t, supervisor.Retry(3, time.Second), false).on(supervisor.InputRegister).start().crash().in(supervisor.StateBackoff)
 }
 
 // Jitter is drawn anew from the injected random for each delay.
 func TestDelaysAreSpreadByTheInjectedRandom(t *testing.T) {
 	draws := []float64{0, 0.75}
-	l := NewLifecycle(Retry(2, time.Second, WithJitter(0.5)), true, func() float64 {
+	l := supervisor.NewLifecycle(supervisor.Retry(2, time.Second, supervisor.WithJitter(0.5)), true, func() float64 {
 		r := draws[0]
 		draws = draws[1:]
 		return r
 	})
 	var got []time.Duration
-	ev := Input{Kind: InputRegister}
+	ev := supervisor.Input{Kind: supervisor.InputRegister}
 	for range 2 {
 		l.Step(epochStart, ev)
-		l.Step(epochStart, Input{Kind: InputFailed, Epoch: l.Epoch()})
-		effects := l.Step(epochStart, Input{Kind: InputReleased, Epoch: l.Epoch()})
-		require.Equal(t, []EffectKind{EffectArmRetry}, kinds(effects))
+		l.Step(epochStart, supervisor.Input{Kind: supervisor.InputFailed, Epoch: l.Epoch()})
+		effects := l.Step(epochStart, supervisor.Input{Kind: supervisor.InputReleased, Epoch: l.Epoch()})
+		require.Equal(t, []supervisor.EffectKind{supervisor.EffectArmRetry}, kinds(effects))
 		got = append(got, effects[0].Delay)
-		ev = Input{Kind: InputTimer, Token: effects[0].Token}
+		ev = supervisor.Input{Kind: supervisor.InputTimer, Token: effects[0].Token}
 	}
 	require.Equal(t, []time.Duration{500 * time.Millisecond, 2500 * time.Millisecond}, got)
 }
 
 func TestRandomHasADefault(t *testing.T) {
-	p := Retry(2, time.Second, WithJitter(0.5))
-	l := NewLifecycle(p, true, nil)
+	p := supervisor.Retry(2, time.Second, supervisor.WithJitter(0.5))
+	l := supervisor.NewLifecycle(p, true, nil)
 	require.Equal(t, p, l.Policy())
-	l.Step(epochStart, Input{Kind: InputRegister})
-	l.Step(epochStart, Input{Kind: InputFailed, Epoch: 1})
-	effects := l.Step(epochStart, Input{Kind: InputReleased, Epoch: 1})
-	require.Equal(t, []EffectKind{EffectArmRetry}, kinds(effects))
+	l.Step(epochStart, supervisor.Input{Kind: supervisor.InputRegister})
+	l.Step(epochStart, supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1})
+	effects := l.Step(epochStart, supervisor.Input{Kind: supervisor.InputReleased, Epoch: 1})
+	require.Equal(t, []supervisor.EffectKind{supervisor.EffectArmRetry}, kinds(effects))
 	d := effects[0].Delay
 	require.GreaterOrEqual(t, d, 500*time.Millisecond)
 	require.LessOrEqual(t, d, 1500*time.Millisecond)

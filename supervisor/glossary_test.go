@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 type word struct{ name, value, meaning string }
@@ -69,7 +69,7 @@ func meaning(name, comment string) string {
 // explained is used; a state is listed by States.
 func TestGlossaryCoversTheTable(t *testing.T) {
 	used := map[string]map[string]bool{"State": {}, "EventKind": {}, "EffectKind": {}, "Guard": {}}
-	for _, r := range Transitions() {
+	for _, r := range supervisor.Transitions() {
 		used["State"][string(r.From)], used["State"][string(r.To)] = true, true
 		used["EventKind"][string(r.On)] = true
 		used["Guard"][string(r.When)] = true
@@ -78,7 +78,7 @@ func TestGlossaryCoversTheTable(t *testing.T) {
 		}
 	}
 	listed := map[string]bool{"": true}
-	for _, s := range States() {
+	for _, s := range supervisor.States() {
 		listed[string(s)] = true
 	}
 	require.Equal(t, used["State"], listed)

@@ -6,87 +6,87 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Stability gives attempts back, but not restart intensity: a server that
 // proves itself and crashes again and again trips all the same.
 func TestIntensityIsNotForgivenByStability(t *testing.T) {
-	s := newScript(t, Retry(9, time.Second, WithStableAfter(time.Second), WithIntensity(2, time.Hour)), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(9, time.Second, supervisor.WithStableAfter(time.Second), supervisor.WithIntensity(2, time.Hour)), true).on(supervisor.InputRegister)
 	for range 2 {
 		s.start().fire()
 		require.Zero(t, s.Attempt())
-		s.crash().in(StateBackoff).fire()
+		s.crash().in(supervisor.StateBackoff).fire()
 	}
-	s.start().fire().in(StateReady)
-	s.crash().in(StateEvicted)
+	s.start().fire().in(supervisor.StateReady)
+	s.crash().in(supervisor.StateEvicted)
 }
 
 func TestIntensityIsForgivenByTime(t *testing.T) {
-	s := newScript(t, Retry(Unlimited, time.Second, WithIntensity(2, time.Minute)), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(2, time.Minute)), true).on(supervisor.InputRegister)
 	for range 10 {
 		s.start()
 		s.now = s.now.Add(30 * time.Second)
-		s.crash().in(StateBackoff).fire()
+		s.crash().in(supervisor.StateBackoff).fire()
 	}
 }
 
 func TestIntensityBindsUnlimitedRetries(t *testing.T) {
-	s := newScript(t, Retry(Unlimited, time.Second, WithIntensity(3, time.Hour)), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(3, time.Hour)), true).on(supervisor.InputRegister)
 	for range 3 {
-		s.on(InputFailed).on(InputReleased).in(StateBackoff).fire()
+		s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff).fire()
 	}
-	s.on(InputFailed).on(InputReleased).in(StateEvicted)
+	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateEvicted)
 }
 
 // A person who asks for a restart starts a new account.
 func TestRestartForgivesIntensity(t *testing.T) {
-	s := newScript(t, Retry(Unlimited, time.Second, WithIntensity(1, time.Hour)), true).on(InputRegister)
-	s.start().crash().in(StateBackoff).fire().start().crash().in(StateEvicted)
-	s.on(InputRestart).in(StateConnecting).start().crash().in(StateBackoff)
-	s.fire().start().crash().in(StateEvicted)
+	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(1, time.Hour)), true).on(supervisor.InputRegister)
+	s.start().crash().in(supervisor.StateBackoff).fire().start().crash().in(supervisor.StateEvicted)
+	s.on(supervisor.InputRestart).in(supervisor.StateConnecting).start().crash().in(supervisor.StateBackoff)
+	s.fire().start().crash().in(supervisor.StateEvicted)
 }
 
 // A restart on request is not an end of the server's own doing.
 func TestRestartsOnRequestDoNotCount(t *testing.T) {
-	s := newScript(t, Retry(Unlimited, time.Second, WithIntensity(1, time.Hour)), true).on(InputRegister)
+	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(1, time.Hour)), true).on(supervisor.InputRegister)
 	for range 5 {
-		s.start().on(InputRestart).in(StateClosing).on(InputReleased).in(StateConnecting)
+		s.start().on(supervisor.InputRestart).in(supervisor.StateClosing).on(supervisor.InputReleased).in(supervisor.StateConnecting)
 	}
-	s.start().crash().in(StateBackoff)
+	s.start().crash().in(supervisor.StateBackoff)
 }
 
 func TestParkedServerComesBack(t *testing.T) {
-	s := newScript(t, Retry(1, time.Second, WithStableAfter(5*time.Second), WithParking(time.Minute)), true).on(InputRegister)
-	s.start().crash().in(StateBackoff).fire()
-	s.step(Input{Kind: InputFailed, Epoch: 2, Cause: crashed()})
-	s.does(Input{Kind: InputReleased, Epoch: 2}, EffectAnnounceGone, EffectArmPark).in(StateParked)
-	require.Equal(t, crashed(), s.find(EffectAnnounceGone).Cause)
+	s := newScript(t, supervisor.Retry(1, time.Second, supervisor.WithStableAfter(5*time.Second), supervisor.WithParking(time.Minute)), true).on(supervisor.InputRegister)
+	s.start().crash().in(supervisor.StateBackoff).fire()
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 2, Cause: crashed()})
+	s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 2}, supervisor.EffectAnnounceGone, supervisor.EffectArmPark).in(supervisor.StateParked)
+	require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause)
 	require.Equal(t, time.Minute, s.armed.Delay)
 	require.Equal(t, s.now.Add(time.Minute), s.RetryAt())
 
 	// A slow probe that fails costs nothing more, and parks again.
-	s.fire().in(StateConnecting).on(InputFailed).on(InputReleased).in(StateParked)
+	s.fire().in(supervisor.StateConnecting).on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateParked)
 	require.Equal(t, 1, s.Attempt())
 
 	// One that becomes ready but dies before it is stable parks again, too.
-	s.fire().start().in(StateReady).crash().in(StateParked)
+	s.fire().start().in(supervisor.StateReady).crash().in(supervisor.StateParked)
 
 	// Only a stable one has its budget back.
-	s.fire().start().in(StateReady)
+	s.fire().start().in(supervisor.StateReady)
 	require.Equal(t, 1, s.Attempt())
-	s.fire().in(StateReady)
+	s.fire().in(supervisor.StateReady)
 	require.Zero(t, s.Attempt())
-	s.crash().in(StateBackoff)
+	s.crash().in(supervisor.StateBackoff)
 	require.Equal(t, time.Second, s.armed.Delay)
 }
 
 // A server parked by intensity alone has attempts left, and uses them when
 // the window has passed.
 func TestParkedByIntensityReturnsToItsBudget(t *testing.T) {
-	s := newScript(t, Retry(5, time.Second, WithParking(time.Hour), WithIntensity(1, time.Minute)), true).on(InputRegister)
-	s.on(InputFailed).on(InputReleased).in(StateBackoff).fire()
-	s.on(InputFailed).on(InputReleased).in(StateParked).fire()
-	s.on(InputFailed).on(InputReleased).in(StateBackoff)
+	s := newScript(t, supervisor.Retry(5, time.Second, supervisor.WithParking(time.Hour), supervisor.WithIntensity(1, time.Minute)), true).on(supervisor.InputRegister)
+	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff).fire()
+	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateParked).fire()
+	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 	require.Equal(t, 2, s.Attempt())
 }

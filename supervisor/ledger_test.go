@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // ledger is the world that carries effects out. It knows no states and no
@@ -27,7 +27,7 @@ type account struct {
 }
 
 type timer struct {
-	kind  EffectKind
+	kind  supervisor.EffectKind
 	token uint64
 	due   time.Time
 	off   bool // fired or cancelled
@@ -42,8 +42,8 @@ func (l *ledger) reserve(epoch uint64) {
 }
 
 // takeOver puts a standby in charge.
-func (l *ledger) takeOver(ev Input, e Effect) {
-	require.Equal(l.t, InputDied, ev.Kind)
+func (l *ledger) takeOver(ev supervisor.Input, e supervisor.Effect) {
+	require.Equal(l.t, supervisor.InputDied, ev.Kind)
 	require.Equal(l.t, ev.Spare, e.Epoch)
 	old, s := l.sessions[l.epoch-1], l.sessions[e.Epoch-1]
 	require.True(l.t, s.spare, "a standby takes over twice")
@@ -62,20 +62,20 @@ func (l *ledger) armed() *timer {
 }
 
 // stale is the world's own view of whether an event is out of date.
-func (l *ledger) stale(ev Input) bool {
+func (l *ledger) stale(ev supervisor.Input) bool {
 	switch ev.Kind {
-	case InputTimer:
+	case supervisor.InputTimer:
 		a := l.armed()
 		return a == nil || a.token != ev.Token
-	case InputRegister, InputRestart, InputStop:
+	case supervisor.InputRegister, supervisor.InputRestart, supervisor.InputStop:
 		return false
 	}
 	return ev.Epoch != l.current()
 }
 
 // happens books an event that is not stale.
-func (l *ledger) happens(ev Input) {
-	if ev.Kind == InputTimer {
+func (l *ledger) happens(ev supervisor.Input) {
+	if ev.Kind == supervisor.InputTimer {
 		l.armed().off = true
 		return
 	}
@@ -84,42 +84,42 @@ func (l *ledger) happens(ev Input) {
 	}
 	s := l.sessions[ev.Epoch-1]
 	switch {
-	case ev.Kind == InputOpened && s.reap == 0:
+	case ev.Kind == supervisor.InputOpened && s.reap == 0:
 		s.opened = true
-	case ev.Kind == InputDiscovered && s.discover > 0 && s.reap == 0:
+	case ev.Kind == supervisor.InputDiscovered && s.discover > 0 && s.reap == 0:
 		s.discovered = true
-	case ev.Kind == InputReleased && s.reap > 0:
+	case ev.Kind == supervisor.InputReleased && s.reap > 0:
 		s.end = 1
 	}
 }
 
 // carryOut books the effects of one event, in order.
-func (l *ledger) carryOut(now time.Time, ev Input, effects []Effect, delay func(EffectKind) time.Duration) {
+func (l *ledger) carryOut(now time.Time, ev supervisor.Input, effects []supervisor.Effect, delay func(supervisor.EffectKind) time.Duration) {
 	for _, e := range effects {
-		if e.Kind == EffectDial {
+		if e.Kind == supervisor.EffectDial {
 			l.dial(e)
 			continue
 		}
-		if e.Kind == EffectTakeOver {
+		if e.Kind == supervisor.EffectTakeOver {
 			l.takeOver(ev, e)
 			continue
 		}
 		require.Equal(l.t, l.current(), e.Epoch, "%s of another epoch", e.Kind)
 		switch e.Kind {
-		case EffectArmRetry, EffectArmPark, EffectArmStable:
+		case supervisor.EffectArmRetry, supervisor.EffectArmPark, supervisor.EffectArmStable:
 			l.arm(now, e, delay(e.Kind))
-		case EffectCancelTimer:
+		case supervisor.EffectCancelTimer:
 			l.cancel(e)
-		case EffectAnnounceGone:
+		case supervisor.EffectAnnounceGone:
 			require.NotNil(l.t, e.Cause, "gone without a cause")
-		case EffectResetBudget:
+		case supervisor.EffectResetBudget:
 		default:
 			l.session(ev, e)
 		}
 	}
 }
 
-func (l *ledger) dial(e Effect) {
+func (l *ledger) dial(e supervisor.Effect) {
 	require.Equal(l.t, uint64(len(l.sessions))+1, e.Epoch, "epochs count up, one dial each")
 	for i, s := range l.sessions {
 		if s.spare {
@@ -133,7 +133,7 @@ func (l *ledger) dial(e Effect) {
 	l.epoch = e.Epoch
 }
 
-func (l *ledger) arm(now time.Time, e Effect, want time.Duration) {
+func (l *ledger) arm(now time.Time, e supervisor.Effect, want time.Duration) {
 	require.Nil(l.t, l.armed(), "two timers")
 	for _, t := range l.timers {
 		require.Greater(l.t, e.Token, t.token, "a token is used again")
@@ -142,7 +142,7 @@ func (l *ledger) arm(now time.Time, e Effect, want time.Duration) {
 	l.timers = append(l.timers, &timer{kind: e.Kind, token: e.Token, due: now.Add(e.Delay)})
 }
 
-func (l *ledger) cancel(e Effect) {
+func (l *ledger) cancel(e supervisor.Effect) {
 	a := l.armed()
 	if a == nil {
 		require.Zero(l.t, e.Token, "a timer is cancelled that is not armed")
@@ -152,26 +152,26 @@ func (l *ledger) cancel(e Effect) {
 	a.off = true
 }
 
-func (l *ledger) session(ev Input, e Effect) {
+func (l *ledger) session(ev supervisor.Input, e supervisor.Effect) {
 	s := l.sessions[e.Epoch-1]
 	switch e.Kind {
-	case EffectDiscover:
+	case supervisor.EffectDiscover:
 		require.True(l.t, s.opened, "discovery on a session that is not open")
 		s.discover++
-	case EffectPublish:
+	case supervisor.EffectPublish:
 		require.True(l.t, s.discovered, "publish without a catalog")
-		if ev.Kind != InputDied {
-			require.Equal(l.t, InputDiscovered, ev.Kind)
+		if ev.Kind != supervisor.InputDied {
+			require.Equal(l.t, supervisor.InputDiscovered, ev.Kind)
 			require.Equal(l.t, e.Epoch, ev.Epoch, "the catalog of another epoch")
 		}
 		require.Zero(l.t, l.visible, "two catalogs visible")
 		s.publish++
 		l.visible = e.Epoch
-	case EffectWithdraw:
+	case supervisor.EffectWithdraw:
 		require.Equal(l.t, e.Epoch, l.visible, "withdraw of what is not visible")
 		s.withdraw++
 		l.visible = 0
-	case EffectEndSession:
+	case supervisor.EffectEndSession:
 		require.Zero(l.t, l.visible, "reap before withdraw")
 		require.NotNil(l.t, e.Cause, "reap without a cause")
 		if ev.Cause != nil {
@@ -184,7 +184,7 @@ func (l *ledger) session(ev Input, e Effect) {
 }
 
 // audit holds the accounts against the state that the lifecycle reports.
-func (l *ledger) audit(lc *Lifecycle, proven bool) {
+func (l *ledger) audit(lc *supervisor.Lifecycle, proven bool) {
 	state := lc.State()
 	require.Equal(l.t, l.current(), lc.Epoch())
 	used := 0
@@ -195,18 +195,18 @@ func (l *ledger) audit(lc *Lifecycle, proven bool) {
 		}
 		used++
 		last := uint64(i+1) == l.epoch
-		over := !last || state == StateClosing || state == StateStopping || !state.Live()
+		over := !last || state == supervisor.StateClosing || state == supervisor.StateStopping || !state.Live()
 		require.Equal(l.t, over, s.reap == 1, "epoch %d is reaped %d times in %s", i+1, s.reap, state)
 		require.Equal(l.t, !last || !state.Live(), s.end == 1, "epoch %d released in %s", i+1, state)
 		require.LessOrEqual(l.t, s.discover, 1)
 		require.LessOrEqual(l.t, s.publish, 1)
-		require.Equal(l.t, last && state == StateReady, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
+		require.Equal(l.t, last && state == supervisor.StateReady, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
 	}
 	require.Equal(l.t, max(used-1, 0), lc.Restarts())
-	require.Equal(l.t, state == StateReady, l.visible != 0, "visible in %s", state)
+	require.Equal(l.t, state == supervisor.StateReady, l.visible != 0, "visible in %s", state)
 
-	want := map[State]EffectKind{StateBackoff: EffectArmRetry, StateParked: EffectArmPark, StateReady: EffectArmStable}[state]
-	if proven && state == StateReady {
+	want := map[supervisor.State]supervisor.EffectKind{supervisor.StateBackoff: supervisor.EffectArmRetry, supervisor.StateParked: supervisor.EffectArmPark, supervisor.StateReady: supervisor.EffectArmStable}[state]
+	if proven && state == supervisor.StateReady {
 		want = ""
 	}
 	a := l.armed()
@@ -214,7 +214,7 @@ func (l *ledger) audit(lc *Lifecycle, proven bool) {
 	due := time.Time{}
 	if a != nil {
 		require.Equal(l.t, want, a.kind)
-		if state != StateReady {
+		if state != supervisor.StateReady {
 			due = a.due
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // machine puts one lifecycle between a world that answers as it likes (in
@@ -16,16 +16,16 @@ import (
 // says where it should stand.
 type machine struct {
 	t     *rapid.T
-	lc    *Lifecycle
+	lc    *supervisor.Lifecycle
 	now   time.Time
 	world *ledger
 	model *model
-	seen  map[State]int
+	seen  map[supervisor.State]int
 	stale uint64
 }
 
 // feed is one step with every check that can be made on it.
-func (m *machine) feed(ev Input) {
+func (m *machine) feed(ev supervisor.Input) {
 	before, since := m.lc.State(), m.lc.Since()
 	stale := m.world.stale(ev)
 	if stale {
@@ -41,14 +41,14 @@ func (m *machine) feed(ev Input) {
 	m.seen[after]++
 	require.Equal(m.t, m.model.state(), after, "after %q in %s", ev.Kind, before)
 	require.Equal(m.t, m.stale, m.lc.Stale())
-	if stale || before == StateStopped {
+	if stale || before == supervisor.StateStopped {
 		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
 	}
-	if (before == StateEvicted || before == StateUnauthorized) && ev.Kind != InputRestart && ev.Kind != InputStop {
+	if (before == supervisor.StateEvicted || before == supervisor.StateUnauthorized) && ev.Kind != supervisor.InputRestart && ev.Kind != supervisor.InputStop {
 		require.Nil(m.t, effects, "%q woke an evicted server", ev.Kind)
 	}
-	out := after == StateEvicted || after == StateUnauthorized || after == StateParked || after == StateStopped
-	gone := slices.Contains(kinds(effects), EffectAnnounceGone)
+	out := after == supervisor.StateEvicted || after == supervisor.StateUnauthorized || after == supervisor.StateParked || after == supervisor.StateStopped
+	gone := slices.Contains(kinds(effects), supervisor.EffectAnnounceGone)
 	require.Equal(m.t, out && before != after, gone, "gone is announced on entering %s", after)
 	if before == after {
 		require.Equal(m.t, since, m.lc.Since())
@@ -60,12 +60,12 @@ func (m *machine) feed(ev Input) {
 func (m *machine) check(*rapid.T) {
 	m.world.audit(m.lc, m.model.session != nil && m.model.session.proven)
 	require.Equal(m.t, m.model.tries, m.lc.Attempt())
-	if limit := m.model.policy.MaxAttempts; limit != Unlimited {
+	if limit := m.model.policy.MaxAttempts; limit != supervisor.Unlimited {
 		require.LessOrEqual(m.t, m.lc.Attempt(), limit)
 	}
 }
 
-func (m *machine) cause(t *rapid.T) *Cause {
+func (m *machine) cause(t *rapid.T) *supervisor.Cause {
 	switch rapid.IntRange(0, 9).Draw(t, "cause") {
 	case 0:
 		return nil
@@ -81,28 +81,28 @@ func (m *machine) cause(t *rapid.T) *Cause {
 func (m *machine) answer(t *rapid.T) {
 	epoch := m.lc.Epoch()
 	switch m.lc.State() {
-	case StateNew:
-		m.feed(Input{Kind: InputRegister})
-	case StateConnecting:
-		m.feed(Input{Kind: InputOpened, Epoch: epoch})
-	case StateDiscovering:
-		m.feed(Input{Kind: InputDiscovered, Epoch: epoch})
-	case StateClosing, StateStopping:
-		m.feed(Input{Kind: InputReleased, Epoch: epoch})
+	case supervisor.StateNew:
+		m.feed(supervisor.Input{Kind: supervisor.InputRegister})
+	case supervisor.StateConnecting:
+		m.feed(supervisor.Input{Kind: supervisor.InputOpened, Epoch: epoch})
+	case supervisor.StateDiscovering:
+		m.feed(supervisor.Input{Kind: supervisor.InputDiscovered, Epoch: epoch})
+	case supervisor.StateClosing, supervisor.StateStopping:
+		m.feed(supervisor.Input{Kind: supervisor.InputReleased, Epoch: epoch})
 	default:
 		a := m.world.armed()
 		if a == nil {
 			t.Skip("nothing to wait for")
 		}
 		m.now = a.due
-		m.feed(Input{Kind: InputTimer, Token: a.token})
+		m.feed(supervisor.Input{Kind: supervisor.InputTimer, Token: a.token})
 	}
 }
 
 func (m *machine) end(t *rapid.T) {
-	kind := rapid.SampledFrom([]InputKind{InputFailed, InputDied}).Draw(t, "kind")
-	ev := Input{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
-	if m.lc.State() == StateReady && rapid.Bool().Draw(t, "spare") {
+	kind := rapid.SampledFrom([]supervisor.InputKind{supervisor.InputFailed, supervisor.InputDied}).Draw(t, "kind")
+	ev := supervisor.Input{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
+	if m.lc.State() == supervisor.StateReady && rapid.Bool().Draw(t, "spare") {
 		ev.Spare = m.lc.NextEpoch()
 		m.world.reserve(ev.Spare)
 	}
@@ -111,10 +111,10 @@ func (m *machine) end(t *rapid.T) {
 
 // stray is anything about any session or timer that ever was, or never was.
 func (m *machine) stray(t *rapid.T) {
-	kind := rapid.SampledFrom([]InputKind{
-		InputRegister, InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased, InputTimer, InputTimer,
+	kind := rapid.SampledFrom([]supervisor.InputKind{
+		supervisor.InputRegister, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputTimer,
 	}).Draw(t, "kind")
-	m.feed(Input{
+	m.feed(supervisor.Input{
 		Kind:  kind,
 		Epoch: rapid.Uint64Range(0, m.world.current()+1).Draw(t, "epoch"),
 		Token: rapid.Uint64Range(0, uint64(len(m.world.timers))+1).Draw(t, "token"),
@@ -126,14 +126,14 @@ func (m *machine) restart(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "restart") > 0 {
 		t.Skip("seldom")
 	}
-	m.feed(Input{Kind: InputRestart})
+	m.feed(supervisor.Input{Kind: supervisor.InputRestart})
 }
 
 func (m *machine) stop(t *rapid.T) {
 	if rapid.IntRange(0, 15).Draw(t, "stop") > 0 {
 		t.Skip("rare")
 	}
-	m.feed(Input{Kind: InputStop})
+	m.feed(supervisor.Input{Kind: supervisor.InputStop})
 }
 
 func (m *machine) wait(t *rapid.T) {
@@ -141,14 +141,14 @@ func (m *machine) wait(t *rapid.T) {
 }
 
 func TestLifecycleAgainstAModel(t *testing.T) {
-	seen := map[State]int{}
-	for name, policy := range map[string]*rapid.Generator[Policy]{
-		"no retry":  rapid.Just(NoRetry),
+	seen := map[supervisor.State]int{}
+	for name, policy := range map[string]*rapid.Generator[supervisor.Policy]{
+		"no retry":  rapid.Just(supervisor.NoRetry),
 		"retry":     policies(1, 4, false, false),
-		"unlimited": policies(Unlimited, Unlimited, false, false),
+		"unlimited": policies(supervisor.Unlimited, supervisor.Unlimited, false, false),
 		"park":      policies(0, 2, true, false),
-		"intensity": policies(Unlimited, 4, false, true),
-		"all":       policies(Unlimited, 3, true, true),
+		"intensity": policies(supervisor.Unlimited, 4, false, true),
+		"all":       policies(supervisor.Unlimited, 3, true, true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -156,7 +156,7 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 				require.NoError(t, p.Validate())
 				m := &machine{
 					t: t, now: epochStart, seen: seen,
-					lc:    NewLifecycle(p, supervised, nil),
+					lc:    supervisor.NewLifecycle(p, supervised, nil),
 					world: &ledger{t: t},
 					model: &model{policy: p, supervised: supervised},
 				}
@@ -171,14 +171,14 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 		return // too few to come everywhere
 	}
 	// A machine that never gets anywhere agrees with any model.
-	for _, s := range States() {
+	for _, s := range supervisor.States() {
 		require.NotZero(t, seen[s], "no schedule came to %s", s)
 	}
 }
 
-func policies(least, most int, parks, bounded bool) *rapid.Generator[Policy] {
-	return rapid.Custom(func(t *rapid.T) Policy {
-		p := Retry(rapid.IntRange(least, most).Draw(t, "max"), time.Duration(rapid.IntRange(1, 90).Draw(t, "base"))*time.Second)
+func policies(least, most int, parks, bounded bool) *rapid.Generator[supervisor.Policy] {
+	return rapid.Custom(func(t *rapid.T) supervisor.Policy {
+		p := supervisor.Retry(rapid.IntRange(least, most).Draw(t, "max"), time.Duration(rapid.IntRange(1, 90).Draw(t, "base"))*time.Second)
 		if rapid.Bool().Draw(t, "capped") {
 			p.Max = 2 * time.Minute
 		}
@@ -189,7 +189,7 @@ func policies(least, most int, parks, bounded bool) *rapid.Generator[Policy] {
 			p.ParkEvery = time.Duration(rapid.IntRange(1, 600).Draw(t, "park")) * time.Second
 		}
 		if bounded {
-			p.Intensity = Intensity{rapid.IntRange(1, 3).Draw(t, "restarts"), time.Duration(rapid.IntRange(1, 300).Draw(t, "window")) * time.Second}
+			p.Intensity = supervisor.Intensity{rapid.IntRange(1, 3).Draw(t, "restarts"), time.Duration(rapid.IntRange(1, 300).Draw(t, "window")) * time.Second}
 		}
 		return p
 	})

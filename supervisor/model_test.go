@@ -4,23 +4,23 @@ import (
 	"math"
 	"time"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // model is a second opinion on the lifecycle, made of facts instead of a
 // table: is there a session, how far did it get, what was wished for. The
 // state is not stored but concluded from them.
 type model struct {
-	policy     Policy
+	policy     supervisor.Policy
 	supervised bool
 
 	registered, over bool
-	session          *progress // nil between sessions
-	resting          State     // where it stands while there is no session
-	wish             InputKind // EvRestart, EvStop or nothing
-	served           bool      // some session became ready
-	hopeless         bool      // the last end was permanent
-	unauthorized     bool      // and for want of credentials
+	session          *progress            // nil between sessions
+	resting          supervisor.State     // where it stands while there is no session
+	wish             supervisor.InputKind // EvRestart, EvStop or nothing
+	served           bool                 // some session became ready
+	hopeless         bool                 // the last end was permanent
+	unauthorized     bool                 // and for want of credentials
 	tries            int
 	ends             []time.Time // all of them, never pruned
 	tooMany          bool
@@ -29,53 +29,53 @@ type model struct {
 type progress struct{ opened, listed, proven, ending bool }
 
 // take is told every event that is not stale.
-func (m *model) take(now time.Time, ev Input) {
+func (m *model) take(now time.Time, ev supervisor.Input) {
 	s := m.session
 	running := s != nil && !s.ending
 	switch ev.Kind {
-	case InputRegister:
+	case supervisor.InputRegister:
 		if !m.registered && !m.over {
 			m.registered, m.session = true, &progress{}
 		}
-	case InputOpened:
+	case supervisor.InputOpened:
 		if running {
 			s.opened = true
 		}
-	case InputDiscovered:
+	case supervisor.InputDiscovered:
 		if running && s.opened {
 			s.listed, m.served = true, true
 		}
-	case InputFailed, InputDied:
-		if running && (ev.Kind == InputDied || !s.listed) {
+	case supervisor.InputFailed, supervisor.InputDied:
+		if running && (ev.Kind == supervisor.InputDied || !s.listed) {
 			s.ending = true
 			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
-			m.unauthorized = m.hopeless && ev.Cause.Kind == CauseAuth
+			m.unauthorized = m.hopeless && ev.Cause.Kind == supervisor.CauseAuth
 			m.countEnd(now)
-			if ev.Kind == InputDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
+			if ev.Kind == supervisor.InputDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
 				m.tries++
 				m.session = &progress{opened: true, listed: true}
 			}
 		}
-	case InputReleased:
+	case supervisor.InputReleased:
 		if s != nil && s.ending {
 			m.session = nil
 			m.judge()
 		}
-	case InputTimer:
+	case supervisor.InputTimer:
 		if s != nil {
 			s.proven, m.tries = true, 0
 		} else {
 			m.session = &progress{}
 		}
-	case InputRestart, InputStop:
+	case supervisor.InputRestart, supervisor.InputStop:
 		m.request(ev.Kind)
 	}
 }
 
-func (m *model) request(kind InputKind) {
-	stop := kind == InputStop
+func (m *model) request(kind supervisor.InputKind) {
+	stop := kind == supervisor.InputStop
 	switch {
-	case m.over, !stop && (!m.registered || m.wish == InputStop):
+	case m.over, !stop && (!m.registered || m.wish == supervisor.InputStop):
 	case m.session != nil:
 		m.wish, m.session.ending = kind, true
 	case stop:
@@ -91,7 +91,7 @@ func (m *model) begin() {
 
 func (m *model) countEnd(now time.Time) {
 	in := m.policy.Intensity
-	if in == (Intensity{}) {
+	if in == (supervisor.Intensity{}) {
 		return
 	}
 	m.ends = append(m.ends, now)
@@ -105,7 +105,7 @@ func (m *model) countEnd(now time.Time) {
 }
 
 func (m *model) left() int {
-	if m.policy.MaxAttempts == Unlimited {
+	if m.policy.MaxAttempts == supervisor.Unlimited {
 		return math.MaxInt
 	}
 	return m.policy.MaxAttempts - m.tries
@@ -114,60 +114,60 @@ func (m *model) left() int {
 // judge decides what follows a session of which nothing is left.
 func (m *model) judge() {
 	switch {
-	case m.wish == InputStop:
+	case m.wish == supervisor.InputStop:
 		m.over = true
-	case m.wish == InputRestart:
+	case m.wish == supervisor.InputRestart:
 		m.begin()
 	case !m.served && !m.supervised:
 		m.over = true
 	case m.unauthorized:
-		m.resting = StateUnauthorized
+		m.resting = supervisor.StateUnauthorized
 	case m.hopeless:
-		m.resting = StateEvicted
+		m.resting = supervisor.StateEvicted
 	case m.left() > 0 && !m.tooMany:
 		m.tries++
-		m.resting = StateBackoff
+		m.resting = supervisor.StateBackoff
 	case m.policy.ParkEvery > 0:
-		m.resting = StateParked
+		m.resting = supervisor.StateParked
 	default:
-		m.resting = StateEvicted
+		m.resting = supervisor.StateEvicted
 	}
 }
 
-func (m *model) state() State {
+func (m *model) state() supervisor.State {
 	switch s := m.session; {
 	case m.over:
-		return StateStopped
+		return supervisor.StateStopped
 	case s == nil && m.registered:
 		return m.resting
 	case s == nil:
-		return StateNew
-	case s.ending && m.wish == InputStop:
-		return StateStopping
+		return supervisor.StateNew
+	case s.ending && m.wish == supervisor.InputStop:
+		return supervisor.StateStopping
 	case s.ending:
-		return StateClosing
+		return supervisor.StateClosing
 	case s.listed:
-		return StateReady
+		return supervisor.StateReady
 	case s.opened:
-		return StateDiscovering
+		return supervisor.StateDiscovering
 	}
-	return StateConnecting
+	return supervisor.StateConnecting
 }
 
 // delay says how long a timer of that kind must take; jitter is not modelled.
-func (m *model) delay(kind EffectKind) time.Duration {
+func (m *model) delay(kind supervisor.EffectKind) time.Duration {
 	switch kind {
-	case EffectArmPark:
+	case supervisor.EffectArmPark:
 		return m.policy.ParkEvery
-	case EffectArmStable:
+	case supervisor.EffectArmStable:
 		if m.policy.StableAfter == 0 {
-			return DefaultStableAfter
+			return supervisor.DefaultStableAfter
 		}
 		return m.policy.StableAfter
 	}
 	limit := m.policy.Max
 	if limit == 0 {
-		limit = DefaultMaxDelay
+		limit = supervisor.DefaultMaxDelay
 	}
 	return time.Duration(min(math.Ldexp(float64(m.policy.Base), m.tries-1), float64(limit)))
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/lifecycle.md from the transition table")
@@ -68,9 +68,9 @@ of MCP 2026-07-28, which belongs to negotiation and happens while *connecting*.
 func lifecyclePage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(intro)
-	b.WriteString("\n## The drawing\n\n```mermaid\n" + drawing(Transitions()) + "```\n")
+	b.WriteString("\n## The drawing\n\n```mermaid\n" + drawing(supervisor.Transitions()) + "```\n")
 	b.WriteString("\n## The table\n\nRows of one state and event are tried from top to bottom; the first whose\ncondition holds is taken.\n\n")
-	b.WriteString(grid(Transitions()))
+	b.WriteString(grid(supervisor.Transitions()))
 
 	words := glossary(t)
 	for _, section := range []struct{ title, kind, lead string }{
@@ -90,7 +90,7 @@ func lifecyclePage(t *testing.T) string {
 }
 
 // grid is the table in Markdown.
-func grid(rows []Transition) string {
+func grid(rows []supervisor.Transition) string {
 	var b strings.Builder
 	b.WriteString("| state | event | condition | next | effects, in order |\n|---|---|---|---|---|\n")
 	for i, r := range rows {
@@ -115,13 +115,13 @@ func grid(rows []Transition) string {
 
 // drawing is the table as a Mermaid state diagram; events that lead from one
 // state to another under the same condition share an arrow.
-func drawing(rows []Transition) string {
+func drawing(rows []supervisor.Transition) string {
 	type arrow struct{ from, to, when string }
 	var order []arrow
 	events := map[arrow][]string{}
 	for i, r := range rows {
 		from, when := string(r.From), condition(rows, i)
-		if r.From == StateNew {
+		if r.From == supervisor.StateNew {
 			from = "[*]"
 		}
 		a := arrow{from, string(r.To), when}
@@ -139,21 +139,21 @@ func drawing(rows []Transition) string {
 		}
 		b.WriteString("    " + a.from + " --> " + a.to + ": " + text + "\n")
 	}
-	b.WriteString("    " + string(StateStopped) + " --> [*]\n")
+	b.WriteString("    " + string(supervisor.StateStopped) + " --> [*]\n")
 	return b.String()
 }
 
 // condition is the guard in words; the row that closes a group of guarded ones
 // is taken "otherwise".
-func condition(rows []Transition, i int) string {
-	if r := rows[i]; r.When == GuardAlways && i > 0 && rows[i-1].From == r.From && rows[i-1].On == r.On {
+func condition(rows []supervisor.Transition, i int) string {
+	if r := rows[i]; r.When == supervisor.GuardAlways && i > 0 && rows[i-1].From == r.From && rows[i-1].On == r.On {
 		return "otherwise"
 	}
 	return string(rows[i].When)
 }
 
-func label(s State) string {
-	if s == StateNew {
+func label(s supervisor.State) string {
+	if s == supervisor.StateNew {
 		return "(new)"
 	}
 	return string(s)

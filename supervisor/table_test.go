@@ -6,84 +6,84 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func done(kinds ...EffectKind) []EffectKind { return kinds }
+func done(kinds ...supervisor.EffectKind) []supervisor.EffectKind { return kinds }
 
 // rows is what the lifecycle must be, written a second time and from the
 // promises rather than from the table: where to begin, what happens, where it
 // ends and what has to be done.
 var rows = []struct {
-	from   State
-	on     InputKind
-	when   Guard
-	to     State
-	do     []EffectKind
+	from   supervisor.State
+	on     supervisor.InputKind
+	when   supervisor.Guard
+	to     supervisor.State
+	do     []supervisor.EffectKind
 	script func(*testing.T) *script // nil: the shortest road to from
 }{
-	{StateNew, InputRegister, GuardAlways, StateConnecting, done(EffectDial), nil},
-	{StateNew, InputStop, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
+	{supervisor.StateNew, supervisor.InputRegister, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectDial), nil},
+	{supervisor.StateNew, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectAnnounceGone), nil},
 
-	{StateConnecting, InputOpened, GuardAlways, StateDiscovering, done(EffectDiscover), nil},
-	{StateConnecting, InputFailed, GuardAlways, StateClosing, done(EffectEndSession), nil},
-	{StateConnecting, InputDied, GuardAlways, StateClosing, done(EffectEndSession), nil},
-	{StateConnecting, InputRestart, GuardAlways, StateClosing, done(EffectEndSession), nil},
-	{StateConnecting, InputStop, GuardAlways, StateStopping, done(EffectEndSession), nil},
+	{supervisor.StateConnecting, supervisor.InputOpened, supervisor.GuardAlways, supervisor.StateDiscovering, done(supervisor.EffectDiscover), nil},
+	{supervisor.StateConnecting, supervisor.InputFailed, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectEndSession), nil},
+	{supervisor.StateConnecting, supervisor.InputDied, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectEndSession), nil},
+	{supervisor.StateConnecting, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectEndSession), nil},
+	{supervisor.StateConnecting, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopping, done(supervisor.EffectEndSession), nil},
 
-	{StateDiscovering, InputDiscovered, GuardAlways, StateReady, done(EffectPublish, EffectArmStable), nil},
-	{StateDiscovering, InputFailed, GuardAlways, StateClosing, done(EffectEndSession), nil},
-	{StateDiscovering, InputDied, GuardAlways, StateClosing, done(EffectEndSession), nil},
-	{StateDiscovering, InputRestart, GuardAlways, StateClosing, done(EffectEndSession), nil},
-	{StateDiscovering, InputStop, GuardAlways, StateStopping, done(EffectEndSession), nil},
+	{supervisor.StateDiscovering, supervisor.InputDiscovered, supervisor.GuardAlways, supervisor.StateReady, done(supervisor.EffectPublish, supervisor.EffectArmStable), nil},
+	{supervisor.StateDiscovering, supervisor.InputFailed, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectEndSession), nil},
+	{supervisor.StateDiscovering, supervisor.InputDied, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectEndSession), nil},
+	{supervisor.StateDiscovering, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectEndSession), nil},
+	{supervisor.StateDiscovering, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopping, done(supervisor.EffectEndSession), nil},
 
-	{StateReady, InputTimer, GuardAlways, StateReady, done(EffectResetBudget), nil},
-	{StateReady, InputDied, GuardStandbyReady, StateReady, done(EffectCancelTimer, EffectWithdraw, EffectEndSession, EffectTakeOver, EffectPublish, EffectArmStable), nil},
-	{StateReady, InputDied, GuardAlways, StateClosing, done(EffectCancelTimer, EffectWithdraw, EffectEndSession), nil},
-	{StateReady, InputRestart, GuardAlways, StateClosing, done(EffectCancelTimer, EffectWithdraw, EffectEndSession), nil},
-	{StateReady, InputStop, GuardAlways, StateStopping, done(EffectCancelTimer, EffectWithdraw, EffectEndSession), nil},
+	{supervisor.StateReady, supervisor.InputTimer, supervisor.GuardAlways, supervisor.StateReady, done(supervisor.EffectResetBudget), nil},
+	{supervisor.StateReady, supervisor.InputDied, supervisor.GuardStandbyReady, supervisor.StateReady, done(supervisor.EffectCancelTimer, supervisor.EffectWithdraw, supervisor.EffectEndSession, supervisor.EffectTakeOver, supervisor.EffectPublish, supervisor.EffectArmStable), nil},
+	{supervisor.StateReady, supervisor.InputDied, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectCancelTimer, supervisor.EffectWithdraw, supervisor.EffectEndSession), nil},
+	{supervisor.StateReady, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateClosing, done(supervisor.EffectCancelTimer, supervisor.EffectWithdraw, supervisor.EffectEndSession), nil},
+	{supervisor.StateReady, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopping, done(supervisor.EffectCancelTimer, supervisor.EffectWithdraw, supervisor.EffectEndSession), nil},
 
-	{StateClosing, InputReleased, GuardRestartRequested, StateConnecting, done(EffectResetBudget, EffectDial), func(t *testing.T) *script {
-		return reach(t, StateClosing).on(InputRestart)
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardRestartRequested, supervisor.StateConnecting, done(supervisor.EffectResetBudget, supervisor.EffectDial), func(t *testing.T) *script {
+		return reach(t, supervisor.StateClosing).on(supervisor.InputRestart)
 	}},
-	{StateClosing, InputReleased, GuardFirstStart, StateStopped, done(EffectAnnounceGone), func(t *testing.T) *script {
-		return newScript(t, Retry(3, time.Second), false).on(InputRegister).on(InputFailed)
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardFirstStart, supervisor.StateStopped, done(supervisor.EffectAnnounceGone), func(t *testing.T) *script {
+		return newScript(t, supervisor.Retry(3, time.Second), false).on(supervisor.InputRegister).on(supervisor.InputFailed)
 	}},
-	{StateClosing, InputReleased, GuardAuthRequired, StateUnauthorized, done(EffectAnnounceGone), func(t *testing.T) *script {
-		s := reach(t, StateConnecting)
-		s.step(Input{Kind: InputFailed, Epoch: 1, Cause: forbidden()})
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardAuthRequired, supervisor.StateUnauthorized, done(supervisor.EffectAnnounceGone), func(t *testing.T) *script {
+		s := reach(t, supervisor.StateConnecting)
+		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: forbidden()})
 		return s
 	}},
-	{StateClosing, InputReleased, GuardPermanent, StateEvicted, done(EffectAnnounceGone), func(t *testing.T) *script {
-		s := reach(t, StateConnecting)
-		s.step(Input{Kind: InputFailed, Epoch: 1, Cause: hopeless()})
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardPermanent, supervisor.StateEvicted, done(supervisor.EffectAnnounceGone), func(t *testing.T) *script {
+		s := reach(t, supervisor.StateConnecting)
+		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: hopeless()})
 		return s
 	}},
-	{StateClosing, InputReleased, GuardBudgetLeft, StateBackoff, done(EffectArmRetry), nil},
-	{StateClosing, InputReleased, GuardMayPark, StateParked, done(EffectAnnounceGone, EffectArmPark), func(t *testing.T) *script {
-		return newScript(t, Retry(0, 0, WithParking(time.Minute)), true).on(InputRegister).on(InputFailed)
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardBudgetLeft, supervisor.StateBackoff, done(supervisor.EffectArmRetry), nil},
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardMayPark, supervisor.StateParked, done(supervisor.EffectAnnounceGone, supervisor.EffectArmPark), func(t *testing.T) *script {
+		return newScript(t, supervisor.Retry(0, 0, supervisor.WithParking(time.Minute)), true).on(supervisor.InputRegister).on(supervisor.InputFailed)
 	}},
-	{StateClosing, InputReleased, GuardAlways, StateEvicted, done(EffectAnnounceGone), func(t *testing.T) *script {
-		return newScript(t, NoRetry, true).on(InputRegister).on(InputFailed)
+	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardAlways, supervisor.StateEvicted, done(supervisor.EffectAnnounceGone), func(t *testing.T) *script {
+		return newScript(t, supervisor.NoRetry, true).on(supervisor.InputRegister).on(supervisor.InputFailed)
 	}},
-	{StateClosing, InputRestart, GuardAlways, StateClosing, nil, nil},
-	{StateClosing, InputStop, GuardAlways, StateStopping, nil, nil},
+	{supervisor.StateClosing, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateClosing, nil, nil},
+	{supervisor.StateClosing, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopping, nil, nil},
 
-	{StateBackoff, InputTimer, GuardAlways, StateConnecting, done(EffectDial), nil},
-	{StateBackoff, InputRestart, GuardAlways, StateConnecting, done(EffectCancelTimer, EffectResetBudget, EffectDial), nil},
-	{StateBackoff, InputStop, GuardAlways, StateStopped, done(EffectCancelTimer, EffectAnnounceGone), nil},
+	{supervisor.StateBackoff, supervisor.InputTimer, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectDial), nil},
+	{supervisor.StateBackoff, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectCancelTimer, supervisor.EffectResetBudget, supervisor.EffectDial), nil},
+	{supervisor.StateBackoff, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectCancelTimer, supervisor.EffectAnnounceGone), nil},
 
-	{StateParked, InputTimer, GuardAlways, StateConnecting, done(EffectDial), nil},
-	{StateParked, InputRestart, GuardAlways, StateConnecting, done(EffectCancelTimer, EffectResetBudget, EffectDial), nil},
-	{StateParked, InputStop, GuardAlways, StateStopped, done(EffectCancelTimer, EffectAnnounceGone), nil},
+	{supervisor.StateParked, supervisor.InputTimer, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectDial), nil},
+	{supervisor.StateParked, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectCancelTimer, supervisor.EffectResetBudget, supervisor.EffectDial), nil},
+	{supervisor.StateParked, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectCancelTimer, supervisor.EffectAnnounceGone), nil},
 
-	{StateUnauthorized, InputRestart, GuardAlways, StateConnecting, done(EffectResetBudget, EffectDial), nil},
-	{StateUnauthorized, InputStop, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
+	{supervisor.StateUnauthorized, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectResetBudget, supervisor.EffectDial), nil},
+	{supervisor.StateUnauthorized, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectAnnounceGone), nil},
 
-	{StateEvicted, InputRestart, GuardAlways, StateConnecting, done(EffectResetBudget, EffectDial), nil},
-	{StateEvicted, InputStop, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
+	{supervisor.StateEvicted, supervisor.InputRestart, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectResetBudget, supervisor.EffectDial), nil},
+	{supervisor.StateEvicted, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectAnnounceGone), nil},
 
-	{StateStopping, InputReleased, GuardAlways, StateStopped, done(EffectAnnounceGone), nil},
+	{supervisor.StateStopping, supervisor.InputReleased, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectAnnounceGone), nil},
 }
 
 func TestEachRow(t *testing.T) {
@@ -95,11 +95,11 @@ func TestEachRow(t *testing.T) {
 				drive = func(t *testing.T) *script { return reach(t, r.from) }
 			}
 			s := drive(t).in(r.from)
-			ev := Input{Kind: r.on, Epoch: s.Epoch()}
-			if r.on == InputTimer {
+			ev := supervisor.Input{Kind: r.on, Epoch: s.Epoch()}
+			if r.on == supervisor.InputTimer {
 				ev.Token = s.armed.Token
 			}
-			if r.when == GuardStandbyReady {
+			if r.when == supervisor.GuardStandbyReady {
 				ev.Spare = s.NextEpoch()
 			}
 			before := s.Epoch()
@@ -112,13 +112,13 @@ func TestEachRow(t *testing.T) {
 			}
 			for _, e := range s.last {
 				switch e.Kind {
-				case EffectDial:
+				case supervisor.EffectDial:
 					before++
-				case EffectTakeOver:
+				case supervisor.EffectTakeOver:
 					before = ev.Spare
 				}
 				require.Equal(t, before, e.Epoch, "the epoch of %s", e.Kind)
-				needsCause := e.Kind == EffectWithdraw || e.Kind == EffectEndSession || e.Kind == EffectAnnounceGone
+				needsCause := e.Kind == supervisor.EffectWithdraw || e.Kind == supervisor.EffectEndSession || e.Kind == supervisor.EffectAnnounceGone
 				require.Equal(t, needsCause, e.Cause != nil, "%s", e.Kind)
 			}
 		})
@@ -129,9 +129,9 @@ func TestEachRow(t *testing.T) {
 // fewer, so that a row cannot be added without saying what it must do.
 func TestTheTableHoldsTheseRows(t *testing.T) {
 	type key struct {
-		from State
-		on   InputKind
-		when Guard
+		from supervisor.State
+		on   supervisor.InputKind
+		when supervisor.Guard
 	}
 	want := map[key]bool{}
 	for _, r := range rows {
@@ -139,25 +139,25 @@ func TestTheTableHoldsTheseRows(t *testing.T) {
 	}
 	require.Len(t, want, len(rows), "two rows of the test are the same")
 	got := map[key]bool{}
-	for _, tr := range Transitions() {
+	for _, tr := range supervisor.Transitions() {
 		got[key{tr.From, tr.On, tr.When}] = true
 	}
-	require.Len(t, got, len(Transitions()), "two rows of the table are the same: the second is never taken")
+	require.Len(t, got, len(supervisor.Transitions()), "two rows of the table are the same: the second is never taken")
 	require.Equal(t, want, got)
 }
 
 // Where a state has no row for an event, the event means nothing there: no
 // effect, no change of any kind.
 func TestEventsWithoutARowAreIgnored(t *testing.T) {
-	has := map[State]map[InputKind]bool{}
+	has := map[supervisor.State]map[supervisor.InputKind]bool{}
 	for _, r := range rows {
 		if has[r.from] == nil {
-			has[r.from] = map[InputKind]bool{}
+			has[r.from] = map[supervisor.InputKind]bool{}
 		}
 		has[r.from][r.on] = true
 	}
-	events := []InputKind{InputRegister, InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased, InputTimer, InputRestart, InputStop, "unheard of"}
-	for _, state := range append(States(), StateNew) {
+	events := []supervisor.InputKind{supervisor.InputRegister, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputRestart, supervisor.InputStop, "unheard of"}
+	for _, state := range append(supervisor.States(), supervisor.StateNew) {
 		for _, kind := range events {
 			if has[state][kind] {
 				continue
@@ -165,7 +165,7 @@ func TestEventsWithoutARowAreIgnored(t *testing.T) {
 			s := reach(t, state)
 			since, attempt, restarts, cause := s.Since(), s.Attempt(), s.Restarts(), s.Cause()
 			s.now = s.now.Add(time.Hour)
-			s.does(Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(state)
+			s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(state)
 			require.Nil(t, s.last)
 			require.Equal(t, []any{since, attempt, restarts, cause}, []any{s.Since(), s.Attempt(), s.Restarts(), s.Cause()}, "%s in %s", kind, state)
 		}
@@ -177,14 +177,14 @@ func TestEventsWithoutARowAreIgnored(t *testing.T) {
 // event that must not be lost.
 func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 	type group struct {
-		from State
-		on   InputKind
+		from supervisor.State
+		on   supervisor.InputKind
 	}
 	closed := map[group]bool{}
-	for _, tr := range Transitions() {
+	for _, tr := range supervisor.Transitions() {
 		g := group{tr.From, tr.On}
 		require.False(t, closed[g], "row %v is never reached", tr)
-		closed[g] = tr.When == GuardAlways
+		closed[g] = tr.When == supervisor.GuardAlways
 	}
 	for g, ok := range closed {
 		require.True(t, ok, "%v may match no row", g)
@@ -192,9 +192,9 @@ func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 }
 
 func TestTransitionsAreACopy(t *testing.T) {
-	rows := Transitions()
-	rows[0].To, rows[0].Do[0] = StateEvicted, EffectAnnounceGone
-	require.Equal(t, StateConnecting, Transitions()[0].To)
-	require.Equal(t, EffectDial, Transitions()[0].Do[0])
-	reach(t, StateNew).does(Input{Kind: InputRegister}, EffectDial).in(StateConnecting)
+	rows := supervisor.Transitions()
+	rows[0].To, rows[0].Do[0] = supervisor.StateEvicted, supervisor.EffectAnnounceGone
+	require.Equal(t, supervisor.StateConnecting, supervisor.Transitions()[0].To)
+	require.Equal(t, supervisor.EffectDial, supervisor.Transitions()[0].Do[0])
+	reach(t, supervisor.StateNew).does(supervisor.Input{Kind: supervisor.InputRegister}, supervisor.EffectDial).in(supervisor.StateConnecting)
 }

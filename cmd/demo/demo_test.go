@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 func TestMain(m *testing.M) {
@@ -69,9 +70,9 @@ func TestAnInterruptedStoryFails(t *testing.T) {
 
 func TestTheBooksOfTheStormAreChecked(t *testing.T) {
 	ok := outcome{server: "s", key: "k", answer: "k"}
-	failed := func(o facade.Error) outcome { return outcome{server: "s", key: "k", err: &o} }
-	unknown := failed(facade.Error{Outcome: facade.Unknown})
-	refused := failed(facade.Error{Outcome: facade.NotSent})
+	failed := func(o messages.Error) outcome { return outcome{server: "s", key: "k", err: &o} }
+	unknown := failed(messages.Error{Outcome: messages.OutcomeUnknown})
+	refused := failed(messages.Error{Outcome: messages.OutcomeNotSent})
 	done := func(n int) map[string]map[string]int { return map[string]map[string]int{"s": {"k": n}} }
 	for name, tc := range map[string]struct {
 		o    outcome
@@ -97,13 +98,13 @@ func TestTheBooksOfTheStormAreChecked(t *testing.T) {
 }
 
 func TestDelaysAreChecked(t *testing.T) {
-	var events []facade.Event
+	var events []messages.Event
 	now := time.Unix(0, 0)
 	try := func(attempt int, delay, waited time.Duration) {
 		due := now.Add(delay)
-		events = append(events, facade.Event{Server: "files", Kind: facade.EventRetry, Attempt: attempt, Delay: delay, Time: now, RetryAt: &due})
+		events = append(events, messages.Event{Server: "files", Kind: messages.EventRetry, Attempt: attempt, Delay: delay, Time: now, RetryAt: &due})
 		now = now.Add(waited)
-		events = append(events, facade.Event{Server: "files", Kind: facade.EventConnecting, Time: now})
+		events = append(events, messages.Event{Server: "files", Kind: messages.EventConnecting, Time: now})
 	}
 	try(1, 500*time.Millisecond, 501*time.Millisecond)
 	try(1, 500*time.Millisecond, 500*time.Millisecond)
@@ -119,14 +120,14 @@ func TestDelaysAreChecked(t *testing.T) {
 }
 
 func TestTheRegistryIsChecked(t *testing.T) {
-	ready := facade.ServerStatus{Name: "a", State: facade.Ready}
+	ready := messages.ServerStatus{Name: "a", State: supervisor.StateReady}
 	ready.Catalog.Tools = 1
-	gone := facade.ServerStatus{Name: "b", State: facade.Evicted}
-	tool := func(server string) facade.Tool { return facade.Tool{Server: server} }
-	require.NoError(t, registry([]facade.ServerStatus{ready, gone}, []facade.Tool{tool("a")}))
-	require.Error(t, registry([]facade.ServerStatus{ready, gone}, nil))
-	require.Error(t, registry([]facade.ServerStatus{ready, gone}, []facade.Tool{tool("a"), tool("b")}))
-	require.Error(t, registry([]facade.ServerStatus{ready}, []facade.Tool{tool("a"), tool("c")}))
+	gone := messages.ServerStatus{Name: "b", State: supervisor.StateEvicted}
+	tool := func(server string) messages.Tool { return messages.Tool{Server: server} }
+	require.NoError(t, registry([]messages.ServerStatus{ready, gone}, []messages.Tool{tool("a")}))
+	require.Error(t, registry([]messages.ServerStatus{ready, gone}, nil))
+	require.Error(t, registry([]messages.ServerStatus{ready, gone}, []messages.Tool{tool("a"), tool("b")}))
+	require.Error(t, registry([]messages.ServerStatus{ready}, []messages.Tool{tool("a"), tool("c")}))
 }
 
 func TestPainter(t *testing.T) {

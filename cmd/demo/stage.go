@@ -9,6 +9,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // stage is the servers and what they leave on disk.
@@ -42,8 +44,8 @@ func newStage() (*stage, error) {
 func (s *stage) state(name string) string { return filepath.Join(s.dir, name) }
 
 // specs are the three servers.
-func (s *stage) specs() ([]facade.ServerSpec, error) {
-	retry := facade.Retry(retries, baseDelay, facade.StableAfter(stableAfter))
+func (s *stage) specs() ([]messages.ServerSpec, error) {
+	retry := supervisor.Retry(retries, baseDelay, supervisor.WithStableAfter(stableAfter))
 	scripts := map[string]mcptest.Script{
 		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
 			{Name: "div", Text: "division by zero", IsError: true}}},
@@ -56,7 +58,7 @@ func (s *stage) specs() ([]facade.ServerSpec, error) {
 			}},
 		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
-	var specs []facade.ServerSpec
+	var specs []messages.ServerSpec
 	for _, name := range []string{"calc", "files", "legacy"} {
 		script := scripts[name]
 		script.Name, script.StateDir = name, s.state(name)
@@ -65,16 +67,16 @@ func (s *stage) specs() ([]facade.ServerSpec, error) {
 		}
 		policy := retry
 		if name == "legacy" {
-			policy = facade.NoRetry
+			policy = supervisor.NoRetry
 		}
-		specs = append(specs, facade.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: policy})
+		specs = append(specs, messages.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: policy})
 	}
 	return specs, nil
 }
 
 // pid is the process of a server that is ready, 0 otherwise.
 func (s *stage) pid(name string) int {
-	if st, ok := s.client.ServerStatus(name); ok && st.State == facade.Ready && st.Session != nil {
+	if st, ok := s.client.ServerStatus(name); ok && st.State == supervisor.StateReady && st.Session != nil {
 		return st.Session.PID
 	}
 	return 0

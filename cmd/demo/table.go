@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // glyph and colour of a state.
-func look(s facade.State) (glyph, color string) {
+func look(s supervisor.State) (glyph, color string) {
 	switch s {
-	case facade.Ready:
+	case supervisor.StateReady:
 		return "●", green
-	case facade.Evicted, facade.Unauthorized:
+	case supervisor.StateEvicted, supervisor.StateUnauthorized:
 		return "✗", red
-	case facade.Parked:
+	case supervisor.StateParked:
 		return "◌", yellow
 	}
 	return "○", yellow
 }
 
 // table prints how the servers stand.
-func (p *painter) table(all []facade.ServerStatus) {
+func (p *painter) table(all []messages.ServerStatus) {
 	p.line(plainText, "")
 	p.line(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")
 	for _, s := range all {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 type authorizeCmd struct {
@@ -32,7 +33,7 @@ func (cmd *authorizeCmd) Run(sh *shell) error {
 		}
 		return sh.say("the authorization of %s is forgotten here; the server was not told", cmd.Server)
 	}
-	if s := c.Inspect(cmd.Server); s.State == facade.Ready && !cmd.Again {
+	if s := c.Inspect(cmd.Server); s.State == supervisor.StateReady && !cmd.Again {
 		return sh.say("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
 	}
 	if err := cmd.ask(sh, c.Client); err != nil {
@@ -42,7 +43,7 @@ func (cmd *authorizeCmd) Run(sh *shell) error {
 		return err
 	}
 	s := c.Inspect(cmd.Server)
-	if s.State != facade.Ready {
+	if s.State != supervisor.StateReady {
 		return unavailable(s, "server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))
 	}
 	return sh.say("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool"))

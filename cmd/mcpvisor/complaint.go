@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // The kinds of complaints that are no [messages.ErrorKind].
@@ -60,7 +60,7 @@ func (sh *shell) object(c complaint) {
 
 func complaintOf(err error) (c complaint) {
 	var own *exit
-	var e *facade.Error
+	var e *messages.Error
 	switch {
 	case errors.As(err, &own):
 		c = own.complaint
@@ -93,12 +93,12 @@ func usage(format string, args ...any) error {
 
 // unavailable is the error about a server that did not come up. No request has
 // reached it.
-func unavailable(s facade.ServerStatus, format string, args ...any) error {
+func unavailable(s messages.ServerStatus, format string, args ...any) error {
 	kind := messages.KindUnavailable
-	if s.State == facade.Unauthorized {
+	if s.State == supervisor.StateUnauthorized {
 		kind = messages.KindAuthRequired
 	}
-	return &exit{exitUnavailable, complaint{kind, facade.NotSent, s.Name, fmt.Sprintf(format, args...)}}
+	return &exit{exitUnavailable, complaint{kind, messages.OutcomeNotSent, s.Name, fmt.Sprintf(format, args...)}}
 }
 
 func exitCode(err error) int {
@@ -108,10 +108,10 @@ func exitCode(err error) int {
 		return exitFine
 	case errors.As(err, &own):
 		return own.code
-	case errors.Is(err, facade.ErrUnknownTool), errors.Is(err, facade.ErrUnknownServer), errors.Is(err, facade.ErrInvalid):
+	case errors.Is(err, messages.ErrUnknownTool), errors.Is(err, messages.ErrUnknownServer), errors.Is(err, messages.ErrInvalid):
 		return exitUsage
-	case errors.Is(err, facade.ErrUnavailable), errors.Is(err, facade.ErrEvicted), errors.Is(err, facade.ErrStart),
-		errors.Is(err, facade.ErrAuthRequired), errors.Is(err, facade.ErrClosed):
+	case errors.Is(err, messages.ErrUnavailable), errors.Is(err, messages.ErrEvicted), errors.Is(err, messages.ErrStart),
+		errors.Is(err, messages.ErrAuthRequired), errors.Is(err, messages.ErrClosed):
 		return exitUnavailable
 	}
 	return exitFailed

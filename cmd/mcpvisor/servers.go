@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // closeWait bounds the end of a command. Every server has its own, shorter
@@ -29,11 +30,11 @@ func (sh *shell) load() (*config.File, error) {
 }
 
 // choose finds the servers to start: all, or the named ones.
-func choose(file *config.File, names []string) ([]facade.ServerSpec, error) {
+func choose(file *config.File, names []string) ([]messages.ServerSpec, error) {
 	if len(names) == 0 {
 		return file.Specs(), nil
 	}
-	var specs []facade.ServerSpec
+	var specs []messages.ServerSpec
 	for _, name := range names {
 		server, found := file.Find(name)
 		switch {
@@ -72,11 +73,11 @@ func noServer(file *config.File) error { return usage("there is no usable server
 // retries that the file asks for all the same.
 type started struct {
 	*facade.Client
-	specs map[string]facade.ServerSpec // as they stand in the file
+	specs map[string]messages.ServerSpec // as they stand in the file
 }
 
 // Status is the client's, in the words of the file.
-func (c *started) Status() []facade.ServerStatus {
+func (c *started) Status() []messages.ServerStatus {
 	all := c.Client.Status()
 	for i := range all {
 		p := c.specs[all[i].Name].Policy
@@ -87,7 +88,7 @@ func (c *started) Status() []facade.ServerStatus {
 }
 
 // Inspect is the client's, in the words of the file.
-func (c *started) Inspect(server string) facade.ServerStatus {
+func (c *started) Inspect(server string) messages.ServerStatus {
 	s, _ := c.Client.ServerStatus(server) // it was registered at the start
 	return inTerms(s)
 }
@@ -136,7 +137,7 @@ func (sh *shell) start(names ...string) (*started, func(), error) {
 
 // begin is start without the wait, for servers of a file that was read. It warns
 // of what is wrong with their entries.
-func (sh *shell) begin(file *config.File, specs []facade.ServerSpec) (*started, func(), error) {
+func (sh *shell) begin(file *config.File, specs []messages.ServerSpec) (*started, func(), error) {
 	var entries []string
 	for _, spec := range specs {
 		entries = append(entries, spec.Name, file.EntryOf(spec.Name))
@@ -150,12 +151,12 @@ func (sh *shell) begin(file *config.File, specs []facade.ServerSpec) (*started, 
 	if len(specs) == 0 {
 		return nil, nil, noServer(file)
 	}
-	started := &started{specs: make(map[string]facade.ServerSpec, len(specs))}
+	started := &started{specs: make(map[string]messages.ServerSpec, len(specs))}
 	once := slices.Clone(specs)
 	for i, spec := range specs {
 		started.specs[spec.Name] = spec
 		// Without a retry, nothing may take over.
-		once[i].Policy, once[i].Standby, once[i].StartSupervised = facade.NoRetry, false, true
+		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry, false, true
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {
@@ -205,7 +206,7 @@ func (sh *shell) startOne(name string) (*started, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if s := c.Inspect(name); s.State != facade.Ready {
+	if s := c.Inspect(name); s.State != supervisor.StateReady {
 		stop()
 		return nil, nil, unavailable(s, "server %s is not available: %s", name, reason(s))
 	}
@@ -213,8 +214,8 @@ func (sh *shell) startOne(name string) (*started, func(), error) {
 }
 
 // unready lists the servers that are not ready, each with its reason.
-func unready(c *started) []facade.ServerStatus {
-	return slices.DeleteFunc(c.Status(), func(s facade.ServerStatus) bool { return s.State == facade.Ready })
+func unready(c *started) []messages.ServerStatus {
+	return slices.DeleteFunc(c.Status(), func(s messages.ServerStatus) bool { return s.State == supervisor.StateReady })
 }
 
 // complain tells of servers that did not come up. If none did, that is an error.
@@ -230,7 +231,7 @@ func (sh *shell) complain(c *started) error {
 }
 
 // reason says in one line why a server is not ready.
-func reason(s facade.ServerStatus) string {
+func reason(s messages.ServerStatus) string {
 	if s.LastCause != nil {
 		return s.LastCause.Describe()
 	}
@@ -245,7 +246,7 @@ func reason(s facade.ServerStatus) string {
 }
 
 // stderrOf is what a server that is not ready has written to stderr.
-func stderrOf(s facade.ServerStatus) []string {
+func stderrOf(s messages.ServerStatus) []string {
 	switch {
 	case s.LastCause != nil:
 		return s.LastCause.Stderr

@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/config"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // stateLost is the state of an entry of the file that no server was made of.
-const stateLost facade.State = "not configured"
+const stateLost supervisor.State = "not configured"
 
 type statusCmd struct{}
 
@@ -33,7 +34,7 @@ func (statusCmd) Run(sh *shell) error {
 		}
 		for _, s := range c.Status() {
 			e := statusEntry{ServerStatus: s}
-			if s.State != facade.Ready {
+			if s.State != supervisor.StateReady {
 				ready, e.Reason = false, reason(s)
 			}
 			all = append(all, e)
@@ -57,7 +58,7 @@ func (statusCmd) Run(sh *shell) error {
 
 // statusEntry is one server, or one entry of the file that could not be used.
 type statusEntry struct {
-	facade.ServerStatus
+	messages.ServerStatus
 	// Reason says why it is not ready, in one line.
 	Reason string `json:"reason,omitempty"`
 }
@@ -68,9 +69,9 @@ func (e *statusEntry) shown() any {
 		return e
 	}
 	return struct {
-		Name   string       `json:"name"`
-		State  facade.State `json:"state"`
-		Reason string       `json:"reason"`
+		Name   string           `json:"name"`
+		State  supervisor.State `json:"state"`
+		Reason string           `json:"reason"`
 	}{e.Name, e.State, e.Reason}
 }
 

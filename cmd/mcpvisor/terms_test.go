@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -77,6 +76,6 @@ func TestTermsOfLibrary(t *testing.T) {
 
 // TestStartBound: a start is waited for until its own clocks have ended it.
 func TestStartBound(t *testing.T) {
-	c := started{specs: map[string]facade.ServerSpec{"a": {}, "b": {Timeouts: facade.Timeouts{Start: 1, List: -1}}}}
+	c := started{specs: map[string]messages.ServerSpec{"a": {}, "b": {Timeouts: messages.Timeouts{Start: 1, List: -1}}}}
 	require.Greater(t, c.startBound(), messages.DefaultStartTimeout+messages.DefaultListTimeout)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // What servers ask of the host and tell it, in a storm: handlers that answer
@@ -30,13 +31,13 @@ const (
 func talking() []facade.Option {
 	// A form comes back with the key that its question ends with: each answer
 	// belongs to one call.
-	form := func(_ context.Context, r facade.ElicitationRequest) (*facade.ElicitResult, error) {
-		return &facade.ElicitResult{Action: "accept", Content: map[string]any{"key": strings.TrimPrefix(r.Message, question)}}, nil
+	form := func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"key": strings.TrimPrefix(r.Message, question)}}, nil
 	}
-	say := func(_ context.Context, r facade.SamplingRequest) (*facade.SampleResult, error) {
-		return &facade.SampleResult{Model: "storm", Content: []mcp.Content{&mcp.TextContent{Text: r.SystemPrompt}}}, nil
+	say := func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+		return &mcp.CreateMessageWithToolsResult{Model: "storm", Content: []mcp.Content{&mcp.TextContent{Text: r.SystemPrompt}}}, nil
 	}
-	return []facade.Option{facade.WithElicitationHandler(form), facade.WithSamplingHandler(say), facade.WithRoots(facade.Root{URI: "file:///storm", Name: "storm"})}
+	return []facade.Option{facade.WithElicitationHandler(form), facade.WithSamplingHandler(say), facade.WithRoots(mcp.Root{URI: "file:///storm", Name: "storm"})}
 }
 
 // asking is the arguments of a consultation about a key. The go-sdk's server
@@ -79,7 +80,7 @@ func progressed() string {
 // wishFor has a server tell what it tells, if it will.
 func (w *world) wishFor(c *facade.Client, server string) {
 	for _, err := range []error{c.Subscribe(w.within(), server, storyURI), c.SetLoggingLevel(w.within(), server, "info")} {
-		var e *facade.Error
+		var e *messages.Error
 		if err != nil {
 			require.ErrorAs(w.t, err, &e)
 		}
@@ -92,7 +93,7 @@ func (s *storm) wish(target *target) {
 		return
 	}
 	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), storyURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
-		if err != nil && !isOne(err, facade.ErrUnknownServer, facade.ErrClosed, facade.ErrCanceled) {
+		if err != nil && !isOne(err, messages.ErrUnknownServer, messages.ErrClosed, messages.ErrCanceled) {
 			s.note("%s does not want to tell: %v", target.name(), err)
 		}
 	}
@@ -158,11 +159,11 @@ func (h *hearer) requireHeard() {
 		h.call("log", map[string]any{"level": "warning", "text": text})
 		pause(soon, 20*time.Millisecond)
 		fresh := h.events.all()[from:]
-		touched := slices.ContainsFunc(fresh, func(e facade.Event) bool {
-			return e.Server == h.server && e.Kind == facade.EventResourceUpdated && e.URI == storyURI
+		touched := slices.ContainsFunc(fresh, func(e messages.Event) bool {
+			return e.Server == h.server && e.Kind == messages.EventResourceUpdated && e.URI == storyURI
 		})
-		logged := slices.ContainsFunc(fresh, func(e facade.Event) bool {
-			return e.Server == h.server && e.Kind == facade.EventLog && strings.HasPrefix(e.Log.Text, "heard")
+		logged := slices.ContainsFunc(fresh, func(e messages.Event) bool {
+			return e.Server == h.server && e.Kind == messages.EventLog && strings.HasPrefix(e.Log.Text, "heard")
 		})
 		if touched && logged {
 			break

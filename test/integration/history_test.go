@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // history is every event of one client, from its first to its last.
@@ -16,7 +17,7 @@ type history struct {
 	ended chan struct{} // closed when the client has closed
 
 	mu     sync.Mutex
-	events []facade.Event
+	events []messages.Event
 	grown  chan struct{} // closed when an event was added
 }
 
@@ -38,7 +39,7 @@ func follow(c *facade.Client) *history {
 }
 
 // all returns the events so far.
-func (h *history) all() []facade.Event {
+func (h *history) all() []messages.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
@@ -46,15 +47,15 @@ func (h *history) all() []facade.Event {
 
 // take returns the events so far, once every registration has ended, and
 // forgets them.
-func (h *history) take(ctx context.Context, t *testing.T) (events []facade.Event) {
+func (h *history) take(ctx context.Context, t *testing.T) (events []messages.Event) {
 	t.Helper()
 	until(ctx, t, "every registration has ended", func() bool {
 		registered := 0
 		for _, e := range h.all() {
 			switch e.Kind {
-			case facade.EventRegistered:
+			case messages.EventRegistered:
 				registered++
-			case facade.EventUnregistered:
+			case messages.EventUnregistered:
 				registered--
 			}
 		}
@@ -67,12 +68,12 @@ func (h *history) take(ctx context.Context, t *testing.T) (events []facade.Event
 }
 
 // of returns the events of one server so far.
-func (h *history) of(server string) []facade.Event {
-	return slices.DeleteFunc(h.all(), func(e facade.Event) bool { return e.Server != server })
+func (h *history) of(server string) []messages.Event {
+	return slices.DeleteFunc(h.all(), func(e messages.Event) bool { return e.Server != server })
 }
 
 // wait returns the first event that matches, past or to come.
-func (h *history) wait(ctx context.Context, match func(facade.Event) bool) (facade.Event, error) {
+func (h *history) wait(ctx context.Context, match func(messages.Event) bool) (messages.Event, error) {
 	for seen := 0; ; {
 		h.mu.Lock()
 		fresh, grown := h.events[seen:], h.grown
@@ -86,23 +87,23 @@ func (h *history) wait(ctx context.Context, match func(facade.Event) bool) (faca
 		select {
 		case <-grown:
 		case <-h.ended:
-			return facade.Event{}, facade.ErrClosed
+			return messages.Event{}, messages.ErrClosed
 		case <-ctx.Done():
-			return facade.Event{}, ctx.Err()
+			return messages.Event{}, ctx.Err()
 		}
 	}
 }
 
 // is matches the kind of a server's event at an epoch; epoch 0 matches any.
-func is(server string, kind facade.EventKind, epoch uint64) func(facade.Event) bool {
-	return func(e facade.Event) bool {
+func is(server string, kind messages.EventKind, epoch uint64) func(messages.Event) bool {
+	return func(e messages.Event) bool {
 		return e.Server == server && e.Kind == kind && (epoch == 0 || e.Epoch == epoch)
 	}
 }
 
 // kinds is what happened, without when.
-func kinds(events []facade.Event) []facade.EventKind {
-	out := make([]facade.EventKind, 0, len(events))
+func kinds(events []messages.Event) []messages.EventKind {
+	out := make([]messages.EventKind, 0, len(events))
 	for _, e := range events {
 		out = append(out, e.Kind)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // hostRole, in the environment, makes this binary a host of servers; its value
@@ -21,12 +22,12 @@ import (
 const hostRole = "MCPVISOR_INTEGRATION_HOST"
 
 // hosted is what the host starts: none of them would end by itself.
-func hosted(mark string) []facade.ServerSpec {
+func hosted(mark string) []messages.ServerSpec {
 	w := &world{mark: mark}
-	script := func(faults ...mcptest.Fault) *facade.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
+	script := func(faults ...mcptest.Fault) *messages.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
 	wrapped := script()
 	wrapped.Command, wrapped.Args = "/bin/sh", []string{"-c", `"$0"; exit $?`, wrapped.Command}
-	return []facade.ServerSpec{
+	return []messages.ServerSpec{
 		{Name: "polite", Stdio: script()},
 		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown})},
 		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.HangAll})},

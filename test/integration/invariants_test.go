@@ -7,13 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // evidence is everything that was seen of one client, after it has closed.
 type evidence struct {
-	events  []facade.Event
+	events  []messages.Event
 	records []*record
 	open    int
 	// executions is how often each key ran, as the servers recorded it.
@@ -97,7 +96,7 @@ func wrongCount(r *record, ran int, bad complain) {
 		bad(r, "ran %d times", ran)
 	case r.err == nil && ran != 1:
 		bad(r, "succeeded and never ran")
-	case e != nil && e.Outcome == facade.NotSent && ran > 0:
+	case e != nil && e.Outcome == messages.OutcomeNotSent && ran > 0:
 		bad(r, "ran, and its error says that nothing was sent")
 	}
 }

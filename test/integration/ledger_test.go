@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // record is one call, from its beginning to its end.
@@ -28,8 +29,8 @@ type record struct {
 }
 
 // failure is the error as one of ours, or nil.
-func (r *record) failure() *facade.Error {
-	var e *facade.Error
+func (r *record) failure() *messages.Error {
+	var e *messages.Error
 	errors.As(r.err, &e)
 	return e
 }
@@ -91,7 +92,7 @@ func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string
 		text = answered(textOf(res))
 	case "slow_progress":
 		var seen []float64
-		opts = append(opts, facade.WithProgress(func(p facade.Progress) { seen = append(seen, p.Progress) }))
+		opts = append(opts, facade.WithProgress(func(p messages.Progress) { seen = append(seen, p.Progress) }))
 		_, err = c.CallTool(ctx, server+"/slow_progress", map[string]any{"steps": steps, "ms": 1}, opts...)
 		text = fmt.Sprint(seen)
 	case "add_tool", "remove_tool":

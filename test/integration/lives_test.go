@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -31,35 +31,35 @@ func (l *life) served(from, to time.Time) bool {
 
 // successors is which events may follow which, on one registration. "" is its
 // beginning.
-var successors = map[facade.EventKind][]facade.EventKind{
-	"":                       {facade.EventRegistered},
-	facade.EventRegistered:   {facade.EventConnecting},
-	facade.EventConnecting:   {facade.EventReady, facade.EventStartFailed, facade.EventConnecting, facade.EventUnregistered},
-	facade.EventReady:        {facade.EventStable, facade.EventDown},
-	facade.EventStable:       {facade.EventDown},
-	facade.EventDown:         {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
-	facade.EventStartFailed:  {facade.EventRetry, facade.EventParked, facade.EventEvicted, facade.EventConnecting, facade.EventUnregistered},
-	facade.EventRetry:        {facade.EventConnecting, facade.EventUnregistered},
-	facade.EventParked:       {facade.EventConnecting, facade.EventUnregistered},
-	facade.EventAuthRequired: {facade.EventConnecting, facade.EventUnregistered},
-	facade.EventEvicted:      {facade.EventConnecting, facade.EventUnregistered},
+var successors = map[messages.EventKind][]messages.EventKind{
+	"":                         {messages.EventRegistered},
+	messages.EventRegistered:   {messages.EventConnecting},
+	messages.EventConnecting:   {messages.EventReady, messages.EventStartFailed, messages.EventConnecting, messages.EventUnregistered},
+	messages.EventReady:        {messages.EventStable, messages.EventDown},
+	messages.EventStable:       {messages.EventDown},
+	messages.EventDown:         {messages.EventRetry, messages.EventParked, messages.EventEvicted, messages.EventConnecting, messages.EventUnregistered},
+	messages.EventStartFailed:  {messages.EventRetry, messages.EventParked, messages.EventEvicted, messages.EventConnecting, messages.EventUnregistered},
+	messages.EventRetry:        {messages.EventConnecting, messages.EventUnregistered},
+	messages.EventParked:       {messages.EventConnecting, messages.EventUnregistered},
+	messages.EventAuthRequired: {messages.EventConnecting, messages.EventUnregistered},
+	messages.EventEvicted:      {messages.EventConnecting, messages.EventUnregistered},
 }
 
 // lives reads the incarnations out of the events, and everything in the events
 // that cannot be: a gap, an order that no lifecycle has, an epoch that is not
 // the next, anything after the end of a registration.
-func lives(events []facade.Event) (all []*life, wrong []string) {
+func lives(events []messages.Event) (all []*life, wrong []string) {
 	type registration struct {
 		server string
 		gen    uint64
 	}
-	last := map[registration]facade.EventKind{}
+	last := map[registration]messages.EventKind{}
 	current := map[registration]*life{}
 	for i, e := range events {
 		bad := func(format string, args ...any) {
 			wrong = append(wrong, fmt.Sprintf("event %d (%s, gen %d, epoch %d): ", e.Seq, e, e.Gen, e.Epoch)+fmt.Sprintf(format, args...))
 		}
-		if e.Kind == facade.EventMissed {
+		if e.Kind == messages.EventMissed {
 			bad("events are missing")
 			continue
 		}
@@ -67,7 +67,7 @@ func lives(events []facade.Event) (all []*life, wrong []string) {
 			bad("comes after %d", events[i-1].Seq)
 		}
 		r := registration{e.Server, e.Gen}
-		if e.Kind == facade.EventLog || e.Kind == facade.EventResourceUpdated || e.Kind == facade.EventChanged {
+		if e.Kind == messages.EventLog || e.Kind == messages.EventResourceUpdated || e.Kind == messages.EventChanged {
 			continue // of the server's own telling, at any time
 		}
 		if !slices.Contains(successors[last[r]], e.Kind) {
@@ -76,17 +76,17 @@ func lives(events []facade.Event) (all []*life, wrong []string) {
 		last[r] = e.Kind
 		now := current[r]
 		switch e.Kind {
-		case facade.EventRegistered:
+		case messages.EventRegistered:
 			continue
-		case facade.EventConnecting:
+		case messages.EventConnecting:
 			if now != nil && e.Epoch != now.epoch+1 || now == nil && e.Epoch != 1 {
 				bad("is not the next epoch")
 			}
 			now = &life{server: e.Server, gen: e.Gen, epoch: e.Epoch}
 			current[r], all = now, append(all, now)
-		case facade.EventReady:
+		case messages.EventReady:
 			now.ready, now.pid = e.Time, e.PID
-		case facade.EventDown:
+		case messages.EventDown:
 			now.down = e.Time
 			if e.Cause != nil && (e.Cause.Kind == supervisor.CauseRequested || e.Cause.Kind == supervisor.CauseRestart) {
 				now.down = now.down.Add(farewell)

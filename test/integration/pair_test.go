@@ -9,16 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Two clients in one process share nothing, also where their servers have the
 // same names.
 func TestTwoClientsSideBySide(t *testing.T) {
 	w := newWorld(t)
-	spec := func() facade.ServerSpec {
-		return facade.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Policy: facade.Retry(3, 10*time.Millisecond)}
+	spec := func() messages.ServerSpec {
+		return messages.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)}
 	}
 	first, firstEvents := w.client()
 	second, secondEvents := w.client()
@@ -29,7 +30,7 @@ func TestTwoClientsSideBySide(t *testing.T) {
 	other := disturbable(second, "twin")
 
 	require.True(t, send(w.pid(first, "twin"), w.mark, syscall.SIGKILL))
-	_, err := firstEvents.wait(w.within(), is("twin", facade.EventReady, 2))
+	_, err := firstEvents.wait(w.within(), is("twin", messages.EventReady, 2))
 	require.NoError(t, err)
 	require.Equal(t, kept, w.pid(second, "twin"))
 	require.NoError(t, first.Unregister(w.within(), "twin"))
@@ -38,5 +39,5 @@ func TestTwoClientsSideBySide(t *testing.T) {
 	w.close(first)
 	require.Equal(t, []int{kept}, processes(w.mark))
 	other.requireUndisturbed(t)
-	require.Equal(t, []facade.EventKind{facade.EventRegistered, facade.EventConnecting, facade.EventReady}, kinds(secondEvents.all()))
+	require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady}, kinds(secondEvents.all()))
 }

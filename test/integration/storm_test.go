@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // storms is how many storms run where no seed is given.
@@ -239,7 +240,7 @@ func (s *storm) unrest() string {
 		switch {
 		case i < 0:
 			return st.Name + " is registered, and nobody registered it"
-		case st.State != facade.Ready:
+		case st.State != supervisor.StateReady:
 			return fmt.Sprintf("%s is %s", st.Name, st.State)
 		case listed[st.Name] != s.targets[i].tools:
 			return fmt.Sprintf("%s shows %d of %d tools", st.Name, listed[st.Name], s.targets[i].tools)

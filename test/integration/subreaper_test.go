@@ -18,6 +18,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // reaperRole, in the environment, makes this binary a host to which orphans fall:
@@ -64,7 +66,7 @@ func reapOnlyOurs(mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Register(ctx, facade.ServerSpec{Name: "s", Stdio: spec, Policy: facade.Retry(10, time.Millisecond)}); err != nil {
+	if err := c.Register(ctx, messages.ServerSpec{Name: "s", Stdio: spec, Policy: supervisor.Retry(10, time.Millisecond)}); err != nil {
 		return err
 	}
 	for range 3 {
@@ -73,7 +75,7 @@ func reapOnlyOurs(mark string) error {
 			return err
 		}
 		for {
-			if now, _ := c.ServerStatus("s"); now.Session != nil && now.Session.PID != st.Session.PID && now.State == facade.Ready {
+			if now, _ := c.ServerStatus("s"); now.Session != nil && now.Session.PID != st.Session.PID && now.State == supervisor.StateReady {
 				break
 			}
 			pause(ctx, tick)

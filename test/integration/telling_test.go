@@ -9,8 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // What a host has wished for outlives a kill -9 of a server, and the restart of
@@ -21,13 +22,13 @@ func TestWishesOutliveTheServer(t *testing.T) {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("stdio "+version, func(t *testing.T) {
 			h := newHearer(t)
-			h.register(facade.ServerSpec{Stdio: h.stdio(script)}, version)
+			h.register(messages.ServerSpec{Stdio: h.stdio(script)}, version)
 			for range 3 {
 				pid := h.pid(h.c, h.server)
 				require.True(t, send(pid, h.mark, syscall.SIGKILL))
 				until(h.within(), t, "another process serves", func() bool {
 					st, _ := h.c.ServerStatus(h.server)
-					return st.State == facade.Ready && st.Session.PID != pid
+					return st.State == supervisor.StateReady && st.Session.PID != pid
 				})
 				h.requireHeard()
 			}
@@ -41,7 +42,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
 			h.patient = true // the loss of a session is noticed by its use
-			h.register(facade.ServerSpec{HTTP: &facade.HTTP{URL: web.URL}}, version)
+			h.register(messages.ServerSpec{HTTP: &messages.HTTP{URL: web.URL}}, version)
 			for range 3 {
 				web.Restart()
 				h.requireHeard()
@@ -54,7 +55,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 // along; what is shown is the truth of the one that follows.
 func TestChangeThatDiesWithItsServer(t *testing.T) {
 	h := newHearer(t)
-	h.register(facade.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+	h.register(messages.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.CloseStdout, Starts: []int{1}},
 	}})}, mcptest.Version20260728)
 	require.EqualValues(t, 2, h.epoch())
@@ -68,9 +69,9 @@ func newHearer(t *testing.T) *hearer {
 }
 
 // register registers the server with the wishes, and hears them fulfilled.
-func (h *hearer) register(spec facade.ServerSpec, version string) {
+func (h *hearer) register(spec messages.ServerSpec, version string) {
 	h.t.Helper()
-	spec.Name, spec.Policy = h.server, facade.Retry(5, 5*time.Millisecond)
+	spec.Name, spec.Policy = h.server, supervisor.Retry(5, 5*time.Millisecond)
 	require.NoError(h.t, h.c.Register(h.within(), spec))
 	require.NoError(h.t, h.c.Subscribe(h.within(), h.server, storyURI))
 	require.NoError(h.t, h.c.SetLoggingLevel(h.within(), h.server, "info"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // world is the ground of one test: everything that it starts carries its mark,
@@ -56,7 +57,7 @@ func (w *world) requireNoProcess() {
 }
 
 // stdio is a script as a process with the mark.
-func (w *world) stdio(s mcptest.Script) *facade.Stdio {
+func (w *world) stdio(s mcptest.Script) *messages.Stdio {
 	spec := mcptest.Stdio(s)
 	env := maps.Clone(spec.Env)
 	env[markVar] = w.mark

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
@@ -23,40 +22,40 @@ func httpFails(name string, kind error, outcome messages.Outcome, says string) h
 
 // httpGarbled: the call ends as one whose answer cannot be read.
 func httpGarbled(name, says string) httpRow {
-	return httpFails(name, facade.ErrProtocol, facade.Unknown, says)
+	return httpFails(name, messages.ErrProtocol, messages.OutcomeUnknown, says)
 }
 
 // httpRefused: the call ends as one to which something else was answered.
 func httpRefused(name, says string) httpRow {
-	return httpFails(name, facade.ErrProtocol, facade.Answered, says)
+	return httpFails(name, messages.ErrProtocol, messages.OutcomeAnswered, says)
 }
 
 // httpBroad: the call ends because its answer, of a length that is allowed, holds
 // too much to be decoded. Reading it costs a few times its length, decoding nothing.
 func httpBroad(name string) httpRow {
-	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
+	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
 }
 
 // httpOverdue: the call ends by its own clock.
 func httpOverdue(name string) httpRow {
-	r := httpFails(name, facade.ErrTimeout, facade.Unknown, "timed out")
+	r := httpFails(name, messages.ErrTimeout, messages.OutcomeUnknown, "timed out")
 	r.clock = httpSoon
 	return r
 }
 
 // httpUnstartable: Register fails.
 func httpUnstartable(name, says string) httpRow {
-	return httpRow{name: name, start: &verdictHTTP{facade.ErrStart, "", says}}
+	return httpRow{name: name, start: &verdictHTTP{messages.ErrStart, "", says}}
 }
 
 // in says in which eras the row holds; by default in all that there are.
-func (r httpRow) in(eras ...facade.Era) httpRow {
+func (r httpRow) in(eras ...messages.Era) httpRow {
 	r.eras = eras
 	return r
 }
 
 // with changes the specification.
-func (r httpRow) with(about string, change func(*facade.ServerSpec)) httpRow {
+func (r httpRow) with(about string, change func(*messages.ServerSpec)) httpRow {
 	r.about, r.spec = about, change
 	return r
 }
@@ -106,7 +105,7 @@ func statusRows(row func(name, says string) httpRow, says string, statuses ...in
 		}
 		r := row(fmt.Sprintf("call/status-%d", status), text)
 		if status%2 == 1 && status > 404 { // these are all alike
-			r = r.in(facade.EraModern)
+			r = r.in(messages.EraModern)
 		}
 		rows = append(rows, r)
 	}

@@ -10,27 +10,28 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 var httpSessionRows = []httpRow{
 	httpLost("session/lost"),
 	httpLost("session/lost-rpc"),
 	// An error with the id of the call is its answer, although the session ends.
-	httpFails("session/lost-rpc-own", facade.ErrRPC, facade.Answered, "Session not found").renewed().in(facade.EraLegacy),
+	httpFails("session/lost-rpc-own", messages.ErrRPC, messages.OutcomeAnswered, "Session not found").renewed().in(messages.EraLegacy),
 	httpLost("session/lost-400"),
 	httpRow{name: "session/lost-silently"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
-		s.judge(err, &verdictHTTP{facade.ErrUnavailable, facade.NotSent, "forgot the session"})
+		s.judge(err, &verdictHTTP{messages.ErrUnavailable, messages.OutcomeNotSent, "forgot the session"})
 		s.serves(2)
 	}),
 	httpRow{name: "session/lost-always"}.acting(func(s *sceneHTTP) {
 		// Each session is lost by its first call: the budget ends it.
 		var err error
-		for !errors.Is(err, facade.ErrEvicted) {
+		for !errors.Is(err, messages.ErrEvicted) {
 			_, err = s.c.CallTool(s.world.within(), "zoo/echo", nil, facade.WithWaitReady())
 			require.Error(s.t, err)
-			require.True(s.t, isOne(err, facade.ErrUnavailable, facade.ErrEvicted), "%v", err)
+			require.True(s.t, isOne(err, messages.ErrUnavailable, messages.ErrEvicted), "%v", err)
 		}
 		require.EqualValues(s.t, 4, s.epoch())
 	}),
@@ -45,7 +46,7 @@ var httpSessionRows = []httpRow{
 	httpRow{name: "session/busy"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		_, err := s.c.CallTool(s.world.within(), "zoo/misbehave", nil)
-		s.judge(err, &verdictHTTP{facade.ErrProtocol, facade.Answered, "one at a time"})
+		s.judge(err, &verdictHTTP{messages.ErrProtocol, messages.OutcomeAnswered, "one at a time"})
 		s.misbehave()
 		s.serves(1)
 	}),
@@ -53,7 +54,7 @@ var httpSessionRows = []httpRow{
 	httpRow{name: "none"}.with("restarted on the same port", nil).acting(func(s *sceneHTTP) {
 		s.server.Restart()
 		s.interrupted()
-		if s.spec.Era == facade.EraModern {
+		if s.spec.Era == messages.EraModern {
 			// There was no session that could be lost; but a stream of notifications
 			// may have found out that nothing listened for a moment.
 			res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WithWaitReady())
@@ -64,8 +65,8 @@ var httpSessionRows = []httpRow{
 		}
 		s.serves(2)
 	}),
-	httpRow{name: "none"}.with("gone and back", func(s *facade.ServerSpec) {
-		s.Policy = facade.Retry(50, httpSoon/10)
+	httpRow{name: "none"}.with("gone and back", func(s *messages.ServerSpec) {
+		s.Policy = supervisor.Retry(50, httpSoon/10)
 		s.Policy.Max = httpSoon
 	}).acting(func(s *sceneHTTP) {
 		s.server.Stop()
@@ -88,8 +89,8 @@ var httpSessionRows = []httpRow{
 		})
 		s.server.Stop()
 		err := <-failed
-		require.True(s.t, isOne(err, facade.ErrCrashed, facade.ErrUnavailable), "%v", err)
-		require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), facade.ErrEvicted, "nothing listens any more")
+		require.True(s.t, isOne(err, messages.ErrCrashed, messages.ErrUnavailable), "%v", err)
+		require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), messages.ErrEvicted, "nothing listens any more")
 	}),
 
 	httpFine("shutdown/hang"),
@@ -112,10 +113,10 @@ func (s *sceneHTTP) interrupted() {
 		require.Equal(s.t, "hello", textOf(res))
 		return
 	}
-	want := facade.Unknown
+	want := messages.OutcomeUnknown
 	if s.lawful(err).Kind == messages.KindUnavailable {
-		want = facade.NotSent
+		want = messages.OutcomeNotSent
 	}
-	require.True(s.t, isOne(err, facade.ErrUnavailable, facade.ErrCrashed, facade.ErrProtocol), "%v", err)
+	require.True(s.t, isOne(err, messages.ErrUnavailable, messages.ErrCrashed, messages.ErrProtocol), "%v", err)
 	require.Equal(s.t, want, s.lawful(err).Outcome, "%v", err)
 }

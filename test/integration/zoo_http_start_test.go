@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // httpShort is the clock of starts that come to nothing.
-func httpShort(s *facade.ServerSpec) {
+func httpShort(s *messages.ServerSpec) {
 	s.Timeouts.Start, s.Timeouts.Negotiate = 3*httpSoon, httpSoon
 }
 
@@ -19,8 +19,8 @@ func httpShort(s *facade.ServerSpec) {
 func (r httpRow) hurried() httpRow { return r.with("", httpShort) }
 
 // speaking asserts the era that was agreed on.
-func (r httpRow) speaking(era facade.Era) httpRow {
-	r.eras = []facade.Era{facade.EraAuto}
+func (r httpRow) speaking(era messages.Era) httpRow {
+	r.eras = []messages.Era{messages.EraAuto}
 	return r.then(func(s *sceneHTTP) {
 		st, _ := s.c.ServerStatus("zoo")
 		require.NotNil(s.t, st.Session)
@@ -31,7 +31,7 @@ func (r httpRow) speaking(era facade.Era) httpRow {
 var httpStartRows = []httpRow{
 	httpUnstartable("start/html-200", "not an MCP endpoint"),
 	httpUnstartable("start/404", "HTTP 404"),
-	httpUnstartable("start/405", "HTTP 405").in(facade.EraAuto, facade.EraLegacy),
+	httpUnstartable("start/405", "HTTP 405").in(messages.EraAuto, messages.EraLegacy),
 	httpForbidden("start/401", "HTTP 401"),
 	httpForbidden("start/403", "HTTP 403"),
 	httpUnstartable("start/500", "HTTP 500"),
@@ -63,11 +63,11 @@ var httpStartRows = []httpRow{
 		require.Equal(s.t, []string{"near", "zoo"}, s.c.Servers())
 		require.False(s.t, offers(s.c, "zoo"), "what is not declared is not listed")
 		_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
-		s.judge(err, &verdictHTTP{facade.ErrUnknownTool, facade.NotSent, ""})
+		s.judge(err, &verdictHTTP{messages.ErrUnknownTool, messages.OutcomeNotSent, ""})
 	}),
 	httpFine("start/info-missing"),
 	httpUnstartable("start/instructions-huge", "longer than 1048576 bytes"),
-	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *facade.ServerSpec) { s.Limits.MaxMessageBytes = 0 }),
+	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 0 }),
 	httpFine("start/events-open"),
 	httpFine("start/answered-twice"),
 	httpFine("start/asks-first"),
@@ -77,50 +77,50 @@ var httpStartRows = []httpRow{
 	httpUnstartable("start/initialized-hang", "in time").hurried(),
 	httpFine("start/initialized-result"),
 
-	httpFine("version/discover-400").speaking(facade.EraLegacy),
-	httpFine("version/discover-rpc-400").speaking(facade.EraLegacy),
-	httpFine("version/discover-session-400").speaking(facade.EraLegacy),
-	httpFine("version/discover-404").speaking(facade.EraLegacy),
-	httpFine("version/discover-405").speaking(facade.EraLegacy),
-	httpFine("version/discover-500").speaking(facade.EraLegacy),
-	httpFine("version/discover-html").speaking(facade.EraLegacy),
-	httpFine("version/discover-202").speaking(facade.EraLegacy),
-	httpFine("version/discover-hang").speaking(facade.EraLegacy),
-	httpFine("version/discover-stalled").speaking(facade.EraLegacy),
-	httpFine("version/discover-reset").speaking(facade.EraLegacy),
-	httpFine("version/discover-switching").speaking(facade.EraLegacy),
-	httpFine("version/discover-endless").speaking(facade.EraLegacy),
-	httpFine("version/discover-null").speaking(facade.EraLegacy),
-	httpFine("version/discover-initialize").speaking(facade.EraLegacy),
-	httpFine("version/discover-old").speaking(facade.EraLegacy),
-	httpUnstartable("version/discover-404", "").in(facade.EraModern),
-	httpUnstartable("version/discover-hang", "in time").in(facade.EraModern).hurried(),
-	httpUnstartable("version/discover-old", "").in(facade.EraModern),
-	httpUnstartable("version/future", "2099-01-01").in(facade.EraAuto, facade.EraLegacy),
-	httpUnstartable("version/future", "").in(facade.EraModern),
-	httpUnstartable("version/discover-busy", "still starting up").in(facade.EraModern),
-	httpRow{name: "version/discover-busy"}.with("supervised", httpSupervised).in(facade.EraModern).acting(httpRecovers),
-	httpFine("version/discover-busy").speaking(facade.EraLegacy),
-	httpFine("none").speaking(facade.EraModern),
-	httpSays("version/flips", "Unsupported protocol version").in(facade.EraModern),
-	httpSays("version/header-mismatch", "Header mismatch").in(facade.EraModern),
-	httpFine("version/session-anyway").in(facade.EraModern),
-	httpFine("version/no-result-type").in(facade.EraModern).saying("fine"),
-	httpFails("version/unknown-result-type", facade.ErrProtocol, facade.Answered, "").in(facade.EraModern),
+	httpFine("version/discover-400").speaking(messages.EraLegacy),
+	httpFine("version/discover-rpc-400").speaking(messages.EraLegacy),
+	httpFine("version/discover-session-400").speaking(messages.EraLegacy),
+	httpFine("version/discover-404").speaking(messages.EraLegacy),
+	httpFine("version/discover-405").speaking(messages.EraLegacy),
+	httpFine("version/discover-500").speaking(messages.EraLegacy),
+	httpFine("version/discover-html").speaking(messages.EraLegacy),
+	httpFine("version/discover-202").speaking(messages.EraLegacy),
+	httpFine("version/discover-hang").speaking(messages.EraLegacy),
+	httpFine("version/discover-stalled").speaking(messages.EraLegacy),
+	httpFine("version/discover-reset").speaking(messages.EraLegacy),
+	httpFine("version/discover-switching").speaking(messages.EraLegacy),
+	httpFine("version/discover-endless").speaking(messages.EraLegacy),
+	httpFine("version/discover-null").speaking(messages.EraLegacy),
+	httpFine("version/discover-initialize").speaking(messages.EraLegacy),
+	httpFine("version/discover-old").speaking(messages.EraLegacy),
+	httpUnstartable("version/discover-404", "").in(messages.EraModern),
+	httpUnstartable("version/discover-hang", "in time").in(messages.EraModern).hurried(),
+	httpUnstartable("version/discover-old", "").in(messages.EraModern),
+	httpUnstartable("version/future", "2099-01-01").in(messages.EraAuto, messages.EraLegacy),
+	httpUnstartable("version/future", "").in(messages.EraModern),
+	httpUnstartable("version/discover-busy", "still starting up").in(messages.EraModern),
+	httpRow{name: "version/discover-busy"}.with("supervised", httpSupervised).in(messages.EraModern).acting(httpRecovers),
+	httpFine("version/discover-busy").speaking(messages.EraLegacy),
+	httpFine("none").speaking(messages.EraModern),
+	httpSays("version/flips", "Unsupported protocol version").in(messages.EraModern),
+	httpSays("version/header-mismatch", "Header mismatch").in(messages.EraModern),
+	httpFine("version/session-anyway").in(messages.EraModern),
+	httpFine("version/no-result-type").in(messages.EraModern).saying("fine"),
+	httpFails("version/unknown-result-type", messages.ErrProtocol, messages.OutcomeAnswered, "").in(messages.EraModern),
 }
 
 // httpForbidden: Register fails for want of credentials.
 func httpForbidden(name, says string) httpRow {
-	return httpRow{name: name, start: &verdictHTTP{facade.ErrAuthRequired, "", says}}
+	return httpRow{name: name, start: &verdictHTTP{messages.ErrAuthRequired, "", says}}
 }
 
 var httpListRows = []httpRow{
-	httpUnstartable("list/stalled-page", "").with("", func(s *facade.ServerSpec) { s.Timeouts.List = httpSoon }),
+	httpUnstartable("list/stalled-page", "").with("", func(s *messages.ServerSpec) { s.Timeouts.List = httpSoon }),
 	httpUnstartable("list/once-500", "HTTP 500"),
 	httpUnstartable("list/once-html-502", "HTTP 502"),
 	httpRow{name: "list/once-500"}.with("supervised", httpSupervised).acting(httpRecovers),
 	httpRow{name: "list/once-html-502"}.with("supervised", httpSupervised).acting(httpRecovers),
-	httpRow{name: "list/stalled-page"}.with("supervised", func(s *facade.ServerSpec) {
+	httpRow{name: "list/stalled-page"}.with("supervised", func(s *messages.ServerSpec) {
 		httpSupervised(s)
 		s.Timeouts.List = httpSoon
 	}).acting(httpGivenUp),
@@ -137,7 +137,7 @@ var httpListRows = []httpRow{
 	httpUnstartable("list/cut", "broke"),
 }
 
-func httpSupervised(s *facade.ServerSpec) { s.StartSupervised = true }
+func httpSupervised(s *messages.ServerSpec) { s.StartSupervised = true }
 
 // httpRecovers: the policy starts the server anew.
 func httpRecovers(s *sceneHTTP) {
@@ -148,10 +148,10 @@ func httpRecovers(s *sceneHTTP) {
 // httpGivenUp: the policy tries as often as it says, and then no more.
 func httpGivenUp(s *sceneHTTP) {
 	began := time.Now()
-	require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), facade.ErrEvicted)
+	require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), messages.ErrEvicted)
 	s.inTime("giving up", began, 4*s.spec.Timeouts.List)
 	_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
-	s.judge(err, &verdictHTTP{facade.ErrEvicted, facade.NotSent, ""})
+	s.judge(err, &verdictHTTP{messages.ErrEvicted, messages.OutcomeNotSent, ""})
 	require.EqualValues(s.t, 4, s.epoch(), "one try and three more")
 }
 

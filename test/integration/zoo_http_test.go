@@ -20,13 +20,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // httpRow says what must come of one misbehaviour of a server over HTTP.
 type httpRow struct {
 	name  string
 	about string // tells two rows of one misbehaviour apart
-	eras  []facade.Era
+	eras  []messages.Era
 	// start is how Register must end, and call how a call of the tool that
 	// misbehaves must; nil if they succeed.
 	start, call *verdictHTTP
@@ -37,7 +38,7 @@ type httpRow struct {
 	// replaced: the session ends with the call, and the next one is as good as new.
 	replaced bool
 	// spec changes the specification.
-	spec func(*facade.ServerSpec)
+	spec func(*messages.ServerSpec)
 	// instead replaces the call, and also follows it.
 	instead, also func(*sceneHTTP)
 	// memory bounds what the call may allocate, in bytes; 0 is no bound.
@@ -60,7 +61,7 @@ type sceneHTTP struct {
 	events *history
 	server *mcptest.HostileHTTP
 	near   *mcptest.HostileHTTP
-	spec   facade.ServerSpec
+	spec   messages.ServerSpec
 	log    *jotter
 	shown  []string // texts that a host would show to people
 }
@@ -121,23 +122,23 @@ func httpRows() []httpRow {
 	return slices.Concat(httpStartRows, httpListRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, sseRows)
 }
 
-func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era facade.Era) {
+func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era messages.Era) {
 	s := &sceneHTTP{world: newWorld(t), row: r, server: m.Serve(), log: new(jotter)}
 	t.Cleanup(s.server.Close)
 	s.near = mcptest.HTTPMisbehaviours()[0].Serve()
 	t.Cleanup(s.near.Close)
 	s.c, s.events = s.client(append(talking(), facade.WithLogger(zerolog.New(s.log)))...)
-	require.NoError(t, s.c.Register(s.within(), facade.ServerSpec{Name: "near", HTTP: &facade.HTTP{URL: s.near.URL},
-		Timeouts: facade.Timeouts{Shutdown: zooShutdown}}))
+	require.NoError(t, s.c.Register(s.within(), messages.ServerSpec{Name: "near", HTTP: &messages.HTTP{URL: s.near.URL},
+		Timeouts: messages.Timeouts{Shutdown: zooShutdown}}))
 	near := disturbable(s.c, "near")
 	t.Cleanup(func() { near.stop(); near.done.Wait() })
 
-	s.spec = facade.ServerSpec{Name: "zoo", Era: era,
-		HTTP: &facade.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + zooSecret}},
-		Timeouts: facade.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
+	s.spec = messages.ServerSpec{Name: "zoo", Era: era,
+		HTTP: &messages.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + zooSecret}},
+		Timeouts: messages.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
 			Call: 20 * time.Second, Shutdown: zooShutdown},
-		Limits: facade.Limits{MaxMessageBytes: zooLine, MaxPages: 10},
-		Policy: facade.Retry(3, 10*time.Millisecond), Probe: facade.Probe{Interval: -1}}
+		Limits: messages.Limits{MaxMessageBytes: zooLine, MaxPages: 10},
+		Policy: supervisor.Retry(3, 10*time.Millisecond), Probe: messages.Probe{Interval: -1}}
 	if r.spec != nil {
 		r.spec(&s.spec)
 	}
@@ -186,7 +187,7 @@ func (s *sceneHTTP) play() {
 // misbehave makes the call that the row is about.
 func (s *sceneHTTP) misbehave() {
 	s.t.Helper()
-	opts := []facade.CallOption{facade.WithProgress(func(facade.Progress) {})}
+	opts := []facade.CallOption{facade.WithProgress(func(messages.Progress) {})}
 	bound := s.spec.Timeouts.Call
 	if s.row.clock > 0 {
 		bound, opts = s.row.clock, append(opts, facade.WithTimeout(s.row.clock))
@@ -237,9 +238,9 @@ func (s *sceneHTTP) judge(err error, want *verdictHTTP) {
 }
 
 // lawful holds an error to the law.
-func (s *sceneHTTP) lawful(err error) *facade.Error {
+func (s *sceneHTTP) lawful(err error) *messages.Error {
 	s.t.Helper()
-	var e *facade.Error
+	var e *messages.Error
 	require.ErrorAs(s.t, err, &e)
 	require.Less(s.t, len(err.Error()), zooErrorText, "an error that people read")
 	require.NotContains(s.t, e.Op, zooSecret)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 var httpWireRows = []httpRow{
@@ -72,7 +72,7 @@ func closesAfterEach(s *sceneHTTP) {
 			continue
 		}
 		failed++
-		s.judge(err, &verdictHTTP{facade.ErrProtocol, facade.Unknown, ""})
+		s.judge(err, &verdictHTTP{messages.ErrProtocol, messages.OutcomeUnknown, ""})
 	}
 	// Each failure asks once whether the server still lives.
 	require.LessOrEqual(s.t, s.server.Requests("POST")-before, calls+failed, "a call was sent twice")

@@ -10,17 +10,18 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // overSSE registers the server as one that speaks HTTP+SSE.
-func overSSE(s *facade.ServerSpec) { s.HTTP.SSE = true }
+func overSSE(s *messages.ServerSpec) { s.HTTP.SSE = true }
 
 // declared is the row for a server whose transport is known before.
 func (r httpRow) declared() httpRow { return r.with("declared", overSSE) }
 
 // declaredShort is that with little time to start.
 func (r httpRow) declaredShort() httpRow {
-	return r.with("declared", func(s *facade.ServerSpec) {
+	return r.with("declared", func(s *messages.ServerSpec) {
 		overSSE(s)
 		s.Timeouts.Start = time.Second
 	})
@@ -31,7 +32,7 @@ func (r httpRow) declaredShort() httpRow {
 func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") }
 
 // onStatus looks at the status of the session.
-func (r httpRow) onStatus(look func(*sceneHTTP, facade.ServerStatus)) httpRow {
+func (r httpRow) onStatus(look func(*sceneHTTP, messages.ServerStatus)) httpRow {
 	return r.then(func(s *sceneHTTP) {
 		st, ok := s.c.ServerStatus("zoo")
 		require.True(s.t, ok)
@@ -59,9 +60,9 @@ func (s *sceneHTTP) noticesEnd() {
 }
 
 var sseRows = []httpRow{
-	httpFine("sse/none").in(facade.EraLegacy, facade.EraAuto).onStatus(func(s *sceneHTTP, st facade.ServerStatus) {
+	httpFine("sse/none").in(messages.EraLegacy, messages.EraAuto).onStatus(func(s *sceneHTTP, st messages.ServerStatus) {
 		require.Contains(s.t, st.Session.Deprecated, "HTTP+SSE")
-		require.Equal(s.t, facade.EraLegacy, st.Session.Era)
+		require.Equal(s.t, messages.EraLegacy, st.Session.Era)
 	}),
 	httpFine("sse/none").declared().then(func(s *sceneHTTP) {
 		require.Equal(s.t, 1, s.server.Requests("GET"))
@@ -71,7 +72,7 @@ var sseRows = []httpRow{
 		s.server.Stop()
 		until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
 			st, _ := s.c.ServerStatus("zoo")
-			return st.State != facade.Ready && len(s.c.Tools()) == 2
+			return st.State != supervisor.StateReady && len(s.c.Tools()) == 2
 		})
 		s.server.Restart()
 		res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WithWaitReady())
@@ -109,9 +110,9 @@ var sseRows = []httpRow{
 	httpUnstartable("sse/closes-always", "the server "),
 
 	httpRefused("sse/post-400", "not like this"),
-	httpFails("sse/post-lost", facade.ErrUnavailable, facade.NotSent, "forgot the session").renewed(),
+	httpFails("sse/post-lost", messages.ErrUnavailable, messages.OutcomeNotSent, "forgot the session").renewed(),
 	httpRefused("sse/post-500", "HTTP 500"),
-	httpFails("sse/post-503", facade.ErrUnavailable, facade.Answered, "HTTP 503"),
+	httpFails("sse/post-503", messages.ErrUnavailable, messages.OutcomeAnswered, "HTTP 503"),
 	httpRefused("sse/post-html", "web page"),
 	httpRefused("sse/post-elsewhere", "redirects to"),
 	httpGarbled("sse/post-reset", "broke before the answer came"),
@@ -122,24 +123,24 @@ var sseRows = []httpRow{
 	httpFine("sse/answer-first"),
 
 	httpOverdue("sse/never"),
-	httpFails("sse/ends", facade.ErrCrashed, facade.Unknown, "event stream").renewed(),
+	httpFails("sse/ends", messages.ErrCrashed, messages.OutcomeUnknown, "event stream").renewed(),
 	httpRow{name: "sse/ends-after"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		s.noticesEnd()
 		s.serves(2)
 	}),
-	httpFails("sse/half-event", facade.ErrCrashed, facade.Unknown, "event stream").renewed(),
+	httpFails("sse/half-event", messages.ErrCrashed, messages.OutcomeUnknown, "event stream").renewed(),
 	httpRow{name: "sse/no-blank-line"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		s.noticesEnd()
 		s.serves(2)
 	}),
-	httpFails("sse/reset", facade.ErrCrashed, facade.Unknown, "event stream").renewed(),
+	httpFails("sse/reset", messages.ErrCrashed, messages.OutcomeUnknown, "event stream").renewed(),
 	httpRefused("sse/oversize", "longer than 1048576 bytes").within(frugal),
-	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st facade.ServerStatus) {
+	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st messages.ServerStatus) {
 		require.GreaterOrEqual(s.t, st.Session.Discarded.Malformed, uint64(4))
 	}),
-	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st facade.ServerStatus) {
+	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st messages.ServerStatus) {
 		require.Equal(s.t, messages.Discarded{Unmatched: 2}, st.Session.Discarded)
 	}),
 	httpFine("sse/twice"),
@@ -147,17 +148,17 @@ var sseRows = []httpRow{
 	httpFine("sse/slow"),
 	httpOverdue("sse/trickle").onlyLoses(),
 	httpOverdue("sse/endless").within(frugal).onlyLoses(),
-	httpFails("sse/error-no-id", facade.ErrRPC, facade.Answered, "parse error"),
+	httpFails("sse/error-no-id", messages.ErrRPC, messages.OutcomeAnswered, "parse error"),
 	httpFine("sse/crlf"),
 
 	// Each session ends with its first answer: the budget ends the server.
 	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *sceneHTTP) {
 		var err error
 		for range 8 {
-			if _, err = s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, facade.ErrEvicted) {
+			if _, err = s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, messages.ErrEvicted) {
 				break
 			}
 		}
-		require.ErrorIs(s.t, err, facade.ErrEvicted)
+		require.ErrorIs(s.t, err, messages.ErrEvicted)
 	}),
 }

@@ -25,9 +25,9 @@ import (
 // servers: the zero row is one that starts, is called, and answers well.
 type stdioRow struct {
 	// eras are tried one after the other; none means the initialize era.
-	eras []facade.Era
+	eras []messages.Era
 	// spec changes how the server is registered.
-	spec func(*facade.ServerSpec)
+	spec func(*messages.ServerSpec)
 	// start is what becomes of Register; the zero value is that it succeeds.
 	start ending
 	// act is what is done with the server; nil is one call of the bad tool.
@@ -74,13 +74,15 @@ type ending struct {
 // The endings that rows have in common.
 var (
 	fails    = func(kind error, outcome messages.Outcome) ending { return ending{is: []error{kind}, outcome: outcome} }
-	timesOut = fails(facade.ErrTimeout, facade.Unknown)
-	crashes  = fails(facade.ErrCrashed, facade.Unknown)
-	broken   = fails(facade.ErrProtocol, facade.Answered)
-	refused  = fails(facade.ErrRPC, facade.Answered)
-	noStart  = func(cause ...supervisor.CauseKind) ending { return ending{is: []error{facade.ErrStart}, cause: cause} }
-	bothEras = []facade.Era{facade.EraLegacy, facade.EraModern}
-	auto     = []facade.Era{facade.EraAuto}
+	timesOut = fails(messages.ErrTimeout, messages.OutcomeUnknown)
+	crashes  = fails(messages.ErrCrashed, messages.OutcomeUnknown)
+	broken   = fails(messages.ErrProtocol, messages.OutcomeAnswered)
+	refused  = fails(messages.ErrRPC, messages.OutcomeAnswered)
+	noStart  = func(cause ...supervisor.CauseKind) ending {
+		return ending{is: []error{messages.ErrStart}, cause: cause}
+	}
+	bothEras = []messages.Era{messages.EraLegacy, messages.EraModern}
+	auto     = []messages.Era{messages.EraAuto}
 )
 
 const (
@@ -97,12 +99,12 @@ const (
 type stdioVisit struct {
 	*world
 	c     *facade.Client
-	spec  facade.ServerSpec
+	spec  messages.ServerSpec
 	limit time.Duration
 	// before is the status when the server had started.
-	before facade.ServerStatus
+	before messages.ServerStatus
 	// failure is what Register or act returned.
-	failure *facade.Error
+	failure *messages.Error
 }
 
 // contents are the stages that are about what an answer holds, and not about
@@ -129,7 +131,7 @@ func TestStdioZoo(t *testing.T) {
 		delete(rows, m.Name)
 		eras := row.eras
 		if eras == nil {
-			eras = []facade.Era{facade.EraLegacy}
+			eras = []messages.Era{messages.EraLegacy}
 		}
 		for _, era := range eras {
 			name := m.Name
@@ -144,21 +146,21 @@ func TestStdioZoo(t *testing.T) {
 
 // visit is one row: a client of its own, with a good neighbour that is called
 // all the while, and at the end nothing left.
-func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era facade.Era) {
+func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era messages.Era) {
 	w := newWorld(t)
 	c, _ := w.client(talking()...)
 	t.Cleanup(w.clear)
 	v := &stdioVisit{world: w, c: c, limit: row.limit}
-	require.NoError(t, c.Register(w.within(), facade.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
-		Timeouts: facade.Timeouts{Call: slack}}))
+	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
+		Timeouts: messages.Timeouts{Call: slack}}))
 	other := disturbable(c, "other")
 	t.Cleanup(other.stop)
 
-	v.spec = facade.ServerSpec{Name: hostile, Era: era,
-		Policy:   facade.Retry(3, time.Millisecond),
-		Timeouts: facade.Timeouts{Start: patience, Negotiate: patience, Call: slack, Shutdown: grace},
-		Probe:    facade.Probe{Interval: -1}}
-	if memory, ok := m.InMemory(); ok && !*zooProcesses && (contents[m.Stage()] || era == facade.EraModern && len(row.eras) == 2) {
+	v.spec = messages.ServerSpec{Name: hostile, Era: era,
+		Policy:   supervisor.Retry(3, time.Millisecond),
+		Timeouts: messages.Timeouts{Start: patience, Negotiate: patience, Call: slack, Shutdown: grace},
+		Probe:    messages.Probe{Interval: -1}}
+	if memory, ok := m.InMemory(); ok && !*zooProcesses && (contents[m.Stage()] || era == messages.EraModern && len(row.eras) == 2) {
 		v.spec.InMemory = memory
 	} else {
 		v.spec.Stdio = w.marked(m.Stdio(t.TempDir()))
@@ -229,17 +231,17 @@ func (v *stdioVisit) bad(args any) (*mcp.CallToolResult, error) {
 }
 
 func (v *stdioVisit) opts() (opts []facade.CallOption) {
-	opts = []facade.CallOption{facade.WithProgress(func(facade.Progress) {})}
+	opts = []facade.CallOption{facade.WithProgress(func(messages.Progress) {})}
 	if v.limit > 0 {
 		opts = append(opts, facade.WithTimeout(v.limit))
 	}
 	return opts
 }
 
-func (v *stdioVisit) inspect() facade.ServerStatus {
+func (v *stdioVisit) inspect() messages.ServerStatus {
 	st, ok := v.c.ServerStatus(hostile)
 	require.True(v.t, ok)
-	require.Equal(v.t, facade.Ready, st.State)
+	require.Equal(v.t, supervisor.StateReady, st.State)
 	require.NotNil(v.t, st.Session)
 	return st
 }
@@ -290,7 +292,7 @@ func (w *world) clear() {
 }
 
 // marked is the spec with the mark of the world.
-func (w *world) marked(spec *facade.Stdio) *facade.Stdio {
+func (w *world) marked(spec *messages.Stdio) *messages.Stdio {
 	env := maps.Clone(spec.Env)
 	if env == nil {
 		env = map[string]string{}

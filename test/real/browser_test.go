@@ -15,14 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // playwright is a server without a browser, whatever this machine has.
-func playwright(t *testing.T) *facade.Stdio {
+func playwright(t *testing.T) *messages.Stdio {
 	return playwrightWith(t, filepath.Join(t.TempDir(), "none"))
 }
 
-func playwrightWith(t *testing.T, browser string) *facade.Stdio {
+func playwrightWith(t *testing.T, browser string) *messages.Stdio {
 	t.Helper()
 	s := node("node_modules/@playwright/mcp/cli.js", "--headless", "--isolated", "--no-sandbox",
 		"--output-dir", t.TempDir(), "--executable-path", browser)(t)
@@ -86,9 +88,9 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 	program, pids := silentBrowser(t)
 	c := newClient(t)
 	events := c.Watch(t.Context())
-	require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
-		Policy: facade.Retry(3, 100*time.Millisecond)}))
-	until(t, events, facade.EventReady)
+	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
+		Policy: supervisor.Retry(3, 100*time.Millisecond)}))
+	until(t, events, messages.EventReady)
 
 	navigate := func() (browser [2]int, server int, ended <-chan error) {
 		result := make(chan error, 1)
@@ -119,7 +121,7 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 	browser, server, ended := navigate()
 	require.NoError(t, syscall.Kill(server, syscall.SIGKILL))
 	lost(t, ended)
-	until(t, events, facade.EventReady)
+	until(t, events, messages.EventReady)
 	ends(browser, server)
 
 	browser, server, ended = navigate()

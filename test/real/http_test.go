@@ -13,7 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // freePort finds a loopback port that nobody uses at the moment.
@@ -73,9 +74,9 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			kill := serve(t, port, tc.args...)
 			c := newClient(t)
 			events := c.Watch(t.Context())
-			require.NoError(t, c.Register(t.Context(), facade.ServerSpec{Name: name,
-				HTTP:   &facade.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
-				Policy: facade.Retry(facade.Unlimited, 50*time.Millisecond), Probe: facade.Probe{Interval: 200 * time.Millisecond}}))
+			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: name,
+				HTTP:   &messages.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: messages.Probe{Interval: 200 * time.Millisecond}}))
 			speaks := func() {
 				st, ok := c.ServerStatus(name)
 				require.True(t, ok)
@@ -88,7 +89,7 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			working := begin(t, c, tc.tool, tc.input)
 			kill()
 			lost(t, working)
-			until(t, events, facade.EventDown)
+			until(t, events, messages.EventDown)
 			require.Empty(t, c.Tools())
 			serve(t, port, tc.args...)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -101,7 +102,7 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 	}
 }
 
-func until(t *testing.T, events <-chan facade.Event, kind facade.EventKind) {
+func until(t *testing.T, events <-chan messages.Event, kind messages.EventKind) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for {

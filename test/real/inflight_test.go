@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // begin makes a long call that reports progress, and returns when the server is
@@ -17,7 +18,7 @@ func begin(t *testing.T, c *facade.Client, tool string, args map[string]any) (en
 	t.Helper()
 	working, result := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := c.CallTool(t.Context(), tool, args, facade.WithProgress(func(facade.Progress) {
+		_, err := c.CallTool(t.Context(), tool, args, facade.WithProgress(func(messages.Progress) {
 			select {
 			case working <- struct{}{}:
 			default:
@@ -41,10 +42,10 @@ func lost(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
-		require.ErrorIs(t, err, facade.ErrCrashed)
-		var failed *facade.Error
+		require.ErrorIs(t, err, messages.ErrCrashed)
+		var failed *messages.Error
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, facade.Unknown, failed.Outcome)
+		require.Equal(t, messages.OutcomeUnknown, failed.Outcome)
 	case <-time.After(30 * time.Second):
 		require.FailNow(t, "the call did not end with its server")
 	}

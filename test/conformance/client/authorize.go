@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // callTestTool is what the suite's protected servers offer.
@@ -18,8 +19,8 @@ var callTestTool = calls(call{"test-tool", map[string]any{}})
 // authorization is the Auth of a scenario about authorization.
 // The suite's authorization servers consent to everything, so that a visit by
 // program is enough.
-func authorization(scenario string) (*facade.OAuth, error) {
-	o := &facade.OAuth{
+func authorization(scenario string) (*messages.OAuth, error) {
+	o := &messages.OAuth{
 		ClientMetadataURL: "https://conformance-test.local/client-metadata.json",
 		RedirectURL:       "http://localhost:3000/callback",
 		Store:             facade.NewMemoryTokenStore(),
@@ -43,16 +44,16 @@ func authorization(scenario string) (*facade.OAuth, error) {
 	}
 	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
 	if strings.HasPrefix(scenario, "auth/client-credentials-") {
-		o.Grant = facade.GrantClient
+		o.Grant = messages.GrantClient
 	}
 	if supplied.Login != "" {
-		o.Grant = facade.GrantAssertion
-		o.Enterprise = &facade.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
+		o.Grant = messages.GrantAssertion
+		o.Enterprise = &messages.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
 			IDToken: func(context.Context) (string, error) { return supplied.Login, nil }}
 	}
 	if supplied.Assertion != "" {
-		o.Grant = facade.GrantAssertion
-		o.Assertion = func(context.Context, facade.AssertionRequest) (string, error) { return supplied.Assertion, nil }
+		o.Grant = messages.GrantAssertion
+		o.Assertion = func(context.Context, messages.AssertionRequest) (string, error) { return supplied.Assertion, nil }
 	}
 	return o, nil
 }

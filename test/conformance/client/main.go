@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const server = "conformance"
@@ -50,12 +51,12 @@ func run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := facade.New(facade.WithElicitationHandler(consent), facade.WithURLElicitationHandler(consent), facade.WithSamplingHandler(say), facade.WithSamplingTools(),
-		facade.WithRoots(facade.Root{URI: "file:///", Name: "all"}))
+		facade.WithRoots(mcp.Root{URI: "file:///", Name: "all"}))
 	if err != nil {
 		return err
 	}
 	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
-	do, spec := scenarios[name], facade.ServerSpec{Name: server, HTTP: &facade.HTTP{URL: os.Args[1]}}
+	do, spec := scenarios[name], messages.ServerSpec{Name: server, HTTP: &messages.HTTP{URL: os.Args[1]}}
 	if strings.HasPrefix(name, "auth/") {
 		do = callTestTool
 		if spec.HTTP.Auth, err = authorization(name); err != nil {
@@ -70,13 +71,13 @@ func run() error {
 }
 
 // say is a model that says hello.
-func say(context.Context, facade.SamplingRequest) (*facade.SampleResult, error) {
-	return &facade.SampleResult{Model: "none", StopReason: "endTurn", Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
+func say(context.Context, facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	return &mcp.CreateMessageWithToolsResult{Model: "none", StopReason: "endTurn", Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
 }
 
 // consent accepts every form as it stands, and every URL.
-func consent(context.Context, facade.ElicitationRequest) (*facade.ElicitResult, error) {
-	return &facade.ElicitResult{Action: "accept"}, nil
+func consent(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+	return &mcp.ElicitResult{Action: "accept"}, nil
 }
 
 // call is one tool call.

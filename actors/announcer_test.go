@@ -16,7 +16,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -104,11 +105,11 @@ func (s *announcing) Abort(c *supervisor.Cause) {
 	}
 }
 
-func (s *announcing) Info() messages.SessionInfo {
-	i := messages.SessionInfo{Era: messages.EraLegacy, ProtocolVersion: "2025-11-25", Capabilities: &mcp.ServerCapabilities{
+func (s *announcing) Info() mcpvisor.SessionInfo {
+	i := mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, ProtocolVersion: "2025-11-25", Capabilities: &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}}}
 	if s.of.modern {
-		i.Era, i.ProtocolVersion = messages.EraModern, "2026-07-28"
+		i.Era, i.ProtocolVersion = mcpvisor.EraModern, "2026-07-28"
 	}
 	return i
 }
@@ -175,7 +176,7 @@ func (s *announcing) listen(ctx context.Context, r transport.Request, ackAfter t
 		delete(s.streams, id)
 		s.mu.Unlock()
 	}
-	return &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: errors.New("ended")}
+	return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
 }
 
 // pause waits, for ever if d is negative; false: something ended.
@@ -200,7 +201,7 @@ func (s *announcing) update(uri string) {
 }
 
 func (s *announcing) toolsChanged() {
-	n := transport.Notice{Kind: transport.ListChanged, Lists: messages.ListTools}
+	n := transport.Notice{Kind: transport.ListChanged, Lists: catalog.ListTools}
 	if !s.of.modern {
 		s.tell(n)
 		return
@@ -223,12 +224,12 @@ func (s *announcing) announce(about func(streamed) bool, n transport.Notice) {
 }
 
 func rpcErr(text string) error {
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: errors.New(text)}
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New(text)}
 }
 
 // announces registers the server and runs f in virtual time. got is what was
 // published so far.
-func announces(t *testing.T, a *announcer, spec messages.ServerSpec, f func(t *testing.T, rt *Runtime, got func() []messages.Event)) {
+func announces(t *testing.T, a *announcer, spec mcpvisor.ServerSpec, f func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		rt := newAnnounced(a)
@@ -249,7 +250,7 @@ func announces(t *testing.T, a *announcer, spec messages.ServerSpec, f func(t *t
 }
 
 func newAnnounced(a *announcer) *Runtime {
-	return New(Options{NewDialer: func(messages.ServerSpec) (transport.Dialer, error) { return a, nil }, Logger: zerolog.Nop()})
+	return New(Options{NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) { return a, nil }, Logger: zerolog.Nop()})
 }
 
 func view(rt *Runtime) *View { return rt.Snapshot().Server("s") }
@@ -259,9 +260,9 @@ func subscribe(t *testing.T, rt *Runtime, uri string) error {
 	return rt.Subscribe(context.Background(), view(rt), uri, true)
 }
 
-func updates(events []messages.Event, uri string) (n int) {
+func updates(events []mcpvisor.Event, uri string) (n int) {
 	for _, e := range events {
-		if e.Kind == messages.EventResourceUpdated && e.URI == uri {
+		if e.Kind == mcpvisor.EventResourceUpdated && e.URI == uri {
 			n++
 		}
 	}

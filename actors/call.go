@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -15,7 +15,7 @@ import (
 // Request sends one request to the current incarnation of a server: snapshot →
 // incarnation → session, through no mailbox. timeout bounds it (0: the
 // server's Timeouts.Call), and Timeouts.HardMax does in any case; waiting for
-// its turn counts, too. The error is a *messages.Error with everything but Op.
+// its turn counts, too. The error is a *mcpvisor.Error with everything but Op.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
 	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
@@ -42,18 +42,18 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		failed = false
 		return raw, nil
 	}
-	e := &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeUnknown, Cause: err}
-	if shared := (*messages.Error)(nil); errors.As(err, &shared) {
+	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
 		*e = *shared // others may have been handed the same one
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 	switch {
-	case e.Kind == messages.KindCrashed && e.Outcome == messages.OutcomeNotSent:
+	case e.Kind == mcpvisor.KindCrashed && e.Outcome == mcpvisor.OutcomeNotSent:
 		// The server died before it: it is down, and this call has lost nothing.
-		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
-	case e.Kind == messages.KindCrashed:
+		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingHint
+	case e.Kind == mcpvisor.KindCrashed:
 		lost = true
-	case e.Kind == messages.KindTimeout && e.Hint == "":
+	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
 		e.Hint = overdue(r, time.Since(began))
 	}
 	return nil, e
@@ -80,7 +80,7 @@ func shorter(a, b time.Duration) time.Duration {
 
 // CallClocks is how long a call may take without progress, and at all; 0 means
 // as long as its context.
-func CallClocks(t messages.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
+func CallClocks(t mcpvisor.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
 	idle = asked
 	if idle == 0 {
 		idle = t.Call
@@ -89,21 +89,21 @@ func CallClocks(t messages.Timeouts, asked time.Duration) (idle, hardMax time.Du
 }
 
 // unavailable says why a server takes no calls now, and when to ask again.
-func (v *View) unavailable() *messages.Error {
-	e := &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent}
+func (v *View) unavailable() *mcpvisor.Error {
+	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
 	if v.Cause != nil {
 		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
 	}
 	switch v.State {
 	case supervisor.StateEvicted:
-		e.Kind, e.Hint = messages.KindEvicted, "fix the server, then call Restart or register it again"
+		e.Kind, e.Hint = mcpvisor.KindEvicted, "fix the server, then call Restart or register it again"
 	case supervisor.StateUnauthorized:
-		e.Kind, e.Hint = messages.KindAuthRequired, "set credentials, then unregister it and register it again"
-		if required := (*messages.AuthRequired)(nil); errors.As(v.Cause, &required) {
+		e.Kind, e.Hint = mcpvisor.KindAuthRequired, "set credentials, then unregister it and register it again"
+		if required := (*mcpvisor.AuthRequired)(nil); errors.As(v.Cause, &required) {
 			e.Hint = "" // the cause says what to do
 		}
 	case supervisor.StateStopping, supervisor.StateStopped:
-		e.Kind, e.Cause = messages.KindClosed, errors.New("the server is being unregistered")
+		e.Kind, e.Cause = mcpvisor.KindClosed, errors.New("the server is being unregistered")
 	case supervisor.StateBackoff, supervisor.StateParked:
 		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)
 	default:
@@ -129,7 +129,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		case v == nil && s.closed:
 			return nil, Closed(name)
 		case v == nil:
-			return nil, &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.OutcomeNotSent}
+			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 		case v.State == supervisor.StateReady && v.current.session.Cause() == nil:
 			return v, nil
 		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping:
@@ -139,7 +139,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		case <-s.Changed():
 		case <-ctx.Done():
 			e := v.unavailable()
-			e.Kind, e.Cause, e.Hint = messages.KindCanceled, context.Cause(ctx), "the server is "+string(v.State)
+			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), "the server is "+string(v.State)
 			return nil, e
 		}
 	}

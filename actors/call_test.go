@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -23,8 +23,8 @@ func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: 10 * time.Second}, script{tools: []string{"ls"}})
 		h.plays("next", script{tools: []string{"ls"}, callAfter: time.Minute})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
-		h.register(messages.ServerSpec{Name: "next", Timeouts: messages.Timeouts{Call: time.Hour}})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "next", Timeouts: mcpvisor.Timeouts{Call: time.Hour}})
 		events := h.events()
 		var calls, other sync.WaitGroup
 		errs := make([]error, 100)
@@ -41,16 +41,16 @@ func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
 		}))
 		for _, err := range errs {
 			e := asError(t, err)
-			require.Equal(t, messages.KindCrashed, e.Kind)
-			require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			require.Equal(t, "fs", e.Server)
 			require.Equal(t, uint64(1), e.Epoch)
 			require.ErrorIs(t, err, errScripted)
 		}
-		require.Equal(t, messages.EventDown, events()[0].Kind)
+		require.Equal(t, mcpvisor.EventDown, events()[0].Kind)
 		require.Equal(t, 100, events()[0].Failed)
 		counts := h.rt.Snapshot().Server("fs").Status().Calls
-		require.Equal(t, messages.CallCounts{Total: 100, Failed: 100}, counts)
+		require.Equal(t, mcpvisor.CallCounts{Total: 100, Failed: 100}, counts)
 		other.Wait()
 		require.NoError(t, neighbour)
 		epoch, err := h.call(context.Background(), "fs", 0)
@@ -61,32 +61,32 @@ func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
 
 func TestCallClocks(t *testing.T) {
 	cases := map[string]struct {
-		timeouts messages.Timeouts
+		timeouts mcpvisor.Timeouts
 		asked    time.Duration
 		takes    time.Duration
 	}{
-		"the default":                   {messages.Timeouts{}, 0, messages.DefaultCallTimeout},
-		"the server's":                  {messages.Timeouts{Call: 5 * time.Second}, 0, 5 * time.Second},
-		"the call's own":                {messages.Timeouts{Call: 5 * time.Second}, 7 * time.Second, 7 * time.Second},
-		"no more than the hard maximum": {messages.Timeouts{CallTotal: 6 * time.Second}, time.Hour, 6 * time.Second},
-		"the hard maximum alone":        {messages.Timeouts{Call: -1, CallTotal: 8 * time.Second}, 0, 8 * time.Second},
-		"without a hard maximum":        {messages.Timeouts{CallTotal: -1}, 9 * time.Hour, 9 * time.Hour},
+		"the default":                   {mcpvisor.Timeouts{}, 0, mcpvisor.DefaultCallTimeout},
+		"the server's":                  {mcpvisor.Timeouts{Call: 5 * time.Second}, 0, 5 * time.Second},
+		"the call's own":                {mcpvisor.Timeouts{Call: 5 * time.Second}, 7 * time.Second, 7 * time.Second},
+		"no more than the hard maximum": {mcpvisor.Timeouts{CallTotal: 6 * time.Second}, time.Hour, 6 * time.Second},
+		"the hard maximum alone":        {mcpvisor.Timeouts{Call: -1, CallTotal: 8 * time.Second}, 0, 8 * time.Second},
+		"without a hard maximum":        {mcpvisor.Timeouts{CallTotal: -1}, 9 * time.Hour, 9 * time.Hour},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
-				h.register(messages.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: messages.Probe{Interval: -1}})
+				h.register(mcpvisor.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: mcpvisor.Probe{Interval: -1}})
 				var err error
 				require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
 				e := asError(t, err)
-				require.Equal(t, messages.KindTimeout, e.Kind)
-				require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+				require.Equal(t, mcpvisor.KindTimeout, e.Kind)
+				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				require.Equal(t, supervisor.StateReady, h.state("fs"), "a slow call is no reason to end a server")
 			})
 		})
 	}
-	idle, hardMax := CallClocks(messages.Timeouts{Call: -1, CallTotal: -1}, 0)
+	idle, hardMax := CallClocks(mcpvisor.Timeouts{Call: -1, CallTotal: -1}, 0)
 	require.Zero(t, idle)
 	require.Zero(t, hardMax)
 }
@@ -94,14 +94,14 @@ func TestCallClocks(t *testing.T) {
 func TestACallersContextEndsItsCallOnly(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		var first, second error
 		var wg sync.WaitGroup
 		wg.Go(func() { _, second = h.call(context.Background(), "fs", 0) })
 		require.Equal(t, 3*time.Second, spends(func() { _, first = h.call(ctx, "fs", 0) }))
-		require.ErrorIs(t, first, messages.ErrCanceled)
+		require.ErrorIs(t, first, mcpvisor.ErrCanceled)
 		wg.Wait()
 		require.NoError(t, second)
 	})
@@ -110,7 +110,7 @@ func TestACallersContextEndsItsCallOnly(t *testing.T) {
 func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 2, MaxQueued: -1}})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 2, MaxQueued: -1}})
 		var wg sync.WaitGroup
 		errs := make([]error, 2)
 		for i := range errs {
@@ -121,8 +121,8 @@ func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 			for range 100 {
 				_, err := h.call(context.Background(), "fs", 0)
 				e := asError(t, err)
-				require.Equal(t, messages.KindOverloaded, e.Kind)
-				require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+				require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
+				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 				require.True(t, e.Retryable())
 			}
 		}))
@@ -130,12 +130,12 @@ func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 		require.Equal(t, []error{nil, nil}, errs)
 		_, err := h.call(context.Background(), "fs", 0)
 		require.NoError(t, err, "a refused call holds no place")
-		require.Equal(t, messages.CallCounts{Total: 3}, h.rt.Snapshot().Server("fs").Status().Calls)
+		require.Equal(t, mcpvisor.CallCounts{Total: 3}, h.rt.Snapshot().Server("fs").Status().Calls)
 	})
 }
 
 func TestCallsWhileTheServerIsDown(t *testing.T) {
-	kinds := map[supervisor.State]messages.ErrorKind{supervisor.StateEvicted: messages.KindEvicted, supervisor.StateUnauthorized: messages.KindAuthRequired}
+	kinds := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}
 	for _, c := range states() {
 		if c.state == supervisor.StateReady {
 			continue
@@ -145,12 +145,12 @@ func TestCallsWhileTheServerIsDown(t *testing.T) {
 				c.reach(h)
 				_, err := h.call(context.Background(), "fs", 0)
 				e := asError(t, err)
-				require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 				if kind, ok := kinds[c.state]; ok {
 					require.Equal(t, kind, e.Kind)
 					return
 				}
-				require.Equal(t, messages.KindUnavailable, e.Kind)
+				require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
 				require.Positive(t, e.RetryAfter)
 			})
 		})
@@ -161,13 +161,13 @@ func TestCallsWhileTheServerIsDown(t *testing.T) {
 func TestACallOnAnOldViewHasLostNothing(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
 		_, err := h.rt.Request(context.Background(), v, callRequest, 0)
 		e := asError(t, err)
-		require.Equal(t, messages.KindUnavailable, e.Kind)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		require.Positive(t, e.RetryAfter)
 		require.True(t, e.Retryable())
 		got, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -179,17 +179,17 @@ func TestACallOnAnOldViewHasLostNothing(t *testing.T) {
 func TestAwaitReadyHasItsExits(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openHangs: true})
-		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
+		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(context.Background())
 		time.AfterFunc(5*time.Second, func() { cancel(why) })
 		var err error
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.rt.AwaitReady(ctx, "fs") }))
-		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.ErrorIs(t, err, why)
 		time.AfterFunc(5*time.Second, func() { _ = h.rt.Unregister(context.Background(), "fs") })
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
-		require.Contains(t, []messages.ErrorKind{messages.KindClosed, messages.KindUnknownServer}, asError(t, err).Kind)
+		require.Contains(t, []mcpvisor.ErrorKind{mcpvisor.KindClosed, mcpvisor.KindUnknownServer}, asError(t, err).Kind)
 	})
 }
 
@@ -202,10 +202,10 @@ func TestAnUnknownFailureIsOfUnknownOutcome(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		_, err := rt.Request(context.Background(), view(rt), callRequest, 0)
 		e := asError(t, err)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.False(t, e.Retryable())
 		require.EqualValues(t, 1, view(rt).Status().Calls.Failed)
 	})
@@ -215,15 +215,15 @@ func TestAnUnknownFailureIsOfUnknownOutcome(t *testing.T) {
 func TestOtherFailuresAreNoCasualties(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		for range 3 {
 			_, err := h.call(context.Background(), "fs", time.Second)
-			require.ErrorIs(t, err, messages.ErrTimeout)
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 		}
 		events := h.events()
 		h.session("fs").Abort(errScripted)
 		list := events()
-		require.Equal(t, messages.EventDown, list[0].Kind)
+		require.Equal(t, mcpvisor.EventDown, list[0].Kind)
 		require.Zero(t, list[0].Failed)
 	})
 }
@@ -232,7 +232,7 @@ func TestOtherFailuresAreNoCasualties(t *testing.T) {
 func TestAServerThatIsDownIsExplained(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
 		h.session("fs").Abort(why)
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
@@ -247,7 +247,7 @@ func TestAServerThatIsDownIsExplained(t *testing.T) {
 // Nothing comes after these states by itself, so nobody waits in them.
 func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
 	for _, c := range states() {
-		want, ok := map[supervisor.State]messages.ErrorKind{supervisor.StateEvicted: messages.KindEvicted, supervisor.StateUnauthorized: messages.KindAuthRequired}[c.state]
+		want, ok := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}[c.state]
 		if !ok {
 			continue
 		}
@@ -264,11 +264,11 @@ func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
 	}
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		var err error
 		require.Zero(t, spends(func() { _, err = h.rt.AwaitReady(context.Background(), "fs") }))
-		require.ErrorIs(t, err, messages.ErrClosed)
+		require.ErrorIs(t, err, mcpvisor.ErrClosed)
 	})
 }

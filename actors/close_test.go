@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -33,7 +33,7 @@ func TestCloseIsParallelAndMayBeCalledOften(t *testing.T) {
 		for i := range 10 {
 			name := fmt.Sprintf("s%d", i)
 			h.plays(name, script{tools: []string{"ls"}, releaseAfter: time.Duration(i) * time.Second})
-			h.register(messages.ServerSpec{Name: name})
+			h.register(mcpvisor.ServerSpec{Name: name})
 		}
 		impatient, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -61,24 +61,24 @@ func TestAfterCloseEverythingAnswers(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		events := h.rt.Watch(context.Background())
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		v := h.rt.Snapshot().Server("fs")
 		require.NoError(t, h.rt.Close(context.Background()))
 		synctest.Wait()
 		letters := len(h.rt.desk.letters)
 		require.Zero(t, spends(func() {
-			require.ErrorIs(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}), messages.ErrClosed)
-			require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrClosed)
+			require.ErrorIs(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}), mcpvisor.ErrClosed)
+			require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrClosed)
 			require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it is gone, as asked")
 			_, err := h.rt.AwaitReady(context.Background(), "fs")
-			require.ErrorIs(t, err, messages.ErrClosed)
+			require.ErrorIs(t, err, mcpvisor.ErrClosed)
 			_, err = h.rt.Request(context.Background(), v, callRequest, 0)
-			require.ErrorIs(t, err, messages.ErrUnavailable, "a view from before: nothing was sent")
-			var list []messages.Event
+			require.ErrorIs(t, err, mcpvisor.ErrUnavailable, "a view from before: nothing was sent")
+			var list []mcpvisor.Event
 			for e := range events {
 				list = append(list, e)
 			}
-			require.Equal(t, messages.EventUnregistered, list[len(list)-1].Kind)
+			require.Equal(t, mcpvisor.EventUnregistered, list[len(list)-1].Kind)
 			_, open := <-h.rt.Watch(context.Background())
 			require.False(t, open)
 		}))
@@ -91,31 +91,31 @@ func TestCloseAnswersWhoWaits(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("slow", script{openHangs: true, releaseAfter: 2 * time.Second})
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		var wg sync.WaitGroup
 		var register, unregister, await, late error
-		wg.Go(func() { register = h.rt.Register(context.Background(), messages.ServerSpec{Name: "slow"}) })
+		wg.Go(func() { register = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "slow"}) })
 		wg.Go(func() { unregister = h.rt.Unregister(context.Background(), "fs") })
 		synctest.Wait()
 		wg.Go(func() { _, await = h.rt.AwaitReady(context.Background(), "slow") })
 		wg.Go(func() { _ = h.rt.Close(context.Background()) })
 		synctest.Wait()
-		wg.Go(func() { late = h.rt.Register(context.Background(), messages.ServerSpec{Name: "late"}) })
+		wg.Go(func() { late = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "late"}) })
 		require.Equal(t, 10*time.Second, spends(wg.Wait))
-		require.ErrorIs(t, register, messages.ErrClosed)
+		require.ErrorIs(t, register, mcpvisor.ErrClosed)
 		require.NoError(t, unregister)
-		require.ErrorIs(t, await, messages.ErrClosed)
-		require.ErrorIs(t, late, messages.ErrClosed)
+		require.ErrorIs(t, await, mcpvisor.ErrClosed)
+		require.ErrorIs(t, late, mcpvisor.ErrClosed)
 	})
 }
 
 func TestCloseOfAnEmptyRuntime(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		_, err := h.rt.AwaitReady(context.Background(), "fs")
-		require.ErrorIs(t, err, messages.ErrUnknownServer)
+		require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 		require.NoError(t, h.rt.Close(context.Background()))
 		_, err = h.rt.AwaitReady(context.Background(), "fs")
-		require.ErrorIs(t, err, messages.ErrClosed)
+		require.ErrorIs(t, err, mcpvisor.ErrClosed)
 		require.Equal(t, supervisor.State("absent"), h.state("fs"))
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -17,14 +18,14 @@ import (
 func TestAPortThatPanicsCostsOneSession(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}, script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		failed := make(chan error, 1)
 		go func() {
 			_, err := h.call(context.Background(), "fs", 0)
 			failed <- err
 		}()
 		h.crashPort("fs")
-		require.Zero(t, spends(func() { require.ErrorIs(t, <-failed, messages.ErrCrashed) }))
+		require.Zero(t, spends(func() { require.ErrorIs(t, <-failed, mcpvisor.ErrCrashed) }))
 		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		require.Equal(t, supervisor.CausePanic, h.rt.Snapshot().Server("fs").Cause.Kind)
 		require.Contains(t, h.log.String(), "actor crashed")
@@ -56,22 +57,22 @@ func TestASupervisorThatPanicsCostsOneRegistration(t *testing.T) {
 		// dial once more.
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 9 * time.Second})
 		h.plays("next", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
-		h.register(messages.ServerSpec{Name: "next"})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
+		h.register(mcpvisor.ServerSpec{Name: "next"})
 		events := h.events()
 		h.crashSupervisor("fs")
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.True(t, ended(h.session("fs").dead))
 		require.Equal(t, "next/ls", h.rt.Snapshot().Tools()[0].Name)
-		require.ErrorIs(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}), messages.ErrExists)
-		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrClosed)
+		require.ErrorIs(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}), mcpvisor.ErrExists)
+		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrClosed)
 		require.Equal(t, 9*time.Second, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
 		require.Equal(t, []string{"next"}, h.rt.Snapshot().Names())
 		require.Len(t, h.sessions("fs"), 1)
-		require.Equal(t, []messages.EventKind{messages.EventUnregistered}, kinds(events()))
+		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventUnregistered}, kinds(events()))
 		require.Equal(t, supervisor.CausePanic, events()[0].Cause.Kind)
 
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
@@ -96,9 +97,9 @@ func TestASupervisorThatPanicsAnswersARegisterThatWaits(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openHangs: true, releaseAfter: time.Second})
 		registered := make(chan error, 1)
-		go func() { registered <- h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }()
+		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
 		h.crashSupervisor("fs")
-		require.Equal(t, time.Second, spends(func() { require.Equal(t, messages.KindStart, asError(t, <-registered).Kind) }))
+		require.Equal(t, time.Second, spends(func() { require.Equal(t, mcpvisor.KindStart, asError(t, <-registered).Kind) }))
 		require.Empty(t, h.rt.Snapshot().Names())
 	})
 }
@@ -111,7 +112,7 @@ func TestAnEndedSupervisorReadsNoLetters(t *testing.T) {
 		for i := range 30 {
 			name := fmt.Sprintf("s%d", i)
 			h.plays(name, script{tools: []string{"ls"}})
-			h.register(messages.ServerSpec{Name: name, Policy: supervisor.Retry(1000, 0)})
+			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(1000, 0)})
 			pid := h.supervisorOf(name)
 			h.send(pid, (*messages.Failed)(nil))
 			h.send(pid, &messages.RestartServer{})
@@ -128,14 +129,14 @@ func TestAManagerThatPanicsCostsNothing(t *testing.T) {
 		for i := range 5 {
 			name := fmt.Sprintf("s%d", i)
 			h.plays(name, script{tools: []string{"ls"}, callAfter: 5 * time.Second, releaseAfter: time.Second})
-			h.register(messages.ServerSpec{Name: name, Policy: supervisor.Retry(3, time.Second)})
+			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(3, time.Second)})
 		}
 		h.plays("slow", script{tools: []string{"ls"}, openAfter: time.Minute})
 		before := h.rt.Snapshot().Tools()
 		var wg sync.WaitGroup
 		var call, register, unregister error
 		wg.Go(func() { _, call = h.call(context.Background(), "s0", 0) })
-		wg.Go(func() { register = h.rt.Register(context.Background(), messages.ServerSpec{Name: "slow"}) })
+		wg.Go(func() { register = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "slow"}) })
 		wg.Go(func() { unregister = h.rt.Unregister(context.Background(), "s4") })
 		synctest.Wait()
 		for range 3 {
@@ -163,7 +164,7 @@ func TestLettersBehindACrashAreNotLost(t *testing.T) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		for range 50 {
 			h.crashManager()
-			require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}))
+			require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}))
 			h.crashManager()
 			require.NoError(t, h.rt.Restart(context.Background(), "fs"))
 			h.crashManager()
@@ -177,7 +178,7 @@ func TestLettersBehindACrashAreNotLost(t *testing.T) {
 func TestAManagerThatPanicsDuringClose(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openHangs: true, releaseAfter: 10 * time.Second})
-		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
+		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
 		closed := make(chan error, 1)
 		go func() { closed <- h.rt.Close(context.Background()) }()
 		synctest.Wait()
@@ -190,7 +191,7 @@ func TestAManagerThatPanicsDuringClose(t *testing.T) {
 func TestANewManagerMendsTheBooks(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		delete(h.rt.desk.entries, "fs")
 		ghost := *h.rt.Snapshot().Server("fs")
 		ghost.Name, ghost.Gen = "ghost", h.rt.nextGen.Add(1)
@@ -198,7 +199,7 @@ func TestANewManagerMendsTheBooks(t *testing.T) {
 		reply := make(chan error, 1)
 		h.rt.desk.entries["unborn"] = &entry{gen: h.rt.nextGen.Add(1), register: reply}
 		h.crashManager()
-		require.Equal(t, messages.KindStart, asError(t, <-reply).Kind)
+		require.Equal(t, mcpvisor.KindStart, asError(t, <-reply).Kind)
 		synctest.Wait()
 		require.Equal(t, []string{"fs"}, h.rt.Snapshot().Names())
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
@@ -220,14 +221,14 @@ func TestTheLetterInHandIsAnswered(t *testing.T) {
 		return reply
 	}
 	register := func(reply chan<- error) any {
-		return &messages.Register{Spec: messages.ServerSpec{Name: "fs"}, Reply: reply}
+		return &messages.Register{Spec: mcpvisor.ServerSpec{Name: "fs"}, Reply: reply}
 	}
 	unregister := func(reply chan<- error) any { return &messages.Unregister{Name: "fs", Reply: reply} }
-	require.ErrorIs(t, <-ask(register), messages.ErrClosed)
-	require.ErrorIs(t, <-ask(unregister), messages.ErrClosed)
-	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &messages.Restart{Name: "fs", Reply: reply} }), messages.ErrClosed)
+	require.ErrorIs(t, <-ask(register), mcpvisor.ErrClosed)
+	require.ErrorIs(t, <-ask(unregister), mcpvisor.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &messages.Restart{Name: "fs", Reply: reply} }), mcpvisor.ErrClosed)
 
-	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &report{name: "fs", done: []chan<- error{reply}} }), messages.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &report{name: "fs", done: []chan<- error{reply}} }), mcpvisor.ErrClosed)
 
 	waits := make(chan error, 1)
 	m.entries["fs"] = &entry{restart: []chan<- error{waits}}
@@ -239,19 +240,19 @@ func TestTheLetterInHandIsAnswered(t *testing.T) {
 		m.entries["fs"].unregister = []chan<- error{reply}
 		return unregister(reply)
 	}))
-	require.ErrorIs(t, <-waits, messages.ErrClosed)
+	require.ErrorIs(t, <-waits, mcpvisor.ErrClosed)
 }
 
 // A crash report names the letter and shows the stack, never what it carries.
 func TestCrashReportsTellNoSecrets(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openPanics: true})
-		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs",
-			HTTP: &messages.HTTP{URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer hunter2"}}})
+		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs",
+			HTTP: &mcpvisor.HTTP{URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer hunter2"}}})
 		require.ErrorContains(t, err, "scripted panic in Open")
 		h.crashManager()
 		require.NoError(t, h.rt.Close(context.Background()))
-		h.rt.system.Root.Send(h.rt.root, &messages.Register{Spec: messages.ServerSpec{Name: "hunter2"}})
+		h.rt.system.Root.Send(h.rt.root, &messages.Register{Spec: mcpvisor.ServerSpec{Name: "hunter2"}})
 		synctest.Wait()
 		require.Contains(t, h.log.String(), "session_test.go")
 		require.NotContains(t, h.log.String(), "hunter2")

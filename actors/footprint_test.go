@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -53,8 +53,8 @@ func (s *bareSession) Cause() *supervisor.Cause {
 	return s.cause
 }
 func (s *bareSession) LastHeard() time.Time { return time.Now() }
-func (s *bareSession) Info() messages.SessionInfo {
-	return messages.SessionInfo{Era: messages.EraLegacy, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
+func (s *bareSession) Info() mcpvisor.SessionInfo {
+	return mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
 }
 
 // heap is what is reachable now.
@@ -72,7 +72,7 @@ func TestFootprint(t *testing.T) {
 	const cycles, most = 3000, 16 // bytes for each cycle
 	ctx := context.Background()
 	start := func(t *testing.T) *Runtime {
-		rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(messages.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
+		rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
 		t.Cleanup(func() { require.NoError(t, rt.Close(ctx)) })
 		return rt
 	}
@@ -99,14 +99,14 @@ func TestFootprint(t *testing.T) {
 	// its registry must not be worse than the registry.
 	t.Run("of_starting_a_runtime_is_the_library's", func(t *testing.T) {
 		allocs := testing.AllocsPerRun(3, func() {
-			rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(messages.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
+			rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
 			require.NoError(t, rt.Close(ctx))
 		})
 		require.Less(t, allocs, 100_000.0)
 	})
 	t.Run("stays_the_same_over_restarts", func(t *testing.T) {
 		rt := start(t)
-		require.NoError(t, rt.Register(ctx, messages.ServerSpec{Name: "fs"}))
+		require.NoError(t, rt.Register(ctx, mcpvisor.ServerSpec{Name: "fs"}))
 		grows(t, func(int) {
 			require.NoError(t, rt.Restart(ctx, "fs"))
 			_, err := rt.AwaitReady(ctx, "fs")
@@ -117,7 +117,7 @@ func TestFootprint(t *testing.T) {
 		rt := start(t)
 		grows(t, func(i int) {
 			name := fmt.Sprintf("fs%d", i)
-			require.NoError(t, rt.Register(ctx, messages.ServerSpec{Name: name}))
+			require.NoError(t, rt.Register(ctx, mcpvisor.ServerSpec{Name: name}))
 			require.NoError(t, rt.Unregister(ctx, name))
 		})
 	})

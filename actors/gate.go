@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // gate lets a bounded number of calls through to one incarnation. Further ones
@@ -81,12 +81,12 @@ func (g *gate) admit() {
 // enter waits until the call is let in: KindOverloaded if the queue is full,
 // KindTimeout after patience (0: no bound), KindCanceled with ctx, and
 // KindUnavailable if the server dies meanwhile. Nothing was sent in any case.
-func (g *gate) enter(ctx context.Context, dead <-chan struct{}, patience time.Duration) *messages.Error {
+func (g *gate) enter(ctx context.Context, dead <-chan struct{}, patience time.Duration) *mcpvisor.Error {
 	turn := make(chan struct{})
 	g.mu.Lock()
 	if int64(g.queue.Len()) >= g.room {
 		g.mu.Unlock()
-		return &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.OutcomeNotSent,
+		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
 			Hint: "wait for some of them to end, or raise Limits.InFlight or Limits.Queue"}
 	}
 	place := g.queue.PushBack(turn)
@@ -100,16 +100,16 @@ func (g *gate) enter(ctx context.Context, dead <-chan struct{}, patience time.Du
 		defer clock.Stop()
 		late = clock.C
 	}
-	e := &messages.Error{Outcome: messages.OutcomeNotSent}
+	e := &mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent}
 	select {
 	case <-turn:
 		return nil
 	case <-ctx.Done():
-		e.Kind, e.Cause = messages.KindCanceled, context.Cause(ctx)
+		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
 	case <-dead:
-		e.Kind, e.RetryAfter = messages.KindUnavailable, startingHint
+		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingHint
 	case <-late:
-		e.Kind, e.Hint = messages.KindTimeout, "it waited behind other calls; raise Limits.InFlight if the server can take more at once"
+		e.Kind, e.Hint = mcpvisor.KindTimeout, "it waited behind other calls; raise Limits.InFlight if the server can take more at once"
 	}
 	g.mu.Lock()
 	select {

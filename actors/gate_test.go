@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Nobody is ever inside beyond the limit, not even for a moment: whoever leaves
@@ -83,7 +83,7 @@ func TestGateKeepsNoPlaceForWhoHasLeft(t *testing.T) {
 	g := &gate{limit: 1, room: 1}
 	require.True(t, g.tryEnter())
 	for range 3 {
-		require.Equal(t, messages.KindCanceled, g.enter(left, nil, 0).Kind)
+		require.Equal(t, mcpvisor.KindCanceled, g.enter(left, nil, 0).Kind)
 		require.Zero(t, g.queue.Len())
 		require.Zero(t, g.waiting.Load())
 	}
@@ -109,8 +109,8 @@ func TestGateBoundsItsQueue(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return g.waiting.Load() == 2 }, 20*time.Second, time.Millisecond)
 	e := g.enter(context.Background(), nil, time.Millisecond)
-	require.Equal(t, messages.KindOverloaded, e.Kind)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	g.leave(false)
 	wg.Wait()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -74,7 +75,7 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) newDialer(spec messages.ServerSpec) (transport.Dialer, error) {
+func (h *house) newDialer(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
 	found, ok := h.scripts.Load(spec.Name)
 	if !ok {
 		return nil, fmt.Errorf("no script for %s", spec.Name)
@@ -93,7 +94,7 @@ func (h *house) newDialer(spec messages.ServerSpec) (transport.Dialer, error) {
 func (h *house) close() {
 	started := time.Now()
 	if err := h.rt.Close(context.Background()); h.leaves {
-		require.ErrorIs(h.t, err, messages.ErrLeftBehind)
+		require.ErrorIs(h.t, err, mcpvisor.ErrLeftBehind)
 	} else {
 		require.NoError(h.t, err)
 	}
@@ -136,7 +137,7 @@ func (h *house) session(name string) *scriptedSession {
 }
 
 // register adds a server that must become ready.
-func (h *house) register(spec messages.ServerSpec) {
+func (h *house) register(spec mcpvisor.ServerSpec) {
 	h.t.Helper()
 	require.NoError(h.t, h.rt.Register(context.Background(), spec))
 	synctest.Wait()
@@ -183,10 +184,10 @@ func (h *house) crashPort(name string)       { h.send(h.portOf(name), (*messages
 func (h *house) send(pid *actor.PID, m any)  { h.rt.system.Root.Send(pid, m) }
 
 // events records what is published from now on.
-func (h *house) events() func() []messages.Event {
+func (h *house) events() func() []mcpvisor.Event {
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
-	var got []messages.Event
+	var got []mcpvisor.Event
 	events := h.rt.Watch(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -198,26 +199,26 @@ func (h *house) events() func() []messages.Event {
 		}
 	}()
 	h.t.Cleanup(func() { cancel(); <-done })
-	return func() []messages.Event {
+	return func() []mcpvisor.Event {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		return append([]messages.Event(nil), got...)
+		return append([]mcpvisor.Event(nil), got...)
 	}
 }
 
-func kinds(events []messages.Event) []messages.EventKind {
-	list := make([]messages.EventKind, 0, len(events))
+func kinds(events []mcpvisor.Event) []mcpvisor.EventKind {
+	list := make([]mcpvisor.EventKind, 0, len(events))
 	for _, e := range events {
 		list = append(list, e.Kind)
 	}
 	return list
 }
 
-// asError is the *messages.Error that every failure here must be.
-func asError(t testing.TB, err error) *messages.Error {
+// asError is the *mcpvisor.Error that every failure here must be.
+func asError(t testing.TB, err error) *mcpvisor.Error {
 	t.Helper()
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.Truef(t, errors.As(err, &e), "want a *messages.Error, got %T: %v", err, err)
 	return e
 }

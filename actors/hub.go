@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // watcherQueue is how many events wait for one watcher; beyond it the oldest
@@ -38,13 +38,13 @@ type watcher struct {
 // queued is an event that waits, with its size at the time when it came: others
 // have the same event, and may change what it points at.
 type queued struct {
-	messages.Event
+	mcpvisor.Event
 	bytes int
 }
 
 func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
 
-func (h *hub) emit(events ...messages.Event) {
+func (h *hub) emit(events ...mcpvisor.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range events {
@@ -60,7 +60,7 @@ func (h *hub) emit(events ...messages.Event) {
 // server that talks too much must not cost a watcher the news of another.
 const chatQueue = watcherQueue / 2
 
-func (w *watcher) put(e messages.Event) {
+func (w *watcher) put(e mcpvisor.Event) {
 	w.mu.Lock()
 	mine, most := &w.news, watcherQueue
 	if isChat(e) {
@@ -94,7 +94,7 @@ func (w *watcher) put(e messages.Event) {
 
 // bytesOf is about how much memory an event takes, with what it points at. What
 // many events share counts for each of them.
-func bytesOf(e *messages.Event) int {
+func bytesOf(e *mcpvisor.Event) int {
 	n := int(unsafe.Sizeof(*e)) + len(e.URI) + e.Change.Bytes()
 	if e.Log != nil {
 		n += len(e.Log.Logger) + len(e.Log.Text)
@@ -115,7 +115,7 @@ func (w *watcher) drop(queue *[]queued) {
 }
 
 // pop removes the oldest of a queue.
-func (w *watcher) pop(queue *[]queued) messages.Event {
+func (w *watcher) pop(queue *[]queued) mcpvisor.Event {
 	first := (*queue)[0]
 	(*queue)[0] = queued{} // the array stays until the queue grows
 	*queue = (*queue)[1:]
@@ -123,8 +123,8 @@ func (w *watcher) pop(queue *[]queued) messages.Event {
 	return first.Event
 }
 
-func isChat(e messages.Event) bool {
-	return e.Kind == messages.EventLog || e.Kind == messages.EventResourceUpdated
+func isChat(e mcpvisor.Event) bool {
+	return e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated
 }
 
 func (w *watcher) ring() {
@@ -136,12 +136,12 @@ func (w *watcher) ring() {
 
 // next returns the oldest event that waits, or first a notice of what was lost. ok
 // is false when nothing waits; ended says that nothing will.
-func (w *watcher) next() (e messages.Event, ok, ended bool) {
+func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.missed > 0:
-		e = messages.Event{Kind: messages.EventMissed, Time: time.Now(), Missed: w.missed}
+		e = mcpvisor.Event{Kind: mcpvisor.EventMissed, Time: time.Now(), Missed: w.missed}
 		w.missed = 0
 	case len(w.news) > 0 && (len(w.chat) == 0 || w.news[0].Seq <= w.chat[0].Seq): // in the order of publication
 		e = w.pop(&w.news)
@@ -156,8 +156,8 @@ func (w *watcher) next() (e messages.Event, ok, ended bool) {
 
 // watch subscribes at once. The channel is closed when ctx ends, or when the
 // runtime has closed and everything was delivered.
-func (h *hub) watch(ctx context.Context) <-chan messages.Event {
-	out := make(chan messages.Event)
+func (h *hub) watch(ctx context.Context) <-chan mcpvisor.Event {
+	out := make(chan mcpvisor.Event)
 	w := &watcher{wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	if w.ended = h.closed; !h.closed {

@@ -9,11 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
 // take returns all that waits.
-func (w *watcher) take() (events []messages.Event, ended bool) {
+func (w *watcher) take() (events []mcpvisor.Event, ended bool) {
 	for {
 		e, ok, ended := w.next()
 		if !ok {
@@ -29,24 +30,24 @@ func TestChatterCostsNoNews(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	news := 0
 	for i := range 10 * watcherQueue {
-		w.put(messages.Event{Kind: messages.EventLog})
+		w.put(mcpvisor.Event{Kind: mcpvisor.EventLog})
 		if i%40 == 0 {
 			news++
-			w.put(messages.Event{Kind: messages.EventDown, Failed: news})
+			w.put(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: news})
 		}
 	}
 	events, _ := w.take()
-	require.Equal(t, messages.EventMissed, events[0].Kind)
+	require.Equal(t, mcpvisor.EventMissed, events[0].Kind)
 	require.EqualValues(t, 10*watcherQueue-chatQueue, events[0].Missed)
 	heard := 0
 	for _, e := range events {
-		if e.Kind == messages.EventDown {
+		if e.Kind == mcpvisor.EventDown {
 			heard++
 			require.Equal(t, heard, e.Failed, "in order")
 		}
 	}
 	require.Equal(t, news, heard)
-	w.put(messages.Event{Kind: messages.EventLog})
+	w.put(mcpvisor.Event{Kind: mcpvisor.EventLog})
 	events, _ = w.take()
 	require.Len(t, events, 1, "there is room again")
 }
@@ -55,11 +56,11 @@ func TestChatterCostsNoNews(t *testing.T) {
 func TestASlowWatcherLosesTheOldest(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	for i := range watcherQueue + 10 {
-		kind := messages.EventDown
+		kind := mcpvisor.EventDown
 		if i < 5 {
-			kind = messages.EventLog
+			kind = mcpvisor.EventLog
 		}
-		w.put(messages.Event{Kind: kind, Failed: i})
+		w.put(mcpvisor.Event{Kind: kind, Failed: i})
 	}
 	require.Empty(t, w.chat)
 	events, _ := w.take()
@@ -71,9 +72,9 @@ func TestASlowWatcherLosesTheOldest(t *testing.T) {
 func TestChatterThatFindsNoRoomIsMissed(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	for range watcherQueue {
-		w.put(messages.Event{Kind: messages.EventDown})
+		w.put(mcpvisor.Event{Kind: mcpvisor.EventDown})
 	}
-	w.put(messages.Event{Kind: messages.EventLog})
+	w.put(mcpvisor.Event{Kind: mcpvisor.EventLog})
 	events, _ := w.take()
 	require.EqualValues(t, 1, events[0].Missed)
 	require.Len(t, events, 1+watcherQueue, "and it cost no news")
@@ -87,11 +88,11 @@ func TestAWatcherHearsInOrder(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	h.watchers[w] = struct{}{}
 	for i := range 30 {
-		kind := messages.EventDown
+		kind := mcpvisor.EventDown
 		if i%3 == 0 || i%7 == 0 {
-			kind = messages.EventLog
+			kind = mcpvisor.EventLog
 		}
-		h.emit(messages.Event{Kind: kind})
+		h.emit(mcpvisor.Event{Kind: kind})
 	}
 	events, _ := w.take()
 	require.Len(t, events, 30)
@@ -113,7 +114,7 @@ func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
 
 		full, leave := context.WithCancel(context.Background())
 		h.watch(full) // and does not read
-		h.emit(messages.Event{Kind: messages.EventDown})
+		h.emit(mcpvisor.Event{Kind: mcpvisor.EventDown})
 		synctest.Wait()
 		leave()
 		synctest.Wait()
@@ -124,16 +125,16 @@ func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
 // A server whose list flips between two large catalogs does not fill the memory
 // who watches and does not read.
 func TestAWatcherThatDoesNotRead(t *testing.T) {
-	catalog := func(prefix string) *messages.Catalog {
-		tools := make([]messages.Tool, 10_000)
+	catalogOf := func(prefix string) *catalog.Catalog {
+		tools := make([]mcpvisor.Tool, 10_000)
 		for i := range tools {
 			name := fmt.Sprintf("%s%05d", prefix, i)
-			tools[i] = messages.Tool{Name: "s/" + name, Server: "s", OriginalName: name}
+			tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name}
 		}
-		return messages.NewCatalog(tools, nil, nil, nil, nil)
+		return catalog.NewCatalog(tools, nil, nil, nil, nil)
 	}
-	change := func() *messages.Change {
-		_, change := catalog("a").Refreshed(catalog("b"), messages.ListTools)
+	change := func() *mcpvisor.Change {
+		_, change := catalogOf("a").Refreshed(catalogOf("b"), catalog.ListTools)
 		return &change
 	}
 
@@ -143,7 +144,7 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 		events := h.watch(ctx)
 		before := heap()
 		for range 12 {
-			h.emit(messages.Event{Kind: messages.EventChanged, Change: change()})
+			h.emit(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: change()})
 		}
 		require.Less(t, heap()-before, 2<<20)
 		leave()
@@ -156,24 +157,24 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 			const size = 1 << 20
 			h := newHub()
 			events := h.watch(t.Context())
-			line := &messages.LogMessage{Text: strings.Repeat("x", size)}
-			h.emit(messages.Event{Kind: messages.EventDown, Failed: 7})
+			line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
+			h.emit(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: 7})
 			synctest.Wait() // it is being handed that one
 			for i := range 100 {
-				h.emit(messages.Event{Kind: messages.EventLog, Log: line, Failed: i})
-				h.emit(messages.Event{Kind: messages.EventDown, Failed: i})
+				h.emit(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, Failed: i})
+				h.emit(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: i})
 			}
 			h.close()
-			got := []messages.Event{}
+			got := []mcpvisor.Event{}
 			for e := range events {
 				got = append(got, e)
 			}
 			require.Equal(t, 7, got[0].Failed)
-			require.Equal(t, messages.EventMissed, got[1].Kind)
+			require.Equal(t, mcpvisor.EventMissed, got[1].Kind)
 			require.EqualValues(t, 93, got[1].Missed)
 			logs, news := 0, 0
 			for _, e := range got[2:] {
-				if e.Kind == messages.EventLog {
+				if e.Kind == mcpvisor.EventLog {
 					logs++
 					continue
 				}
@@ -186,7 +187,7 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 	})
 	t.Run("has_room_again_when_it_has_read", func(t *testing.T) {
 		w := &watcher{wake: make(chan struct{}, 1)}
-		e := messages.Event{Kind: messages.EventLog, Log: &messages.LogMessage{Text: strings.Repeat("x", watcherBytes/2)}}
+		e := mcpvisor.Event{Kind: mcpvisor.EventLog, Log: &mcpvisor.LogMessage{Text: strings.Repeat("x", watcherBytes/2)}}
 		for range 3 {
 			w.put(e)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -18,7 +18,7 @@ type incarnation struct {
 	server  string
 	gen     uint64
 	epoch   uint64
-	spec    *messages.ServerSpec
+	spec    *mcpvisor.ServerSpec
 	session transport.Session
 	started time.Time
 	tally   *tally
@@ -37,14 +37,14 @@ type incarnation struct {
 // tally counts calls over a whole registration.
 type tally struct{ total, failed, inFlight, queued atomic.Int64 }
 
-func newIncarnation(server string, gen, epoch uint64, spec *messages.ServerSpec, tally *tally, wishes *wishes, session transport.Session) *incarnation {
+func newIncarnation(server string, gen, epoch uint64, spec *mcpvisor.ServerSpec, tally *tally, wishes *wishes, session transport.Session) *incarnation {
 	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), tally: tally, wishes: wishes,
 		gate: gate{limit: int64(spec.Limits.MaxInFlight), room: int64(max(spec.Limits.MaxQueued, 0))}}
 }
 
 // begin counts a call in, when it is its turn; clock is how long it may wait. A
 // session that is dead lets nobody in: what comes later is no casualty of it.
-func (i *incarnation) begin(ctx context.Context, clock time.Duration) *messages.Error {
+func (i *incarnation) begin(ctx context.Context, clock time.Duration) *mcpvisor.Error {
 	if ended(i.session.Dead()) {
 		return i.unavailable()
 	}
@@ -62,8 +62,8 @@ func (i *incarnation) begin(ctx context.Context, clock time.Duration) *messages.
 }
 
 // unavailable is for a call whose snapshot is older than the session's death.
-func (i *incarnation) unavailable() *messages.Error {
-	e := &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, RetryAfter: startingHint}
+func (i *incarnation) unavailable() *mcpvisor.Error {
+	e := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingHint}
 	if died := i.session.Cause(); died != nil {
 		e.Cause, e.Stderr = died, died.Stderr
 	}

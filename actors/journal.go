@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -104,8 +104,8 @@ func finish(journal <-chan struct{}) {
 	}
 }
 
-func record(log *zerolog.Logger, e messages.Event) {
-	if e.Kind == messages.EventLog {
+func record(log *zerolog.Logger, e mcpvisor.Event) {
+	if e.Kind == mcpvisor.EventLog {
 		log.WithLevel(severity(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
 		return
 	}
@@ -113,18 +113,18 @@ func record(log *zerolog.Logger, e messages.Event) {
 }
 
 // weight is the level at which an event is logged.
-func weight(e messages.Event) zerolog.Level {
+func weight(e mcpvisor.Event) zerolog.Level {
 	switch e.Kind {
-	case messages.EventEvicted, messages.EventParked:
+	case mcpvisor.EventEvicted, mcpvisor.EventParked:
 		return zerolog.ErrorLevel
-	case messages.EventDown:
+	case mcpvisor.EventDown:
 		if c := e.Cause; c != nil && (c.Kind == supervisor.CauseRequested || c.Kind == supervisor.CauseRestart) {
 			return zerolog.InfoLevel
 		}
 		return zerolog.WarnLevel
-	case messages.EventStartFailed, messages.EventRetry, messages.EventStandbyLost, messages.EventAuthRequired, messages.EventMissed:
+	case mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStandbyLost, mcpvisor.EventAuthRequired, mcpvisor.EventMissed:
 		return zerolog.WarnLevel
-	case messages.EventConnecting, messages.EventStable, messages.EventResourceUpdated:
+	case mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventResourceUpdated:
 		return zerolog.DebugLevel
 	}
 	return zerolog.InfoLevel

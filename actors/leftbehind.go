@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // leftBehind keeps what sessions could not end, until Unregister or Close has
@@ -66,7 +66,7 @@ func (l *leftBehind) take(name string, gen uint64, closing bool) error {
 	if closing {
 		l.atClose = append(l.atClose, fmt.Errorf("server %q: %w", name, inOneLine(all)))
 	}
-	return &messages.Error{Server: name, Gen: gen, Kind: messages.KindLeftBehind, Cause: inOneLine(all), Hint: leftHint}
+	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindLeftBehind, Cause: inOneLine(all), Hint: leftHint}
 }
 
 // afterClose is what Close has left; nil if nothing.
@@ -76,7 +76,7 @@ func (l *leftBehind) afterClose() error {
 	if len(l.atClose) == 0 {
 		return nil
 	}
-	return &messages.Error{Kind: messages.KindLeftBehind, Cause: inOneLine(l.atClose), Hint: leftHint}
+	return &mcpvisor.Error{Kind: mcpvisor.KindLeftBehind, Cause: inOneLine(l.atClose), Hint: leftHint}
 }
 
 const leftHint = "end what is left by hand"

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -23,7 +23,7 @@ var errLeft = errors.New("process 7 (sleep): operation not permitted")
 func TestLeftBehind(t *testing.T) {
 	requireLeft := func(t *testing.T, err error) {
 		t.Helper()
-		require.ErrorIs(t, err, messages.ErrLeftBehind)
+		require.ErrorIs(t, err, mcpvisor.ErrLeftBehind)
 		require.ErrorIs(t, err, errLeft)
 		require.ErrorContains(t, err, "process 7 (sleep): operation not permitted")
 		require.NotContains(t, err.Error(), "\n")
@@ -31,11 +31,11 @@ func TestLeftBehind(t *testing.T) {
 	t.Run("reported_by_unregister", func(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.plays("fs", script{left: errLeft})
-			h.register(messages.ServerSpec{Name: "fs"})
+			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			requireLeft(t, h.rt.Unregister(context.Background(), "fs"))
 			require.Empty(t, h.rt.Snapshot().Names(), "the name is free")
 			h.plays("fs", script{})
-			h.register(messages.ServerSpec{Name: "fs"})
+			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it was another registration")
 			require.NoError(t, h.rt.Close(context.Background()))
 		})
@@ -44,11 +44,11 @@ func TestLeftBehind(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			for _, name := range []string{"fs", "git"} {
 				h.plays(name, script{left: errLeft})
-				h.register(messages.ServerSpec{Name: name})
+				h.register(mcpvisor.ServerSpec{Name: name})
 			}
 			h.leaves = true
 			h.plays("clean", script{})
-			h.register(messages.ServerSpec{Name: "clean"})
+			h.register(mcpvisor.ServerSpec{Name: "clean"})
 			for range 2 {
 				err := h.rt.Close(context.Background())
 				requireLeft(t, err)
@@ -61,7 +61,7 @@ func TestLeftBehind(t *testing.T) {
 	t.Run("of_an_earlier_incarnation", func(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.playsInTurn("fs", script{left: errLeft}, script{})
-			h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
+			h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
 			h.session("fs").Abort(errScripted)
 			time.Sleep(time.Second)
 			require.Len(t, h.sessions("fs"), 2)
@@ -71,8 +71,8 @@ func TestLeftBehind(t *testing.T) {
 	t.Run("of_a_start_that_fails", func(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.plays("fs", script{left: errLeft, openErr: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Message: "no such file"}})
-			err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
-			require.ErrorIs(t, err, messages.ErrStart)
+			err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
+			require.ErrorIs(t, err, mcpvisor.ErrStart)
 			require.ErrorContains(t, err, "no such file")
 			require.ErrorContains(t, err, "process 7 (sleep)")
 		})
@@ -106,8 +106,8 @@ func TestLeftBehindLog(t *testing.T) {
 	t.Run("complete_after_close", func(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.plays("fs", script{left: errLeft})
-			h.register(messages.ServerSpec{Name: "fs"})
-			require.ErrorIs(t, h.rt.Unregister(t.Context(), "fs"), messages.ErrLeftBehind)
+			h.register(mcpvisor.ServerSpec{Name: "fs"})
+			require.ErrorIs(t, h.rt.Unregister(t.Context(), "fs"), mcpvisor.ErrLeftBehind)
 			require.NoError(t, h.rt.Close(t.Context()))
 			require.Equal(t, 1, strings.Count(h.log.String(), errLeft.Error()), "once")
 			require.Empty(t, h.rt.left.byGen, "it was reported")
@@ -126,13 +126,13 @@ func TestLeftBehindLog(t *testing.T) {
 			for i := range servers {
 				name := fmt.Sprintf("fs%d", i)
 				h.plays(name, script{left: errLeft})
-				h.register(messages.ServerSpec{Name: name})
+				h.register(mcpvisor.ServerSpec{Name: name})
 			}
 			h.plays("git", script{})
-			h.register(messages.ServerSpec{Name: "git"})
+			h.register(mcpvisor.ServerSpec{Name: "git"})
 			began := time.Now()
 			for i := range servers {
-				require.ErrorIs(t, h.rt.Unregister(ctx, fmt.Sprintf("fs%d", i)), messages.ErrLeftBehind)
+				require.ErrorIs(t, h.rt.Unregister(ctx, fmt.Sprintf("fs%d", i)), mcpvisor.ErrLeftBehind)
 				<-log.stuck
 			}
 			require.NoError(t, h.rt.Unregister(ctx, "git"), "another server")
@@ -149,8 +149,8 @@ func TestLeftBehindLog(t *testing.T) {
 			for i := range servers {
 				name := fmt.Sprintf("fs%d", i)
 				h.plays(name, script{left: errLeft})
-				h.register(messages.ServerSpec{Name: name})
-				require.ErrorIs(t, h.rt.Unregister(t.Context(), name), messages.ErrLeftBehind)
+				h.register(mcpvisor.ServerSpec{Name: name})
+				require.ErrorIs(t, h.rt.Unregister(t.Context(), name), mcpvisor.ErrLeftBehind)
 				<-log.stuck
 			}
 			close(log.open)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -59,7 +61,7 @@ func TestAnIncarnationThatHasEndedLeavesNoActor(t *testing.T) {
 func TestARollCallIsAnsweredByTheLiving(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		gen := h.rt.Snapshot().Server("fs").Gen
 		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
 		synctest.Wait()
@@ -147,15 +149,15 @@ func TestARestartTriesForAStandbyAnew(t *testing.T) {
 func TestTheHistoryIsBounded(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(supervisor.Unlimited, time.Second)})
-		for range messages.HistoryLimit + 5 {
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(supervisor.Unlimited, time.Second)})
+		for range mcpvisor.HistoryLimit + 5 {
 			h.session("fs").Abort(errScripted)
 			time.Sleep(time.Hour)
 			require.Equal(t, supervisor.StateReady, h.state("fs"))
 		}
 		history := h.rt.Snapshot().Server("fs").Status().History
-		require.Len(t, history, messages.HistoryLimit)
-		require.EqualValues(t, messages.HistoryLimit+5, history[len(history)-1].Epoch)
+		require.Len(t, history, mcpvisor.HistoryLimit)
+		require.EqualValues(t, mcpvisor.HistoryLimit+5, history[len(history)-1].Epoch)
 		require.EqualValues(t, 6, history[0].Epoch)
 	})
 }
@@ -172,7 +174,7 @@ func TestADeathDuringTheStartIsTold(t *testing.T) {
 				synctest.Wait()
 				list := events()
 				require.NotEmpty(t, list)
-				require.Equal(t, messages.EventStartFailed, list[0].Kind)
+				require.Equal(t, mcpvisor.EventStartFailed, list[0].Kind)
 				require.Equal(t, errScripted, list[0].Cause)
 			})
 		})
@@ -222,7 +224,7 @@ func TestAStandbyIsShownWhenItIsOne(t *testing.T) {
 		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
 		time.Sleep(time.Second)
-		require.NotContains(t, kinds(events()), messages.EventStandbyLost)
+		require.NotContains(t, kinds(events()), mcpvisor.EventStandbyLost)
 	})
 	inHouse(t, func(t *testing.T, h *house) { // it is listed, and gone
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Hour, releaseAfter: time.Minute})
@@ -231,8 +233,8 @@ func TestAStandbyIsShownWhenItIsOne(t *testing.T) {
 		events := h.events()
 		h.sessions("fs")[1].Abort(errScripted)
 		h.state("fs")
-		h.send(h.supervisorOf("fs"), &messages.Discovered{Epoch: 2, Catalog: messages.NewCatalog(nil, nil, nil, nil, nil)})
-		require.Equal(t, []messages.EventKind{messages.EventStandbyLost}, kinds(events()))
+		h.send(h.supervisorOf("fs"), &messages.Discovered{Epoch: 2, Catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
+		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventStandbyLost}, kinds(events()))
 		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 	})
 }

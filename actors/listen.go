@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -64,7 +64,7 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 		p.refused, p.kept = map[string]error{}, map[string]error{}
 	}
 	level, uris, version := w.now()
-	if p.inc.session.Info().Era == messages.EraModern {
+	if p.inc.session.Info().Era == mcpvisor.EraModern {
 		p.listen(ctx, uris)
 		p.hearOf(ctx, wishing)
 	} else {
@@ -129,8 +129,8 @@ func (p *port) fail(uri string, err error) {
 
 // isAnswer reports whether it was the server who said no.
 func isAnswer(err error) bool {
-	var e *messages.Error
-	return errors.As(err, &e) && e.Outcome == messages.OutcomeAnswered && e.Kind != messages.KindUnavailable
+	var e *mcpvisor.Error
+	return errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.KindUnavailable
 }
 
 func (p *port) setLevel(ctx context.Context, level string) {

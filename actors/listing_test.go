@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -26,7 +26,7 @@ func beforeReport(t *testing.T, h *house, f func()) {
 	h.rt.desk.mu.Lock()
 	defer h.rt.desk.mu.Unlock()
 	session.Abort(errScripted)
-	require.ErrorIs(t, <-failed, messages.ErrCrashed)
+	require.ErrorIs(t, <-failed, mcpvisor.ErrCrashed)
 	f()
 }
 
@@ -37,8 +37,8 @@ func TestListing(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
 			h.plays("fs", hangs)
 			h.plays("other", script{tools: []string{"cat"}})
-			h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
-			h.register(messages.ServerSpec{Name: "other"})
+			h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+			h.register(mcpvisor.ServerSpec{Name: "other"})
 			alias := h.rt.Snapshot().Tools()[0].Alias
 			beforeReport(t, h, func() {
 				s := h.rt.Snapshot()

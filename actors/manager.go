@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -110,7 +111,7 @@ func (m *manager) adopt(c actor.Context) {
 // abandon answers those whom no successor will: the sender of the letter in
 // hand, and those who wait for a letter that may have been just that one.
 func (m *manager) abandon() {
-	err := &messages.Error{Kind: messages.KindClosed, Hint: "try again",
+	err := &mcpvisor.Error{Kind: mcpvisor.KindClosed, Hint: "try again",
 		Cause: errors.New("the manager stopped before it could answer")}
 	switch msg := m.reading.(type) {
 	case *messages.Register:
@@ -187,13 +188,13 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, e *entry) {
 	if e.successor != nil {
 		hint = "another Register of that name is under way"
 	}
-	answer(msg.Reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindExists, Hint: hint})
+	answer(msg.Reply, &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindExists, Hint: hint})
 }
 
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 	e := m.entries[msg.Name]
 	if e == nil || msg.Gen != 0 && msg.Gen != e.gen {
-		answer(msg.Reply, &messages.Error{Server: msg.Name, Kind: messages.KindUnknownServer})
+		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 		return
 	}
 	e.unregister = append(e.unregister, msg.Reply)
@@ -205,8 +206,8 @@ func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 }
 
 // unregisteredTooSoon is the error of a Register that Unregister has overtaken.
-func unregisteredTooSoon(name string, gen uint64) *messages.Error {
-	return &messages.Error{Server: name, Gen: gen, Kind: messages.KindClosed,
+func unregisteredTooSoon(name string, gen uint64) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindClosed,
 		Cause: errors.New("the server was unregistered before it was ready")}
 }
 
@@ -243,9 +244,9 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 	e := m.entries[msg.Name]
 	switch {
 	case e == nil:
-		answer(msg.Reply, &messages.Error{Server: msg.Name, Kind: messages.KindUnknownServer})
+		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 	case e.stopping:
-		answer(msg.Reply, &messages.Error{Server: msg.Name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is being unregistered")})
+		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: e.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
 	case e.supervisor == nil:
 		answer(msg.Reply, nil) // its first start is only beginning
 	default:
@@ -308,12 +309,12 @@ func (m *manager) lost(c actor.Context, l *lost) {
 		return
 	}
 	cause := &supervisor.Cause{Kind: supervisor.CausePanic, Message: "internal error in the supervision of this server; see the log"}
-	m.remove(c, l.name, e, cause, messages.Event{Kind: messages.EventUnregistered, Time: time.Now(), Server: l.name, Gen: l.gen, Cause: cause})
+	m.remove(c, l.name, e, cause, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: l.name, Gen: l.gen, Cause: cause})
 }
 
 // remove ends an entry: out of the registries first, then tell everybody. A
 // successor takes its place in the same swap.
-func (m *manager) remove(c actor.Context, name string, e *entry, cause *supervisor.Cause, events ...messages.Event) {
+func (m *manager) remove(c actor.Context, name string, e *entry, cause *supervisor.Cause, events ...mcpvisor.Event) {
 	next := e.successor
 	e.successor = nil
 	if next != nil && !m.closing {
@@ -362,14 +363,14 @@ func (e *entry) registered(err error) {
 // gone settles everybody when the registration has ended.
 func (e *entry) gone(name string, cause *supervisor.Cause, left error) {
 	if e.register != nil {
-		err := &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindStart}
+		err := &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindStart}
 		if e.stopping && !e.crashed {
 			err, cause = unregisteredTooSoon(name, e.gen), nil
 		}
 		if cause != nil {
 			err.Cause, err.Stderr = cause, cause.Stderr
 			if cause.Kind == supervisor.CauseAuth {
-				err.Kind = messages.KindAuthRequired
+				err.Kind = mcpvisor.KindAuthRequired
 			}
 		}
 		if left != nil {
@@ -381,7 +382,7 @@ func (e *entry) gone(name string, cause *supervisor.Cause, left error) {
 		answer(reply, left)
 	}
 	for _, reply := range e.restart {
-		answer(reply, &messages.Error{Server: name, Gen: e.gen, Kind: messages.KindClosed, Cause: errors.New("the server is gone")})
+		answer(reply, &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is gone")})
 	}
 	e.unregister, e.restart = nil, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -18,7 +19,7 @@ import (
 func TestASwapComesBeforeItsNews(t *testing.T) {
 	h := newHouse(t)
 	h.plays("fs", script{tools: []string{"ls"}})
-	require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Hour)}))
+	require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Hour)}))
 	until := func(what string, is func(s *Snapshot) bool) {
 		t.Helper()
 		for late := time.After(20 * time.Second); ; {
@@ -40,7 +41,7 @@ func TestASwapComesBeforeItsNews(t *testing.T) {
 	h.rt.hub.mu.Unlock()
 
 	until("retry", func(s *Snapshot) bool { return s.Server("fs").State == supervisor.StateBackoff })
-	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), messages.ErrUnknownServer, "the manager has done with that")
+	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), mcpvisor.ErrUnknownServer, "the manager has done with that")
 	h.rt.hub.mu.Lock()
 	reply := make(chan error, 1)
 	h.rt.tell(&messages.Unregister{Name: "fs", Reply: reply})
@@ -56,7 +57,7 @@ func TestASwapComesBeforeItsNews(t *testing.T) {
 func TestWhatIsStoppingOffersNothing(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		ready := *h.rt.Snapshot().Server("fs")
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
@@ -78,12 +79,12 @@ func TestAnEndedRegistrationLeavesNothingInTheBooks(t *testing.T) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		h.plays("bad", script{openErr: errScripted})
 		for range 3 {
-			h.register(messages.ServerSpec{Name: "fs"})
+			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			require.NoError(t, h.rt.SetLogLevel(context.Background(), h.rt.Snapshot().Server("fs"), "debug"))
 			require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
-			require.Error(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "bad"}))
+			require.Error(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "bad"}))
 		}
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.crashSupervisor("fs")
 		synctest.Wait()
 		require.Empty(t, h.rt.desk.entries)
@@ -100,11 +101,11 @@ func TestUnregisterExplainsTheEndOfARegister(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
 		registered := make(chan error, 1)
-		go func() { registered <- h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }()
+		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
 		synctest.Wait()
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		h.crashSupervisor("fs")
-		require.ErrorIs(t, <-registered, messages.ErrClosed)
+		require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 	})
 }
 
@@ -113,7 +114,7 @@ func TestUnregisterExplainsTheEndOfARegister(t *testing.T) {
 func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		reply := make(chan error, 1)
 		h.supervisorOf("fs")
 		h.rt.desk.entries["fs"].stopping, h.rt.desk.entries["fs"].unregister = true, []chan<- error{reply}
@@ -121,7 +122,7 @@ func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
 		require.NoError(t, <-reply)
 		require.Empty(t, h.rt.Snapshot().Names())
 
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		unread := *h.rt.Snapshot().Server("fs") // the report that it is ready was the letter in hand
 		unread.State, unread.Catalog = supervisor.StateConnecting, nil
 		h.rt.snapshot.Store(h.rt.Snapshot().with("fs", &unread))
@@ -142,15 +143,15 @@ func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
 func TestACrashLeavesNobodyWaiting(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		reply := make(chan error, 1)
 		h.rt.tell(&report{name: "fs", gen: h.rt.Snapshot().Server("fs").Gen, done: []chan<- error{reply}}) // without a view
-		require.ErrorIs(t, <-reply, messages.ErrClosed)
+		require.ErrorIs(t, <-reply, mcpvisor.ErrClosed)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
 		h.rt.desk.entries["fs"].restart = []chan<- error{reply}
 		h.crashSupervisor("fs")
-		require.ErrorIs(t, <-reply, messages.ErrClosed)
+		require.ErrorIs(t, <-reply, mcpvisor.ErrClosed)
 	})
 }
 

@@ -3,7 +3,8 @@ package actors
 import (
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -16,25 +17,25 @@ func (p *port) heard(n transport.Notice) {
 	case transport.ResourceUpdated:
 		p.updated([]string{n.URI})
 	case transport.LogMessage:
-		p.emit(messages.Event{Kind: messages.EventLog, Log: n.Log})
+		p.emit(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: n.Log})
 	case transport.Acknowledged:
 		p.acknowledged(n)
 	case transport.Gap: // what happened meanwhile was told to nobody
-		p.outdated(messages.AllLists)
+		p.outdated(catalog.AllLists)
 		p.updated(p.watchedNow())
 	}
 }
 
 func (p *port) updated(uris []string) {
 	for _, uri := range uris {
-		p.emit(messages.Event{Kind: messages.EventResourceUpdated, URI: uri})
+		p.emit(mcpvisor.Event{Kind: mcpvisor.EventResourceUpdated, URI: uri})
 	}
 }
 
 // emit publishes an event of the server's own. It does not go through the
 // manager: it changes nothing there. What a standby tells, the server in service
 // tells too.
-func (p *port) emit(e messages.Event) {
+func (p *port) emit(e mcpvisor.Event) {
 	if p.inc.spare.Load() {
 		return
 	}

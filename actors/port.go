@@ -8,6 +8,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -50,7 +52,7 @@ func (p *port) Receive(c actor.Context) {
 			p.goOnGranting()
 		}
 	case *listedFirst:
-		p.age(messages.AllLists, messages.AllLists, m.catalog)
+		p.age(catalog.AllLists, catalog.AllLists, m.catalog)
 	case *listChanged:
 		p.announced()
 	case *refreshDue:
@@ -100,7 +102,7 @@ func (p *port) discover() {
 	p.rt.goSafe("port", func() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
-		if inc.session.Info().Era == messages.EraModern { // first, so that no change falls in between
+		if inc.session.Info().Era == mcpvisor.EraModern { // first, so that no change falls in between
 			soon, cancel := context.WithTimeout(ctx, ackWait)
 			p.applyAtStart(soon)
 			cancel()
@@ -119,7 +121,7 @@ func (p *port) discover() {
 			p.tell(&messages.Failed{Epoch: epoch, Cause: cause})
 			return
 		}
-		if inc.session.Info().Era != messages.EraModern {
+		if inc.session.Info().Era != mcpvisor.EraModern {
 			p.applyAtStart(ctx)
 		}
 		catalog = catalog.Offered(inc.spec.Tools)
@@ -209,7 +211,7 @@ func asCause(err error, kind supervisor.CauseKind) *supervisor.Cause {
 		return c
 	}
 	c = &supervisor.Cause{Kind: kind, Err: err, Message: err.Error()}
-	if errors.Is(err, messages.ErrAuthRequired) {
+	if errors.Is(err, mcpvisor.ErrAuthRequired) {
 		c.Kind, c.Permanent = supervisor.CauseAuth, true
 	}
 	return c

@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func probing(every time.Duration) messages.ServerSpec {
-	return messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second),
-		Probe: messages.Probe{Interval: every, Timeout: 10 * time.Second, Failures: 3}}
+func probing(every time.Duration) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second),
+		Probe: mcpvisor.Probe{Interval: every, Timeout: 10 * time.Second, Failures: 3}}
 }
 
 func TestADeafServerIsReplaced(t *testing.T) {

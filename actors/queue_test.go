@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -20,11 +20,11 @@ import (
 // and three wait.
 func narrow(h *house) {
 	h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-	h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 1, MaxQueued: 3}, Probe: messages.Probe{Interval: -1},
+	h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: 3}, Probe: mcpvisor.Probe{Interval: -1},
 		Policy: supervisor.Retry(3, time.Second)})
 }
 
-func counts(h *house) messages.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
+func counts(h *house) mcpvisor.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
 
 func TestCallsWaitForTheirTurn(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
@@ -43,37 +43,37 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		require.Equal(t, messages.CallCounts{InFlight: 1, Queued: 3, Total: 1}, counts(h))
+		require.Equal(t, mcpvisor.CallCounts{InFlight: 1, Queued: 3, Total: 1}, counts(h))
 		require.Zero(t, spends(func() {
 			_, err := h.call(context.Background(), "fs", 0)
 			e := asError(t, err)
-			require.Equal(t, messages.KindOverloaded, e.Kind)
-			require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+			require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 			require.NotZero(t, e.Epoch)
 		}))
 		require.Equal(t, 40*time.Second, spends(wg.Wait), "one after the other")
 		require.Equal(t, []int{0, 1, 2, 3}, order, "first come, first served")
-		require.Equal(t, messages.CallCounts{Total: 4}, counts(h))
+		require.Equal(t, mcpvisor.CallCounts{Total: 4}, counts(h))
 	})
 }
 
 func TestACallLeavesTheQueue(t *testing.T) {
 	for name, c := range map[string]struct {
-		kind  messages.ErrorKind
+		kind  mcpvisor.ErrorKind
 		after time.Duration
 		wait  func(h *house) error
 	}{
-		"when its own time is up": {messages.KindTimeout, 3 * time.Second, func(h *house) error {
+		"when its own time is up": {mcpvisor.KindTimeout, 3 * time.Second, func(h *house) error {
 			_, err := h.call(context.Background(), "fs", 3*time.Second)
 			return err
 		}},
-		"when its context ends": {messages.KindCanceled, 2 * time.Second, func(h *house) error {
+		"when its context ends": {mcpvisor.KindCanceled, 2 * time.Second, func(h *house) error {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			_, err := h.call(ctx, "fs", 0)
 			return err
 		}},
-		"when the server dies": {messages.KindUnavailable, time.Second, func(h *house) error {
+		"when the server dies": {mcpvisor.KindUnavailable, time.Second, func(h *house) error {
 			s := h.session("fs")
 			time.AfterFunc(time.Second, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "scripted"}) })
 			_, err := h.call(context.Background(), "fs", 0)
@@ -90,9 +90,9 @@ func TestACallLeavesTheQueue(t *testing.T) {
 				require.Equal(t, c.after, spends(func() { err = c.wait(h) }))
 				e := asError(t, err)
 				require.Equal(t, c.kind, e.Kind)
-				require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 				require.True(t, e.Retryable())
-				require.Equal(t, e.Kind == messages.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
+				require.Equal(t, e.Kind == mcpvisor.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
 				require.Equal(t, "fs", e.Server)
 				require.Zero(t, counts(h).Queued)
 				first.Wait()
@@ -111,12 +111,12 @@ func TestACallLeavesTheQueue(t *testing.T) {
 func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 1}, Timeouts: messages.Timeouts{CallTotal: 15 * time.Second}})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 15 * time.Second}})
 		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
 		synctest.Wait()
 		var err error
 		require.Equal(t, 15*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", 0) }))
-		require.Equal(t, messages.KindTimeout, asError(t, err).Kind)
+		require.Equal(t, mcpvisor.KindTimeout, asError(t, err).Kind)
 	})
 }
 
@@ -124,14 +124,14 @@ func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
 func TestTheHardMaximumEndsInTheQueue(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Limits: messages.Limits{MaxInFlight: 1}, Timeouts: messages.Timeouts{CallTotal: 5 * time.Second}})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 5 * time.Second}})
 		inc := h.rt.Snapshot().Server("fs").current
 		require.True(t, inc.gate.tryEnter(), "somebody is inside for long")
 		var err error
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
 		e := asError(t, err)
-		require.Equal(t, messages.KindTimeout, e.Kind)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		inc.gate.leave(false)
 	})
 }
@@ -171,7 +171,7 @@ func TestASlowCallIsLoggedOnce(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		for name, takes := range map[string]time.Duration{"quick": 4 * time.Second, "slow": 6 * time.Second} {
 			h.plays(name, script{tools: []string{"ls"}, callAfter: takes})
-			h.register(messages.ServerSpec{Name: name})
+			h.register(mcpvisor.ServerSpec{Name: name})
 			_, err := h.call(context.Background(), name, 0)
 			require.NoError(t, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -28,7 +28,7 @@ func TestRandomNumber(t *testing.T) {
 				require.NoError(t, h.rt.Close(t.Context()))
 				h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log), Random: c.random})
 				h.plays("fs", script{tools: []string{"ls"}})
-				h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 10*time.Second, supervisor.WithJitter(0.5))})
+				h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 10*time.Second, supervisor.WithJitter(0.5))})
 				h.session("fs").Abort(errScripted)
 				require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 				time.Sleep(c.wait - time.Millisecond)

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -28,7 +30,7 @@ const (
 // changed is written by whoever reads from the server. There is one timer, and
 // what it is set to follows from the rest: see nextReading.
 type refresher struct {
-	changed atomic.Uint32 // the messages.Lists of which that was announced
+	changed atomic.Uint32 // the catalog.Lists of which that was announced
 
 	ready   bool
 	reading bool
@@ -38,12 +40,12 @@ type refresher struct {
 
 	// broken are the lists that could not be read. They wait for their own time, so
 	// that they hold up nobody.
-	broken   messages.Lists
+	broken   catalog.Lists
 	failures int       // in a row
 	again    time.Time // when they are tried again
 
 	// stale is when a list is too old, as the server says (2026-07-28, caching).
-	stale map[messages.Lists]time.Time
+	stale map[catalog.Lists]time.Time
 
 	due   time.Time // of the timer that is armed; zero: none is
 	timer *time.Timer
@@ -55,7 +57,7 @@ type (
 	listChanged struct{ messages.Letter }
 	listedFirst struct {
 		messages.Letter
-		catalog *messages.Catalog
+		catalog *catalog.Catalog
 	}
 	refreshDue struct{ messages.Letter }
 	refreshNow struct {
@@ -64,8 +66,8 @@ type (
 	}
 	listed struct {
 		messages.Letter
-		lists, broken messages.Lists
-		catalog       *messages.Catalog
+		lists, broken catalog.Lists
+		catalog       *catalog.Catalog
 		waiting       []chan<- error
 		err           error
 	}
@@ -76,22 +78,22 @@ type (
 type refreshed struct {
 	messages.Letter
 	epoch   uint64
-	lists   messages.Lists
-	catalog *messages.Catalog
+	lists   catalog.Lists
+	catalog *catalog.Catalog
 	waiting []chan<- error
 }
 
 // outdated notes that lists have changed. It may be called by anybody.
-func (p *port) outdated(lists messages.Lists) {
-	if known := messages.Lists(p.changed.Or(uint32(lists))); lists&^known != 0 {
+func (p *port) outdated(lists catalog.Lists) {
+	if known := catalog.Lists(p.changed.Or(uint32(lists))); lists&^known != 0 {
 		p.rt.system.Root.Send(p.self, &listChanged{})
 	}
 }
 
 // nextReading is what is to be read at a time, and the earliest time that
 // something else is; zero if nothing is.
-func (p *port) nextReading(now time.Time) (lists messages.Lists, later time.Time) {
-	plan := func(what messages.Lists, at time.Time) {
+func (p *port) nextReading(now time.Time) (lists catalog.Lists, later time.Time) {
+	plan := func(what catalog.Lists, at time.Time) {
 		switch {
 		case what == 0:
 		case !at.After(now):
@@ -100,7 +102,7 @@ func (p *port) nextReading(now time.Time) (lists messages.Lists, later time.Time
 			later = at
 		}
 	}
-	plan(messages.Lists(p.changed.Load())&^p.broken, p.settled)
+	plan(catalog.Lists(p.changed.Load())&^p.broken, p.settled)
 	plan(p.broken, p.again)
 	for list, at := range p.stale {
 		plan(list, at)
@@ -154,7 +156,7 @@ func (p *port) refresh() {
 	lists, _ := p.nextReading(time.Now())
 	waiting := p.waiting
 	if p.waiting = nil; len(waiting) > 0 {
-		lists = messages.AllLists
+		lists = catalog.AllLists
 	}
 	if lists == 0 {
 		p.planRefresh()
@@ -168,7 +170,7 @@ func (p *port) refresh() {
 		defer cancel()
 		l := &listed{lists: lists, waiting: waiting}
 		l.catalog, l.broken, l.err = transport.DiscoverLists(ctx, inc.session, inc.server, inc.spec.Limits, lists)
-		if lists&^l.broken&messages.ListTools != 0 {
+		if lists&^l.broken&catalog.ListTools != 0 {
 			l.catalog = l.catalog.Offered(inc.spec.Tools)
 		}
 		p.rt.system.Root.Send(self, l)
@@ -213,8 +215,8 @@ func (p *port) listedAgain(l *listed) {
 
 // age notes for how long the lists that were read are true. What could not be
 // read is broken, and not old.
-func (p *port) age(read, good messages.Lists, c *messages.Catalog) {
-	for list := messages.ListTools; list <= messages.AllLists; list <<= 1 {
+func (p *port) age(read, good catalog.Lists, c *catalog.Catalog) {
+	for list := catalog.ListTools; list <= catalog.AllLists; list <<= 1 {
 		if read&list == 0 {
 			continue
 		}
@@ -223,13 +225,13 @@ func (p *port) age(read, good messages.Lists, c *messages.Catalog) {
 			continue
 		}
 		if p.stale == nil {
-			p.stale = map[messages.Lists]time.Time{}
+			p.stale = map[catalog.Lists]time.Time{}
 		}
 		p.stale[list] = time.Now().Add(max(c.TTL[list], leastTTL))
 	}
 }
 
-func warnings(c *messages.Catalog) []string {
+func warnings(c *catalog.Catalog) []string {
 	if c == nil {
 		return nil
 	}
@@ -250,18 +252,18 @@ func (p *port) asError(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &messages.Error{Server: p.inc.server, Gen: p.inc.gen, Epoch: p.inc.epoch, Kind: messages.KindProtocol,
-		Outcome: messages.OutcomeAnswered, Cause: err}
-	switch of := (*messages.Error)(nil); {
+	e := &mcpvisor.Error{Server: p.inc.server, Gen: p.inc.gen, Epoch: p.inc.epoch, Kind: mcpvisor.KindProtocol,
+		Outcome: mcpvisor.OutcomeAnswered, Cause: err}
+	switch of := (*mcpvisor.Error)(nil); {
 	case errors.As(err, &of):
-		if of.Kind != messages.KindRPC {
+		if of.Kind != mcpvisor.KindRPC {
 			e.Kind, e.Outcome, e.RetryAfter, e.Stderr = of.Kind, of.Outcome, of.RetryAfter, of.Stderr
 		}
-		if e.Kind == messages.KindCanceled { // by the port's clock: nobody else can
-			e.Kind = messages.KindTimeout
+		if e.Kind == mcpvisor.KindCanceled { // by the port's clock: nobody else can
+			e.Kind = mcpvisor.KindTimeout
 		}
 	case errors.Is(err, context.DeadlineExceeded):
-		e.Kind, e.Outcome = messages.KindTimeout, messages.OutcomeUnknown
+		e.Kind, e.Outcome = mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown
 	}
 	return e
 }
@@ -274,9 +276,9 @@ func (s *supervising) refreshed(m *refreshed) {
 	case m.epoch == s.lc.Epoch() && s.lc.State() == supervisor.StateReady && s.published != nil:
 		next, change := s.published.Refreshed(m.catalog, m.lists)
 		s.published = next
-		var events []messages.Event
+		var events []mcpvisor.Event
 		if !change.IsZero() {
-			events = append(events, s.stamp(messages.Event{Kind: messages.EventChanged, Change: &change, Tools: len(next.Tools),
+			events = append(events, s.stamp(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: &change, Tools: len(next.Tools),
 				Resources: len(next.Resources), Templates: len(next.Templates), Prompts: len(next.Prompts)}))
 		}
 		r := s.draft(events)
@@ -305,7 +307,7 @@ func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- er
 	rt.system.Root.Send(v.current.port, letter(reply))
 	select {
 	case err := <-reply:
-		if shared := (*messages.Error)(nil); errors.As(err, &shared) {
+		if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
 			e := *shared
 			e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
 			return &e
@@ -316,7 +318,7 @@ func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- er
 		e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
 		return e
 	case <-ctx.Done():
-		return &messages.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: messages.KindCanceled,
-			Outcome: messages.OutcomeUnknown, Cause: context.Cause(ctx)}
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: mcpvisor.KindCanceled,
+			Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -24,7 +25,7 @@ func TestRefreshesAreReadTogether(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		done := make(chan error, 10)
 		for range cap(done) {
 			go func() { done <- rt.Refresh(context.Background(), view(rt)) }()
@@ -39,12 +40,12 @@ func TestRefreshesAreReadTogether(t *testing.T) {
 
 func TestARefreshThatFindsNothingNewIsNoNews(t *testing.T) {
 	a := &announcer{}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
-		require.NotContains(t, kinds(got()), messages.EventChanged)
+		require.NotContains(t, kinds(got()), mcpvisor.EventChanged)
 		a.offers("new")
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
-		require.Contains(t, kinds(got()), messages.EventChanged)
+		require.Contains(t, kinds(got()), mcpvisor.EventChanged)
 	})
 }
 
@@ -57,7 +58,7 @@ func TestAChangeBesideAReadingIsNotLost(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 5 {
 			time.Sleep(leastTTL - settle/2)
 			tool, before := fmt.Sprint("new", i), a.session(1).count("resources/list")
@@ -84,7 +85,7 @@ func TestABrokenListIsMended(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		broken.Store(true)
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
 		a.session(1).toolsChanged()
@@ -105,7 +106,7 @@ func TestAListThatStopsGrowingOld(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Hour)
 		require.Equal(t, 2, a.session(1).count("tools/list"))
 	})
@@ -119,7 +120,7 @@ func TestARefreshThatPanics(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.ErrorContains(t, rt.Refresh(context.Background(), view(rt)), "scripted panic")
 		require.True(t, offered(rt, "x"))
 		time.Sleep(time.Minute)
@@ -131,19 +132,19 @@ func TestARefreshThatPanics(t *testing.T) {
 // What changed while a standby waited is true of it when it takes over.
 func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
 	a := &announcer{}
-	announces(t, a, messages.ServerSpec{Standby: true, Policy: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		time.Sleep(time.Second)
 		require.NotNil(t, view(rt).standby)
 		a.offers("new")
 		a.session(2).toolsChanged()
 		time.Sleep(time.Second)
 		require.False(t, offered(rt, "new"), "it speaks for itself only")
-		require.NotContains(t, kinds(got()), messages.EventChanged)
+		require.NotContains(t, kinds(got()), mcpvisor.EventChanged)
 		a.session(1).Abort(errScripted)
 		synctest.Wait()
 		require.EqualValues(t, 2, view(rt).Epoch)
 		require.True(t, offered(rt, "new"))
-		rt.system.Root.Send(rt.desk.entries["s"].supervisor, &refreshed{epoch: 1, lists: messages.AllLists, catalog: messages.NewCatalog(nil, nil, nil, nil, nil)})
+		rt.system.Root.Send(rt.desk.entries["s"].supervisor, &refreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
 		synctest.Wait()
 		require.True(t, offered(rt, "new"), "a reading of an old incarnation changes nothing")
 	})
@@ -154,7 +155,7 @@ func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
 func TestAStartWhoseListsTakeTooLongSaysSo(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
-		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
+		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
 		var cause *supervisor.Cause
 		require.ErrorAs(t, err, &cause)
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
@@ -171,7 +172,7 @@ func TestAStartDoesNotWaitForEveryWord(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 5 {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 		}
@@ -191,9 +192,9 @@ func TestAWishForWhatDoesNotStandYet(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 2 {
-			require.Equal(t, messages.KindTimeout, asError(t, subscribe(t, rt, "x:a")).Kind)
+			require.Equal(t, mcpvisor.KindTimeout, asError(t, subscribe(t, rt, "x:a")).Kind)
 		}
 		time.Sleep(10 * time.Second)
 		require.NoError(t, subscribe(t, rt, "x:a"))
@@ -204,7 +205,7 @@ func TestAWishForWhatDoesNotStandYet(t *testing.T) {
 // for.
 func TestAGapIsMadeUpFor(t *testing.T) {
 	a := &announcer{}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		a.offers("new")
 		a.session(1).tell(transport.Notice{Kind: transport.Gap})

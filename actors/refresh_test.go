@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -24,7 +24,7 @@ func TestListsAreReadAgainWhenTheyAreOld(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(10 * time.Minute)
 		require.InDelta(t, 40, a.session(1).count("tools/list"), 2)
 		require.InDelta(t, 10, a.session(1).count("resources/list"), 1, "each has its own time")
@@ -38,7 +38,7 @@ func TestReadingOneListKeepsTheTimeOfAnother(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
 		time.Sleep(time.Second)
 		for range 20 {
@@ -58,7 +58,7 @@ func TestABrokenListHoldsUpNoOther(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
 		time.Sleep(64 * time.Second) // the pause is 30 s by now
 		before := a.session(1).count("resources/list")
@@ -83,7 +83,7 @@ func TestWarningsAboutAListAreReplaced(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 100 {
 			require.NoError(t, rt.Refresh(context.Background(), view(rt)))
 		}
@@ -102,7 +102,7 @@ func TestRefreshWaitsForNoPause(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		broken.Store(true)
 		for range 6 {
 			require.Error(t, rt.Refresh(context.Background(), view(rt)))
@@ -119,14 +119,14 @@ func TestRefreshThatTimesOut(t *testing.T) {
 	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 		if deaf.Load() {
 			s.pause(ctx, -1)
-			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: ctx.Err()}
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		deaf.Store(true)
 		e := asError(t, rt.Refresh(context.Background(), view(rt)))
-		require.Equal(t, messages.KindTimeout, e.Kind, "%v", e)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.KindTimeout, e.Kind, "%v", e)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	})
 }

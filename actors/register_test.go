@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -22,20 +22,20 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		events := h.events()
 		var err error
 		require.Equal(t, 3*time.Second, spends(func() {
-			err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(5, time.Second)})
+			err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(5, time.Second)})
 		}), "the answer comes when nothing is left")
 		e := asError(t, err)
-		require.Equal(t, messages.KindStart, e.Kind)
+		require.Equal(t, mcpvisor.KindStart, e.Kind)
 		require.Equal(t, why.Stderr, e.Stderr)
 		require.ErrorIs(t, err, why)
 		require.Empty(t, h.rt.Snapshot().Names())
 		time.Sleep(time.Hour)
 		require.Len(t, h.sessions("fs"), 1)
-		require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting,
-			messages.EventStartFailed, messages.EventUnregistered}, kinds(events()))
+		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting,
+			mcpvisor.EventStartFailed, mcpvisor.EventUnregistered}, kinds(events()))
 
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
@@ -43,22 +43,22 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 func TestFirstStartsThatFailInOtherWays(t *testing.T) {
 	cases := map[string]struct {
 		script script
-		kind   messages.ErrorKind
+		kind   mcpvisor.ErrorKind
 		takes  time.Duration
 	}{
-		"open hangs":     {script{openHangs: true}, messages.KindStart, 60 * time.Second},
-		"open panics":    {script{openPanics: true}, messages.KindStart, 0},
-		"lists hang":     {script{listAfter: time.Hour, tools: []string{"ls"}}, messages.KindStart, 30 * time.Second},
-		"lists fail":     {script{listErr: true}, messages.KindStart, 0},
-		"dies listing":   {script{listAfter: time.Minute, crashAfter: time.Second}, messages.KindStart, time.Second},
-		"no credentials": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true}}, messages.KindAuthRequired, 0},
+		"open hangs":     {script{openHangs: true}, mcpvisor.KindStart, 60 * time.Second},
+		"open panics":    {script{openPanics: true}, mcpvisor.KindStart, 0},
+		"lists hang":     {script{listAfter: time.Hour, tools: []string{"ls"}}, mcpvisor.KindStart, 30 * time.Second},
+		"lists fail":     {script{listErr: true}, mcpvisor.KindStart, 0},
+		"dies listing":   {script{listAfter: time.Minute, crashAfter: time.Second}, mcpvisor.KindStart, time.Second},
+		"no credentials": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true}}, mcpvisor.KindAuthRequired, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				h.plays("fs", c.script)
 				var err error
-				require.Equal(t, c.takes, spends(func() { err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }))
+				require.Equal(t, c.takes, spends(func() { err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }))
 				require.Equal(t, c.kind, asError(t, err).Kind)
 				require.Empty(t, h.rt.Snapshot().Names())
 			})
@@ -75,19 +75,19 @@ func TestADialerThatFailsOrPanicsCostsOneRegistration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(t *testing.T, h *house) {
 				h.plays("good", script{tools: []string{"ls"}})
-				h.register(messages.ServerSpec{Name: "good"})
+				h.register(mcpvisor.ServerSpec{Name: "good"})
 				make := h.rt.opts.NewDialer
-				h.rt.opts.NewDialer = func(spec messages.ServerSpec) (transport.Dialer, error) {
+				h.rt.opts.NewDialer = func(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
 					if spec.Name == "bad" {
 						return broken()
 					}
 					return make(spec)
 				}
-				err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "bad", StartSupervised: name == "fails"})
+				err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "bad", StartSupervised: name == "fails"})
 				if name == "fails" {
 					require.NoError(t, err, "accepted, and then")
 				} else {
-					require.Equal(t, messages.KindStart, asError(t, err).Kind)
+					require.Equal(t, mcpvisor.KindStart, asError(t, err).Kind)
 				}
 				synctest.Wait()
 				require.Equal(t, []string{"good"}, h.rt.Snapshot().Names())
@@ -104,8 +104,8 @@ func TestRegisterWhoseContextEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 7*time.Second)
 		defer cancel()
 		var err error
-		require.Equal(t, 7*time.Second, spends(func() { err = h.rt.Register(ctx, messages.ServerSpec{Name: "fs"}) }))
-		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.Equal(t, 7*time.Second, spends(func() { err = h.rt.Register(ctx, mcpvisor.ServerSpec{Name: "fs"}) }))
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		time.Sleep(5 * time.Second)
@@ -121,7 +121,7 @@ func TestRegisterWithAnEndedContextLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		for range 50 {
-			err := h.rt.Register(ctx, messages.ServerSpec{Name: "fs", StartSupervised: true})
+			err := h.rt.Register(ctx, mcpvisor.ServerSpec{Name: "fs", StartSupervised: true})
 			synctest.Wait()
 			if err == nil {
 				require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
@@ -135,7 +135,7 @@ func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		for range 50 {
-			h.register(messages.ServerSpec{Name: "fs"})
+			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			accepted, reply := make(chan uint64, 1), make(chan error, 1)
 			accepted <- h.rt.Snapshot().Server("fs").Gen
 			reply <- nil
@@ -144,7 +144,7 @@ func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
 		}
 		refused := make(chan error, 1)
 		refused <- errors.New("refused")
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.rt.takeBack("fs", make(chan uint64, 1), refused)
 		require.Equal(t, supervisor.StateReady, h.state("fs"), "somebody else's registration is not touched")
 		before := make(chan uint64, 1)
@@ -158,7 +158,7 @@ func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
 func TestASpecificationIsCopied(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		spec := messages.ServerSpec{Name: "fs", HTTP: &messages.HTTP{URL: "https://example.com", Headers: map[string]string{"A": "1"}}}
+		spec := mcpvisor.ServerSpec{Name: "fs", HTTP: &mcpvisor.HTTP{URL: "https://example.com", Headers: map[string]string{"A": "1"}}}
 		h.register(spec)
 		spec.HTTP.URL, spec.HTTP.Headers["A"] = "https://example.org", "2"
 		of := h.rt.Snapshot().Server("fs").Spec.HTTP
@@ -171,7 +171,7 @@ func TestStartSupervisedComesUpLater(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
 		require.Zero(t, spends(func() {
-			require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true,
+			require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true,
 				Policy: supervisor.Retry(3, time.Second)}))
 		}))
 		started := time.Now()
@@ -186,7 +186,7 @@ func TestStartSupervisedComesUpLater(t *testing.T) {
 func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openErr: errScripted})
-		require.NoError(t, h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true}))
+		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 	})
 }
@@ -194,14 +194,14 @@ func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
 func TestANameIsTakenOnce(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
-		h.register(messages.ServerSpec{Name: "fs"})
-		err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
-		require.ErrorIs(t, err, messages.ErrExists)
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
+		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
+		require.ErrorIs(t, err, mcpvisor.ErrExists)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		synctest.Wait()
-		err = h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"})
-		require.ErrorIs(t, err, messages.ErrExists)
+		err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
+		require.ErrorIs(t, err, mcpvisor.ErrExists)
 		require.Contains(t, err.Error(), "still being unregistered")
 	})
 }
@@ -209,7 +209,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 // Whoever says that credentials are wanted says so to the lifecycle, too: trying
 // again cannot help.
 func TestACauseKnowsThatCredentialsAreWanted(t *testing.T) {
-	c := asCause(fmt.Errorf("listing: %w", messages.ErrAuthRequired), supervisor.CauseProtocol)
+	c := asCause(fmt.Errorf("listing: %w", mcpvisor.ErrAuthRequired), supervisor.CauseProtocol)
 	require.Equal(t, supervisor.CauseAuth, c.Kind)
 	require.True(t, c.Permanent)
 	c = asCause(errors.New("other"), supervisor.CauseProtocol)

@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -18,7 +19,7 @@ import (
 type View struct {
 	Name      string
 	Gen       uint64
-	Spec      *messages.ServerSpec
+	Spec      *mcpvisor.ServerSpec
 	State     supervisor.State
 	Since     time.Time
 	Epoch     uint64
@@ -26,13 +27,13 @@ type View struct {
 	Restarts  int
 	RetryAt   time.Time
 	Cause     *supervisor.Cause
-	Catalog   *messages.Catalog // nil unless ready
+	Catalog   *catalog.Catalog // nil unless ready
 	EverReady bool
-	History   []messages.Incarnation
+	History   []mcpvisor.Incarnation
 
-	last    *messages.Catalog // of a server that is down: what it offered
-	current *incarnation      // the latest one, dead or alive; nil before the first
-	standby *incarnation      // ready to take over; nil if there is none
+	last    *catalog.Catalog // of a server that is down: what it offered
+	current *incarnation     // the latest one, dead or alive; nil before the first
+	standby *incarnation     // ready to take over; nil if there is none
 	// takesOver: the policy lets the standby take over when the session ends.
 	takesOver bool
 	tally     *tally
@@ -48,7 +49,7 @@ type Snapshot struct {
 	next    chan struct{} // closed when this snapshot is replaced
 
 	// aliases remembers those with a hash that were looked up: alias →
-	// messages.Tool.
+	// mcpvisor.Tool.
 	aliases sync.Map
 }
 
@@ -87,8 +88,8 @@ func (s *Snapshot) Server(name string) *View { return s.servers[name] }
 
 // Catalogs goes through what the ready servers offer, in the order of their
 // names. It copies nothing, and leaves out servers whose session has died.
-func (s *Snapshot) Catalogs() iter.Seq[*messages.Catalog] {
-	return func(yield func(*messages.Catalog) bool) {
+func (s *Snapshot) Catalogs() iter.Seq[*catalog.Catalog] {
+	return func(yield func(*catalog.Catalog) bool) {
 		for _, name := range s.names {
 			if c := s.servers[name].Listed(); c != nil && !yield(c) {
 				return
@@ -99,26 +100,26 @@ func (s *Snapshot) Catalogs() iter.Seq[*messages.Catalog] {
 
 // Tools lists the tools of all ready servers by server, then by name. The
 // slice is the caller's.
-func (s *Snapshot) Tools() []messages.Tool {
-	return gather(s, func(c *messages.Catalog) []messages.Tool { return c.Tools })
+func (s *Snapshot) Tools() []mcpvisor.Tool {
+	return gather(s, func(c *catalog.Catalog) []mcpvisor.Tool { return c.Tools })
 }
 
 // Resources lists the resources of all ready servers.
-func (s *Snapshot) Resources() []messages.Resource {
-	return gather(s, func(c *messages.Catalog) []messages.Resource { return c.Resources })
+func (s *Snapshot) Resources() []mcpvisor.Resource {
+	return gather(s, func(c *catalog.Catalog) []mcpvisor.Resource { return c.Resources })
 }
 
 // Templates lists the resource templates of all ready servers.
-func (s *Snapshot) Templates() []messages.ResourceTemplate {
-	return gather(s, func(c *messages.Catalog) []messages.ResourceTemplate { return c.Templates })
+func (s *Snapshot) Templates() []mcpvisor.ResourceTemplate {
+	return gather(s, func(c *catalog.Catalog) []mcpvisor.ResourceTemplate { return c.Templates })
 }
 
 // Prompts lists the prompts of all ready servers.
-func (s *Snapshot) Prompts() []messages.Prompt {
-	return gather(s, func(c *messages.Catalog) []messages.Prompt { return c.Prompts })
+func (s *Snapshot) Prompts() []mcpvisor.Prompt {
+	return gather(s, func(c *catalog.Catalog) []mcpvisor.Prompt { return c.Prompts })
 }
 
-func gather[T any](s *Snapshot, of func(*messages.Catalog) []T) []T {
+func gather[T any](s *Snapshot, of func(*catalog.Catalog) []T) []T {
 	n := 0
 	for c := range s.Catalogs() {
 		n += len(of(c))
@@ -131,28 +132,28 @@ func gather[T any](s *Snapshot, of func(*messages.Catalog) []T) []T {
 }
 
 // Alias finds a listed tool by its alias.
-func (s *Snapshot) Alias(alias string) (messages.Tool, bool) {
+func (s *Snapshot) Alias(alias string) (mcpvisor.Tool, bool) {
 	if server, name, ok := s.SplitAlias(alias); ok {
 		return s.servers[server].Listed().Tool(name)
 	}
-	return messages.Tool{}, false
+	return mcpvisor.Tool{}, false
 }
 
 // SplitAlias takes an alias apart into a registered server and the server's own
 // name of the tool. It holds while the server is down, whose tools keep their
 // names. An alias that two tools share belongs to neither.
 func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
-	if len(alias) > messages.MaxAlias {
+	if len(alias) > mcpvisor.MaxAlias {
 		return "", "", false
 	}
-	if server, name, plain := messages.SplitAlias(alias); plain {
+	if server, name, plain := mcpvisor.SplitAlias(alias); plain {
 		return server, name, s.servers[server] != nil
 	}
 	if t, ok := s.aliases.Load(alias); ok {
-		t := t.(messages.Tool)
+		t := t.(mcpvisor.Tool)
 		return t.Server, t.OriginalName, true
 	}
-	var found messages.Tool
+	var found mcpvisor.Tool
 	owners := 0
 	for _, v := range s.servers {
 		if t, ok := v.known().ToolByAlias(alias); ok {
@@ -168,7 +169,7 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 }
 
 // known is what the server offers, or offered while it was up.
-func (v *View) known() *messages.Catalog {
+func (v *View) known() *catalog.Catalog {
 	if v.Catalog != nil {
 		return v.Catalog
 	}
@@ -178,7 +179,7 @@ func (v *View) known() *messages.Catalog {
 // Listed is what the server offers now; nil if it is not ready, or if its
 // session has died and the report of that is still on its way to the manager. So
 // a caller that has seen a call fail with ErrCrashed never finds the tools listed.
-func (v *View) Listed() *messages.Catalog {
+func (v *View) Listed() *catalog.Catalog {
 	if v.Catalog == nil || v.died() != nil {
 		return nil
 	}
@@ -212,18 +213,18 @@ func isOpen(s supervisor.State) bool {
 }
 
 // Status is the view as users see it.
-func (v *View) Status() messages.ServerStatus {
+func (v *View) Status() mcpvisor.ServerStatus {
 	if cause := v.died(); cause != nil {
 		down := *v
 		down.State, down.Since, down.Cause, down.Catalog = supervisor.StateClosing, time.Now(), cause, nil
 		v = &down
 	}
-	st := messages.ServerStatus{
+	st := mcpvisor.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(),
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
-		Calls: messages.CallCounts{InFlight: v.tally.inFlight.Load(), Queued: v.tally.queued.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
+		Calls: mcpvisor.CallCounts{InFlight: v.tally.inFlight.Load(), Queued: v.tally.queued.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()
@@ -244,7 +245,7 @@ func (v *View) Status() messages.ServerStatus {
 		st.Standby = &info
 	}
 	if c := v.Catalog; c != nil {
-		st.Catalog = messages.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
+		st.Catalog = mcpvisor.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
 			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Warnings: append([]string(nil), c.Warnings...)}
 	}
 	return st

@@ -12,7 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -28,16 +29,16 @@ func bigRegistry(servers, tools int) *Snapshot {
 }
 
 func bigView(name string, tools int) *View {
-	list := make([]messages.Tool, tools)
+	list := make([]mcpvisor.Tool, tools)
 	for i := range list {
 		own := fmt.Sprintf("tool_%04d", i)
 		if i%10 == 0 {
 			own = fmt.Sprintf("tool.%04d", i) // an alias with a hash
 		}
-		list[i] = messages.Tool{Name: messages.Qualify(name, own), Server: name, OriginalName: own,
-			Alias: messages.Alias(name, own), Definition: &mcp.Tool{Name: own}}
+		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(name, own), Server: name, OriginalName: own,
+			Alias: mcpvisor.Alias(name, own), Definition: &mcp.Tool{Name: own}}
 	}
-	return &View{Name: name, State: supervisor.StateReady, Catalog: messages.NewCatalog(list, nil, nil, nil, nil), tally: &tally{}}
+	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.NewCatalog(list, nil, nil, nil, nil), tally: &tally{}}
 }
 
 // One server's change must not copy what the others offer.
@@ -73,7 +74,7 @@ func TestEveryToolIsFoundByItsAlias(t *testing.T) {
 // An alias that two tools share must not reach either.
 func TestASharedAliasResolvesToNeither(t *testing.T) {
 	view := func(server string) *View {
-		return &View{Name: server, Catalog: messages.NewCatalog([]messages.Tool{
+		return &View{Name: server, Catalog: catalog.NewCatalog([]mcpvisor.Tool{
 			{Server: server, OriginalName: "x.y", Alias: "mcp__x__y_0123abcd"}}, nil, nil, nil, nil)}
 	}
 	one, two := view("one"), view("two")
@@ -118,7 +119,7 @@ func TestAStatusIsTheCallersOwn(t *testing.T) {
 		return &supervisor.Cause{Kind: supervisor.CauseExit, Stderr: []string{"last words"}}
 	}
 	v := bigView("s", 1)
-	v.Spec, v.Cause, v.History = &messages.ServerSpec{}, why(), []messages.Incarnation{{Epoch: 1, Cause: why()}}
+	v.Spec, v.Cause, v.History = &mcpvisor.ServerSpec{}, why(), []mcpvisor.Incarnation{{Epoch: 1, Cause: why()}}
 	v.State, v.current = supervisor.StateBackoff, &incarnation{session: &announcing{of: &announcer{}}}
 	st := v.Status()
 	require.Nil(t, st.Session)
@@ -134,7 +135,7 @@ func TestAStatusIsTheCallersOwn(t *testing.T) {
 // not beside what it offers.
 func TestAServerHoldsOneCatalog(t *testing.T) {
 	a := &announcer{handle: func(context.Context, *announcing, transport.Request) (string, error) { return "", nil }}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		offered := view(rt).Catalog
 		require.NotNil(t, offered)
 		a.session(1).Abort(errScripted)

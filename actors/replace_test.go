@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -16,14 +17,14 @@ import (
 func evict(t *testing.T, h *house) {
 	t.Helper()
 	h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 3 * time.Second})
-	h.register(messages.ServerSpec{Name: "fs"})
+	h.register(mcpvisor.ServerSpec{Name: "fs"})
 	h.session("fs").Abort(errScripted)
 	require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 }
 
 func TestRegister(t *testing.T) {
 	ctx := context.Background()
-	fs := messages.ServerSpec{Name: "fs"}
+	fs := mcpvisor.ServerSpec{Name: "fs"}
 
 	t.Run("replaces_an_evicted_name", func(t *testing.T) {
 		inHouse(t, func(t *testing.T, h *house) {
@@ -37,8 +38,8 @@ func TestRegister(t *testing.T) {
 			require.EqualValues(t, 2, v.Gen)
 			require.EqualValues(t, 1, v.Epoch)
 			require.Len(t, h.rt.Snapshot().Tools(), 1)
-			require.Equal(t, []messages.EventKind{messages.EventUnregistered, messages.EventRegistered,
-				messages.EventConnecting, messages.EventReady}, kinds(events()))
+			require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventUnregistered, mcpvisor.EventRegistered,
+				mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(events()))
 			require.EqualValues(t, 1, events()[0].Gen)
 			require.NoError(t, h.rt.Unregister(ctx, "fs"))
 			require.Empty(t, h.rt.Snapshot().Names())
@@ -67,7 +68,7 @@ func TestRegister(t *testing.T) {
 			for range 2 {
 				go func() { errs <- h.rt.Register(ctx, fs) }()
 			}
-			require.ErrorIs(t, <-errs, messages.ErrExists)
+			require.ErrorIs(t, <-errs, mcpvisor.ErrExists)
 			require.NoError(t, <-errs)
 		})
 	})
@@ -98,7 +99,7 @@ func TestRegister(t *testing.T) {
 				&messages.Unregister{Name: "fs", Reply: unregistered})
 			h.rt.desk.mu.Unlock()
 			h.send(h.rt.root, &knock{})
-			require.ErrorIs(t, <-registered, messages.ErrClosed)
+			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 			require.NoError(t, <-unregistered)
 			synctest.Wait()
 			require.Empty(t, h.rt.Snapshot().Names())
@@ -116,7 +117,7 @@ func TestRegister(t *testing.T) {
 				&messages.CloseAll{})
 			h.rt.desk.mu.Unlock()
 			h.send(h.rt.root, &knock{})
-			require.ErrorIs(t, <-registered, messages.ErrClosed)
+			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 			require.Len(t, h.sessions("fs"), 1)
 		})
 	})
@@ -141,7 +142,7 @@ func TestRegister(t *testing.T) {
 			h.plays("fs", script{openHangs: true})
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
-			require.ErrorIs(t, h.rt.Register(ctx, fs), messages.ErrCanceled)
+			require.ErrorIs(t, h.rt.Register(ctx, fs), mcpvisor.ErrCanceled)
 			require.Equal(t, supervisor.State("absent"), h.state("fs"))
 		})
 	})

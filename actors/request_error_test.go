@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -30,14 +30,14 @@ type dialerOf struct{ make func() transport.Session }
 func (d dialerOf) NewSession() transport.Session { return d.make() }
 
 func TestRequestLeavesAnErrorThatSeveralCallersGetAlone(t *testing.T) {
-	shared := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}
-	rt := New(Options{NewDialer: func(messages.ServerSpec) (transport.Dialer, error) {
+	shared := &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}
+	rt := New(Options{NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) {
 		return dialerOf{func() transport.Session {
 			return &failingSession{bareSession: bareSession{dead: make(chan struct{})}, err: shared}
 		}}, nil
 	}})
 	defer func() { require.NoError(t, rt.Close(t.Context())) }()
-	require.NoError(t, rt.Register(t.Context(), messages.ServerSpec{Name: "fs"}))
+	require.NoError(t, rt.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs"}))
 	v := rt.Snapshot().Server("fs")
 	var wg sync.WaitGroup
 	for range 2 {
@@ -45,9 +45,9 @@ func TestRequestLeavesAnErrorThatSeveralCallersGetAlone(t *testing.T) {
 			_, err := rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
 			e := asError(t, err)
 			require.Equal(t, "fs", e.Server)
-			require.ErrorIs(t, err, messages.ErrTimeout)
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 		})
 	}
 	wg.Wait()
-	require.Equal(t, &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}, shared)
+	require.Equal(t, &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, shared)
 }

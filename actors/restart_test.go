@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -23,8 +24,8 @@ type stateCase struct {
 func states() []stateCase {
 	const second, hour = time.Second, time.Hour
 	supervised := func(h *house, p supervisor.Policy) {
-		if err := h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs", StartSupervised: true, Policy: p,
-			Timeouts: messages.Timeouts{Start: 10 * hour, List: 10 * hour}}); err != nil {
+		if err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true, Policy: p,
+			Timeouts: mcpvisor.Timeouts{Start: 10 * hour, List: 10 * hour}}); err != nil {
 			h.t.Errorf("register: %v", err)
 		}
 		synctest.Wait()
@@ -101,12 +102,12 @@ func TestRestartInEachState(t *testing.T) {
 
 func TestRestartOfWhatIsNotThere(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
-		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrUnknownServer)
+		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrUnknownServer)
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		synctest.Wait()
-		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), messages.ErrClosed)
+		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrClosed)
 	})
 }
 
@@ -114,7 +115,7 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		for epoch := uint64(2); epoch < 20; epoch++ {
 			require.NoError(t, h.rt.Restart(context.Background(), "fs"))
 			v, err := h.rt.AwaitReady(context.Background(), "fs")
@@ -127,7 +128,7 @@ func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
 func TestRestartGivesAFreshBudget(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(2, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(2, time.Second)})
 		h.session("fs").Abort(errScripted)
 		time.Sleep(time.Hour)
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
@@ -144,7 +145,7 @@ func TestRestartGivesAFreshBudget(t *testing.T) {
 func TestRestartBeforeTheSupervisorIsIntroduced(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		pid := h.supervisorOf("fs")
 		entry := h.rt.desk.entries["fs"]
 		entry.supervisor = nil // as if the letter started were still to come

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -16,7 +16,7 @@ func TestRetryDelaysAreExact(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
 		events := h.events()
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 500*time.Millisecond)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 500*time.Millisecond)})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
 		time.Sleep(time.Hour)
@@ -29,13 +29,13 @@ func TestRetryDelaysAreExact(t *testing.T) {
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		list := events()
 		last := list[len(list)-1]
-		require.Equal(t, messages.EventEvicted, last.Kind)
+		require.Equal(t, mcpvisor.EventEvicted, last.Kind)
 		require.Equal(t, crashed, last.Time, "evicted as soon as the last try has failed")
-		require.Equal(t, []messages.EventKind{
-			messages.EventRegistered, messages.EventConnecting, messages.EventReady, messages.EventDown,
-			messages.EventRetry, messages.EventConnecting, messages.EventStartFailed,
-			messages.EventRetry, messages.EventConnecting, messages.EventStartFailed,
-			messages.EventRetry, messages.EventConnecting, messages.EventStartFailed, messages.EventEvicted,
+		require.Equal(t, []mcpvisor.EventKind{
+			mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown,
+			mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventStartFailed,
+			mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventStartFailed,
+			mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventEvicted,
 		}, kinds(list))
 		v := h.rt.Snapshot().Server("fs")
 		require.Len(t, v.History, 4)
@@ -48,7 +48,7 @@ func TestRetryDelaysAreExact(t *testing.T) {
 func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.session("fs").Abort(errScripted)
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.Empty(t, h.rt.Snapshot().Tools())
@@ -56,11 +56,11 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 		require.Len(t, h.sessions("fs"), 1)
 		_, err := h.call(context.Background(), "fs", 0)
 		e := asError(t, err)
-		require.Equal(t, messages.KindEvicted, e.Kind)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.KindEvicted, e.Kind)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		require.ErrorIs(t, e, errScripted)
 		_, err = h.rt.AwaitReady(context.Background(), "fs")
-		require.ErrorIs(t, err, messages.ErrEvicted)
+		require.ErrorIs(t, err, mcpvisor.ErrEvicted)
 	})
 }
 
@@ -69,7 +69,7 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		time.Sleep(time.Hour)
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 4)
@@ -80,14 +80,14 @@ func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 11 * time.Second})
 		events := h.events()
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		time.Sleep(10*12*time.Second + time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.sessions("fs"), 11, "one every 12 s: 11 s of life and 1 s of backoff")
 		stable := 0
 		for _, e := range events() {
 			require.LessOrEqual(t, e.Attempt, 1)
-			if e.Kind == messages.EventStable {
+			if e.Kind == mcpvisor.EventStable {
 				stable++
 			}
 		}
@@ -98,7 +98,7 @@ func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
 func TestANewSessionIsDialledOnlyAfterRelease(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
 		require.Equal(t, supervisor.StateClosing, h.state("fs"))
@@ -116,12 +116,12 @@ func TestAPermanentCauseIsNotRetried(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		refused := &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "credentials refused"}
 		h.playsInTurn("web", script{tools: []string{"get"}}, script{openErr: refused})
-		h.register(messages.ServerSpec{Name: "web", Policy: supervisor.Retry(9, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(9, time.Second)})
 		h.session("web").Abort(errScripted)
 		time.Sleep(time.Hour)
 		require.Len(t, h.sessions("web"), 2)
 		_, err := h.call(context.Background(), "web", 0)
-		require.ErrorIs(t, err, messages.ErrAuthRequired)
+		require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	})
 }
 
@@ -129,7 +129,7 @@ func TestParkedServersAreTriedSlowly(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted}, script{openErr: errScripted},
 			script{openErr: errScripted}, script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second, supervisor.WithParking(time.Hour))})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second, supervisor.WithParking(time.Hour))})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
 		time.Sleep(2 * time.Second)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -46,7 +46,7 @@ func (p *player) checkSnapshot() {
 
 // checkLives reads the events as the story of each registration: epochs count
 // up, it is up before it is down, it ends once, and its successor comes later.
-func (p *player) checkLives(events []messages.Event) {
+func (p *player) checkLives(events []mcpvisor.Event) {
 	type story struct {
 		gen, epoch       uint64
 		highest, standby uint64
@@ -71,22 +71,22 @@ func (p *player) checkLives(events []messages.Event) {
 			p.complain("%v: after it was unregistered", e)
 		}
 		switch e.Kind {
-		case messages.EventConnecting:
+		case mcpvisor.EventConnecting:
 			if e.Epoch <= s.highest || s.up {
 				p.complain("%v: epoch %d after %d, which is up: %v", e, e.Epoch, s.epoch, s.up)
 			}
 			s.epoch, s.highest = e.Epoch, e.Epoch
-		case messages.EventStandby:
+		case mcpvisor.EventStandby:
 			if !s.up || e.Epoch <= s.highest {
 				p.complain("%v: the standby of %d", e, s.epoch)
 			}
 			s.standby, s.highest = e.Epoch, e.Epoch
-		case messages.EventStandbyLost:
+		case mcpvisor.EventStandbyLost:
 			if e.Epoch <= s.epoch {
 				p.complain("%v: it was in service", e)
 			}
 			s.standby, s.highest = 0, e.Epoch
-		case messages.EventReady:
+		case mcpvisor.EventReady:
 			if took := !s.up && e.Epoch != s.epoch && e.Epoch == s.standby; took {
 				s.epoch, s.standby = e.Epoch, 0
 			}
@@ -94,12 +94,12 @@ func (p *player) checkLives(events []messages.Event) {
 				p.complain("%v: ready twice, or in the wrong epoch", e)
 			}
 			s.up = true
-		case messages.EventDown:
+		case mcpvisor.EventDown:
 			if !s.up || e.Epoch != s.epoch {
 				p.complain("%v: down without having been up", e)
 			}
 			s.up = false
-		case messages.EventUnregistered:
+		case mcpvisor.EventUnregistered:
 			s.over = true
 		}
 	}
@@ -129,15 +129,15 @@ func (p *player) checkCalls() {
 	ends := p.calls
 	p.mu.Unlock()
 	for id, err := range ends {
-		var e *messages.Error
+		var e *mcpvisor.Error
 		switch n := arrived[id]; {
 		case n > 1:
 			p.complain("call %s arrived %d times", id, n)
 		case err == nil && n == 0:
 			p.complain("call %s was answered and never arrived", id)
-		case errors.As(err, &e) && e.Outcome == messages.OutcomeNotSent && n > 0:
+		case errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent && n > 0:
 			p.complain("call %s arrived, and its error says that it was not sent: %v", id, err)
-		case errors.As(err, &e) && e.Outcome == messages.OutcomeNone:
+		case errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNone:
 			p.complain("call %s does not say whether it was sent: %v", id, err)
 		}
 	}

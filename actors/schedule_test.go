@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -186,16 +187,16 @@ func (p *player) operate(dice *rand.Rand, id string) {
 	}
 }
 
-func randomSpec(dice *rand.Rand, name string) messages.ServerSpec {
+func randomSpec(dice *rand.Rand, name string) mcpvisor.ServerSpec {
 	policies := []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, 500*time.Millisecond), supervisor.Retry(2, 0),
 		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(4*time.Second)),
 		supervisor.Retry(1, time.Second, supervisor.WithParking(5*time.Second)),
 		supervisor.Retry(5, 100*time.Millisecond, supervisor.WithJitter(0.5), supervisor.WithStableAfter(3*time.Second))}
 	policy := policies[dice.IntN(len(policies))]
-	return messages.ServerSpec{Name: name, Policy: policy, StartSupervised: dice.IntN(2) == 0,
+	return mcpvisor.ServerSpec{Name: name, Policy: policy, StartSupervised: dice.IntN(2) == 0,
 		Standby:  policy.MaxAttempts != 0 && dice.IntN(2) == 0,
-		Timeouts: messages.Timeouts{Start: 5 * time.Second, Call: 10 * time.Second},
-		Probe:    messages.Probe{Interval: 2 * time.Second, Timeout: time.Second}}
+		Timeouts: mcpvisor.Timeouts{Start: 5 * time.Second, Call: 10 * time.Second},
+		Probe:    mcpvisor.Probe{Interval: 2 * time.Second, Timeout: time.Second}}
 }
 
 func (p *player) onLatest(name string, f func(*scriptedSession)) {
@@ -247,7 +248,7 @@ func (p *player) call(ctx context.Context, name, id string, timeout time.Duratio
 
 // report checks that an error is of the one type, and says what it must.
 func (p *player) report(err error) {
-	var e *messages.Error
+	var e *mcpvisor.Error
 	switch {
 	case err == nil:
 	case !errors.As(err, &e):

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -95,7 +96,7 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
 		s.rt.tell(&report{name: spec.Name, gen: m.Gen,
 			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.StateStopped, Cause: cause, tally: &tally{}},
-			events: []messages.Event{{Kind: messages.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
+			events: []mcpvisor.Event{{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
 	sup := &supervising{rt: s.rt, name: spec.Name, gen: m.Gen, spec: &spec, dialer: dialer, tally: &tally{},
@@ -110,7 +111,7 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 }
 
 // dialer makes a dialer; one that panics must not take all servers with it.
-func (s *servers) dialer(spec messages.ServerSpec) (d transport.Dialer, err error) {
+func (s *servers) dialer(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			reportCrash(s.rt.opts.Logger, "servers", "dialer", p)

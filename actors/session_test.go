@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -162,10 +162,10 @@ func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever boo
 // Request implements transport.Session.
 func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if ended(s.dead) {
-		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeNotSent, Cause: s.Cause()}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent, Cause: s.Cause()}
 	}
 	var err error
-	deadline := messages.KindCanceled // whose clock it was that ran out
+	deadline := mcpvisor.KindCanceled // whose clock it was that ran out
 	clock := r.Timeout
 	if clock == 0 || r.TotalTimeout > 0 && r.TotalTimeout < clock {
 		clock = r.TotalTimeout
@@ -174,7 +174,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, clock)
 		defer cancel()
-		deadline = messages.KindTimeout
+		deadline = mcpvisor.KindTimeout
 	}
 	result := json.RawMessage(`{}`)
 	s.mu.Lock()
@@ -197,7 +197,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	case r.Method == "tools/list":
 		err = s.wait(ctx, s.script.listAfter, false)
 		if s.script.listErr && err == nil {
-			return nil, &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: errors.New("scripted")}
+			return nil, &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("scripted")}
 		}
 		result = s.listing()
 	case r.Method == "tools/call":
@@ -206,11 +206,11 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	switch {
 	case errors.Is(err, errDied):
-		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown, Cause: s.Cause()}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: s.Cause()}
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &messages.Error{Kind: deadline, Outcome: messages.OutcomeUnknown, Cause: err}
+		return nil, &mcpvisor.Error{Kind: deadline, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	case err != nil:
-		return nil, &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: err}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	}
 	s.hear()
 	return result, nil
@@ -296,7 +296,7 @@ func (s *scriptedSession) LastHeard() time.Time {
 }
 
 // Info implements transport.Session.
-func (s *scriptedSession) Info() messages.SessionInfo {
-	return messages.SessionInfo{Era: messages.EraLegacy, ProtocolVersion: "2025-11-25", PID: 1000 + s.epoch,
+func (s *scriptedSession) Info() mcpvisor.SessionInfo {
+	return mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, ProtocolVersion: "2025-11-25", PID: 1000 + s.epoch,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
 }

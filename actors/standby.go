@@ -6,6 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -16,8 +18,8 @@ import (
 type standby struct {
 	inc     *incarnation
 	port    *actor.PID
-	catalog *messages.Catalog // nil until it is ready
-	lost    bool              // it ended; its release is awaited
+	catalog *catalog.Catalog // nil until it is ready
+	lost    bool             // it ended; its release is awaited
 }
 
 // reserve looks after the standby of one registration. It belongs to the
@@ -90,14 +92,14 @@ func (s *supervising) startSpare(c actor.Context) {
 }
 
 // spareReady: the catalog of the standby is complete.
-func (s *supervising) spareReady(c actor.Context, catalog *messages.Catalog) {
+func (s *supervising) spareReady(c actor.Context, catalog *catalog.Catalog) {
 	if s.spare.lost {
 		return
 	}
 	s.spare.catalog = catalog
 	c.Send(s.spare.port, &messages.StartProbing{})
 	info := s.spare.inc.session.Info()
-	s.tellSpare(messages.Event{Kind: messages.EventStandby, PID: info.PID, Protocol: info.ProtocolVersion})
+	s.tellSpare(mcpvisor.Event{Kind: mcpvisor.EventStandby, PID: info.PID, Protocol: info.ProtocolVersion})
 }
 
 // spareLost: the standby failed or died before it was needed. The server in
@@ -120,7 +122,7 @@ func (s *supervising) spareLost(c actor.Context, cause *supervisor.Cause) {
 		s.failures = max(s.failures, s.spec.Policy.MaxAttempts+1)
 	}
 	c.Send(sp.port, &messages.EndSession{Cause: cause})
-	s.tellSpare(messages.Event{Kind: messages.EventStandbyLost, Cause: cause})
+	s.tellSpare(mcpvisor.Event{Kind: mcpvisor.EventStandbyLost, Cause: cause})
 }
 
 // spareReleased: nothing is left of the standby.
@@ -150,10 +152,10 @@ func (s *supervising) cancelSpare() {
 	}
 }
 
-func (s *supervising) tellSpare(e messages.Event) {
+func (s *supervising) tellSpare(e mcpvisor.Event) {
 	e = s.stamp(e)
 	e.Epoch = s.spare.inc.epoch
-	s.report([]messages.Event{e}, false)
+	s.report([]mcpvisor.Event{e}, false)
 }
 
 func (s *supervising) roll() float64 {

@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func withStandby(p supervisor.Policy) messages.ServerSpec {
-	return messages.ServerSpec{Name: "fs", Policy: p, Standby: true}
+func withStandby(p supervisor.Policy) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "fs", Policy: p, Standby: true}
 }
 
 // At a crash the standby takes over without a delay and without a moment in
@@ -47,8 +47,8 @@ func TestAStandbyTakesOver(t *testing.T) {
 		require.Equal(t, errScripted, st.LastCause)
 		require.Len(t, st.History, 1)
 		require.True(t, st.History[0].Served)
-		require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady,
-			messages.EventStandby, messages.EventDown, messages.EventReady}, kinds(events()))
+		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
+			mcpvisor.EventStandby, mcpvisor.EventDown, mcpvisor.EventReady}, kinds(events()))
 		require.EqualValues(t, 1, events()[4].Epoch)
 		require.EqualValues(t, 2, events()[5].Epoch)
 		require.Len(t, h.sessions("fs"), 2)
@@ -103,7 +103,7 @@ func TestAStandbyThatEndsConcernsNobody(t *testing.T) {
 		require.Equal(t, 1005, v.Status().Standby.PID)
 		lost := 0
 		for _, e := range events() {
-			if e.Kind == messages.EventStandbyLost {
+			if e.Kind == mcpvisor.EventStandbyLost {
 				lost++
 				require.EqualValues(t, 1+lost, e.Epoch)
 				require.NotNil(t, e.Cause)
@@ -199,7 +199,7 @@ func TestAHungStandbyIsFoundByProbes(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		spec := withStandby(supervisor.Retry(3, time.Second))
-		spec.Probe = messages.Probe{Interval: 10 * time.Second, Timeout: time.Second, Failures: 2}
+		spec.Probe = mcpvisor.Probe{Interval: 10 * time.Second, Timeout: time.Second, Failures: 2}
 		h.register(spec)
 		h.state("fs")
 		h.sessions("fs")[1].hang()

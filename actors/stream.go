@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -123,7 +124,7 @@ func (p *port) keepListening(ctx context.Context, s *stream, params json.RawMess
 		}
 		if len(s.about) == 0 && time.Since(looked) >= lookWithout {
 			looked = time.Now()
-			p.outdated(messages.AllLists)
+			p.outdated(catalog.AllLists)
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -138,8 +139,8 @@ func (p *port) keepListening(ctx context.Context, s *stream, params json.RawMess
 // refusedBy reports whether an error is the last word on a stream that never
 // stood. Of resources any error of the server's is: the port asks again.
 func (s *stream) refusedBy(err error) bool {
-	var e *messages.Error
-	return transport.Unsupported(err) || len(s.about) > 0 && errors.As(err, &e) && e.Kind == messages.KindRPC
+	var e *mcpvisor.Error
+	return transport.Unsupported(err) || len(s.about) > 0 && errors.As(err, &e) && e.Kind == mcpvisor.KindRPC
 }
 
 // sent notes the request of a stream, so that its word is known.
@@ -200,7 +201,7 @@ func (p *port) acknowledged(n transport.Notice) {
 	p.listener.mu.Unlock()
 	switch {
 	case gap && lists:
-		p.outdated(messages.AllLists)
+		p.outdated(catalog.AllLists)
 	case gap:
 		p.updated(n.Honored)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -30,11 +30,11 @@ func TestAStreamThatWaitsIsEndedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
 				if len(wantsOf(r).ResourceSubscriptions) > 0 {
-					return "", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, Cause: errors.New("HTTP 503")}
+					return "", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("HTTP 503")}
 				}
 				return "", nil
 			}}
-			announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 				require.Error(t, subscribe(t, rt, "x:a"))
 				time.Sleep(10*time.Minute + time.Second) // the pause is 30 s by now
 				end(t, rt, a)
@@ -51,7 +51,7 @@ func TestAStreamAboutNothingIsEnded(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 3 {
 			require.ErrorContains(t, subscribe(t, rt, "x:bad"), "does not watch")
 		}
@@ -69,7 +69,7 @@ func TestWhoKnowsNoStreamsIsAskedOnce(t *testing.T) {
 		err   error
 		asked int
 	}{
-		"unknown method": {&messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
+		"unknown method": {&mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound}}, 1},
 		"another error":  {rpcErr("just starting"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestWhoKnowsNoStreamsIsAskedOnce(t *testing.T) {
 				}
 				return "", nil
 			}}
-			announces(t, a, messages.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []messages.Event) {
+			announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []mcpvisor.Event) {
 				time.Sleep(time.Hour)
 				require.Equal(t, c.asked, a.session(1).count("subscriptions/listen"))
 			})

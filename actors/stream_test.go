@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -26,7 +26,7 @@ func TestARefusedResourceCostsNoStream(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:gone"))
 		require.NoError(t, subscribe(t, rt, "x:good"))
 		require.Error(t, subscribe(t, rt, "x:bad"))
@@ -62,7 +62,7 @@ func TestAnErrorAtReopeningIsNotTheLastWord(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, 1, updates(got(), "x:a"), "it counts as updated after the gap")
@@ -83,7 +83,7 @@ func TestNoNewsIsLostWhileStreamsChange(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		for i := range 3 * mostGroups { // more than there may be streams
 			before := updates(got(), "x:a")
@@ -117,7 +117,7 @@ func TestAWordIsAboutItsStream(t *testing.T) {
 		}
 		return "", s.listen(ctx, r, after, wantsOf(r).ResourceSubscriptions)
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(900 * time.Millisecond)
 		require.NoError(t, subscribe(t, rt, "x:a"))
 	})
@@ -130,7 +130,7 @@ func TestAWordThatComesLateIsAGap(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		time.Sleep(time.Second) // ready after 3 s
 		a.offers("new")
 		a.session(1).toolsChanged() // nobody listens yet
@@ -138,7 +138,7 @@ func TestAWordThatComesLateIsAGap(t *testing.T) {
 		require.True(t, offered(rt, "new"))
 
 		e := asError(t, subscribe(t, rt, "x:a"))
-		require.Equal(t, messages.KindTimeout, e.Kind)
+		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 		a.session(1).update("x:a")
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 1, updates(got(), "x:a"), "it stands, and counts as updated")
@@ -156,9 +156,9 @@ func TestAWordThatNamesNoStream(t *testing.T) {
 		r.Stream.Sent(int64(s.count(r.Method)))
 		s.tell(transport.Notice{Kind: transport.Acknowledged, Honored: wantsOf(r).ResourceSubscriptions})
 		s.pause(ctx, -1)
-		return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: errors.New("ended")}
+		return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
 	}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		require.NoError(t, subscribe(t, rt, "x:b"))
 	})
@@ -168,14 +168,14 @@ func TestAWordThatNamesNoStream(t *testing.T) {
 func TestAttemptsToListenReadNoLists(t *testing.T) {
 	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
-			return "", &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered, Cause: errors.New("HTTP 405")}
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 405")}
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Hour)
 		require.InDelta(t, 6, a.session(1).count("tools/list"), 1)
-		require.Equal(t, messages.KindProtocol, asError(t, subscribe(t, rt, "x:a")).Kind)
+		require.Equal(t, mcpvisor.KindProtocol, asError(t, subscribe(t, rt, "x:a")).Kind)
 		require.Empty(t, wished(rt))
 	})
 }
@@ -183,7 +183,7 @@ func TestAttemptsToListenReadNoLists(t *testing.T) {
 // What a standby tells, the server in service tells too.
 func TestAStandbyDoublesNoUpdates(t *testing.T) {
 	a := &announcer{modern: true}
-	announces(t, a, messages.ServerSpec{Standby: true, Policy: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		time.Sleep(time.Minute)
 		for epoch := 1; epoch <= 3; epoch++ {
@@ -216,7 +216,7 @@ func TestListenersThatAreKeptBySession(t *testing.T) {
 		}
 		return "", s.listen(ctx, r, time.Millisecond, about.ResourceSubscriptions)
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 2 * mostGroups {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 			time.Sleep(time.Millisecond)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // ackWait bounds the wait for the word that a stream of notifications stands.
@@ -152,7 +152,7 @@ func (p *port) try(ctx context.Context, uris []string, gap bool) {
 				g.uris = append(g.uris, uri)
 				continue
 			}
-			p.fail(uri, &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+			p.fail(uri, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 				Cause: fmt.Errorf("the server does not watch %.200s", uri)})
 		}
 		if len(g.uris) == 0 {
@@ -207,6 +207,6 @@ func (p *port) await(ctx context.Context, s *stream) word {
 }
 
 func unconfirmed(uris ...string) error {
-	return &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown,
+	return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown,
 		Cause: fmt.Errorf("the server did not confirm in time that it watches %.200q; it is asked again", uris)}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -19,7 +21,7 @@ type report struct {
 	gen    uint64
 	from   *actor.PID // nil if no actor was started
 	view   *View
-	events []messages.Event
+	events []mcpvisor.Event
 	// revived: a Revive has been carried out, and the view shows it.
 	revived bool
 	// done are those who wait until everybody can see it.
@@ -32,7 +34,7 @@ type supervising struct {
 	rt     *Runtime
 	name   string
 	gen    uint64
-	spec   *messages.ServerSpec
+	spec   *mcpvisor.ServerSpec
 	dialer transport.Dialer
 
 	self      *actor.PID
@@ -40,11 +42,11 @@ type supervising struct {
 	port      *actor.PID
 	inc       *incarnation
 	tally     *tally
-	catalog   *messages.Catalog // of the epoch being started
-	published *messages.Catalog
+	catalog   *catalog.Catalog // of the epoch being started
+	published *catalog.Catalog
 	everReady bool
 	downSince time.Time
-	history   []messages.Incarnation
+	history   []mcpvisor.Incarnation
 	timer     *time.Timer
 	ended     bool
 	released  bool // nothing is left of the current epoch
@@ -122,10 +124,10 @@ func (s *supervising) step(c actor.Context, ev supervisor.Input) {
 	if len(effects) == 0 && s.lc.State() == before {
 		return
 	}
-	var events []messages.Event
-	note := func(e messages.Event) { events = append(events, s.stamp(e)) }
+	var events []mcpvisor.Event
+	note := func(e mcpvisor.Event) { events = append(events, s.stamp(e)) }
 	if before == supervisor.StateNew && s.lc.State() == supervisor.StateConnecting {
-		note(messages.Event{Kind: messages.EventRegistered})
+		note(mcpvisor.Event{Kind: mcpvisor.EventRegistered})
 	}
 	for _, e := range effects {
 		s.carryOut(c, before, ev, e, note)
@@ -139,11 +141,11 @@ func (s *supervising) step(c actor.Context, ev supervisor.Input) {
 	}
 }
 
-func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supervisor.Input, e supervisor.Effect, note func(messages.Event)) {
+func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supervisor.Input, e supervisor.Effect, note func(mcpvisor.Event)) {
 	switch e.Kind {
 	case supervisor.EffectDial:
 		s.dial(c, e.Epoch)
-		note(messages.Event{Kind: messages.EventConnecting})
+		note(mcpvisor.Event{Kind: mcpvisor.EventConnecting})
 	case supervisor.EffectDiscover:
 		c.Send(s.port, &messages.Discover{})
 	case supervisor.EffectPublish:
@@ -162,36 +164,36 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 		s.takeOver()
 	case supervisor.EffectWithdraw:
 		s.published, s.downSince = nil, time.Now()
-		note(messages.Event{Kind: messages.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.inc.casualties()})
+		note(mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.inc.casualties()})
 	case supervisor.EffectEndSession:
 		s.remember(e.Cause, before == supervisor.StateReady)
 		if before != supervisor.StateReady && ev.Kind == supervisor.InputFailed || before != supervisor.StateReady && ev.Kind == supervisor.InputDied {
-			note(messages.Event{Kind: messages.EventStartFailed, Cause: e.Cause})
+			note(mcpvisor.Event{Kind: mcpvisor.EventStartFailed, Cause: e.Cause})
 		}
 		c.Send(s.port, &messages.EndSession{Cause: e.Cause})
 	case supervisor.EffectArmRetry, supervisor.EffectArmPark, supervisor.EffectArmStable:
 		s.arm(e)
 		switch at := s.lc.RetryAt(); e.Kind {
 		case supervisor.EffectArmRetry:
-			note(messages.Event{Kind: messages.EventRetry, Cause: s.lc.Cause(), Attempt: s.lc.Attempt(),
+			note(mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lc.Cause(), Attempt: s.lc.Attempt(),
 				MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
 		case supervisor.EffectArmPark:
-			note(messages.Event{Kind: messages.EventParked, Cause: s.lc.Cause(), Delay: e.Delay, RetryAt: &at})
+			note(mcpvisor.Event{Kind: mcpvisor.EventParked, Cause: s.lc.Cause(), Delay: e.Delay, RetryAt: &at})
 		}
 	case supervisor.EffectCancelTimer:
 		s.stopTimer()
 	case supervisor.EffectResetBudget:
 		if ev.Kind == supervisor.InputTimer {
-			note(messages.Event{Kind: messages.EventStable})
+			note(mcpvisor.Event{Kind: mcpvisor.EventStable})
 		}
 	case supervisor.EffectAnnounceGone:
 		switch s.lc.State() {
 		case supervisor.StateUnauthorized:
-			note(messages.Event{Kind: messages.EventAuthRequired, Cause: e.Cause})
+			note(mcpvisor.Event{Kind: mcpvisor.EventAuthRequired, Cause: e.Cause})
 		case supervisor.StateEvicted:
-			note(messages.Event{Kind: messages.EventEvicted, Cause: e.Cause})
+			note(mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause})
 		case supervisor.StateStopped:
-			note(messages.Event{Kind: messages.EventUnregistered, Cause: e.Cause})
+			note(mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Cause: e.Cause})
 		}
 	}
 }
@@ -266,16 +268,16 @@ func (s *supervising) stopTimer() {
 }
 
 func (s *supervising) remember(cause *supervisor.Cause, served bool) {
-	if len(s.history) >= messages.HistoryLimit {
-		s.history = append([]messages.Incarnation(nil), s.history[1:]...)
+	if len(s.history) >= mcpvisor.HistoryLimit {
+		s.history = append([]mcpvisor.Incarnation(nil), s.history[1:]...)
 	}
-	s.history = append(s.history, messages.Incarnation{Epoch: s.inc.epoch, PID: s.inc.session.Info().PID,
+	s.history = append(s.history, mcpvisor.Incarnation{Epoch: s.inc.epoch, PID: s.inc.session.Info().PID,
 		Started: s.inc.started, Ended: time.Now(), Served: served, Cause: cause})
 }
 
-func (s *supervising) readyEvent() messages.Event {
+func (s *supervising) readyEvent() mcpvisor.Event {
 	info := s.inc.session.Info()
-	e := messages.Event{Kind: messages.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
+	e := mcpvisor.Event{Kind: mcpvisor.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
 		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
 		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts)}
 	if !s.downSince.IsZero() {
@@ -284,7 +286,7 @@ func (s *supervising) readyEvent() messages.Event {
 	return e
 }
 
-func (s *supervising) stamp(e messages.Event) messages.Event {
+func (s *supervising) stamp(e mcpvisor.Event) mcpvisor.Event {
 	e.Time, e.Server, e.Gen = time.Now(), s.name, s.gen
 	if e.Epoch == 0 {
 		e.Epoch = s.lc.Epoch()
@@ -292,18 +294,18 @@ func (s *supervising) stamp(e messages.Event) messages.Event {
 	return e
 }
 
-func (s *supervising) report(events []messages.Event, revived bool) {
+func (s *supervising) report(events []mcpvisor.Event, revived bool) {
 	r := s.draft(events)
 	r.revived = revived
 	s.rt.tell(r)
 }
 
-func (s *supervising) draft(events []messages.Event) *report {
+func (s *supervising) draft(events []mcpvisor.Event) *report {
 	return &report{name: s.name, gen: s.gen, from: s.self, events: events, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: s.lc.State(), Since: s.lc.Since(), Epoch: s.lc.Epoch(),
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
-		History: append([]messages.Incarnation(nil), s.history...),
+		History: append([]mcpvisor.Incarnation(nil), s.history...),
 		current: s.inc, standby: s.ready(), takesOver: s.takeOverBy() != 0 && s.lc.MayTakeOver(time.Now()), tally: s.tally,
 	}}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -18,7 +19,7 @@ import (
 // Options are what a [Runtime] needs from outside.
 type Options struct {
 	// NewDialer makes the dialer of a registration. Required.
-	NewDialer func(messages.ServerSpec) (transport.Dialer, error)
+	NewDialer func(mcpvisor.ServerSpec) (transport.Dialer, error)
 	// Logger gets crash reports and what the actor library has to say.
 	Logger zerolog.Logger
 	// Random yields numbers in [0, 1) for jitter; nil means math/rand.
@@ -139,7 +140,7 @@ func (rt *Runtime) tell(letter any) {
 func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
 
 // Watch subscribes to events at once; see the hub.
-func (rt *Runtime) Watch(ctx context.Context) <-chan messages.Event { return rt.hub.watch(ctx) }
+func (rt *Runtime) Watch(ctx context.Context) <-chan mcpvisor.Event { return rt.hub.watch(ctx) }
 
 // Stale counts letters that were dropped because they spoke of a registration
 // that is no more.
@@ -148,7 +149,7 @@ func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }
 // Register adds a server and waits until it is ready, or, if it is
 // StartSupervised, until it is accepted. If ctx ends first the registration is
 // taken back.
-func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error {
+func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	reply, accepted := make(chan error, 1), make(chan uint64, 1)
 	spec = spec.Clone() // before anybody else sees it: the caller may go on to change it
 	rt.tell(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
@@ -163,7 +164,7 @@ func (rt *Runtime) Register(ctx context.Context, spec messages.ServerSpec) error
 		default:
 		}
 		rt.takeBack(spec.Name, accepted, reply)
-		return &messages.Error{Server: spec.Name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
+		return &mcpvisor.Error{Server: spec.Name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
 	}
 	select {
 	case err := <-reply:
@@ -224,7 +225,7 @@ func (rt *Runtime) wait(ctx context.Context, name string, reply <-chan error, dr
 			return err
 		default:
 		}
-		return &messages.Error{Server: name, Kind: messages.KindCanceled, Cause: context.Cause(ctx)}
+		return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
 	}
 }
 
@@ -238,8 +239,8 @@ func ended(c <-chan struct{}) bool {
 }
 
 // Closed is what becomes of requests after Close, which leaves no server to know.
-func Closed(name string) *messages.Error {
-	return &messages.Error{Server: name, Kind: messages.KindClosed, Outcome: messages.OutcomeNotSent,
+func Closed(name string) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent,
 		Cause: errors.New("the client is closed; make a new one")}
 }
 
@@ -265,7 +266,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		if ended(rt.closed) { // both at once: what is done is done
 			return rt.left.afterClose()
 		}
-		return &messages.Error{Kind: messages.KindCanceled, Cause: context.Cause(ctx),
+		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx),
 			Hint: "servers are still being stopped in the background"}
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -17,13 +19,13 @@ func TestUnregisterDuringALongBackoffReturnsAtOnce(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
 		long := supervisor.Retry(3, time.Hour, supervisor.WithMaxDelay(time.Hour))
-		h.register(messages.ServerSpec{Name: "fs", Policy: long})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: long})
 		h.session("fs").Abort(errScripted)
 		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		require.Zero(t, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
 		require.Empty(t, h.rt.Snapshot().Names())
 
-		h.register(messages.ServerSpec{Name: "fs", Policy: long})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: long})
 		time.Sleep(2 * time.Hour)
 		require.Len(t, h.sessions("fs"), 2, "the timer of the old registration dials nothing")
 		require.Equal(t, uint64(1), h.rt.Snapshot().Server("fs").Epoch)
@@ -34,10 +36,10 @@ func TestUnregisterDuringALongBackoffReturnsAtOnce(t *testing.T) {
 func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		old, before := h.supervisorOf("fs"), h.rt.Snapshot().Server("fs")
 		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		fresh, v := h.supervisorOf("fs"), h.rt.Snapshot().Server("fs")
 		require.NotEqual(t, old.Id, fresh.Id)
 		require.Greater(t, v.Gen, before.Gen)
@@ -54,7 +56,7 @@ func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 		h.rt.tell(&started{name: "fs", gen: before.Gen, pid: old})
 		reply := make(chan error, 1)
 		h.rt.tell(&messages.Unregister{Name: "fs", Gen: before.Gen, Reply: reply})
-		require.ErrorIs(t, <-reply, messages.ErrUnknownServer)
+		require.ErrorIs(t, <-reply, mcpvisor.ErrUnknownServer)
 		synctest.Wait()
 		require.Same(t, v, h.rt.Snapshot().Server("fs"))
 		require.Equal(t, fresh.Id, h.supervisorOf("fs").Id)
@@ -66,7 +68,7 @@ func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 func TestLettersOfAnOldEpochAreStale(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}})
-		h.register(messages.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		h.session("fs").Abort(errScripted)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
@@ -74,7 +76,7 @@ func TestLettersOfAnOldEpochAreStale(t *testing.T) {
 		pid := h.supervisorOf("fs")
 		for _, m := range []any{&messages.Died{Epoch: 1, Cause: errScripted}, &messages.Released{Epoch: 1},
 			&messages.Failed{Epoch: 1, Cause: errScripted}, &messages.Opened{Epoch: 1},
-			&messages.Discovered{Epoch: 1, Catalog: messages.NewCatalog(nil, nil, nil, nil, nil)}, &messages.TimerDue{Token: 1}} {
+			&messages.Discovered{Epoch: 1, Catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)}, &messages.TimerDue{Token: 1}} {
 			h.send(pid, m)
 		}
 		synctest.Wait()
@@ -96,7 +98,7 @@ func TestUnregisterInEachState(t *testing.T) {
 				require.Len(t, h.sessions("fs"), c.dialled)
 				time.Sleep(3 * time.Hour)
 				require.Len(t, h.sessions("fs"), c.dialled, "and nothing comes after")
-				require.ErrorIs(t, h.rt.Unregister(context.Background(), "fs"), messages.ErrUnknownServer)
+				require.ErrorIs(t, h.rt.Unregister(context.Background(), "fs"), mcpvisor.ErrUnknownServer)
 			})
 		})
 	}
@@ -106,7 +108,7 @@ func TestUnregisterInEachState(t *testing.T) {
 func TestUnregisterTogether(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
-		h.register(messages.ServerSpec{Name: "fs"})
+		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		impatient, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		var wg sync.WaitGroup
@@ -114,7 +116,7 @@ func TestUnregisterTogether(t *testing.T) {
 		for i := range errs {
 			wg.Go(func() { errs[i] = h.rt.Unregister(context.Background(), "fs") })
 		}
-		require.ErrorIs(t, h.rt.Unregister(impatient, "fs"), messages.ErrCanceled)
+		require.ErrorIs(t, h.rt.Unregister(impatient, "fs"), mcpvisor.ErrCanceled)
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.Equal(t, 9*time.Second, spends(wg.Wait))
 		for _, err := range errs {
@@ -127,9 +129,9 @@ func TestUnregisterAnswersARegisterThatWaits(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.plays("fs", script{openHangs: true})
 		registered := make(chan error, 1)
-		go func() { registered <- h.rt.Register(context.Background(), messages.ServerSpec{Name: "fs"}) }()
+		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
 		synctest.Wait()
 		require.Zero(t, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
-		require.ErrorIs(t, <-registered, messages.ErrClosed)
+		require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -141,7 +142,7 @@ func (rt *Runtime) wish(ctx context.Context, v *View, w *wish) error {
 		w.reply = reply
 		return w
 	})
-	if e := (*messages.Error)(nil); err != nil && v.current.session.Cause() != nil && errors.As(err, &e) && e.Kind != messages.KindCanceled {
+	if e := (*mcpvisor.Error)(nil); err != nil && v.current.session.Cause() != nil && errors.As(err, &e) && e.Kind != mcpvisor.KindCanceled {
 		return nil // the next incarnation is told
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -35,7 +35,7 @@ func TestAStandbyIsToldOfEveryWish(t *testing.T) {
 			}
 			return "", nil
 		}}
-		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			time.Sleep(time.Minute)
 			require.NotNil(t, view(rt).standby)
 			require.NoError(t, subscribe(t, rt, "x:a"))
@@ -56,7 +56,7 @@ func TestAStandbyIsToldOfLevels(t *testing.T) {
 		}
 		return nil
 	})}
-	announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Second)
 		last := func() string {
 			synctest.Wait()
@@ -80,11 +80,11 @@ func TestAWishOutlivesTheServerThatHearsIt(t *testing.T) {
 		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 			if s.epoch == 1 && strings.Contains(string(r.Params), "x:a") {
 				s.pause(ctx, -1)
-				return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown, Cause: errScripted}
+				return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
 			}
 			return "", nil
 		}}
-		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			done, v := make(chan error, 1), view(rt)
 			go func() { done <- rt.Subscribe(context.Background(), v, "x:a", true) }()
 			synctest.Wait()
@@ -104,7 +104,7 @@ func TestAWishThatPanicsIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	})}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		require.Zero(t, spends(func() { require.ErrorContains(t, rt.Subscribe(ctx, view(rt), "x:a", true), "scripted panic") }))
@@ -123,7 +123,7 @@ func TestARefusedLevelGivesWayToALaterOne(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		refused, v := make(chan error, 1), view(rt)
 		go func() { refused <- rt.SetLogLevel(context.Background(), v, "debug") }()
 		synctest.Wait()
@@ -144,7 +144,7 @@ func TestARefusedLevelIsTriedAgain(t *testing.T) {
 		}
 		return nil
 	})}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		strict.Store(true)
 		require.ErrorContains(t, rt.SetLogLevel(context.Background(), view(rt), "debug"), "not yet")
 		strict.Store(false)
@@ -172,7 +172,7 @@ func TestAWishAnewIsAskedAnew(t *testing.T) {
 			}
 			return nil
 		})}
-		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			require.NoError(t, subscribe(t, rt, "x:late"))
 			strict.Store(true)
 			a.session(1).Abort(errScripted)
@@ -195,7 +195,7 @@ func TestAllWhoAreRefusedHearIt(t *testing.T) {
 			}
 			return "", err
 		}}
-		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			done, v := make(chan error, 3), view(rt)
 			for range cap(done) {
 				go func() { done <- rt.Subscribe(context.Background(), v, "x:bad", true) }()
@@ -213,12 +213,12 @@ func TestAllWhoAreRefusedHearIt(t *testing.T) {
 func TestAServerThatIsUnavailableRefusesNothing(t *testing.T) {
 	a := &announcer{handle: refusing("resources/subscribe", "x:a", func(s *announcing) error {
 		if s.count("resources/subscribe") == 1 {
-			return &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeAnswered, Cause: errors.New("HTTP 503")}
+			return &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 503")}
 		}
 		return nil
 	})}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
-		require.ErrorIs(t, subscribe(t, rt, "x:a"), messages.ErrUnavailable)
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		require.ErrorIs(t, subscribe(t, rt, "x:a"), mcpvisor.ErrUnavailable)
 		require.Equal(t, []string{"x:a"}, wished(rt))
 		time.Sleep(2 * time.Second)
 		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
@@ -233,7 +233,7 @@ func TestAnUnsubscribeThatFails(t *testing.T) {
 		asked int
 	}{
 		"refused": {rpcErr("never"), 1},
-		"deaf":    {&messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown, Cause: errors.New("deaf")}, 2},
+		"deaf":    {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("deaf")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(s *announcing) error {
@@ -242,7 +242,7 @@ func TestAnUnsubscribeThatFails(t *testing.T) {
 				}
 				return nil
 			})}
-			announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+			announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 				require.NoError(t, subscribe(t, rt, "x:a"))
 				synctest.Wait()
 				require.ErrorContains(t, rt.Subscribe(context.Background(), view(rt), "x:a", false), c.err.Error())
@@ -264,12 +264,12 @@ func TestAWishThatTakesTooLongIsATimeout(t *testing.T) {
 	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, -1)
-			return "", &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeUnknown, Cause: ctx.Err()}
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
-		require.ErrorIs(t, subscribe(t, rt, "x:a"), messages.ErrTimeout)
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		require.ErrorIs(t, subscribe(t, rt, "x:a"), mcpvisor.ErrTimeout)
 	})
 }
 
@@ -277,7 +277,7 @@ func TestAWishThatTakesTooLongIsATimeout(t *testing.T) {
 // compare versions. What the server refuses then is for who comes to hear it.
 func TestARefusedUnsubscribeIsToldThoughARemindOvertakesIt(t *testing.T) {
 	a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(*announcing) error { return rpcErr("never") })}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		synctest.Wait()
 		v := view(rt)

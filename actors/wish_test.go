@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -41,7 +42,7 @@ func TestWishesDuringDiscovery(t *testing.T) {
 			}
 			return "", nil
 		}}
-		announces(t, a, messages.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			time.Sleep(time.Second)
 			require.Equal(t, supervisor.StateDiscovering, view(rt).State)
 			require.NoError(t, subscribe(t, rt, "x:a"))
@@ -61,7 +62,7 @@ func TestAWishAtAnyMoment(t *testing.T) {
 			s.pause(ctx, 3*time.Millisecond)
 			return "", nil
 		}}
-		announces(t, a, messages.ServerSpec{StartSupervised: true, Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{StartSupervised: true, Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			var uris []string
 			for i := range 60 {
 				uri := fmt.Sprintf("x:%d", i)
@@ -91,7 +92,7 @@ func TestAWishAtAnyMoment(t *testing.T) {
 func TestAWishThatOvertakesAReport(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &announcer{modern: modern}
-		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			time.Sleep(time.Second)
 			view(rt).current.wishes.subscribe("x:a", true)
 			rt.system.Root.Send(rt.desk.entries["s"].supervisor, &messages.ReconcileRequest{})
@@ -105,7 +106,7 @@ func TestAWishThatOvertakesAReport(t *testing.T) {
 func TestAStandbyIsToldOfWishes(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &announcer{modern: modern}
-		announces(t, a, messages.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			time.Sleep(time.Second)
 			require.NotNil(t, view(rt).standby)
 			require.NoError(t, subscribe(t, rt, "x:a"))
@@ -127,7 +128,7 @@ func TestARefusedLevelFailsNoOtherWish(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "error"))
 		for range 2 {
 			require.Error(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
@@ -157,14 +158,14 @@ func TestARefusedSubscriptionFailsNoOther(t *testing.T) {
 			}
 			return "", nil
 		}}
-		announces(t, a, messages.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			require.NoError(t, subscribe(t, rt, "x:bad"), "it is not ready: it will be told")
 			require.NoError(t, subscribe(t, rt, "x:early"))
 			time.Sleep(time.Minute)
 			require.NoError(t, subscribe(t, rt, "x:good"))
 			require.Equal(t, []string{"x:bad", "x:early", "x:good"}, wished(rt))
 			e := asError(t, subscribe(t, rt, "x:bad"))
-			require.Equal(t, messages.KindProtocol, e.Kind)
+			require.Equal(t, mcpvisor.KindProtocol, e.Kind)
 			require.Equal(t, []string{"x:early", "x:good"}, wished(rt), "nothing is remembered")
 			tolerant.Store(true)
 			require.NoError(t, subscribe(t, rt, "x:bad"))
@@ -184,7 +185,7 @@ func TestWhatIsRefusedAtTheStartIsTriedAgain(t *testing.T) {
 			}
 			return "", nil
 		}}
-		announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			for _, uri := range []string{"x:a", "x:b", "x:late"} {
 				require.NoError(t, subscribe(t, rt, uri))
 			}
@@ -207,14 +208,14 @@ func TestASubscriptionOutlivesTheWait(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer cancel()
 		left := make(chan error, 1)
 		go func() { left <- rt.Subscribe(ctx, view(rt), "x:a", true) }()
 		time.Sleep(50 * time.Millisecond)
 		require.NoError(t, subscribe(t, rt, "x:a"))
-		require.Equal(t, messages.KindCanceled, asError(t, <-left).Kind)
+		require.Equal(t, mcpvisor.KindCanceled, asError(t, <-left).Kind)
 		require.Equal(t, 1, a.session(1).count("resources/subscribe"))
 		require.Equal(t, []string{"x:a"}, wished(rt))
 		a.session(1).Abort(errScripted)
@@ -228,14 +229,14 @@ func TestASubscriptionThatTimesOut(t *testing.T) {
 	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, r.Timeout)
-			return "", &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown, Cause: errors.New("deaf")}
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("deaf")}
 		}
 		return "", nil
 	}}
-	announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		e := asError(t, subscribe(t, rt, "x:a"))
-		require.Equal(t, messages.KindTimeout, e.Kind, "%v", e)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.KindTimeout, e.Kind, "%v", e)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		time.Sleep(time.Minute)
 		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
 	})
@@ -255,11 +256,11 @@ func TestThoseWhoWaitForAWishAreLetGo(t *testing.T) {
 				a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, _ transport.Request) (string, error) {
 					if hangs.Load() && s.epoch == 1 {
 						s.pause(ctx, -1)
-						return "", &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown, Cause: errScripted}
+						return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
 					}
 					return "", nil
 				}}
-				announces(t, a, messages.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []messages.Event) {
+				announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 					hangs.Store(true)
 					v, done := view(rt), make(chan error, 15)
 					for i := range 5 {

@@ -8,17 +8,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // Authorizer obtains and renews the tokens of one registration. Safe for
 // concurrent use. It has goroutines and timers only while something is
 // attached or under way.
 type Authorizer struct {
-	oauth   messages.OAuth
-	key     messages.TokenKey
-	store   messages.TokenStore // nil: nothing is kept
+	oauth   mcpvisor.OAuth
+	key     mcpvisor.TokenKey
+	store   mcpvisor.TokenStore // nil: nothing is kept
 	web     *web
 	secrets secrets
 	warn    func(string)
@@ -27,12 +27,12 @@ type Authorizer struct {
 
 	mu sync.Mutex
 	// held is what is known. It is replaced and never changed.
-	held *messages.Authorization
+	held *mcpvisor.Authorization
 	// origin is where held came from.
 	origin origins
 	// stored is what the store was seen to hold: if it holds something else,
 	// another has written it.
-	stored *messages.Authorization
+	stored *mcpvisor.Authorization
 	// bound is the issuer that the spec's own client belongs to.
 	bound string
 	// refusal is what the server said last.
@@ -59,7 +59,7 @@ const (
 
 // New makes an authorizer for the server of a valid spec with Auth. warn gets
 // what is worth a line in a log; it must not block.
-func New(spec *messages.HTTP, warn func(string)) (*Authorizer, error) {
+func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	server, err := url.Parse(spec.URL)
 	if err != nil {
 		return nil, errors.New("the URL cannot be parsed; write it as https://host/path")
@@ -91,7 +91,7 @@ func (a *Authorizer) wait() time.Duration {
 	if a.oauth.Wait > 0 {
 		return a.oauth.Wait
 	}
-	return messages.DefaultTokenWait
+	return mcpvisor.DefaultTokenWait
 }
 
 // Hide returns a text without any secret that the authorizer knows of.
@@ -154,7 +154,7 @@ func (a *Authorizer) Detach(grace time.Duration) {
 }
 
 // adopt makes an authorization the current one. a.mu is held.
-func (a *Authorizer) adopt(n *messages.Authorization, from origins) {
+func (a *Authorizer) adopt(n *mcpvisor.Authorization, from origins) {
 	a.held, a.origin, a.failed = n, from, nil
 	a.secrets.hold(n.AccessToken, n.RefreshToken, n.ClientSecret)
 	if n.ClientID == a.oauth.ClientID {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // oversizeChallenges are headers that take seconds to minutes to parse without
@@ -67,10 +67,10 @@ func TestScopes_bounded(t *testing.T) {
 // the lock that every token needs.
 func TestScopes_bounded_in_authorization_URL(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	h := http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="` + strings.Join(manyScopes(1500), " ") + `"`}}
 	err := a.Renew(t.Context(), "", false, http.StatusUnauthorized, h)
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, err, &required)
 	require.LessOrEqual(t, len(required.Scopes), maxScopes)
 	require.Less(t, len(required.URL), 64<<10)

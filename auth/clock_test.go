@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // afterSuspend is what time.Now returns after the machine was suspended: the wall
@@ -25,7 +25,7 @@ func afterSuspend(now time.Time, d time.Duration) time.Time {
 
 func TestExpiry_across_suspend(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	a.mu.Lock()
 	h := a.held.Clone()

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const (
@@ -49,7 +49,7 @@ func (a *Authorizer) consented(ctx context.Context, f *flight, origin origins, w
 	held := a.held
 	a.mu.Unlock()
 	c := f.challenge
-	required := &messages.AuthRequired{Resource: bare(a.web.server), Reason: "the server wants a person to authorize this client", Err: cmp.Or(why, c.err())}
+	required := &mcpvisor.AuthRequired{Resource: bare(a.web.server), Reason: "the server wants a person to authorize this client", Err: cmp.Or(why, c.err())}
 	if f.need == more {
 		required.Reason = "the server wants more scopes than the token has"
 		required.Scopes = c.scopes
@@ -83,7 +83,7 @@ func (a *Authorizer) consented(ctx context.Context, f *flight, origin origins, w
 }
 
 // visited gets a token by the host's own visit.
-func (a *Authorizer) visited(ctx context.Context, f *flight, required *messages.AuthRequired) error {
+func (a *Authorizer) visited(ctx context.Context, f *flight, required *mcpvisor.AuthRequired) error {
 	ctx, cancel := context.WithTimeout(ctx, visitTime)
 	defer cancel()
 	p, err := a.begin(ctx, f.challenge, nil, f.need == refused)
@@ -198,7 +198,7 @@ func (a *Authorizer) begun(c challenge, d *door) *consent {
 }
 
 // at is what is known at a place.
-func at(p *place, held *messages.Authorization) *messages.Authorization {
+func at(p *place, held *mcpvisor.Authorization) *mcpvisor.Authorization {
 	if held == nil || held.Issuer != p.server.Issuer {
 		return nil
 	}
@@ -252,7 +252,7 @@ func setScopes(form url.Values, scopes []string) {
 // scopes are those to ask for: what was asked for, given and found wanting before,
 // the host's, and the challenge's, which are authoritative; without any, those
 // that the server suggests.
-func (a *Authorizer) scopes(c challenge, p *place, held *messages.Authorization) []string {
+func (a *Authorizer) scopes(c challenge, p *place, held *mcpvisor.Authorization) []string {
 	all := union(a.oauth.Scopes, c.scopes)
 	if known := at(p, held); known != nil {
 		all = union(known.Asked, known.Scopes, known.Wanted, all)
@@ -264,7 +264,7 @@ func (a *Authorizer) scopes(c challenge, p *place, held *messages.Authorization)
 }
 
 // consentScopes are those that a person is asked for.
-func (a *Authorizer) consentScopes(c challenge, p *place, held *messages.Authorization) []string {
+func (a *Authorizer) consentScopes(c challenge, p *place, held *mcpvisor.Authorization) []string {
 	scopes := a.scopes(c, p, held)
 	if slices.Contains(p.server.ScopesSupported, "offline_access") { // else there may be no refresh token
 		scopes = union(scopes, []string{"offline_access"})
@@ -314,8 +314,8 @@ func (a *Authorizer) complete(ctx context.Context, n *consent, redirected string
 }
 
 // record is an authorization without tokens.
-func (a *Authorizer) record(p *place, c *client, redirect string) *messages.Authorization {
-	n := &messages.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: c.id, AuthMethod: c.method,
+func (a *Authorizer) record(p *place, c *client, redirect string) *mcpvisor.Authorization {
+	n := &mcpvisor.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: c.id, AuthMethod: c.method,
 		TokenEndpoint: p.server.TokenEndpoint, Obtained: time.Now()}
 	if c.dynamic { // what the spec says is not kept twice
 		n.ClientSecret, n.ClientExpires, n.RedirectURL = c.secret, c.expires, redirect

@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestCodeFlow(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Scopes: []string{"extra"}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Scopes: []string{"extra"}})
 	requireOK(t, a)
 	v, f := s.Counts().LastVisit, s.Counts().LastToken
 	require.Equal(t, "code", v.Get("response_type"))
@@ -72,7 +72,7 @@ func TestRedirectIsChecked(t *testing.T) {
 				}
 			}
 			s = newAuthority(t, mcptest.AuthorityRules{Document: c.document, Redirect: redirect})
-			a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+			a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 			_, err := request(t.Context(), a, "")
 			if c.says == "" {
 				require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestRedirectIsChecked(t *testing.T) {
 
 func TestPersonIsNotAwaited(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	required := requirePerson(t, a, "")
 	require.Equal(t, s.Issuer, required.Issuer)
 	require.Equal(t, s.URL, required.Resource)
@@ -106,7 +106,7 @@ func TestOneRegistrationForManyTries(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := NewMemoryStore()
 	for range 3 {
-		a := newAuthorizer(t, s, messages.OAuth{Store: store})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 		requirePerson(t, a, "")
 		requirePerson(t, a, "")
 	}
@@ -115,7 +115,7 @@ func TestOneRegistrationForManyTries(t *testing.T) {
 
 func TestAuthorizeWithAPerson(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
-	a := detached(t, s, messages.OAuth{}) // nothing was asked of the server yet
+	a := detached(t, s, mcpvisor.OAuth{}) // nothing was asked of the server yet
 	require.NoError(t, a.Authorize(t.Context(), func(url string) error {
 		go func() {
 			redirect, err := visit(context.Background(), url)
@@ -137,7 +137,7 @@ func TestAuthorizeWithAPerson(t *testing.T) {
 
 func TestStepUp(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write", "root": "root"}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	status, err := request(t.Context(), a, "tools/call")
 	require.NoError(t, err)
@@ -147,9 +147,9 @@ func TestStepUp(t *testing.T) {
 
 	s = newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: store})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 	requireOK(t, a)
-	alone := newAuthorizer(t, s, messages.OAuth{Store: store})
+	alone := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	required := requirePerson(t, alone, "tools/call")
 	require.Contains(t, required.URL, "scope=read+write")
 	requireOK(t, alone) // everything else goes on
@@ -158,11 +158,11 @@ func TestStepUp(t *testing.T) {
 // A discovery that takes longer than a call may wait comes to an end all the same.
 func TestSlowDiscovery(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
-	a := newAuthorizer(t, s, messages.OAuth{Wait: 50 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Wait: 50 * time.Millisecond})
 	_, err := request(t.Context(), a, "")
 	var passing *Unavailable
 	require.ErrorAs(t, err, &passing)
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.Eventually(t, func() bool { _, err := request(t.Context(), a, ""); return errors.As(err, &required) }, soon, 10*time.Millisecond)
 	require.NotEmpty(t, required.URL)
 }
@@ -172,7 +172,7 @@ func TestStepUpInVain(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
 		h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="read"`)
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Scopes: []string{"read"}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Scopes: []string{"read"}})
 	requireOK(t, a)
 	for range 3 {
 		require.Contains(t, requirePerson(t, a, "tools/call").Reason, "scopes that the token has")
@@ -187,7 +187,7 @@ func TestOfflineAccess(t *testing.T) {
 		}
 		return 0
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	require.Equal(t, "offline_access", s.Counts().LastVisit.Get("scope"))
 	require.Equal(t, "consent", s.Counts().LastVisit.Get("prompt"))
@@ -202,7 +202,7 @@ func TestWithoutPKCEThereIsNoFlow(t *testing.T) {
 			}
 			return 0
 		}})
-		a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 		_, err := request(t.Context(), a, "")
 		require.ErrorContains(t, err, "PKCE")
 		require.Zero(t, s.Counts().Visits)
@@ -213,8 +213,8 @@ func TestWithoutPKCEThereIsNoFlow(t *testing.T) {
 func TestConsentDuringARenewal(t *testing.T) {
 	rule, asked, free := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true, Token: rule})
-	unlocked := struct{ messages.TokenStore }{NewMemoryStore()}
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: unlocked})
+	unlocked := struct{ mcpvisor.TokenStore }{NewMemoryStore()}
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: unlocked})
 	requireOK(t, a)
 	n, err := a.begin(t.Context(), challenge{}, nil, false)
 	require.NoError(t, err)

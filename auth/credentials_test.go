@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // service is a client that acts for itself.
-func service() messages.OAuth {
-	return messages.OAuth{Grant: messages.GrantClient, ClientID: "service", ClientSecret: "service-secret"}
+func service() mcpvisor.OAuth {
+	return mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "service", ClientSecret: "service-secret"}
 }
 
 func TestClientCredentials(t *testing.T) {
@@ -58,7 +58,7 @@ func TestClientThatIsRefusedDoesNotAskOn(t *testing.T) {
 
 // A token that was renewed ahead, and has not been used, may be revoked like another.
 func TestTokenRenewedAheadAndRevoked(t *testing.T) {
-	for name, o := range map[string]messages.OAuth{"client": service(), "code": {Visit: visit}} {
+	for name, o := range map[string]mcpvisor.OAuth{"client": service(), "code": {Visit: visit}} {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond})
 			s.AddClient("service", "service-secret")

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const (
@@ -48,7 +48,7 @@ type anchor struct {
 }
 
 // anchorsOf are the addresses that a spec names.
-func anchorsOf(server *url.URL, spec *messages.HTTP) []*anchor {
+func anchorsOf(server *url.URL, spec *mcpvisor.HTTP) []*anchor {
 	all := []*anchor{{url: server}}
 	add := func(text string) {
 		if u, err := url.Parse(text); err == nil && u.Host != "" {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // errDown is the error of a dial function for a server that is not running.
@@ -90,7 +90,7 @@ func TestMetadata_address_of_inner_network_while_public_server_is_down(t *testin
 func TestMetadata_address_of_inner_network_while_one_anchor_is_down(t *testing.T) {
 	n := newNetwork(t, worldwide, sayEmpty)
 	n.outageOf("mcp.corp").Store(&errDown)
-	w := n.web(t, "https://mcp.corp/mcp", &messages.OAuth{Issuer: "https://as.corp"})
+	w := n.web(t, "https://mcp.corp/mcp", &mcpvisor.OAuth{Issuer: "https://as.corp"})
 	var into struct{}
 	require.NoError(t, w.document(t.Context(), "https://private.evil/x", &into))
 	require.ErrorIs(t, w.document(t.Context(), "https://local.evil/x", &into), errDown)
@@ -134,8 +134,8 @@ func TestRenewal_while_server_in_private_network_is_down(t *testing.T) {
 		}
 	})
 	outage := n.outageOf("mcp.corp")
-	a, err := New(&messages.HTTP{URL: "https://mcp.corp/mcp", Client: &http.Client{Transport: n.RoundTripper},
-		Auth: &messages.OAuth{Grant: messages.GrantClient, ClientID: "me", ClientSecret: "a secret of some length"}}, func(text string) { t.Log("warning:", text) })
+	a, err := New(&mcpvisor.HTTP{URL: "https://mcp.corp/mcp", Client: &http.Client{Transport: n.RoundTripper},
+		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "me", ClientSecret: "a secret of some length"}}, func(text string) { t.Log("warning:", text) })
 	require.NoError(t, err)
 	a.Attach(t.Context())
 	t.Cleanup(func() { a.Detach(0) })
@@ -150,7 +150,7 @@ func TestRenewal_while_server_in_private_network_is_down(t *testing.T) {
 	}
 	age(t, a, -time.Minute, time.Hour)
 	_, err = a.Token(t.Context())
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.False(t, errors.As(err, &required), "no person can help: %v", err)
 	var later *Unavailable
 	require.ErrorAs(t, err, &later)
@@ -203,7 +203,7 @@ func TestMetadata_dial_that_ignores_context(t *testing.T) {
 // A caller's httptrace runs in goroutines of package net and of net/http.
 func TestAuthorize_httptrace_that_panics(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := detached(t, s, messages.OAuth{})
+	a := detached(t, s, mcpvisor.OAuth{})
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	rude := func(string, string) { panic("rude") }
@@ -215,7 +215,7 @@ func TestAuthorize_httptrace_that_panics(t *testing.T) {
 func TestMetadata_httptrace_that_panics(t *testing.T) {
 	for name, client := range map[string]*http.Client{"standard": nil, "foreign": {Transport: hostTripper(http.DefaultTransport.RoundTrip)}} {
 		t.Run(name, func(t *testing.T) {
-			w := newWeb(&url.URL{Scheme: "https", Host: "mcp..invalid", Path: "/mcp"}, &messages.HTTP{Client: client})
+			w := newWeb(&url.URL{Scheme: "https", Host: "mcp..invalid", Path: "/mcp"}, &mcpvisor.HTTP{Client: client})
 			called := make(chan struct{}, 16)
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{DNSStart: func(httptrace.DNSStartInfo) { called <- struct{}{}; panic("rude") }})
 			err := w.allowedText(ctx, "token endpoint", "https://10.9.9.9/token")

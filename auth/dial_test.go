@@ -16,7 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestReachOf(t *testing.T) {
@@ -89,11 +89,11 @@ func newNetwork(t *testing.T, names map[string]string, handler http.HandlerFunc)
 	return n
 }
 
-func (n *network) web(t *testing.T, server string, o *messages.OAuth) *web {
+func (n *network) web(t *testing.T, server string, o *mcpvisor.OAuth) *web {
 	t.Helper()
 	u, err := url.Parse(server)
 	require.NoError(t, err)
-	return newWeb(u, &messages.HTTP{URL: server, Auth: o, Client: &http.Client{Transport: n.RoundTripper}})
+	return newWeb(u, &mcpvisor.HTTP{URL: server, Auth: o, Client: &http.Client{Transport: n.RoundTripper}})
 }
 
 func sayEmpty(w http.ResponseWriter, _ *http.Request) { answerWith(w, http.StatusOK, `{}`) }
@@ -184,7 +184,7 @@ func TestMetadata_authorization_endpoint_in_inner_network(t *testing.T) {
 func TestMetadata_address_that_host_names(t *testing.T) {
 	n := newNetwork(t, worldwide, sayEmpty)
 	var into struct{}
-	for _, o := range []*messages.OAuth{{Issuer: "https://as.corp"}, {Enterprise: &messages.Enterprise{TokenEndpoint: "https://as.corp/token"}}} {
+	for _, o := range []*mcpvisor.OAuth{{Issuer: "https://as.corp"}, {Enterprise: &mcpvisor.Enterprise{TokenEndpoint: "https://as.corp/token"}}} {
 		w := n.web(t, "https://mcp.example/mcp", o)
 		require.NoError(t, w.document(t.Context(), "https://as.corp/x", &into))
 		require.NoError(t, w.document(t.Context(), "https://private.evil/x", &into), "its endpoints may be beside it")
@@ -208,7 +208,7 @@ func TestMetadata_is_not_connected_to(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	server := &url.URL{Scheme: "https", Host: "93.184.216.34", Path: "/mcp"}
 	for name, client := range map[string]*http.Client{"default": nil, "empty": {}, "zero_transport": {Transport: &http.Transport{}}} {
-		w := newWeb(server, &messages.HTTP{Client: client})
+		w := newWeb(server, &mcpvisor.HTTP{Client: client})
 		// The text of the name is passed by, as that of one that resolves to this machine.
 		ctx := context.WithValue(t.Context(), hopKey{}, &hop{host: "as.example"})
 		c, err := w.client.Transport.(*gate).base.(*http.Transport).DialContext(ctx, "tcp", "localhost:"+port)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestIsResource(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAllowed(t *testing.T) {
 		require.NoError(t, err)
 		address, err := url.Parse(c.address)
 		require.NoError(t, err)
-		require.Equal(t, c.want, newWeb(server, &messages.HTTP{}).allowed(address) == nil, "%s names %s", c.server, c.address)
+		require.Equal(t, c.want, newWeb(server, &mcpvisor.HTTP{}).allowed(address) == nil, "%s names %s", c.server, c.address)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestDiscovery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{Document: c.document})
-			a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+			a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 			_, err := request(t.Context(), a, "")
 			if c.says == "" {
 				require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestDiscovery(t *testing.T) {
 
 func TestFailureThatPassesIsNoVerdict(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	_, err := request(t.Context(), a, "")
 	var passing *Unavailable
 	require.ErrorAs(t, err, &passing, "when the server is back, it works by itself")
@@ -172,7 +172,7 @@ func TestTransportErrorsPass(t *testing.T) {
 		"unknown certificate": {nil, srv.URL, false},
 		"plain HTTP":          {nil, "http://mcp.example/", false},
 	} {
-		w := newWeb(server, &messages.HTTP{Client: c.client})
+		w := newWeb(server, &mcpvisor.HTTP{Client: c.client})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.address, strings.NewReader("x"))
 		require.NoError(t, err)
 		_, _, _, err = w.do(req)
@@ -196,7 +196,7 @@ func TestHeadersOfTheSpecStayAtTheOrigin(t *testing.T) {
 	defer own.Close()
 	server, err := url.Parse(own.URL)
 	require.NoError(t, err)
-	w := newWeb(server, &messages.HTTP{Headers: map[string]string{"X-Key": "secret-key"}})
+	w := newWeb(server, &mcpvisor.HTTP{Headers: map[string]string{"X-Key": "secret-key"}})
 	var d map[string]any
 	require.NoError(t, w.document(t.Context(), own.URL, &d))
 	require.Equal(t, "secret-key", <-seen)
@@ -211,7 +211,7 @@ func TestTokenRequestIsNotRedirected(t *testing.T) {
 		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
 		return true
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "redirect")
 	require.Empty(t, asked)
@@ -239,7 +239,7 @@ func TestPageForPeopleIsNoMetadata(t *testing.T) {
 	defer site.Close()
 	server, err := url.Parse(site.URL + "/mcp")
 	require.NoError(t, err)
-	p, err := newWeb(server, &messages.HTTP{}).discover(t.Context(), "", "")
+	p, err := newWeb(server, &mcpvisor.HTTP{}).discover(t.Context(), "", "")
 	require.NoError(t, err)
 	require.True(t, p.guessed)
 	require.Equal(t, site.URL+"/token", p.server.TokenEndpoint)
@@ -271,7 +271,7 @@ func TestGuessedIssuerIsOfTheServersOrigin(t *testing.T) {
 		issuer = strings.ReplaceAll(c.issuer, "$", site.URL)
 		server, err := url.Parse(site.URL + "/mcp")
 		require.NoError(t, err)
-		p, err := newWeb(server, &messages.HTTP{}).discover(t.Context(), "", "")
+		p, err := newWeb(server, &mcpvisor.HTTP{}).discover(t.Context(), "", "")
 		site.Close()
 		if c.says != "" {
 			require.ErrorContains(t, err, c.says, c.issuer)
@@ -289,7 +289,7 @@ func TestRedirectsAreBounded(t *testing.T) {
 	server, err := url.Parse(site.URL + "/mcp")
 	require.NoError(t, err)
 	var d map[string]any
-	err = newWeb(server, &messages.HTTP{}).document(t.Context(), site.URL, &d)
+	err = newWeb(server, &mcpvisor.HTTP{}).document(t.Context(), site.URL, &d)
 	require.ErrorContains(t, err, "more than 5 redirects")
 	_, passes := mayPass(err)
 	require.False(t, passes)
@@ -306,5 +306,5 @@ func TestOneOfSeveralIssuers(t *testing.T) {
 		return 0
 	}})
 	s.AddClient("me", "my-secret")
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: s.Issuer}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: s.Issuer}))
 }

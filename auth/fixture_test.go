@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // soon bounds what must happen, but not at once.
@@ -28,7 +28,7 @@ func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority
 }
 
 // newAuthorizer makes an authorizer with a session attached.
-func newAuthorizer(t *testing.T, s *mcptest.Authority, o messages.OAuth) *Authorizer {
+func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	a := detached(t, s, o)
 	a.Attach(t.Context())
@@ -36,12 +36,12 @@ func newAuthorizer(t *testing.T, s *mcptest.Authority, o messages.OAuth) *Author
 	return a
 }
 
-func detached(t *testing.T, s *mcptest.Authority, o messages.OAuth) *Authorizer {
+func detached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	if o.Store == nil {
 		o.Store = NewMemoryStore()
 	}
-	a, err := New(&messages.HTTP{URL: s.URL, Auth: &o}, func(text string) { t.Log("warning:", text) })
+	a, err := New(&mcpvisor.HTTP{URL: s.URL, Auth: &o}, func(text string) { t.Log("warning:", text) })
 	require.NoError(t, err)
 	return a
 }
@@ -112,19 +112,19 @@ func requireOK(t *testing.T, a *Authorizer) {
 }
 
 // requirePerson makes a request for which a person is needed.
-func requirePerson(t *testing.T, a *Authorizer, method string) *messages.AuthRequired {
+func requirePerson(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthRequired {
 	t.Helper()
 	_, err := request(t.Context(), a, method)
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, err, &required)
 	return required
 }
 
 // authorizedStore is a store with the tokens of a visit.
-func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) messages.TokenStore {
+func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvisor.TokenStore {
 	t.Helper()
 	store := NewMemoryStore()
-	first := detached(t, s, messages.OAuth{Visit: visit, Store: store, Scopes: scopes})
+	first := detached(t, s, mcpvisor.OAuth{Visit: visit, Store: store, Scopes: scopes})
 	first.Attach(t.Context())
 	requireOK(t, first)
 	first.Detach(time.Second)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // The names of RFC 8693 and of the identity assertion grant.
@@ -21,7 +21,7 @@ const (
 func (a *Authorizer) alone(ctx context.Context, p *place, scopes []string) (url.Values, error) {
 	form := url.Values{"grant_type": {string(a.oauth.Grant)}, "resource": {p.resource}}
 	setScopes(form, scopes)
-	if a.oauth.Grant == messages.GrantAssertion {
+	if a.oauth.Grant == mcpvisor.GrantAssertion {
 		assertion, err := a.assertion(ctx, p, scopes)
 		if err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (a *Authorizer) assertion(ctx context.Context, p *place, scopes []string) (
 		return a.exchange(ctx, p, scopes)
 	}
 	assertion, err := guard.Wait(ctx, "Assertion", nil, func(ctx context.Context) (string, error) {
-		return a.oauth.Assertion(ctx, messages.AssertionRequest{
+		return a.oauth.Assertion(ctx, mcpvisor.AssertionRequest{
 			Issuer: p.server.Issuer, Resource: p.resource, ClientID: a.oauth.ClientID, Scopes: scopes})
 	})
 	return a.supplied("assertion", assertion, err)
@@ -67,7 +67,7 @@ func (a *Authorizer) exchange(ctx context.Context, p *place, scopes []string) (s
 // supplied looks at what the host has supplied.
 func (a *Authorizer) supplied(what, text string, err error) (string, error) {
 	a.secrets.hide(text)
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	switch {
 	case errors.As(err, &required):
 		return "", err

@@ -11,20 +11,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestAssertionGrant(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "signed by the platform", Scopes: []string{"read"}})
-	var asked messages.AssertionRequest
-	a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion, ClientID: "workload",
-		Assertion: func(_ context.Context, wanted messages.AssertionRequest) (string, error) {
+	var asked mcpvisor.AssertionRequest
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "workload",
+		Assertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
 			asked = wanted
 			return "signed by the platform", nil
 		}})
 	requireOK(t, a)
-	require.Equal(t, messages.AssertionRequest{Issuer: s.Issuer, Resource: s.URL, ClientID: "workload", Scopes: []string{"read"}}, asked)
+	require.Equal(t, mcpvisor.AssertionRequest{Issuer: s.Issuer, Resource: s.URL, ClientID: "workload", Scopes: []string{"read"}}, asked)
 	require.Equal(t, 1, s.Counts().AssertionGrants)
 	require.Equal(t, s.URL, s.Counts().LastToken.Get("resource"))
 	require.NotContains(t, a.Hide("x signed by the platform y"), "platform")
@@ -38,8 +38,8 @@ func TestAssertionGrant(t *testing.T) {
 // other grant is tried.
 func TestAssertionThatIsRefused(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "another"})
-	a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion, Visit: visit,
-		Assertion: func(context.Context, messages.AssertionRequest) (string, error) { return "mine", nil }})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, Visit: visit,
+		Assertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "mine", nil }})
 	required := requirePerson(t, a, "")
 	require.ErrorContains(t, required, "invalid_grant")
 	require.Equal(t, 1, s.Counts().AssertionGrants)
@@ -48,20 +48,20 @@ func TestAssertionThatIsRefused(t *testing.T) {
 
 func TestAssertionThatIsNotThereYet(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "x"})
-	for name, supply := range map[string]messages.Assertion{
-		"an error": func(context.Context, messages.AssertionRequest) (string, error) {
+	for name, supply := range map[string]mcpvisor.Assertion{
+		"an error": func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 			return "", errors.New("vault is sealed")
 		},
-		"nothing": func(context.Context, messages.AssertionRequest) (string, error) { return "", nil },
+		"nothing": func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", nil },
 	} {
-		a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion, Assertion: supply})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, Assertion: supply})
 		_, err := request(t.Context(), a, "")
 		var passing *Unavailable
 		require.ErrorAs(t, err, &passing, name)
 	}
-	person := &messages.AuthRequired{URL: "https://login.example/"}
-	a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion,
-		Assertion: func(context.Context, messages.AssertionRequest) (string, error) { return "", person }})
+	person := &mcpvisor.AuthRequired{URL: "https://login.example/"}
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion,
+		Assertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", person }})
 	require.Equal(t, "https://login.example/", requirePerson(t, a, "").URL, "the host knows where a person has to go")
 }
 
@@ -83,8 +83,8 @@ func TestEnterprise(t *testing.T) {
 		form = f
 		answerWith(w, http.StatusOK, `{"access_token": "the-providers-word", "token_type": "N_A", "issued_token_type": "`+typeAssertion+`"}`)
 	})
-	a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion, ClientID: "host", Scopes: []string{"files"},
-		Enterprise: &messages.Enterprise{TokenEndpoint: endpoint, ClientID: "host-at-idp", ClientSecret: "idp-secret",
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "host", Scopes: []string{"files"},
+		Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "host-at-idp", ClientSecret: "idp-secret",
 			IDToken: func(context.Context) (string, error) { return "the login", nil }}})
 	requireOK(t, a)
 	require.Equal(t, url.Values{"grant_type": {grantExchange}, "requested_token_type": {typeAssertion},
@@ -111,8 +111,8 @@ func TestEnterpriseThatRefuses(t *testing.T) {
 		{http.StatusServiceUnavailable, ``, "503", true},
 	} {
 		endpoint := provider(t, func(w http.ResponseWriter, _ url.Values) { answerWith(w, c.status, c.body) })
-		a := newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion, ClientID: "host", Wait: 10 * time.Second,
-			Enterprise: &messages.Enterprise{TokenEndpoint: endpoint, ClientID: "idp", IDToken: func(context.Context) (string, error) { return "login", nil }}})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "host", Wait: 10 * time.Second,
+			Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "idp", IDToken: func(context.Context) (string, error) { return "login", nil }}})
 		_, err := request(t.Context(), a, "")
 		require.ErrorContains(t, err, c.says)
 		var passing *Unavailable

@@ -13,21 +13,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A function of the host's that ignores its context holds up nobody.
 func TestDetachAndAHostThatHangs(t *testing.T) {
-	for name, hang := range map[string]func(o *messages.OAuth, hang func()){
-		"visit": func(o *messages.OAuth, hang func()) {
+	for name, hang := range map[string]func(o *mcpvisor.OAuth, hang func()){
+		"visit": func(o *mcpvisor.OAuth, hang func()) {
 			o.Visit = func(context.Context, string) (string, error) { hang(); return "", errors.New("late") }
 		},
-		"store": func(o *messages.OAuth, hang func()) { o.Store = hungStore{NewMemoryStore(), hang} },
-		"assertion": func(o *messages.OAuth, hang func()) {
-			o.Grant = messages.GrantAssertion
-			o.Assertion = func(context.Context, messages.AssertionRequest) (string, error) {
+		"store": func(o *mcpvisor.OAuth, hang func()) { o.Store = hungStore{NewMemoryStore(), hang} },
+		"assertion": func(o *mcpvisor.OAuth, hang func()) {
+			o.Grant = mcpvisor.GrantAssertion
+			o.Assertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 				hang()
 				return "", errors.New("late")
 			}
@@ -37,7 +37,7 @@ func TestDetachAndAHostThatHangs(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{})
 			free, hangs := make(chan struct{}), make(chan struct{}, 8)
 			defer close(free)
-			var o messages.OAuth
+			var o mcpvisor.OAuth
 			hang(&o, func() { hangs <- struct{}{}; <-free })
 			a := detached(t, s, o)
 			attaching, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -59,11 +59,11 @@ func TestDetachAndAHostThatHangs(t *testing.T) {
 }
 
 type hungStore struct {
-	messages.TokenStore
+	mcpvisor.TokenStore
 	hang func()
 }
 
-func (h hungStore) Load(context.Context, messages.TokenKey) (*messages.Authorization, error) {
+func (h hungStore) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	h.hang()
 	return nil, errors.New("late")
 }
@@ -71,32 +71,32 @@ func (h hungStore) Load(context.Context, messages.TokenKey) (*messages.Authoriza
 // A panic of the host's is an error of that function, wherever it is called.
 func TestHostThatPanics(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Store: panickyStore{}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: panickyStore{}})
 	redirect, err := visit(t.Context(), requirePerson(t, a, "").URL)
 	require.NoError(t, err)
 	require.ErrorContains(t, a.Finish(t.Context(), redirect), "Store panicked: of the host")
 	requireOK(t, a) // the token is good for this process
 	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
 
-	a = newAuthorizer(t, s, messages.OAuth{Visit: func(context.Context, string) (string, error) { panic("of the host") }})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: func(context.Context, string) (string, error) { panic("of the host") }})
 	require.ErrorContains(t, requirePerson(t, a, ""), "Visit panicked: of the host")
-	a = newAuthorizer(t, s, messages.OAuth{Grant: messages.GrantAssertion,
-		Assertion: func(context.Context, messages.AssertionRequest) (string, error) { panic("of the host") }})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion,
+		Assertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { panic("of the host") }})
 	_, err = request(t.Context(), a, "")
 	require.ErrorContains(t, err, "Assertion panicked: of the host")
 }
 
 type panickyStore struct{}
 
-func (panickyStore) Load(context.Context, messages.TokenKey) (*messages.Authorization, error) {
+func (panickyStore) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	panic("of the host")
 }
 
-func (panickyStore) Save(context.Context, messages.TokenKey, *messages.Authorization) error {
+func (panickyStore) Save(context.Context, mcpvisor.TokenKey, *mcpvisor.Authorization) error {
 	panic("of the host")
 }
-func (panickyStore) Delete(context.Context, messages.TokenKey) error { panic("of the host") }
-func (panickyStore) Lock(context.Context, messages.TokenKey) (func(), error) {
+func (panickyStore) Delete(context.Context, mcpvisor.TokenKey) error { panic("of the host") }
+func (panickyStore) Lock(context.Context, mcpvisor.TokenKey) (func(), error) {
 	return func() { panic("of the host") }, nil
 }
 
@@ -162,8 +162,8 @@ func TestHostClientThatPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{})
 			var now atomic.Bool
-			a, err := New(&messages.HTTP{URL: s.URL, Client: &http.Client{Transport: transport(now.Load)},
-				Auth: &messages.OAuth{Store: NewMemoryStore()}}, func(text string) { t.Log("warning:", text) })
+			a, err := New(&mcpvisor.HTTP{URL: s.URL, Client: &http.Client{Transport: transport(now.Load)},
+				Auth: &mcpvisor.OAuth{Store: NewMemoryStore()}}, func(text string) { t.Log("warning:", text) })
 			require.NoError(t, err)
 			a.Attach(t.Context())
 			defer a.Detach(time.Second)
@@ -187,7 +187,7 @@ func (panickyBody) Close() error             { panic("of the host") }
 
 func TestAuthorize_open_that_fails(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { panic("of the host") }), "panicked")
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")
 	require.ErrorContains(t, a.Authorize(t.Context(), nil), "panicked")

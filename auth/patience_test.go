@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A host that has a Visit is asked to be waited for, and nothing before it.
 func TestTokenEndpointThatHangsBeforeAVisit(t *testing.T) {
 	rule, _, _ := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
 	requireOK(t, a)
 	s.Set(mcptest.AuthorityRules{Token: rule})
 	s.Revoke(false, false)
@@ -30,7 +30,7 @@ func TestTokenEndpointThatHangsBeforeAVisit(t *testing.T) {
 // The visit itself takes as long as it takes.
 func TestVisitIsWaitedFor(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Wait: 200 * time.Millisecond, Visit: func(ctx context.Context, url string) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Wait: 200 * time.Millisecond, Visit: func(ctx context.Context, url string) (string, error) {
 		time.Sleep(400 * time.Millisecond)
 		return visit(ctx, url)
 	}})
@@ -43,9 +43,9 @@ func TestWaitIsForTheWholeRenewal(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := authorizedStore(t, s)
 	s.Set(mcptest.AuthorityRules{Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{Store: store, Wait: 3 * time.Second})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store, Wait: 3 * time.Second})
 	s.Revoke(false, false)
-	unlock, err := store.(messages.TokenLocker).Lock(t.Context(), a.key)
+	unlock, err := store.(mcpvisor.TokenLocker).Lock(t.Context(), a.key)
 	require.NoError(t, err)
 	began := time.Now()
 	timer := time.AfterFunc(2900*time.Millisecond, unlock)
@@ -60,7 +60,7 @@ func TestWaitIsForTheWholeRenewal(t *testing.T) {
 // server wishes, and begins anew after one that succeeded.
 func TestPausesAfterFailures(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := detached(t, s, messages.OAuth{})
+	a := detached(t, s, mcpvisor.OAuth{})
 	fail := func(after time.Duration) time.Duration {
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // begun begins a consent as somebody does who listens at a door of his own.
@@ -31,7 +31,7 @@ func back(n *consent) string {
 // oldest gives way.
 func TestConsentsAreBounded(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	first := begun(t, a, 1)
 	first.began = first.began.Add(-time.Second) // whatever the clock's grain is
 	second := begun(t, a, 2)
@@ -46,7 +46,7 @@ func TestConsentsAreBounded(t *testing.T) {
 // A person who comes back after a long time is not known any more.
 func TestConsentsEnd(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	old := begun(t, a, 1)
 	old.began = old.began.Add(-consentLife - time.Second)
 	begun(t, a, 2)
@@ -61,7 +61,7 @@ func TestConsentsEnd(t *testing.T) {
 // somebody else's door or was made for another challenge.
 func TestConsentIsShared(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	begun(t, a, 1)
 	begin := func(c challenge) *consent {
 		n, err := a.begin(t.Context(), c, nil, false)
@@ -83,16 +83,16 @@ func TestConsentIsShared(t *testing.T) {
 func TestConsentsAreInherited(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	s.AddClient("me", "my-secret")
-	same := messages.OAuth{ClientID: "me", ClientSecret: "my-secret"}
+	same := mcpvisor.OAuth{ClientID: "me", ClientSecret: "my-secret"}
 	last := newAuthorizer(t, s, same)
 	n := begun(t, last, 1)
-	for name, change := range map[string]func(o *messages.OAuth){
-		"account":      func(o *messages.OAuth) { o.Account = "another" },
-		"client":       func(o *messages.OAuth) { o.ClientID = "another" },
-		"secret":       func(o *messages.OAuth) { o.ClientSecret = "another" },
-		"issuer":       func(o *messages.OAuth) { o.Issuer = "https://auth.example" },
-		"redirect URL": func(o *messages.OAuth) { o.RedirectURL = "http://127.0.0.1:9/callback" },
-		"grant":        func(o *messages.OAuth) { o.Grant = messages.GrantClient },
+	for name, change := range map[string]func(o *mcpvisor.OAuth){
+		"account":      func(o *mcpvisor.OAuth) { o.Account = "another" },
+		"client":       func(o *mcpvisor.OAuth) { o.ClientID = "another" },
+		"secret":       func(o *mcpvisor.OAuth) { o.ClientSecret = "another" },
+		"issuer":       func(o *mcpvisor.OAuth) { o.Issuer = "https://auth.example" },
+		"redirect URL": func(o *mcpvisor.OAuth) { o.RedirectURL = "http://127.0.0.1:9/callback" },
+		"grant":        func(o *mcpvisor.OAuth) { o.Grant = mcpvisor.GrantClient },
 	} {
 		o := same
 		change(&o)
@@ -111,7 +111,7 @@ func TestVisitAndFinishAreOne(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	finished := make(chan error, 1)
 	var a *Authorizer
-	a = newAuthorizer(t, s, messages.OAuth{Visit: func(ctx context.Context, u string) (string, error) {
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: func(ctx context.Context, u string) (string, error) {
 		redirect, err := visit(ctx, u)
 		go func() { finished <- a.Finish(context.Background(), redirect) }()
 		require.Eventually(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return len(a.pending) == 0 }, soon, time.Millisecond)
@@ -126,7 +126,7 @@ func TestVisitAndFinishAreOne(t *testing.T) {
 func TestForgetAndAConsent(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := authorizedStore(t, s)
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	open := begun(t, a, 1)
 	require.NoError(t, a.Forget(t.Context()))
 	redirect, err := visit(t.Context(), open.url)
@@ -141,7 +141,7 @@ func TestForgetDuringAnExchange(t *testing.T) {
 	store := authorizedStore(t, s)
 	rule, asked, free := hanging(t, "authorization_code")
 	s.Set(mcptest.AuthorityRules{Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := visit(t.Context(), begun(t, a, 1).url)
 	require.NoError(t, err)
 	finished, forgotten := make(chan error, 1), make(chan error, 1)
@@ -161,28 +161,28 @@ func TestForgetDuringAnExchange(t *testing.T) {
 func TestScopesToAskFor(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	p := &place{suggested: []string{"s"}, server: &oauthex.AuthServerMeta{Issuer: "https://auth.example"}}
-	held := &messages.Authorization{Issuer: "https://auth.example", Asked: []string{"a"}, Scopes: []string{"b"}, Wanted: []string{"c"}}
-	a := detached(t, s, messages.OAuth{Scopes: []string{"d"}})
+	held := &mcpvisor.Authorization{Issuer: "https://auth.example", Asked: []string{"a"}, Scopes: []string{"b"}, Wanted: []string{"c"}}
+	a := detached(t, s, mcpvisor.OAuth{Scopes: []string{"d"}})
 	require.Equal(t, []string{"a", "b", "c", "d", "e"}, a.scopes(challenge{scopes: []string{"e", "a"}}, p, held))
 	held.Issuer = "https://another.example"
 	require.Equal(t, []string{"d", "e"}, a.scopes(challenge{scopes: []string{"e"}}, p, held))
-	require.Equal(t, []string{"s"}, detached(t, s, messages.OAuth{}).scopes(challenge{}, p, nil))
+	require.Equal(t, []string{"s"}, detached(t, s, mcpvisor.OAuth{}).scopes(challenge{}, p, nil))
 }
 
 // The port that was registered last time may belong to somebody else by now.
 func TestDoorAtAnotherPort(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	l, err := listen("127.0.0.1", "0")
 	require.NoError(t, err)
 	defer l.Close()
 	taken := "http://" + l.Addr().String() + "/callback"
-	d, err := a.openDoor(&messages.Authorization{RedirectURL: taken})
+	d, err := a.openDoor(&mcpvisor.Authorization{RedirectURL: taken})
 	require.NoError(t, err)
 	d.close()
 	require.NotEqual(t, taken, d.redirect)
 
-	a = newAuthorizer(t, s, messages.OAuth{RedirectURL: taken}) // that one and no other
+	a = newAuthorizer(t, s, mcpvisor.OAuth{RedirectURL: taken}) // that one and no other
 	_, err = a.openDoor(nil)
 	require.ErrorContains(t, err, "free the port")
 }

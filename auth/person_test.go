@@ -9,18 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A code that is used twice revokes its tokens (RFC 6749, section 4.1.2).
 func TestRedirectIsGoodOnce(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := NewMemoryStore()
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := visit(t.Context(), requirePerson(t, a, "").URL)
 	require.NoError(t, err)
-	unlock, err := store.(messages.TokenLocker).Lock(t.Context(), a.key) // somebody renews
+	unlock, err := store.(mcpvisor.TokenLocker).Lock(t.Context(), a.key) // somebody renews
 	require.NoError(t, err)
 	errs := make(chan error, 2)
 	for range 2 {
@@ -37,7 +37,7 @@ func TestRedirectIsGoodOnce(t *testing.T) {
 func TestPersonWhoLeavesDuringTheExchange(t *testing.T) {
 	rule, asked, free := hanging(t, "authorization_code")
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	redirect, err := visit(t.Context(), requirePerson(t, a, "").URL)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,8 +58,8 @@ func TestForgottenRegistration(t *testing.T) {
 	s.Revoke(true, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, newAuthorizer(t, s, messages.OAuth{Store: store}).Authorize(ctx, browse), context.DeadlineExceeded)
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	require.ErrorIs(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}).Authorize(ctx, browse), context.DeadlineExceeded)
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	require.NoError(t, a.Authorize(t.Context(), browse))
 	require.Equal(t, 2, s.Counts().Registrations)
 	requireOK(t, a)
@@ -67,7 +67,7 @@ func TestForgottenRegistration(t *testing.T) {
 	for _, code := range []string{"unauthorized_client", "invalid_client"} {
 		rule, refuse := refusing("refresh_token", http.StatusUnauthorized, `{"error":"`+code+`"}`)
 		s = newAuthority(t, mcptest.AuthorityRules{Token: rule})
-		a = newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+		a = newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 		s.Revoke(true, true)
 		refuse.Store(true)
 		_, err := visit(t.Context(), requirePerson(t, a, "").URL)
@@ -90,7 +90,7 @@ func TestAuthorizeWhereTheEndpointRedirects(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
 	defer srv.Close()
-	a, err := New(&messages.HTTP{URL: srv.URL + "/mcp", Auth: &messages.OAuth{Store: NewMemoryStore()}}, func(string) {})
+	a, err := New(&mcpvisor.HTTP{URL: srv.URL + "/mcp", Auth: &mcpvisor.OAuth{Store: NewMemoryStore()}}, func(string) {})
 	require.NoError(t, err)
 	c, err := a.asked(t.Context())
 	require.NoError(t, err)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // recall takes what is stored, if it was written by another. The error passes:
@@ -17,7 +17,7 @@ func (a *Authorizer) recall(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.wait())
 	defer cancel()
-	stored, err := guard.Wait(ctx, "Store", nil, func(ctx context.Context) (*messages.Authorization, error) {
+	stored, err := guard.Wait(ctx, "Store", nil, func(ctx context.Context) (*mcpvisor.Authorization, error) {
 		return a.store.Load(ctx, a.key)
 	})
 	if stored != nil {
@@ -44,7 +44,7 @@ func (a *Authorizer) recall(ctx context.Context) error {
 }
 
 // sameTokens reports whether two authorizations stand for the same.
-func sameTokens(a, b *messages.Authorization) bool {
+func sameTokens(a, b *mcpvisor.Authorization) bool {
 	return a != nil && b != nil && a.Issuer == b.Issuer && a.ClientID == b.ClientID &&
 		a.AccessToken == b.AccessToken && a.RefreshToken == b.RefreshToken
 }
@@ -53,7 +53,7 @@ func sameTokens(a, b *messages.Authorization) bool {
 // does so also when ctx has ended: what it keeps cannot be had again. The error
 // is the store's; the authorization is current all the same, unless it was
 // forgotten meanwhile.
-func (a *Authorizer) keep(ctx context.Context, n *messages.Authorization, from origins) error {
+func (a *Authorizer) keep(ctx context.Context, n *mcpvisor.Authorization, from origins) error {
 	a.secrets.hide(n.AccessToken, n.RefreshToken, n.ClientSecret)
 	var err error
 	if a.store != nil && !forgotten(ctx) {
@@ -87,7 +87,7 @@ func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
 		leave = func() { <-a.turn }
 	case <-ctx.Done():
 	}
-	locker, ok := a.store.(messages.TokenLocker)
+	locker, ok := a.store.(mcpvisor.TokenLocker)
 	if !ok {
 		return leave
 	}

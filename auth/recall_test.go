@@ -10,24 +10,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // moodyStore can be kept from reading and from writing.
 type moodyStore struct {
-	messages.TokenStore
+	mcpvisor.TokenStore
 	deaf, dumb atomic.Bool
 }
 
-func (m *moodyStore) Load(ctx context.Context, key messages.TokenKey) (*messages.Authorization, error) {
+func (m *moodyStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	if m.deaf.Load() {
 		return nil, errors.New("too many open files")
 	}
 	return m.TokenStore.Load(ctx, key)
 }
 
-func (m *moodyStore) Save(ctx context.Context, key messages.TokenKey, n *messages.Authorization) error {
+func (m *moodyStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
 	if m.dumb.Load() {
 		return errors.New("the disk is full")
 	}
@@ -38,10 +38,10 @@ func (m *moodyStore) Save(ctx context.Context, key messages.TokenKey, n *message
 func TestStoreThatCannotBeReadForAMoment(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	shared := NewMemoryStore()
-	one := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: shared})
+	one := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: shared})
 	requireOK(t, one)
 	m := &moodyStore{TokenStore: shared}
-	two := newAuthorizer(t, s, messages.OAuth{Store: m})
+	two := newAuthorizer(t, s, mcpvisor.OAuth{Store: m})
 	s.Revoke(false, false)
 	requireOK(t, one) // rotates
 	m.deaf.Store(true)
@@ -61,7 +61,7 @@ func TestStoreThatNeverWorks(t *testing.T) {
 	m := &moodyStore{TokenStore: NewMemoryStore()}
 	m.deaf.Store(true)
 	m.dumb.Store(true)
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: m})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: m})
 	requireOK(t, a)
 	s.Revoke(false, false)
 	requireOK(t, a)
@@ -73,23 +73,23 @@ func TestStoreThatIsSpoiled(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store, err := NewFileStore(t.TempDir())
 	require.NoError(t, err)
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 	requireOK(t, a)
 	require.NoError(t, os.WriteFile(store.(*fileStore).path(a.key, ".json"), []byte("{"), 0o600))
 	s.Revoke(false, false)
 	requireOK(t, a)
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 }
 
 // What another process has written counts, whatever the clocks say.
 func TestStoreOfAnotherTime(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store := NewMemoryStore()
-	first := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: store})
+	first := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 	requireOK(t, first)
 	age(t, first, 2*time.Hour, time.Hour) // before the clock was set back
 	s.Revoke(false, false)
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store})) // rotates
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store})) // rotates
 	requireOK(t, first)
 	require.Equal(t, 1, s.Counts().Visits)
 	require.Equal(t, 1, s.Counts().Refreshes)
@@ -99,7 +99,7 @@ func TestStoreOfAnotherTime(t *testing.T) {
 func TestStoreThatFallsBehind(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	m := &moodyStore{TokenStore: NewMemoryStore()}
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: m})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: m})
 	requireOK(t, a)
 	m.dumb.Store(true)
 	for range 3 {
@@ -115,14 +115,14 @@ func TestTokensOfAnotherResource(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := NewMemoryStore()
 	at := func(project string) *Authorizer {
-		a, err := New(&messages.HTTP{URL: s.URL + "?project=" + project, Auth: &messages.OAuth{Store: store}}, func(string) {})
+		a, err := New(&mcpvisor.HTTP{URL: s.URL + "?project=" + project, Auth: &mcpvisor.OAuth{Store: store}}, func(string) {})
 		require.NoError(t, err)
 		return a
 	}
 	one, two := at("a"), at("b")
 	require.NotEqual(t, one.key, two.key)
 	require.NotContains(t, one.key.Server, "project", "a query may be a secret")
-	tokens := &messages.Authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
+	tokens := &mcpvisor.Authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
 	for _, a := range []*Authorizer{one, two} {
 		require.NoError(t, store.Save(t.Context(), a.key, tokens))
 		require.NoError(t, a.recall(t.Context()))
@@ -133,12 +133,12 @@ func TestTokensOfAnotherResource(t *testing.T) {
 
 // timedStore takes its time to save, and heeds its context.
 type timedStore struct {
-	messages.TokenStore
+	mcpvisor.TokenStore
 	slow    atomic.Bool
 	entered chan struct{}
 }
 
-func (s *timedStore) Save(ctx context.Context, key messages.TokenKey, n *messages.Authorization) error {
+func (s *timedStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
 	if s.slow.Load() {
 		close(s.entered)
 		select {
@@ -153,7 +153,7 @@ func (s *timedStore) Save(ctx context.Context, key messages.TokenKey, n *message
 func TestDetachStoresARotatedToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
-	a := detached(t, s, messages.OAuth{Store: store})
+	a := detached(t, s, mcpvisor.OAuth{Store: store})
 	a.Attach(t.Context())
 	s.Revoke(false, false)
 	store.slow.Store(true)
@@ -161,7 +161,7 @@ func TestDetachStoresARotatedToken(t *testing.T) {
 	<-store.entered
 	a.Detach(0)
 	store.slow.Store(false)
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 }
 
 // What is forgotten does not come back with a renewal that was under way.
@@ -170,7 +170,7 @@ func TestForgetDuringARefresh(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store := authorizedStore(t, s)
 	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	age(t, a, 0, time.Hour)
 	done := make(chan error, 1)
 	go func() { _, err := request(context.Background(), a, ""); done <- err }()
@@ -181,7 +181,7 @@ func TestForgetDuringARefresh(t *testing.T) {
 
 	slow := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
 	s.Set(mcptest.AuthorityRules{Rotate: true})
-	a = newAuthorizer(t, s, messages.OAuth{Store: slow})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Store: slow})
 	age(t, a, 0, time.Hour)
 	slow.slow.Store(true)
 	go func() { _, err := request(context.Background(), a, ""); done <- err }()
@@ -191,7 +191,7 @@ func TestForgetDuringARefresh(t *testing.T) {
 	requireForgotten(t, a, slow)
 }
 
-func requireForgotten(t *testing.T, a *Authorizer, store messages.TokenStore) {
+func requireForgotten(t *testing.T, a *Authorizer, store mcpvisor.TokenStore) {
 	t.Helper()
 	stored, err := store.Load(t.Context(), a.key)
 	require.NoError(t, err)

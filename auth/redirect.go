@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // anyRedirect is the default redirect URL; its port is chosen.
@@ -17,7 +17,7 @@ const anyRedirect = "http://127.0.0.1/callback"
 
 // redirect is the URL for a consent: the door's, and if nobody listens yet the
 // host's, the one that was registered, or one with a port that is free now.
-func (a *Authorizer) redirect(known *messages.Authorization, d *door) (string, error) {
+func (a *Authorizer) redirect(known *mcpvisor.Authorization, d *door) (string, error) {
 	if d != nil {
 		return d.redirect, nil
 	}
@@ -33,7 +33,7 @@ func (a *Authorizer) redirect(known *messages.Authorization, d *door) (string, e
 }
 
 // wanted is the redirect URL to begin with. free means that any port will do.
-func (a *Authorizer) wanted(known *messages.Authorization) (u *url.URL, free bool) {
+func (a *Authorizer) wanted(known *mcpvisor.Authorization) (u *url.URL, free bool) {
 	text := a.oauth.RedirectURL
 	if text == "" {
 		text = anyRedirect
@@ -78,7 +78,7 @@ type knock struct {
 
 // openDoor opens the door at the wanted URL, or at another port if that one is
 // taken and was not asked for.
-func (a *Authorizer) openDoor(known *messages.Authorization) (*door, error) {
+func (a *Authorizer) openDoor(known *mcpvisor.Authorization) (*door, error) {
 	u, free := a.wanted(known)
 	if !isLoopback(u.Hostname()) || u.Scheme != "http" {
 		return nil, fmt.Errorf("the redirect URL %s is not on this machine; hand what arrives there to FinishAuthorization", bare(u))

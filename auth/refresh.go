@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // renew gets another token than used, by the least that helps.
@@ -44,7 +44,7 @@ func (a *Authorizer) renew(ctx context.Context, f *flight, used string) error {
 }
 
 // refresh uses the refresh token (RFC 6749, section 6).
-func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization, c challenge) error {
+func (a *Authorizer) refresh(ctx context.Context, held *mcpvisor.Authorization, c challenge) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	me := &client{id: held.ClientID, secret: held.ClientSecret, method: held.AuthMethod}
@@ -80,7 +80,7 @@ func (a *Authorizer) refresh(ctx context.Context, held *messages.Authorization, 
 // without drops what the authorization server has said to be of no use. It
 // reports whether anything was. What it refuses for another reason, as a wrong
 // secret, or in words of its own, is kept: the reason may be mended.
-func (a *Authorizer) without(ctx context.Context, held *messages.Authorization, n need, err error) bool {
+func (a *Authorizer) without(ctx context.Context, held *mcpvisor.Authorization, n need, err error) bool {
 	next := held.Clone()
 	switch code := refusedWith(err); {
 	case code == "invalid_grant":
@@ -109,7 +109,7 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight) error {
 	a.mu.Unlock()
 	if f.need >= refused {
 		if held != nil && (f.need == more && (covers(held.Scopes, c.scopes) || covers(held.Asked, c.scopes)) || f.need == refused && f.again && origin == fromConsent) {
-			return &messages.AuthRequired{Reason: "the server refuses the token that its authorization server gave to this client", Err: c.err()}
+			return &mcpvisor.AuthRequired{Reason: "the server refuses the token that its authorization server gave to this client", Err: c.err()}
 		}
 		p = nil // it may have moved
 	}
@@ -133,7 +133,7 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight) error {
 	if err != nil {
 		return a.hopeless(fmt.Errorf("asking for a token as client %q: %w", me.id, err))
 	}
-	next := &messages.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: me.id, Scopes: scopes, Asked: scopes}
+	next := &mcpvisor.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: me.id, Scopes: scopes, Asked: scopes}
 	take(next, got)
 	a.mu.Lock()
 	a.place = p
@@ -143,11 +143,11 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight) error {
 
 // hopeless makes an error permanent that does not pass by itself.
 func (a *Authorizer) hopeless(err error) error {
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	if _, passes := mayPass(err); err == nil || passes || errors.As(err, &required) {
 		return err
 	}
-	return &messages.AuthRequired{Reason: "no token could be had", Resource: bare(a.web.server), Err: err}
+	return &mcpvisor.AuthRequired{Reason: "no token could be had", Resource: bare(a.web.server), Err: err}
 }
 
 // err is what the server said beside its refusal.
@@ -163,7 +163,7 @@ func (c challenge) err() error {
 
 // take puts new tokens into an authorization. A server that sends no new
 // refresh token means the old one to be kept.
-func take(n *messages.Authorization, got *tokens) {
+func take(n *mcpvisor.Authorization, got *tokens) {
 	n.AccessToken, n.Expires, n.Obtained = got.access, got.expires, time.Now()
 	if got.refresh != "" {
 		n.RefreshToken = got.refresh

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A refresh token is for the issuer that gave it: if its endpoint is no more, and
@@ -16,7 +16,7 @@ import (
 func TestRefreshTokenStaysAtItsIssuer(t *testing.T) {
 	rule, gone := refusing("refresh_token", http.StatusNotFound, "")
 	s, other := newAuthority(t, mcptest.AuthorityRules{Token: rule}), newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	gone.Store(true)
 	s.Revoke(false, false)
 	s.Set(mcptest.AuthorityRules{Token: rule, Document: func(_ string, d map[string]any) int {
@@ -34,7 +34,7 @@ func TestRefreshTokenStaysAtItsIssuer(t *testing.T) {
 func TestRenewedTokenThatIsRefused(t *testing.T) {
 	rule, useless := refusing("refresh_token", http.StatusOK, `{"access_token": "not-good-for-anything"}`)
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	s.Revoke(false, false)
 	useless.Store(true)
 	require.NotEmpty(t, requirePerson(t, a, "").URL)
@@ -46,7 +46,7 @@ func TestRefusalAheadLeavesTheToken(t *testing.T) {
 	rule, refuse := refusing("refresh_token", http.StatusBadRequest, `{"error": "invalid_grant"}`)
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
 	store := authorizedStore(t, s)
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	token := a.Held()
 	refuse.Store(true)
 	a.mu.Lock()
@@ -57,7 +57,7 @@ func TestRefusalAheadLeavesTheToken(t *testing.T) {
 	require.Equal(t, 1, s.Counts().Refreshes)
 	require.Equal(t, token, a.Held())
 	requireOK(t, a)
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 }
 
 // A person who does not come back says nothing about a registration whose tokens
@@ -65,11 +65,11 @@ func TestRefusalAheadLeavesTheToken(t *testing.T) {
 func TestPersonWhoStaysAwayCostsNoTokens(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := authorizedStore(t, s)
-	a := newAuthorizer(t, s, messages.OAuth{Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	ctx, cancel := context.WithCancel(t.Context())
 	require.ErrorIs(t, a.Authorize(ctx, func(string) error { cancel(); return nil }), context.Canceled)
 	s.Revoke(false, false)
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 	require.Equal(t, 1, s.Counts().Registrations)
 	require.Equal(t, 1, s.Counts().Refreshes)
 }

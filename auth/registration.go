@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // The ways in which a client says who it is at the token endpoint.
@@ -38,7 +38,7 @@ type client struct {
 
 // clientAt finds out who we are at a server: registered by hand, known by our
 // metadata document, registered before, or registered now.
-func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, known *messages.Authorization, redirect string, scopes []string) (*client, error) {
+func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, known *mcpvisor.Authorization, redirect string, scopes []string) (*client, error) {
 	o := &a.oauth
 	switch {
 	case o.ClientID != "":
@@ -77,7 +77,7 @@ func (a *Authorizer) mayPresent(issuer string) error {
 
 // unregister takes the registration out of an authorization, and what was begun
 // with it.
-func (a *Authorizer) unregister(n *messages.Authorization) {
+func (a *Authorizer) unregister(n *mcpvisor.Authorization) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.pending, func(_ string, c *consent) bool { return c.client.id == n.ClientID })
@@ -85,7 +85,7 @@ func (a *Authorizer) unregister(n *messages.Authorization) {
 }
 
 // registered is the client of an earlier registration, if it still fits.
-func registered(known *messages.Authorization, issuer, redirect string) *client {
+func registered(known *mcpvisor.Authorization, issuer, redirect string) *client {
 	switch {
 	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirect != "" && known.RedirectURL != redirect:
 		return nil

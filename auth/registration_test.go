@@ -10,15 +10,15 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestClientByHand(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
 		s.AddClient("by hand:+%", "its secret&=")
-		a := newAuthorizer(t, s, messages.OAuth{Visit: visit, ClientID: "by hand:+%", ClientSecret: "its secret&="})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "by hand:+%", ClientSecret: "its secret&="})
 		requireOK(t, a)
 		require.Zero(t, s.Counts().Registrations)
 		require.Equal(t, method == "client_secret_post", s.Counts().LastToken.Has("client_secret"))
@@ -32,10 +32,10 @@ func TestRegisteredClientWithASecret(t *testing.T) {
 	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
 		store := NewMemoryStore()
-		a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: store})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 		requireOK(t, a)
 		s.Revoke(false, false)
-		requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
+		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 		require.Equal(t, 1, s.Counts().Refreshes, method)
 	}
 }
@@ -51,7 +51,7 @@ func TestServersOrderOfMethods(t *testing.T) {
 			answerWith(w, http.StatusUnauthorized, `{"error":"invalid_client"}`)
 			return true
 		}})
-		requireOK(t, newAuthorizer(t, s, messages.OAuth{Visit: visit}))
+		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit}))
 	}
 }
 
@@ -78,7 +78,7 @@ func TestRegistrationNamesScopes(t *testing.T) {
 			}
 			return 0
 		}})
-		a := newAuthorizer(t, s, messages.OAuth{})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{})
 		require.Equal(t, []string{"read"}, requirePerson(t, a, "").Scopes)
 		desk.Close()
 		want := []string{"read write", ""}
@@ -94,7 +94,7 @@ func TestMetadataDocumentAsClient(t *testing.T) {
 		d["client_id_metadata_document_supported"] = true
 		return 0
 	}
-	o := messages.OAuth{Visit: visit, ClientMetadataURL: "https://host.example/client.json"}
+	o := mcpvisor.OAuth{Visit: visit, ClientMetadataURL: "https://host.example/client.json"}
 	s := newAuthority(t, mcptest.AuthorityRules{Document: supported})
 	requireOK(t, newAuthorizer(t, s, o))
 	require.Zero(t, s.Counts().Registrations)
@@ -109,14 +109,14 @@ func TestMetadataDocumentAsClient(t *testing.T) {
 func TestSecretBelongsToOneIssuer(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	s.AddClient("me", "my-secret")
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "belongs to https://right.example")
 	require.Empty(t, s.Counts().LastToken)
 
 	// Without Issuer it is the one that was used first.
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: store})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	requireOK(t, a)
 	other := newAuthority(t, mcptest.AuthorityRules{})
 	other.AddClient("me", "my-secret")
@@ -137,7 +137,7 @@ func TestSecretBelongsToOneIssuer(t *testing.T) {
 func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_post"}})
 	s.AddClient("me", "my-secret")
-	o := messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
+	o := mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
 	requireOK(t, newAuthorizer(t, s, o))
 	s.Revoke(false, false)
 	o.ClientSecret, o.Issuer = "secret-of-another", "https://right.example"
@@ -150,7 +150,7 @@ func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
 // behind what it had at the first.
 func TestServerMovesToAnotherIssuer(t *testing.T) {
 	s, other := newAuthority(t, mcptest.AuthorityRules{}), newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
 	requireOK(t, a)
 	before := a.held
 	s.Revoke(true, false)
@@ -171,7 +171,7 @@ func TestRegistrationIsRefused(t *testing.T) {
 		delete(d, "registration_endpoint")
 		return 0
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "set ClientID")
 }
@@ -187,7 +187,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		answerWith(w, http.StatusServiceUnavailable, "")
 		return true
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	access := a.Held()
 	s.Revoke(false, false)
@@ -205,7 +205,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		answerWith(w, http.StatusBadRequest, `{"error":"invalid_grant","error_description":"`+r.PostForm.Get("code")+" "+r.PostForm.Get("code_verifier")+`"}`)
 		return true
 	}})
-	a = newAuthorizer(t, parrot, messages.OAuth{Visit: visit})
+	a = newAuthorizer(t, parrot, mcpvisor.OAuth{Visit: visit})
 	_, err = request(t.Context(), a, "")
 	require.ErrorContains(t, err, "invalid_grant")
 	require.NotContains(t, err.Error(), "code-")
@@ -216,7 +216,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 // A registration is used again where it fits: at its issuer, for the redirect that
 // was registered, and while its secret is good.
 func TestRegistrationThatFits(t *testing.T) {
-	known := &messages.Authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
+	known := &mcpvisor.Authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
 	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
 	require.NotNil(t, registered(known, known.Issuer, ""))
 	require.Nil(t, registered(nil, known.Issuer, ""))
@@ -242,7 +242,7 @@ func TestRegistrationAnswers(t *testing.T) {
 	} {
 		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
 		s := newAuthority(t, mcptest.AuthorityRules{})
-		a := detached(t, s, messages.OAuth{})
+		a := detached(t, s, mcpvisor.OAuth{})
 		got, err := a.enroll(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
 			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
 		desk.Close()
@@ -260,7 +260,7 @@ func TestRegistrationAnswers(t *testing.T) {
 // The URL of a client that the server has forgotten is given to nobody any more.
 func TestConsentOfAForgottenClient(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	n, err := a.begin(t.Context(), challenge{}, nil, false)
 	require.NoError(t, err)
 	a.mu.Lock()

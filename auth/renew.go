@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
@@ -108,7 +108,7 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 // with 401, or with 403 and insufficient_scope ([WantsMore]). again means that
 // used came from a renewal for the same request. If it returns nil there may be
 // another token, and the request may be sent again: what was refused so was not
-// carried out. The error is a *messages.AuthRequired (only a person can help), an
+// carried out. The error is a *mcpvisor.AuthRequired (only a person can help), an
 // *[Unavailable], or that of ctx.
 func (a *Authorizer) Renew(ctx context.Context, used string, again bool, status int, h http.Header) error {
 	f := &flight{need: refused, again: again, challenge: challengeIn(h)}
@@ -196,7 +196,7 @@ func (a *Authorizer) verdict(f *flight, err error) error {
 		return nil
 	}
 	v := &failure{flight: f, pause: firstPause}
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	if v.final = errors.As(err, &required); v.final {
 		required.Err = a.secrets.clean(required.Err)
 		required.Reason = a.Hide(required.Reason)
@@ -243,12 +243,12 @@ func (a *Authorizer) await(ctx context.Context, f *flight, late time.Time) error
 }
 
 // ended reports whether a token is at its end, or as good as.
-func ended(h *messages.Authorization, now time.Time) bool {
+func ended(h *mcpvisor.Authorization, now time.Time) bool {
 	return !h.Expires.IsZero() && passed(h.Expires.Add(-min(5*time.Second, h.Expires.Sub(h.Obtained)/10)), now)
 }
 
 // renewable reports whether a new token can be had without anybody.
-func (a *Authorizer) renewable(h *messages.Authorization) bool {
+func (a *Authorizer) renewable(h *mcpvisor.Authorization) bool {
 	return h.RefreshToken != "" || a.oauth.Alone()
 }
 

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestEightRefusalsMakeOneAuthorization(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	unlocked := struct{ messages.TokenStore }{NewMemoryStore()} // its lock would help
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: unlocked})
+	unlocked := struct{ mcpvisor.TokenStore }{NewMemoryStore()} // its lock would help
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: unlocked})
 	for _, err := range together(t.Context(), a, 8) {
 		require.NoError(t, err)
 	}
@@ -34,7 +34,7 @@ func TestEightRefusalsMakeOneAuthorization(t *testing.T) {
 func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 	rule, asked, _ := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 8 * time.Second, Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
 	requireOK(t, a)
 	age(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due soon
 	<-asked
@@ -59,7 +59,7 @@ func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 func TestCallerThatLeavesSpoilsNothing(t *testing.T) {
 	rule, asked, free := hanging(t, "authorization_code")
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := request(ctx, a, ""); left <- err }()
@@ -76,7 +76,7 @@ func TestCallerThatLeavesSpoilsNothing(t *testing.T) {
 
 func TestTokenIsRenewedAhead(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond, Rotate: true})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	first := a.Held()
 	require.Eventually(t, func() bool { return a.Held() != first }, soon, 5*time.Millisecond, "nobody has asked for it")
@@ -86,7 +86,7 @@ func TestTokenIsRenewedAhead(t *testing.T) {
 
 func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	age(t, a, 0, time.Hour)
 	before := s.Counts().Refused
@@ -103,7 +103,7 @@ func TestRotatedRefreshTokenSurvivesARestart(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store, err := NewFileStore(t.TempDir())
 	require.NoError(t, err)
-	a := detached(t, s, messages.OAuth{Visit: visit, Store: store})
+	a := detached(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 	a.Attach(t.Context())
 	requireOK(t, a)
 	s.Revoke(false, false)
@@ -111,7 +111,7 @@ func TestRotatedRefreshTokenSurvivesARestart(t *testing.T) {
 	a.Detach(0)
 
 	for life := range 3 {
-		next := detached(t, s, messages.OAuth{Store: store}) // nobody is there to visit
+		next := detached(t, s, mcpvisor.OAuth{Store: store}) // nobody is there to visit
 		next.Attach(t.Context())
 		requireOK(t, next)
 		s.Revoke(false, false)
@@ -128,7 +128,7 @@ func TestStoredBeforeUsed(t *testing.T) {
 	store := &slowStore{TokenStore: NewMemoryStore(), entered: make(chan struct{}, 8), free: make(chan struct{}, 8)}
 	store.free <- struct{}{} // the registration
 	store.free <- struct{}{} // the first tokens
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 	requireOK(t, a)
 	old := a.Held()
 	s.Revoke(false, false)
@@ -145,11 +145,11 @@ func TestStoredBeforeUsed(t *testing.T) {
 }
 
 type slowStore struct {
-	messages.TokenStore
+	mcpvisor.TokenStore
 	entered, free chan struct{}
 }
 
-func (s *slowStore) Save(ctx context.Context, key messages.TokenKey, n *messages.Authorization) error {
+func (s *slowStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
 	s.entered <- struct{}{}
 	<-s.free
 	return s.TokenStore.Save(ctx, key, n)
@@ -163,7 +163,7 @@ func TestProcessesShareARotatedToken(t *testing.T) {
 	for i := range processes {
 		store, err := NewFileStore(dir)
 		require.NoError(t, err)
-		processes[i] = newAuthorizer(t, s, messages.OAuth{Visit: visit, Store: store})
+		processes[i] = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
 		requireOK(t, processes[i])
 	}
 	require.Equal(t, 1, s.Counts().Visits)
@@ -183,7 +183,7 @@ func TestProcessesShareARotatedToken(t *testing.T) {
 
 func TestDeadRefreshToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	s.Revoke(true, false)
 	requireOK(t, a)
@@ -209,7 +209,7 @@ func TestRefreshRefusedInOtherWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rule, refuse := refusing("refresh_token", c.status, c.body)
 			s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-			a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+			a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 			s.Revoke(false, false)
 			age(t, a, 0, time.Hour)
 			refuse.Store(true)
@@ -217,7 +217,7 @@ func TestRefreshRefusedInOtherWords(t *testing.T) {
 			require.NotEmpty(t, required.URL)
 			require.ErrorContains(t, required, "renewing the token: the token endpoint answered HTTP")
 			refuse.Store(false)
-			a = newAuthorizer(t, s, messages.OAuth{Store: a.store}) // the next process
+			a = newAuthorizer(t, s, mcpvisor.OAuth{Store: a.store}) // the next process
 			requireOK(t, a)
 		})
 	}
@@ -231,7 +231,7 @@ func TestTokenEndpointThatMoved(t *testing.T) {
 		answerWith(w, http.StatusOK, `{"access_token":"of-the-new-endpoint"}`)
 	}))
 	defer next.Close()
-	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s)})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	gone.Store(true)
 	s.Set(mcptest.AuthorityRules{Token: rule, Document: func(_ string, d map[string]any) int {
 		if d["token_endpoint"] != nil {
@@ -250,11 +250,11 @@ func TestWrongSecretKeepsTheRefreshToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	s.AddClient("me", "secret-of-me")
 	store := NewMemoryStore()
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store, Visit: visit}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store, Visit: visit}))
 	s.Revoke(false, false)
-	wrong := newAuthorizer(t, s, messages.OAuth{ClientID: "me", ClientSecret: "a-typing-error", Store: store})
+	wrong := newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "a-typing-error", Store: store})
 	require.ErrorContains(t, requirePerson(t, wrong, ""), "invalid_client")
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store}))
 }
 
 // A server that refuses whatever its authorization server gives is not asked
@@ -264,7 +264,7 @@ func TestNoEndlessAuthorization(t *testing.T) {
 		answerWith(w, http.StatusOK, `{"access_token":"never-any-good","token_type":"Bearer"}`)
 		return true
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	for range 5 {
 		require.Contains(t, requirePerson(t, a, "").Reason, "refuses the token")
 	}
@@ -280,7 +280,7 @@ func TestTransientFailureIsNotAskedAgainAtOnce(t *testing.T) {
 		}
 		return false
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	s.Revoke(false, false)
 	for range 5 {
@@ -299,7 +299,7 @@ func asking(t *testing.T) (a *Authorizer, done chan error) {
 	t.Helper()
 	rule, asked, _ := hanging(t, "authorization_code")
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a = detached(t, s, messages.OAuth{Visit: visit})
+	a = detached(t, s, mcpvisor.OAuth{Visit: visit})
 	a.Attach(t.Context())
 	done = make(chan error, 1)
 	go func() { _, err := request(context.Background(), a, ""); done <- err }()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // What is at hand is hidden, whatever else there was meanwhile; what was at hand
@@ -42,7 +42,7 @@ func TestSecretsAtHandStayHidden(t *testing.T) {
 
 func TestTokenAtHandStaysHidden(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	for i := range 2 * secretsKept {
 		a.secrets.hide(fmt.Sprintf("state-%04d", i))
@@ -53,9 +53,9 @@ func TestTokenAtHandStaysHidden(t *testing.T) {
 
 // What the spec holds is hidden from the first word on, before it was ever used.
 func TestSecretsOfTheSpecAreHidden(t *testing.T) {
-	for _, o := range []messages.OAuth{{ClientID: "me", ClientSecret: "the-secret"}, {ClientID: "me", PrivateKey: "the-secret"}} {
+	for _, o := range []mcpvisor.OAuth{{ClientID: "me", ClientSecret: "the-secret"}, {ClientID: "me", PrivateKey: "the-secret"}} {
 		o.Store = NewMemoryStore()
-		a, err := New(&messages.HTTP{URL: "https://mcp.example/mcp", Auth: &o, Headers: map[string]string{"X-Key": "the-header"}}, func(string) {})
+		a, err := New(&mcpvisor.HTTP{URL: "https://mcp.example/mcp", Auth: &o, Headers: map[string]string{"X-Key": "the-header"}}, func(string) {})
 		require.NoError(t, err)
 		require.Equal(t, "*** and ***", a.Hide("the-secret and the-header"))
 	}
@@ -80,7 +80,7 @@ func TestSecretsAreHiddenInEachForm(t *testing.T) {
 func TestBasicCredentialsAreHidden(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_basic"}})
 	s.AddClient("me", "my-secret")
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret"})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret"})
 	requireOK(t, a)
 	require.Equal(t, "Basic ***", a.Hide("Basic "+base64.StdEncoding.EncodeToString([]byte("me:my-secret"))))
 }

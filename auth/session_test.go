@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // inFlight reports whether a renewal is under way.
@@ -34,7 +34,7 @@ func TestRenewalEndsWithTheLastSession(t *testing.T) {
 // same token.
 func TestNextSessionRenewsAheadToo(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond})
-	a := detached(t, s, messages.OAuth{Visit: visit})
+	a := detached(t, s, mcpvisor.OAuth{Visit: visit})
 	a.Attach(t.Context())
 	requireOK(t, a)
 	first := a.Held()
@@ -53,7 +53,7 @@ func TestDetachWaitsForARotation(t *testing.T) {
 	store := authorizedStore(t, s)
 	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
 	s.Revoke(false, false)
-	a := detached(t, s, messages.OAuth{Store: store})
+	a := detached(t, s, mcpvisor.OAuth{Store: store})
 	a.Attach(t.Context())
 	go func() { _, _ = request(context.Background(), a, "") }()
 	<-asked
@@ -66,6 +66,6 @@ func TestDetachWaitsForARotation(t *testing.T) {
 	}
 	free()
 	<-left
-	requireOK(t, newAuthorizer(t, s, messages.OAuth{Store: store}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 	require.Equal(t, 1, s.Counts().Refreshes)
 }

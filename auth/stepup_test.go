@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // What a step-up comes to is nothing to those whose token was refused meanwhile.
@@ -24,7 +24,7 @@ func TestRefusalDuringAStepUp(t *testing.T) {
 		}
 		return 0
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s, "read")})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s, "read")})
 	requireOK(t, a)
 	slow.Store(true)
 	stepUp, plain := make(chan error, 1), make(chan error, 1)
@@ -34,7 +34,7 @@ func TestRefusalDuringAStepUp(t *testing.T) {
 	go func() { _, err := request(context.Background(), a, ""); plain <- err }()
 	require.Never(t, func() bool { return len(plain) > 0 }, 100*time.Millisecond, 10*time.Millisecond, "it waits")
 	close(gate)
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, <-stepUp, &required)
 	require.NoError(t, <-plain, "no person is needed")
 }
@@ -42,7 +42,7 @@ func TestRefusalDuringAStepUp(t *testing.T) {
 // The URL that a person was given stays good, however many calls need it.
 func TestStepUpGivesOneURL(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
-	a := newAuthorizer(t, s, messages.OAuth{Store: authorizedStore(t, s, "read")})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s, "read")})
 	shown := requirePerson(t, a, "write").URL
 	for range consentsKept {
 		a.mu.Lock()
@@ -61,10 +61,10 @@ func TestStepUpGivesOneURL(t *testing.T) {
 func TestStepUpInAnotherProcess(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
 	store := authorizedStore(t, s, "read")
-	host := newAuthorizer(t, s, messages.OAuth{Store: store})
+	host := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	requirePerson(t, host, "write")
 	requireOK(t, host)
-	other := newAuthorizer(t, s, messages.OAuth{Store: store})
+	other := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	require.NoError(t, other.Authorize(t.Context(), browse))
 	require.Equal(t, "read write", s.Counts().LastVisit.Get("scope"))
 	host.Attach(t.Context()) // the next session
@@ -77,11 +77,11 @@ func TestStepUpInAnotherProcess(t *testing.T) {
 func TestStepUpThatIsRefused(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
 	store := authorizedStore(t, s, "read")
-	host := newAuthorizer(t, s, messages.OAuth{Store: store})
+	host := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := visit(t.Context(), requirePerson(t, host, "write").URL)
 	require.NoError(t, err)
 	require.ErrorContains(t, host.Finish(t.Context(), redirect+"&error=invalid_scope"), "invalid_scope")
-	other := newAuthorizer(t, s, messages.OAuth{Store: store})
+	other := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	require.NoError(t, other.Authorize(t.Context(), browse))
 	require.Equal(t, "read", s.Counts().LastVisit.Get("scope"))
 }
@@ -89,7 +89,7 @@ func TestStepUpThatIsRefused(t *testing.T) {
 // Somebody who gives less than was asked for is not asked again by every call.
 func TestStepUpThatYieldsLess(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
-	a := newAuthorizer(t, s, messages.OAuth{Scopes: []string{"read"}, Visit: func(ctx context.Context, u string) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, Visit: func(ctx context.Context, u string) (string, error) {
 		return visit(ctx, strings.ReplaceAll(u, "scope=read+write", "scope=read")) // a box is unticked
 	}})
 	requireOK(t, a)
@@ -106,7 +106,7 @@ func TestStepUpThatYieldsLess(t *testing.T) {
 func TestStepUpThatFailsLeavesTheToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
 	var absent atomic.Bool
-	a := newAuthorizer(t, s, messages.OAuth{Scopes: []string{"read"}, Visit: func(ctx context.Context, u string) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, Visit: func(ctx context.Context, u string) (string, error) {
 		if absent.Load() {
 			return "", errors.New("nobody there")
 		}

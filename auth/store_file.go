@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // fileStore keeps each authorization in a file of its own, readable for its
@@ -24,7 +24,7 @@ type fileStore struct{ dir string }
 // NewFileStore returns a store in a directory, which should hold nothing else:
 // it is created, and closed to everybody but its owner. An empty dir means
 // mcpvisor/tokens below the user's configuration directory.
-func NewFileStore(dir string) (messages.TokenStore, error) {
+func NewFileStore(dir string) (mcpvisor.TokenStore, error) {
 	if dir == "" {
 		base, err := os.UserConfigDir()
 		if err != nil {
@@ -37,19 +37,19 @@ func NewFileStore(dir string) (messages.TokenStore, error) {
 
 // kept is what a file holds.
 type kept struct {
-	Key           messages.TokenKey       `json:"key"`
-	Authorization *messages.Authorization `json:"authorization"`
+	Key           mcpvisor.TokenKey       `json:"key"`
+	Authorization *mcpvisor.Authorization `json:"authorization"`
 }
 
 // path names the file of a key; the name tells nothing.
-func (s *fileStore) path(key messages.TokenKey, extension string) string {
+func (s *fileStore) path(key mcpvisor.TokenKey, extension string) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	sum := sha256.Sum256(text)
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+extension)
 }
 
-// Load implements messages.TokenStore.
-func (s *fileStore) Load(_ context.Context, key messages.TokenKey) (*messages.Authorization, error) {
+// Load implements mcpvisor.TokenStore.
+func (s *fileStore) Load(_ context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	path := s.path(key, ".json")
 	text, err := s.read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,15 +109,15 @@ func (s *fileStore) isOwn(info fs.FileInfo) bool {
 	return owner == self
 }
 
-// Save implements messages.TokenStore.
-func (s *fileStore) Save(_ context.Context, key messages.TokenKey, a *messages.Authorization) error {
+// Save implements mcpvisor.TokenStore.
+func (s *fileStore) Save(_ context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
 	if err := s.save(key, a); err != nil {
 		return fmt.Errorf("storing tokens: %w; make %s writable, or choose another store", err, s.dir)
 	}
 	return nil
 }
 
-func (s *fileStore) save(key messages.TokenKey, a *messages.Authorization) (err error) {
+func (s *fileStore) save(key mcpvisor.TokenKey, a *mcpvisor.Authorization) (err error) {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
@@ -188,8 +188,8 @@ func (s *fileStore) makeDir() error {
 	return err
 }
 
-// Delete implements messages.TokenStore.
-func (s *fileStore) Delete(_ context.Context, key messages.TokenKey) error {
+// Delete implements mcpvisor.TokenStore.
+func (s *fileStore) Delete(_ context.Context, key mcpvisor.TokenKey) error {
 	if err := os.Remove(s.path(key, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting tokens: %w", err)
 	}
@@ -199,9 +199,9 @@ func (s *fileStore) Delete(_ context.Context, key messages.TokenKey) error {
 // lockPause is the pause between tries to lock.
 const lockPause = 20 * time.Millisecond
 
-// Lock implements messages.TokenLocker. The operating system frees the lock of
+// Lock implements mcpvisor.TokenLocker. The operating system frees the lock of
 // a process that dies.
-func (s *fileStore) Lock(ctx context.Context, key messages.TokenKey) (unlock func(), err error) {
+func (s *fileStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock func(), err error) {
 	if err := s.makeDir(); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/zalando/go-keyring"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // keyringService is the name under which entries stand in the keyring.
@@ -30,17 +30,17 @@ var keyringTurn = make(chan struct{}, 1)
 
 // NewKeyringStore returns a store in the keyring of the user who runs this
 // process. It is opened at its first use.
-func NewKeyringStore() messages.TokenStore { return &keyringStore{service: keyringService} }
+func NewKeyringStore() mcpvisor.TokenStore { return &keyringStore{service: keyringService} }
 
 // account names an entry. Unlike the name of a file it may be read: that is what
 // a person looks for who wants to delete it.
-func (*keyringStore) account(key messages.TokenKey) string {
+func (*keyringStore) account(key mcpvisor.TokenKey) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	return string(text)
 }
 
-// Load implements messages.TokenStore.
-func (s *keyringStore) Load(ctx context.Context, key messages.TokenKey) (*messages.Authorization, error) {
+// Load implements mcpvisor.TokenStore.
+func (s *keyringStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	text, err := s.visit(ctx, func() (string, error) { return keyring.Get(s.service, s.account(key)) })
 	switch {
 	case errors.Is(err, keyring.ErrNotFound):
@@ -48,15 +48,15 @@ func (s *keyringStore) Load(ctx context.Context, key messages.TokenKey) (*messag
 	case err != nil:
 		return nil, fmt.Errorf("reading tokens from the keyring: %w; unlock it, or keep tokens in files", err)
 	}
-	var a *messages.Authorization
+	var a *mcpvisor.Authorization
 	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
 		return nil, fmt.Errorf("reading the keyring's entry of this server: %w; delete it and authorize anew", errSpoiled)
 	}
 	return a, nil
 }
 
-// Save implements messages.TokenStore.
-func (s *keyringStore) Save(ctx context.Context, key messages.TokenKey, a *messages.Authorization) error {
+// Save implements mcpvisor.TokenStore.
+func (s *keyringStore) Save(ctx context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
 	text, err := json.Marshal(a)
 	if err == nil {
 		_, err = s.visit(ctx, func() (string, error) { return "", keyring.Set(s.service, s.account(key), string(text)) })
@@ -70,8 +70,8 @@ func (s *keyringStore) Save(ctx context.Context, key messages.TokenKey, a *messa
 	return nil
 }
 
-// Delete implements messages.TokenStore.
-func (s *keyringStore) Delete(ctx context.Context, key messages.TokenKey) error {
+// Delete implements mcpvisor.TokenStore.
+func (s *keyringStore) Delete(ctx context.Context, key mcpvisor.TokenKey) error {
 	_, err := s.visit(ctx, func() (string, error) { return "", keyring.Delete(s.service, s.account(key)) })
 	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
 		return fmt.Errorf("deleting tokens from the keyring: %w; unlock it", err)

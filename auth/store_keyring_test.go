@@ -9,20 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zalando/go-keyring"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestKeyringStore(t *testing.T) {
 	keyring.MockInit()
 	s := NewKeyringStore()
-	key := messages.TokenKey{Server: "https://mcp.example/mcp", Client: "c"}
-	other := messages.TokenKey{Server: "https://mcp.example/mcp", Client: "d"}
+	key := mcpvisor.TokenKey{Server: "https://mcp.example/mcp", Client: "c"}
+	other := mcpvisor.TokenKey{Server: "https://mcp.example/mcp", Client: "d"}
 	none, err := s.Load(t.Context(), key)
 	require.NoError(t, err)
 	require.Nil(t, none)
 	require.NoError(t, s.Delete(t.Context(), key), "what is not there is deleted")
 
-	want := &messages.Authorization{AccessToken: "access", RefreshToken: "refresh", Expires: time.Now().Add(time.Hour).Truncate(time.Second).UTC()}
+	want := &mcpvisor.Authorization{AccessToken: "access", RefreshToken: "refresh", Expires: time.Now().Add(time.Hour).Truncate(time.Second).UTC()}
 	require.NoError(t, s.Save(t.Context(), key, want))
 	got, err := NewKeyringStore().Load(t.Context(), key)
 	require.NoError(t, err)
@@ -37,13 +37,13 @@ func TestKeyringStore(t *testing.T) {
 }
 
 func TestKeyringStoreThatFails(t *testing.T) {
-	key := messages.TokenKey{Server: "https://mcp.example/mcp"}
+	key := mcpvisor.TokenKey{Server: "https://mcp.example/mcp"}
 	for _, failure := range []error{errors.New("it is locked"), keyring.ErrSetDataTooBig} {
 		keyring.MockInitWithError(failure)
 		s := NewKeyringStore()
 		_, err := s.Load(t.Context(), key)
 		require.ErrorIs(t, err, failure)
-		err = s.Save(t.Context(), key, &messages.Authorization{AccessToken: "access-token-canary"})
+		err = s.Save(t.Context(), key, &mcpvisor.Authorization{AccessToken: "access-token-canary"})
 		require.ErrorIs(t, err, failure)
 		require.NotContains(t, err.Error(), "canary")
 		require.ErrorContains(t, err, "files", "what to do")

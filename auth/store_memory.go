@@ -4,46 +4,46 @@ import (
 	"context"
 	"sync"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // memoryStore keeps authorizations for as long as the process lives.
 type memoryStore struct {
 	mu    sync.Mutex
-	held  map[messages.TokenKey]*messages.Authorization
-	locks map[messages.TokenKey]chan struct{}
+	held  map[mcpvisor.TokenKey]*mcpvisor.Authorization
+	locks map[mcpvisor.TokenKey]chan struct{}
 }
 
 // NewMemoryStore returns a store that forgets at the end of the process.
-func NewMemoryStore() messages.TokenStore {
-	return &memoryStore{held: map[messages.TokenKey]*messages.Authorization{}, locks: map[messages.TokenKey]chan struct{}{}}
+func NewMemoryStore() mcpvisor.TokenStore {
+	return &memoryStore{held: map[mcpvisor.TokenKey]*mcpvisor.Authorization{}, locks: map[mcpvisor.TokenKey]chan struct{}{}}
 }
 
-// Load implements messages.TokenStore.
-func (s *memoryStore) Load(_ context.Context, key messages.TokenKey) (*messages.Authorization, error) {
+// Load implements mcpvisor.TokenStore.
+func (s *memoryStore) Load(_ context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[key].Clone(), nil
 }
 
-// Save implements messages.TokenStore.
-func (s *memoryStore) Save(_ context.Context, key messages.TokenKey, a *messages.Authorization) error {
+// Save implements mcpvisor.TokenStore.
+func (s *memoryStore) Save(_ context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[key] = a.Clone()
 	return nil
 }
 
-// Delete implements messages.TokenStore.
-func (s *memoryStore) Delete(_ context.Context, key messages.TokenKey) error {
+// Delete implements mcpvisor.TokenStore.
+func (s *memoryStore) Delete(_ context.Context, key mcpvisor.TokenKey) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, key)
 	return nil
 }
 
-// Lock implements messages.TokenLocker, for registrations that share a store.
-func (s *memoryStore) Lock(ctx context.Context, key messages.TokenKey) (unlock func(), err error) {
+// Lock implements mcpvisor.TokenLocker, for registrations that share a store.
+func (s *memoryStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock func(), err error) {
 	s.mu.Lock()
 	lock := s.locks[key]
 	if lock == nil {

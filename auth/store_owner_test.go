@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // stranger is a user that this process is not.
@@ -33,7 +33,7 @@ func TestFileStore_directory_of_another_user(t *testing.T) {
 	require.NoError(t, os.Chown(dir, stranger, stranger))
 	s, err := NewFileStore(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "refresh"}))
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{RefreshToken: "refresh"}))
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o777), info.Mode().Perm(), "the mode of another user's directory is left alone")
@@ -49,7 +49,7 @@ func TestFileStore_directory_of_another_user(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(dir, newFile))
 		require.NoError(t, err)
 		require.Empty(t, left)
-		require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "second"}))
+		require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{RefreshToken: "second"}))
 		got, err := s.Load(t.Context(), key)
 		require.NoError(t, err, "it was replaced by one of ours")
 		require.Equal(t, "second", got.RefreshToken)
@@ -66,7 +66,7 @@ func TestFileStore_directory_of_another_user(t *testing.T) {
 		lock := s.(*fileStore).path(key, ".lock")
 		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 		require.NoError(t, os.Symlink(elsewhere, lock))
-		_, err := s.(messages.TokenLocker).Lock(t.Context(), key)
+		_, err := s.(mcpvisor.TokenLocker).Lock(t.Context(), key)
 		require.ErrorIs(t, err, syscall.ELOOP)
 		require.NoFileExists(t, elsewhere)
 	})
@@ -83,7 +83,7 @@ func TestFileStore_own_directory(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o777))
 	s, err := NewFileStore(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: strings.Repeat("r", 100)}))
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{RefreshToken: strings.Repeat("r", 100)}))
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())

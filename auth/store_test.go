@@ -11,16 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
-var key = messages.TokenKey{Server: "https://mcp.example/mcp", Client: "me"}
+var key = mcpvisor.TokenKey{Server: "https://mcp.example/mcp", Client: "me"}
 
-func stores(t *testing.T) map[string]messages.TokenStore {
+func stores(t *testing.T) map[string]mcpvisor.TokenStore {
 	t.Helper()
 	files, err := NewFileStore(filepath.Join(t.TempDir(), "deep", "tokens"))
 	require.NoError(t, err)
-	return map[string]messages.TokenStore{"memory": NewMemoryStore(), "files": files}
+	return map[string]mcpvisor.TokenStore{"memory": NewMemoryStore(), "files": files}
 }
 
 func TestStores(t *testing.T) {
@@ -31,7 +31,7 @@ func TestStores(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, got)
 			require.NoError(t, s.Delete(ctx, key))
-			a := &messages.Authorization{Issuer: "https://auth.example", AccessToken: "access", RefreshToken: "refresh",
+			a := &mcpvisor.Authorization{Issuer: "https://auth.example", AccessToken: "access", RefreshToken: "refresh",
 				Expires: time.Now().Add(time.Hour).Round(0), Scopes: []string{"a"}}
 			require.NoError(t, s.Save(ctx, key, a))
 			a.Scopes[0] = "changed afterwards"
@@ -56,7 +56,7 @@ func TestStores(t *testing.T) {
 func TestStoresLock(t *testing.T) {
 	for name, s := range stores(t) {
 		t.Run(name, func(t *testing.T) {
-			locker := s.(messages.TokenLocker)
+			locker := s.(mcpvisor.TokenLocker)
 			unlock, err := locker.Lock(t.Context(), key)
 			require.NoError(t, err)
 			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -85,8 +85,8 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o777))
 	s, err := NewFileStore(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "refresh"}))
-	unlock, err := s.(messages.TokenLocker).Lock(t.Context(), key)
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{RefreshToken: "refresh"}))
+	unlock, err := s.(mcpvisor.TokenLocker).Lock(t.Context(), key)
 	require.NoError(t, err)
 	defer unlock()
 	info, err := os.Stat(dir)
@@ -106,12 +106,12 @@ func TestFilesAreForTheirOwnerOnly(t *testing.T) {
 func TestFileIsWholeForItsReaders(t *testing.T) {
 	s, err := NewFileStore(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "0"}))
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{RefreshToken: "0"}))
 	done := make(chan error, 1)
 	go func() {
 		var err error
 		for i := 0; i < 50 && err == nil; i++ {
-			err = s.Save(context.Background(), key, &messages.Authorization{RefreshToken: fmt.Sprint(i)})
+			err = s.Save(context.Background(), key, &mcpvisor.Authorization{RefreshToken: fmt.Sprint(i)})
 		}
 		done <- err
 	}()
@@ -140,7 +140,7 @@ func TestFilesLeftBehind(t *testing.T) {
 	}
 	long := time.Now().Add(-2 * newFileAge)
 	require.NoError(t, os.Chtimes(old, long, long))
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}))
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{}))
 	require.NoFileExists(t, old)
 	require.FileExists(t, fresh)
 }
@@ -149,20 +149,20 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	s, err := NewFileStore(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}))
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{}))
 	path := s.(*fileStore).path(key, ".json")
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	_, err = s.Load(t.Context(), key)
 	require.ErrorContains(t, err, "delete the file")
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{}), "it is replaced as if it were not there")
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{}), "it is replaced as if it were not there")
 }
 
 // A file that was put under another name is of another server.
 func TestFileOfAnotherKey(t *testing.T) {
 	s, err := NewFileStore(t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), key, &messages.Authorization{AccessToken: "access"}))
-	other := messages.TokenKey{Server: "https://evil.example/mcp"}
+	require.NoError(t, s.Save(t.Context(), key, &mcpvisor.Authorization{AccessToken: "access"}))
+	other := mcpvisor.TokenKey{Server: "https://evil.example/mcp"}
 	path := s.(*fileStore).path
 	require.NoError(t, os.Rename(path(key, ".json"), path(other, ".json")))
 	_, err = s.Load(t.Context(), other)
@@ -175,7 +175,7 @@ func TestFileThatCannotBeReplaced(t *testing.T) {
 	s, err := NewFileStore(dir)
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(s.(*fileStore).path(key, ".json"), 0o700))
-	require.ErrorContains(t, s.Save(t.Context(), key, &messages.Authorization{RefreshToken: "refresh"}), "choose another store")
+	require.ErrorContains(t, s.Save(t.Context(), key, &mcpvisor.Authorization{RefreshToken: "refresh"}), "choose another store")
 	left, err := filepath.Glob(filepath.Join(dir, newFile))
 	require.NoError(t, err)
 	require.Empty(t, left)

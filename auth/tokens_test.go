@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestTokenAnswers(t *testing.T) {
-	a := detached(t, newAuthority(t, mcptest.AuthorityRules{}), messages.OAuth{})
+	a := detached(t, newAuthority(t, mcptest.AuthorityRules{}), mcpvisor.OAuth{})
 	for _, c := range []struct {
 		status     int
 		body, says string // "": it is a token
@@ -46,7 +46,7 @@ func TestTokenAnswers(t *testing.T) {
 // What servers say about a token's end is read in the forms in which they write it,
 // and believed within reason.
 func TestTokenLife(t *testing.T) {
-	a := detached(t, newAuthority(t, mcptest.AuthorityRules{}), messages.OAuth{})
+	a := detached(t, newAuthority(t, mcptest.AuthorityRules{}), mcpvisor.OAuth{})
 	for text, want := range map[string]time.Duration{"3600": time.Hour, `"3600"`: time.Hour, "1.5": 1500 * time.Millisecond,
 		"1e300": longestLife, "0": 0, "-1": 0, "null": 0, `"soon"`: 0} {
 		got, err := a.read(http.StatusOK, []byte(`{"access_token": "of-an-answer", "expires_in": `+text+`}`))
@@ -73,10 +73,10 @@ func TestTokenHasEnded(t *testing.T) {
 		{2 * time.Second, 10 * time.Second, false}, // a tenth, of those that live for a short time
 		{time.Second, 10 * time.Second, true},
 	} {
-		h := &messages.Authorization{Expires: now.Add(c.left), Obtained: now.Add(c.left - c.life)}
+		h := &mcpvisor.Authorization{Expires: now.Add(c.left), Obtained: now.Add(c.left - c.life)}
 		require.Equal(t, c.ended, ended(h, now), "%v of %v", c.left, c.life)
 	}
-	require.False(t, ended(&messages.Authorization{}, now), "nothing is known")
+	require.False(t, ended(&mcpvisor.Authorization{}, now), "nothing is known")
 }
 
 // A renewal ahead that failed is tried again when the server wants to be asked, and
@@ -87,7 +87,7 @@ func TestRenewalAheadIsTriedAgain(t *testing.T) {
 		w.Header().Set("Retry-After", "2")
 		return rule(w, r)
 	}})
-	a := newAuthorizer(t, s, messages.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
 	requireOK(t, a)
 	first := a.Held()
 	broken.Store(true)

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const (
@@ -35,7 +35,7 @@ type web struct {
 	dialer  dialer
 }
 
-func newWeb(server *url.URL, spec *messages.HTTP) *web {
+func newWeb(server *url.URL, spec *mcpvisor.HTTP) *web {
 	w := &web{server: server, headers: spec.Headers, dialer: dialer{anchors: anchorsOf(server, spec)}}
 	var base http.RoundTripper = http.DefaultTransport
 	if spec.Client != nil && spec.Client.Transport != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -26,10 +26,10 @@ type facadeArm struct {
 func newFacadeArm(ctx context.Context, t target) (arm, error) { return newFacade(ctx, t, false) }
 func newRawArm(ctx context.Context, t target) (arm, error)    { return newFacade(ctx, t, true) }
 
-func spec(name string, t target) messages.ServerSpec {
-	s := messages.ServerSpec{Name: name, Policy: supervisor.NoRetry}
+func spec(name string, t target) mcpvisor.ServerSpec {
+	s := mcpvisor.ServerSpec{Name: name, Policy: supervisor.NoRetry}
 	if t.url != "" {
-		s.HTTP = &messages.HTTP{URL: t.url}
+		s.HTTP = &mcpvisor.HTTP{URL: t.url}
 		return s
 	}
 	env := map[string]string{}
@@ -37,7 +37,7 @@ func spec(name string, t target) messages.ServerSpec {
 		k, v, _ := strings.Cut(kv, "=")
 		env[k] = v
 	}
-	s.Stdio = &messages.Stdio{Command: t.command, Args: t.args, Env: env}
+	s.Stdio = &mcpvisor.Stdio{Command: t.command, Args: t.args, Env: env}
 	return s
 }
 

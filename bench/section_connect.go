@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // connecting compares starting many servers in parallel, listing them
@@ -32,7 +32,7 @@ func connecting(ctx context.Context) error {
 }
 
 // unhurried are clocks that no start of hundreds of processes reaches.
-var unhurried = messages.Timeouts{Start: 5 * time.Minute, Negotiate: time.Minute, List: 5 * time.Minute}
+var unhurried = mcpvisor.Timeouts{Start: 5 * time.Minute, Negotiate: time.Minute, List: 5 * time.Minute}
 
 // inParallel does something for each of n servers at once.
 func inParallel(n int, f func(i int) error) error {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -111,7 +111,7 @@ func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error)
 	failed := make(chan time.Time, 1)
 	go func() {
 		_, err := c.CallTool(ctx, "s/"+t.slowTool, t.slowArgs)
-		if !errors.Is(err, messages.ErrCrashed) {
+		if !errors.Is(err, mcpvisor.ErrCrashed) {
 			panic(fmt.Sprint("a call outlived its server: ", err))
 		}
 		failed <- time.Now()

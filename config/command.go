@@ -9,7 +9,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // splitCommand takes a command line apart that stands in "command" as a whole,
@@ -49,7 +49,7 @@ func isProgram(command string) bool {
 
 // warnAboutName says what a server is called whose entry has an illegal name.
 func (e *entry) warnAboutName(at *hujson.Value) {
-	err := messages.CheckServerName(e.name)
+	err := mcpvisor.CheckServerName(e.name)
 	switch {
 	case err == nil:
 	case e.name == "":

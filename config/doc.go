@@ -1,5 +1,5 @@
 // Package config reads the server lists that people already have and makes
-// [messages.ServerSpec] values of them.
+// [mcpvisor.ServerSpec] values of them.
 //
 // Understood are the mcpServers object of Claude Desktop, Claude Code's
 // .mcp.json and Cursor, and the servers object of VS Code (also below "mcp" in
@@ -27,31 +27,31 @@
 //
 //	type      "stdio", "http" or "sse"; told by the other keys where it is missing.
 //	          "sse" is the deprecated transport HTTP+SSE, which "http" finds by
-//	          itself; see [messages.HTTP]
+//	          itself; see [mcpvisor.HTTP]
 //	retry     false, a number of attempts, or {max_attempts (a number or
 //	          "unlimited"), base, max, jitter, stable_after, park,
 //	          intensity {restarts, window}}; see [supervisor.Policy]. Without
 //	          the key it is [DefaultRetry]; a policy that is spelled out parks
 //	          only if it says so.
-//	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [messages.Timeouts]
+//	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [mcpvisor.Timeouts]
 //	limits    {line, buffer, elements, decoded, items, pages, catalog, in_flight, queue, stderr_lines};
-//	          see [messages.Limits]
-//	probe     false, or {every, timeout, failures}; see [messages.Probe]
+//	          see [mcpvisor.Limits]
+//	probe     false, or {every, timeout, failures}; see [mcpvisor.Probe]
 //	auth      true, or {client_id, client_secret, private_key_file,
 //	          client_metadata_url, client_name, issuer, scopes, redirect_url,
 //	          grant, assertion_file, enterprise {token_endpoint, client_id,
 //	          client_secret, id_token_file}, account, store, wait}; see
-//	          [messages.OAuth]. For endpoints. store is "keyring", "memory" or a
+//	          [mcpvisor.OAuth]. For endpoints. store is "keyring", "memory" or a
 //	          directory; files of tokens are read whenever one is needed. Claude
 //	          Code's oauth {clientId, callbackPort, scopes} and Cursor's auth
 //	          {CLIENT_ID, CLIENT_SECRET, scopes} are read as well. A person
 //	          authorizes with "mcpvisor authorize".
-//	standby   true keeps a second process at hand; see [messages.ServerSpec]
+//	standby   true keeps a second process at hand; see [mcpvisor.ServerSpec]
 //	tools     names of the tools that are offered, as in ["read_*", "list_directory"],
 //	          or {allow [], deny []}; enabledTools (or includeTools) and disabledTools
 //	          (or excludeTools) are read as well. * stands for any text. See
-//	          [messages.ToolFilter]. A list that is empty offers no tool.
-//	era       "auto", "legacy" or "modern"; see [messages.Era]
+//	          [mcpvisor.ToolFilter]. A list that is empty offers no tool.
+//	era       "auto", "legacy" or "modern"; see [mcpvisor.Era]
 //
 // Any text may name an entry. One that cannot name a server, such as
 // "microsoft/playwright-mcp", gets a legal name that is derived from it, and a

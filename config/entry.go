@@ -6,8 +6,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // foreignKeys belong to hosts and mean nothing here.
@@ -20,14 +20,14 @@ var foreignKeys = map[string]bool{
 type entry struct {
 	r      *reader
 	name   string
-	spec   messages.ServerSpec
+	spec   mcpvisor.ServerSpec
 	line   int
 	broken bool
 
 	kind     string // from type or transport
 	kindAt   *hujson.Value
-	stdio    messages.Stdio
-	http     messages.HTTP
+	stdio    mcpvisor.Stdio
+	http     mcpvisor.HTTP
 	httpURL  string // Gemini CLI's key for Streamable HTTP; its "url" is the older transport
 	fileEnv  map[string]string
 	disabled bool
@@ -76,7 +76,7 @@ var readers = map[string]func(*entry, *hujson.Value){
 // entry reads one server and adds it to the file, or says why not.
 func (r *reader) entry(server string, m *hujson.ObjectMember) {
 	called := r.names[server]
-	e := &entry{r: r, name: server, spec: messages.ServerSpec{Name: called, Policy: DefaultRetry, StartSupervised: true}}
+	e := &entry{r: r, name: server, spec: mcpvisor.ServerSpec{Name: called, Policy: DefaultRetry, StartSupervised: true}}
 	e.line = r.line(&m.Name)
 	before := len(r.file.Problems)
 	r.secrets = nil
@@ -90,7 +90,7 @@ func (r *reader) entry(server string, m *hujson.ObjectMember) {
 	if e.disabled {
 		// Nobody starts it, so what it lacks is nobody's problem.
 		r.file.Problems = r.file.Problems[:before]
-		r.file.Servers = append(r.file.Servers, Server{Spec: messages.ServerSpec{Name: called}, Entry: server, Line: e.line, Disabled: true})
+		r.file.Servers = append(r.file.Servers, Server{Spec: mcpvisor.ServerSpec{Name: called}, Entry: server, Line: e.line, Disabled: true})
 		return
 	}
 	e.transport(&m.Value)

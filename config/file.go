@@ -1,6 +1,8 @@
 package config
 
-import "github.com/mcpvisor/mcpvisor/messages"
+import (
+	"github.com/mcpvisor/mcpvisor"
+)
 
 // DefaultPath is where a project keeps its servers.
 const DefaultPath = ".mcp.json"
@@ -33,7 +35,7 @@ type File struct {
 type Server struct {
 	// Spec is ready to be registered. StartSupervised is set: a host has to come
 	// up while a server is down.
-	Spec messages.ServerSpec
+	Spec mcpvisor.ServerSpec
 	// Entry is the entry's name as it stands in the file. Spec.Name is the same,
 	// unless that text cannot name a server ("microsoft/playwright-mcp"): then it
 	// is derived from it, and a warning says so.
@@ -72,8 +74,8 @@ func (f *File) EntryOf(server string) string {
 }
 
 // Specs returns the specs of the servers that are not disabled.
-func (f *File) Specs() []messages.ServerSpec {
-	var specs []messages.ServerSpec
+func (f *File) Specs() []mcpvisor.ServerSpec {
+	var specs []mcpvisor.ServerSpec
 	for _, s := range f.Servers {
 		if !s.Disabled {
 			specs = append(specs, s.Spec)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -26,7 +26,7 @@ func TestClaudeDesktop(t *testing.T) {
 	s := f.Servers[0]
 	require.Equal(t, 3, s.Line)
 	require.Equal(t, "filesystem", s.Spec.Name)
-	require.Equal(t, &messages.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
+	require.Equal(t, &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
 		Env: map[string]string{"PORT": "8080", "DEBUG": "true"}}, s.Spec.Stdio)
 	require.Equal(t, DefaultRetry, s.Spec.Policy)
 	require.True(t, s.Spec.StartSupervised)
@@ -49,11 +49,11 @@ func TestProjectFile(t *testing.T) {
 	require.Equal(t, supervisor.Policy{MaxAttempts: 3, Base: 100 * time.Millisecond, Max: time.Second, Jitter: 0.2,
 		StableAfter: 5 * time.Second, ParkEvery: time.Minute,
 		Intensity: supervisor.Intensity{Restarts: 5, Window: 30 * time.Second}}, local.Policy)
-	require.Equal(t, messages.Timeouts{Start: 10 * time.Second, Call: 2 * time.Minute, CallTotal: 5 * time.Minute}, local.Timeouts)
+	require.Equal(t, mcpvisor.Timeouts{Start: 10 * time.Second, Call: 2 * time.Minute, CallTotal: 5 * time.Minute}, local.Timeouts)
 	require.Equal(t, 8, local.Limits.MaxInFlight)
-	require.Equal(t, messages.Probe{Interval: 5 * time.Second, Failures: 2}, local.Probe)
+	require.Equal(t, mcpvisor.Probe{Interval: 5 * time.Second, Failures: 2}, local.Probe)
 	require.True(t, local.Standby)
-	require.Equal(t, messages.EraLegacy, local.Era)
+	require.Equal(t, mcpvisor.EraLegacy, local.Era)
 
 	require.True(t, f.Servers[2].Disabled)
 	require.Len(t, f.Specs(), 2)

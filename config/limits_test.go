@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // TestLimits: each has a key of its own.
@@ -15,6 +15,6 @@ func TestLimits(t *testing.T) {
 		"b":{"command":"x","limits":{"queue":0}}}}`), "mcp.json")
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
-	require.Equal(t, messages.Limits{MaxMessageBytes: 1, MaxItems: 2, MaxPages: 3, MaxCatalogBytes: 4, MaxElements: 8, MaxBufferBytes: 10, MaxDecodedBytes: 9, MaxInFlight: 5, MaxQueued: 7, MaxStderrLines: 6}, f.Servers[0].Spec.Limits)
-	require.Equal(t, messages.Limits{MaxQueued: -1}, f.Servers[1].Spec.Limits)
+	require.Equal(t, mcpvisor.Limits{MaxMessageBytes: 1, MaxItems: 2, MaxPages: 3, MaxCatalogBytes: 4, MaxElements: 8, MaxBufferBytes: 10, MaxDecodedBytes: 9, MaxInFlight: 5, MaxQueued: 7, MaxStderrLines: 6}, f.Servers[0].Spec.Limits)
+	require.Equal(t, mcpvisor.Limits{MaxQueued: -1}, f.Servers[1].Spec.Limits)
 }

@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
-	// maxNameLength is the longest server name, in bytes; see [messages.CheckServerName].
+	// maxNameLength is the longest server name, in bytes; see [mcpvisor.CheckServerName].
 	maxNameLength = 64
 	// nameHashLength is how many hexadecimal digits tell two derived names apart.
 	nameHashLength = 6
@@ -25,7 +25,7 @@ func serverNames(entries []string) map[string]string {
 	names := make(map[string]string, len(entries))
 	taken := map[string]bool{}
 	for _, entry := range entries {
-		if messages.CheckServerName(entry) == nil {
+		if mcpvisor.CheckServerName(entry) == nil {
 			names[entry], taken[entry] = entry, true
 		}
 	}
@@ -44,7 +44,7 @@ func serverNames(entries []string) map[string]string {
 func derivedName(entry string, taken map[string]bool) string {
 	sum := sha256.Sum256([]byte(entry))
 	hash := hex.EncodeToString(sum[:])
-	stem := messages.SuggestServerName(entry)
+	stem := mcpvisor.SuggestServerName(entry)
 	if stem == "" {
 		stem = "server"
 	}

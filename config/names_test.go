@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Names that hosts write are used, and the file says once what they became.
@@ -60,10 +60,10 @@ func TestServerName_is_legal_and_unique(t *testing.T) {
 			rapid.StringMatching(`[a-z]{60,70}`)), rapid.ID[string]).Draw(t, "entries")
 		seen := map[string]string{}
 		for entry, name := range serverNames(entries) {
-			require.NoError(t, messages.CheckServerName(name), "%q of %q", name, entry)
+			require.NoError(t, mcpvisor.CheckServerName(name), "%q of %q", name, entry)
 			require.Empty(t, seen[name], "%q is given to %q and %q", name, entry, seen[name])
 			seen[name] = entry
-			if messages.CheckServerName(entry) == nil {
+			if mcpvisor.CheckServerName(entry) == nil {
 				require.Equal(t, entry, name)
 			}
 		}

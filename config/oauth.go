@@ -9,8 +9,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // oauth reads "auth" or "oauth": true, false, or an object. The keys are ours
@@ -19,11 +19,11 @@ func (e *entry) oauth(v *hujson.Value) {
 	if lit, ok := literal(v, 't'); ok {
 		e.http.Auth = nil
 		if lit.Bool() {
-			e.http.Auth = &messages.OAuth{}
+			e.http.Auth = &mcpvisor.OAuth{}
 		}
 		return
 	}
-	o, on := &messages.OAuth{}, true
+	o, on := &mcpvisor.OAuth{}, true
 	text := func(into *string) func(*entry, *hujson.Value) {
 		return func(e *entry, v *hujson.Value) { e.text(v, into) }
 	}
@@ -45,9 +45,9 @@ func (e *entry) oauth(v *hujson.Value) {
 				o.RedirectURL = "http://localhost:" + strconv.Itoa(port) + "/callback" // as Claude Code has it registered
 			}
 		},
-		"assertion_file": func(e *entry, v *hujson.Value) { o.Grant, o.Assertion = messages.GrantAssertion, e.assertions(v) },
+		"assertion_file": func(e *entry, v *hujson.Value) { o.Grant, o.Assertion = mcpvisor.GrantAssertion, e.assertions(v) },
 		"enterprise": func(e *entry, v *hujson.Value) {
-			o.Grant, o.Enterprise = messages.GrantAssertion, e.enterprise(v)
+			o.Grant, o.Enterprise = mcpvisor.GrantAssertion, e.enterprise(v)
 		},
 		"grant":   func(e *entry, v *hujson.Value) { e.text(v, (*string)(&o.Grant)) },
 		"store":   func(e *entry, v *hujson.Value) { o.Store = e.tokenStore(v) },
@@ -70,7 +70,7 @@ func (e *entry) scopes(v *hujson.Value) []string {
 }
 
 // tokenStore reads where tokens are kept: the keyring, memory, or a directory.
-func (e *entry) tokenStore(v *hujson.Value) messages.TokenStore {
+func (e *entry) tokenStore(v *hujson.Value) mcpvisor.TokenStore {
 	var where string
 	switch e.path(v, &where); where {
 	case "":
@@ -92,8 +92,8 @@ func (e *entry) tokenStore(v *hujson.Value) messages.TokenStore {
 }
 
 // enterprise reads the identity provider of an organization.
-func (e *entry) enterprise(v *hujson.Value) *messages.Enterprise {
-	p := &messages.Enterprise{}
+func (e *entry) enterprise(v *hujson.Value) *mcpvisor.Enterprise {
+	p := &mcpvisor.Enterprise{}
 	e.object(v, `{"token_endpoint": "…", "client_id": "…", "id_token_file": "…"}`, map[string]func(*entry, *hujson.Value){
 		"token_endpoint": func(e *entry, v *hujson.Value) { e.text(v, &p.TokenEndpoint) },
 		"client_id":      func(e *entry, v *hujson.Value) { e.text(v, &p.ClientID) },
@@ -103,12 +103,12 @@ func (e *entry) enterprise(v *hujson.Value) *messages.Enterprise {
 	return p
 }
 
-func (e *entry) assertions(v *hujson.Value) messages.Assertion {
+func (e *entry) assertions(v *hujson.Value) mcpvisor.Assertion {
 	read := e.renewed(v)
 	if read == nil {
 		return nil
 	}
-	return func(ctx context.Context, _ messages.AssertionRequest) (string, error) { return read(ctx) }
+	return func(ctx context.Context, _ mcpvisor.AssertionRequest) (string, error) { return read(ctx) }
 }
 
 // renewed reads a file whenever it is asked: somebody keeps it fresh.

@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestOAuth(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key.pem"), []byte("the key"), 0o600))
-	for text, want := range map[string]*messages.OAuth{
+	for text, want := range map[string]*mcpvisor.OAuth{
 		`"auth": true`:  {},
 		`"auth": {}`:    {},
 		`"auth": false`: nil,
@@ -23,7 +23,7 @@ func TestOAuth(t *testing.T) {
 		`"oauth": {"clientId": "me", "callbackPort": 8123, "scopes": "a b"}`: {ClientID: "me",
 			RedirectURL: "http://localhost:8123/callback", Scopes: []string{"a", "b"}},
 		`"auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["a"]}`:                     {ClientID: "me", ClientSecret: "hush", Scopes: []string{"a"}},
-		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: messages.GrantClient, PrivateKey: "the key"},
+		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: mcpvisor.GrantClient, PrivateKey: "the key"},
 		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   {ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", Wait: 2 * time.Second},
 		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: {Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
 		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
@@ -39,7 +39,7 @@ func TestOAuthStore(t *testing.T) {
 	dir := t.TempDir()
 	files, err := auth.NewFileStore(filepath.Join(dir, "tokens"))
 	require.NoError(t, err)
-	for text, want := range map[string]messages.TokenStore{
+	for text, want := range map[string]mcpvisor.TokenStore{
 		"keyring":                       auth.NewKeyringStore(),
 		"memory":                        auth.NewMemoryStore(),
 		"./tokens":                      files,
@@ -58,11 +58,11 @@ func TestOAuthStore(t *testing.T) {
 func TestOAuthFilesOfTokensAreReadAnew(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
-	for text, read := range map[string]func(*messages.OAuth) (string, error){
-		`{"assertion_file": "token"}`: func(o *messages.OAuth) (string, error) {
-			return o.Assertion(t.Context(), messages.AssertionRequest{})
+	for text, read := range map[string]func(*mcpvisor.OAuth) (string, error){
+		`{"assertion_file": "token"}`: func(o *mcpvisor.OAuth) (string, error) {
+			return o.Assertion(t.Context(), mcpvisor.AssertionRequest{})
 		},
-		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: func(o *messages.OAuth) (string, error) {
+		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: func(o *mcpvisor.OAuth) (string, error) {
 			require.Equal(t, []string{"https://idp/token", "us", "hush"}, []string{o.Enterprise.TokenEndpoint, o.Enterprise.ClientID, o.Enterprise.ClientSecret})
 			return o.Enterprise.IDToken(t.Context())
 		},
@@ -70,7 +70,7 @@ func TestOAuthFilesOfTokensAreReadAnew(t *testing.T) {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": `+text+`}}}`)
 		require.Empty(t, f.Problems, text)
 		o := f.Servers[0].Spec.HTTP.Auth
-		require.Equal(t, messages.GrantAssertion, o.Grant)
+		require.Equal(t, mcpvisor.GrantAssertion, o.Grant)
 		_, err := read(o)
 		require.ErrorIs(t, err, os.ErrNotExist)
 		for _, token := range []string{"first", "second"} {

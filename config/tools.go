@@ -6,7 +6,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // tools is what an entry says about the tools of its server. Several keys may
@@ -83,7 +83,7 @@ func (e *entry) denyTools(v *hujson.Value) { e.tools.deny = append(e.tools.deny,
 // allows as they stand.
 func narrowed(a, b []string) (both []string) {
 	for _, lists := range [][2][]string{{a, b}, {b, a}} {
-		other := messages.ToolFilter{Allow: lists[1]}
+		other := mcpvisor.ToolFilter{Allow: lists[1]}
 		for _, pattern := range lists[0] {
 			if len(lists[1]) > 0 && other.Allows(pattern) && !slices.Contains(both, pattern) {
 				both = append(both, pattern)
@@ -108,7 +108,7 @@ func (e *entry) approval(v *hujson.Value, key string) {
 // that nothing here asks before a call.
 func (e *entry) applyTools() {
 	t := &e.tools
-	e.spec.Tools = messages.ToolFilter{Allow: t.allow, Deny: t.deny}
+	e.spec.Tools = mcpvisor.ToolFilter{Allow: t.allow, Deny: t.deny}
 	if t.allowed && len(t.allow) == 0 {
 		e.spec.Tools.Deny = []string{"*"}
 	}

@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // The keys of other hosts for tools that are switched on and off.
 func TestTools(t *testing.T) {
 	const server = `"command": "x", `
-	for members, want := range map[string]messages.ToolFilter{
+	for members, want := range map[string]mcpvisor.ToolFilter{
 		`"disabledTools": ["write_file", "rm*"]`:                                  {Deny: []string{"write_file", "rm*"}},
 		`"excludeTools": ["write_file"]`:                                          {Deny: []string{"write_file"}},
 		`"enabledTools": ["read_*"]`:                                              {Allow: []string{"read_*"}},

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -136,9 +136,9 @@ func (e *entry) era(v *hujson.Value) {
 	}
 	switch text {
 	case "auto":
-		e.spec.Era = messages.EraAuto
+		e.spec.Era = mcpvisor.EraAuto
 	case "legacy", "modern":
-		e.spec.Era = messages.Era(text)
+		e.spec.Era = mcpvisor.Era(text)
 	default:
 		e.fail(v, "era %q is unknown; use \"auto\", \"legacy\" or \"modern\"", text)
 	}

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // startsPerCore bounds how many first starts [Client.Apply] waits for at once.
@@ -24,14 +24,14 @@ const startsPerCore = 16
 // name the first counts, and the second is ErrExists. The error joins one
 // *Error for each spec that failed, in their order, whose Server says which;
 // it is nil if all were accepted.
-func (c *Client) Apply(ctx context.Context, specs []messages.ServerSpec) error {
+func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec) error {
 	errs := make([]error, len(specs))
 	seen := make(map[string]int, len(specs))
 	slots := make(chan struct{}, startsPerCore*runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
 	for i, spec := range specs {
 		if first, twice := seen[spec.Name]; twice {
-			errs[i] = &messages.Error{Server: spec.Name, Op: "register " + spec.Name, Kind: messages.KindExists,
+			errs[i] = &mcpvisor.Error{Server: spec.Name, Op: "register " + spec.Name, Kind: mcpvisor.KindExists,
 				Cause: fmt.Errorf("specs %d and %d of the list have the same name", first+1, i+1), Hint: "rename one of them"}
 			continue
 		}

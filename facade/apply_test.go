@@ -12,23 +12,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
 	c := newClient(t)
-	var specs []messages.ServerSpec
+	var specs []mcpvisor.ServerSpec
 	for i := range 20 {
-		specs = append(specs, messages.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
+		specs = append(specs, mcpvisor.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
 	}
-	specs = append(specs, messages.ServerSpec{Name: "bad"}, messages.ServerSpec{Name: "gone", Stdio: &messages.Stdio{Command: "no-such-command-here"}})
+	specs = append(specs, mcpvisor.ServerSpec{Name: "bad"}, mcpvisor.ServerSpec{Name: "gone", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}})
 	err := c.Apply(t.Context(), specs)
-	require.ErrorIs(t, err, messages.ErrInvalid)
-	require.ErrorIs(t, err, messages.ErrStart)
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorIs(t, err, mcpvisor.ErrStart)
 	var failed []string
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
-		var one *messages.Error
+		var one *mcpvisor.Error
 		require.True(t, errors.As(e, &one))
 		failed = append(failed, one.Server)
 	}
@@ -43,11 +43,11 @@ func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
 func TestApplyTakesTheFirstOfTwoSpecsWithOneName(t *testing.T) {
 	for range 20 { // it must not depend on who is faster
 		c := newClient(t)
-		spec := func(server string) messages.ServerSpec {
-			return messages.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
+		spec := func(server string) mcpvisor.ServerSpec {
+			return mcpvisor.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
 		}
-		err := c.Apply(t.Context(), []messages.ServerSpec{spec("first"), spec("second")})
-		require.ErrorIs(t, err, messages.ErrExists)
+		err := c.Apply(t.Context(), []mcpvisor.ServerSpec{spec("first"), spec("second")})
+		require.ErrorIs(t, err, mcpvisor.ErrExists)
 		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
 		s, ok := c.ServerStatus("twin")
 		require.True(t, ok)
@@ -62,7 +62,7 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 	var starting, most atomic.Int64
 	release := make(chan struct{})
 	serve := mcptest.InMemory(mcptest.Script{}).Serve
-	held := &messages.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+	held := &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		n := starting.Add(1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
@@ -73,9 +73,9 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 		starting.Add(-1)
 		return serve(ctx, stdin, stdout, stderr)
 	}}
-	specs := make([]messages.ServerSpec, 3*bound)
+	specs := make([]mcpvisor.ServerSpec, 3*bound)
 	for i := range specs {
-		specs[i] = messages.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: messages.EraLegacy}
+		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: mcpvisor.EraLegacy}
 	}
 	c := newClient(t)
 	applied := make(chan error, 1)
@@ -93,15 +93,15 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 func TestApplyEndsWithItsContext(t *testing.T) {
 	c := newClient(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	specs := make([]messages.ServerSpec, 100)
+	specs := make([]mcpvisor.ServerSpec, 100)
 	for i := range specs {
-		specs[i] = messages.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
+		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
 			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.HangAll}}})}
 	}
 	applied := make(chan error, 1)
 	go func() { applied <- c.Apply(ctx, specs) }()
 	require.Eventually(t, func() bool { return len(c.Servers()) > 0 }, 30*time.Second, time.Millisecond)
 	cancel()
-	require.ErrorIs(t, <-applied, messages.ErrCanceled)
+	require.ErrorIs(t, <-applied, mcpvisor.ErrCanceled)
 	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, 30*time.Second, time.Millisecond)
 }

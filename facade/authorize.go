@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -13,16 +13,16 @@ import (
 // only, and safe for several processes. A file that another user has put there is
 // an error. An empty dir means mcpvisor/tokens below
 // the user's configuration directory, which is the default of OAuth.Store.
-func NewFileTokenStore(dir string) (messages.TokenStore, error) { return transport.NewTokenFiles(dir) }
+func NewFileTokenStore(dir string) (mcpvisor.TokenStore, error) { return transport.NewTokenFiles(dir) }
 
 // NewKeyringTokenStore is a store in the keyring of the operating system: the Keychain,
 // the Credential Manager, or a Secret Service on D-Bus. One that is locked asks a
 // person for its password; nobody waits for that longer than 3 s. Windows takes
 // tokens up to 2.5 KB. Unlike files it has no lock between processes.
-func NewKeyringTokenStore() messages.TokenStore { return transport.NewTokenKeyring() }
+func NewKeyringTokenStore() mcpvisor.TokenStore { return transport.NewTokenKeyring() }
 
 // NewMemoryTokenStore is a store that forgets at the end of the process.
-func NewMemoryTokenStore() messages.TokenStore { return transport.NewTokenMemory() }
+func NewMemoryTokenStore() mcpvisor.TokenStore { return transport.NewTokenMemory() }
 
 // Authorize lets a person authorize this client at a server whose spec has
 // Auth. It listens on this machine for the redirect, hands the authorization
@@ -64,21 +64,21 @@ func (c *Client) ForgetAuthorization(ctx context.Context, server string) error {
 		return err
 	}
 	if err := a.Forget(ctx); err != nil {
-		return authorizationError(ctx, server, op, messages.KindInvalid, err)
+		return authorizationError(ctx, server, op, mcpvisor.KindInvalid, err)
 	}
 	return nil
 }
 
 // authorizationError is the error of an operation that may have failed because
 // its context ended, or the client was closed.
-func authorizationError(ctx context.Context, server, op string, kind messages.ErrorKind, err error) error {
+func authorizationError(ctx context.Context, server, op string, kind mcpvisor.ErrorKind, err error) error {
 	switch {
 	case context.Cause(ctx) == errClientClosed:
-		kind, err = messages.KindClosed, errClientClosed
+		kind, err = mcpvisor.KindClosed, errClientClosed
 	case ctx.Err() != nil:
-		kind = messages.KindCanceled
+		kind = mcpvisor.KindCanceled
 	}
-	return &messages.Error{Server: server, Op: op, Kind: kind, Cause: err}
+	return &mcpvisor.Error{Server: server, Op: op, Kind: kind, Cause: err}
 }
 
 // authorizer finds what obtains the tokens of a server. Register may return
@@ -92,12 +92,12 @@ func (c *Client) authorizer(ctx context.Context, server, op string) (transport.A
 		case v == nil && a != nil:
 			return a, nil // its Register failed
 		case v == nil:
-			return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindUnknownServer}
+			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindUnknownServer}
 		case v.Spec.HTTP == nil || v.Spec.HTTP.Auth == nil:
-			return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid,
+			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid,
 				Cause: errors.New("the server has no Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
 		case of == v.Spec.HTTP && a == nil:
-			return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Cause: errors.New("the server's Auth cannot be used; see its status")}
+			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: errors.New("the server's Auth cannot be used; see its status")}
 		case of == v.Spec.HTTP:
 			return a, nil
 		}
@@ -106,7 +106,7 @@ func (c *Client) authorizer(ctx context.Context, server, op string) (transport.A
 		case <-ctx.Done():
 		}
 	}
-	return nil, authorizationError(ctx, server, op, messages.KindCanceled, context.Cause(ctx))
+	return nil, authorizationError(ctx, server, op, mcpvisor.KindCanceled, context.Cause(ctx))
 }
 
 // authorize authorizes a server in one of two ways and gives it a fresh start.
@@ -120,10 +120,10 @@ func (c *Client) authorize(ctx context.Context, server string, do func(context.C
 		return err
 	}
 	if err = do(ctx, a); err != nil {
-		return authorizationError(ctx, server, op, messages.KindAuthRequired, err)
+		return authorizationError(ctx, server, op, mcpvisor.KindAuthRequired, err)
 	}
 	err = withOp(c.rt.Restart(ctx, server), op)
-	if errors.Is(err, messages.ErrUnknownServer) { // it waits to be registered again
+	if errors.Is(err, mcpvisor.ErrUnknownServer) { // it waits to be registered again
 		return nil
 	}
 	return err
@@ -149,7 +149,7 @@ type authorizers struct {
 // its own copy of the spec. It is nil if that cannot work.
 type authorizerOf struct {
 	transport.Authorizer
-	spec *messages.HTTP
+	spec *mcpvisor.HTTP
 }
 
 // changes is closed with the next change.
@@ -198,7 +198,7 @@ const authorizersKept = 256
 
 // note remembers the dialer of a registration; nil if it could not be made.
 // registered tells whether a name is still of use.
-func (s *authorizers) note(spec messages.ServerSpec, d transport.Dialer, registered func(string) bool) {
+func (s *authorizers) note(spec mcpvisor.ServerSpec, d transport.Dialer, registered func(string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byName == nil {
@@ -226,7 +226,7 @@ func (s *authorizers) note(spec messages.ServerSpec, d transport.Dialer, registe
 
 // find returns what obtains the tokens of a server, and which registration of it
 // that belongs to.
-func (s *authorizers) find(name string) (transport.Authorizer, *messages.HTTP) {
+func (s *authorizers) find(name string) (transport.Authorizer, *mcpvisor.HTTP) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.byName[name]

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -52,11 +52,11 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 	c := newAuthClient(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: "web", StartSupervised: true, Policy: supervisor.Retry(5, time.Hour),
-		HTTP: &messages.HTTP{URL: guard.URL, Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}}}))
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "web", StartSupervised: true, Policy: supervisor.Retry(5, time.Hour),
+		HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}))
 	err := c.WaitReady(ctx, "web")
-	require.ErrorIs(t, err, messages.ErrAuthRequired)
-	var required *messages.AuthRequired
+	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, err, &required)
 	require.NotEmpty(t, required.URL)
 	s, _ := c.ServerStatus("web")
@@ -64,7 +64,7 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 	require.Equal(t, 1, guard.Counts().Registrations)
 
 	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
-	require.ErrorIs(t, err, messages.ErrAuthRequired)
+	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.ErrorAs(t, err, &required)
 	require.Contains(t, err.Error(), "authorize")
 	require.NotContains(t, err.Error(), "state=")
@@ -79,11 +79,11 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 
 	guard.Revoke(true, false) // in the middle of the session
 	_, err = c.CallTool(ctx, "web/echo", map[string]any{"text": "hello"})
-	require.ErrorIs(t, err, messages.ErrAuthRequired)
+	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.ErrorAs(t, err, &required)
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	redirect, err := goThere(required.URL, false)
 	require.NoError(t, err)
 	require.NoError(t, c.FinishAuthorization(ctx, "web", redirect))
@@ -93,16 +93,16 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 
 	require.NoError(t, c.ForgetAuthorization(ctx, "web"))
 	require.NoError(t, c.Restart(ctx, "web"))
-	require.ErrorIs(t, c.WaitReady(ctx, "web"), messages.ErrAuthRequired)
+	require.ErrorIs(t, c.WaitReady(ctx, "web"), mcpvisor.ErrAuthRequired)
 }
 
 func TestAuthorizeBeforeTheRegistration(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	store := facade.NewMemoryTokenStore()
-	spec := messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL, Auth: &messages.OAuth{Store: store}}}
+	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{Store: store}}}
 	err := c.Register(t.Context(), spec)
-	require.ErrorIs(t, err, messages.ErrAuthRequired)
+	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.Empty(t, c.Servers())
 	require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
 		go func() { _, _ = goThere(url, true) }()
@@ -117,18 +117,18 @@ func TestAuthorizeFails(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	open := func(string) error { return nil }
-	require.ErrorIs(t, c.Authorize(t.Context(), "nobody", open), messages.ErrUnknownServer)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	require.ErrorIs(t, c.Authorize(t.Context(), "mem", open), messages.ErrInvalid)
-	require.ErrorIs(t, c.Register(t.Context(), messages.ServerSpec{Name: "web",
-		HTTP: &messages.HTTP{URL: guard.URL, Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}}}), messages.ErrAuthRequired)
+	require.ErrorIs(t, c.Authorize(t.Context(), "nobody", open), mcpvisor.ErrUnknownServer)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.ErrorIs(t, c.Authorize(t.Context(), "mem", open), mcpvisor.ErrInvalid)
+	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web",
+		HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}), mcpvisor.ErrAuthRequired)
 	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { cancel(); return nil }), messages.ErrCanceled)
+	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { cancel(); return nil }), mcpvisor.ErrCanceled)
 	noBrowser := errors.New("no browser here")
 	err := c.Authorize(t.Context(), "web", func(string) error { return noBrowser })
-	require.ErrorIs(t, err, messages.ErrAuthRequired)
+	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.ErrorIs(t, err, noBrowser)
-	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=made-up&code=1"), messages.ErrAuthRequired)
+	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=made-up&code=1"), mcpvisor.ErrAuthRequired)
 }
 
 // Close ends an authorization that is under way, and there is none afterwards.
@@ -136,35 +136,35 @@ func TestAuthorizeAndClose(t *testing.T) {
 	guard := newGuarded(t)
 	c, err := facade.New()
 	require.NoError(t, err)
-	require.ErrorIs(t, c.Register(t.Context(), webSpec(guard, &messages.OAuth{})), messages.ErrAuthRequired)
+	require.ErrorIs(t, c.Register(t.Context(), webSpec(guard, &mcpvisor.OAuth{})), mcpvisor.ErrAuthRequired)
 	shown, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- c.Authorize(context.Background(), "web", func(string) error { close(shown); return nil })
 	}()
 	<-shown
 	require.NoError(t, c.Close(context.Background()))
-	require.ErrorIs(t, <-done, messages.ErrClosed)
+	require.ErrorIs(t, <-done, mcpvisor.ErrClosed)
 
 	asked := false
-	require.ErrorIs(t, c.Authorize(t.Context(), "web", func(string) error { asked = true; return nil }), messages.ErrClosed)
+	require.ErrorIs(t, c.Authorize(t.Context(), "web", func(string) error { asked = true; return nil }), mcpvisor.ErrClosed)
 	require.False(t, asked)
-	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), messages.ErrClosed)
+	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), mcpvisor.ErrClosed)
 }
 
 // webSpec is a guarded server with a store of its own.
-func webSpec(guard *mcptest.Authority, o *messages.OAuth) messages.ServerSpec {
+func webSpec(guard *mcptest.Authority, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
 	if o.Store == nil {
 		o.Store = facade.NewMemoryTokenStore()
 	}
-	return messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL, Auth: o}}
+	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: o}}
 }
 
 // A host may try to register as often as it likes while a person consents.
 func TestRegisterAgainWhileAPersonConsents(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
-	spec := webSpec(guard, &messages.OAuth{})
-	var first, again *messages.AuthRequired
+	spec := webSpec(guard, &mcpvisor.OAuth{})
+	var first, again *mcpvisor.AuthRequired
 	require.ErrorAs(t, c.Register(t.Context(), spec), &first)
 	require.ErrorAs(t, c.Register(t.Context(), spec), &again)
 	require.Equal(t, first.URL, again.URL)
@@ -181,24 +181,24 @@ func TestHostThatHangsOrPanics(t *testing.T) {
 	require.NoError(t, err)
 	free, visiting := make(chan struct{}), make(chan struct{}, 9)
 	defer close(free)
-	spec := webSpec(guard, &messages.OAuth{Visit: func(context.Context, string) (string, error) {
+	spec := webSpec(guard, &mcpvisor.OAuth{Visit: func(context.Context, string) (string, error) {
 		visiting <- struct{}{}
 		<-free
 		return "", context.Canceled
 	}})
-	spec.StartSupervised, spec.Timeouts = true, messages.Timeouts{Start: time.Second, Shutdown: 100 * time.Millisecond}
+	spec.StartSupervised, spec.Timeouts = true, mcpvisor.Timeouts{Start: time.Second, Shutdown: 100 * time.Millisecond}
 	require.NoError(t, c.Register(t.Context(), spec))
 	<-visiting
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	require.NoError(t, c.Unregister(ctx, "web"))
-	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &messages.OAuth{Store: panicky{facade.NewMemoryTokenStore()}})), messages.ErrAuthRequired)
+	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &mcpvisor.OAuth{Store: panicky{facade.NewMemoryTokenStore()}})), mcpvisor.ErrAuthRequired)
 	require.NoError(t, c.Close(ctx))
 }
 
-type panicky struct{ messages.TokenStore }
+type panicky struct{ mcpvisor.TokenStore }
 
-func (panicky) Load(context.Context, messages.TokenKey) (*messages.Authorization, error) {
+func (panicky) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	panic("of the host")
 }
 
@@ -207,7 +207,7 @@ func TestAuthorize_right_after_supervised_register(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	for range 10 {
-		spec := webSpec(guard, &messages.OAuth{})
+		spec := webSpec(guard, &mcpvisor.OAuth{})
 		spec.StartSupervised = true
 		require.NoError(t, c.Register(t.Context(), spec))
 		require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
@@ -220,8 +220,8 @@ func TestAuthorize_right_after_supervised_register(t *testing.T) {
 }
 
 func TestAuthorization_after_Close(t *testing.T) {
-	for name, spec := range map[string]messages.ServerSpec{
-		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &messages.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}}},
+	for name, spec := range map[string]mcpvisor.ServerSpec{
+		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}},
 		"without":   {Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})},
 		"unknown":   {Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})},
 	} {
@@ -230,9 +230,9 @@ func TestAuthorization_after_Close(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Register(t.Context(), spec))
 			require.NoError(t, c.Close(t.Context()))
-			require.ErrorIs(t, c.Authorize(t.Context(), "web", func(string) error { return nil }), messages.ErrClosed)
-			require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), messages.ErrClosed)
-			require.ErrorIs(t, c.ForgetAuthorization(t.Context(), "web"), messages.ErrClosed)
+			require.ErrorIs(t, c.Authorize(t.Context(), "web", func(string) error { return nil }), mcpvisor.ErrClosed)
+			require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), mcpvisor.ErrClosed)
+			require.ErrorIs(t, c.ForgetAuthorization(t.Context(), "web"), mcpvisor.ErrClosed)
 		})
 	}
 }

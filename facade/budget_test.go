@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // What one call may allocate in this process, all goroutines taken together.
@@ -24,8 +24,8 @@ func TestACallKeepsToItsBudget(t *testing.T) {
 	defer func() { require.NoError(t, c.Close(ctx)) }()
 	// Since 2026-07-28 each answer says who the server is, which a typed result
 	// has to hold too.
-	require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: messages.EraLegacy}))
-	require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: "modern", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy}))
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "modern", Stdio: mcptest.Stdio(mcptest.Script{})}))
 
 	args := map[string]any{"text": "hello"}
 	raw := json.RawMessage(`{"text":"hello"}`)

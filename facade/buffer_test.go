@@ -14,15 +14,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // heavy is a legacy server in memory that reports progress and answers each call
 // with a text of the given size.
-func heavy(name string, size int, limits messages.Limits) messages.ServerSpec {
-	return messages.ServerSpec{Name: name, Era: messages.EraLegacy, Limits: limits,
-		InMemory: &messages.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+func heavy(name string, size int, limits mcpvisor.Limits) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: name, Era: mcpvisor.EraLegacy, Limits: limits,
+		InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 			lines := bufio.NewScanner(in)
 			for lines.Scan() {
 				var m incoming
@@ -57,14 +57,14 @@ func TestWithBuffer(t *testing.T) {
 				const size = 2 << 20
 				c, err := facade.New(facade.WithMaxBufferBytes(row.client))
 				require.NoError(t, err)
-				limits := messages.Limits{MaxBufferBytes: row.server}
+				limits := mcpvisor.Limits{MaxBufferBytes: row.server}
 				require.NoError(t, c.Register(t.Context(), heavy("a", size, limits)))
 				require.NoError(t, c.Register(t.Context(), heavy("b", size, limits)))
 
 				quit := make(chan struct{})
 				one := make(chan error, 1)
 				go func() { // its answer is here, and it does not take it
-					_, err := c.CallTool(t.Context(), "a/x", nil, facade.WithProgress(func(messages.Progress) { <-quit }))
+					_, err := c.CallTool(t.Context(), "a/x", nil, facade.WithProgress(func(mcpvisor.Progress) { <-quit }))
 					one <- err
 				}()
 				synctest.Wait()
@@ -91,7 +91,7 @@ func TestWithBuffer(t *testing.T) {
 // Many large results at once are decoded one after the other, and all of them.
 func TestManyLargeResults(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, messages.Limits{MaxBufferBytes: 1 << 20})))
+	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, mcpvisor.Limits{MaxBufferBytes: 1 << 20})))
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
@@ -113,10 +113,10 @@ func ExampleWithMaxBufferBytes() {
 		return
 	}
 	defer func() { _ = client.Close(context.Background()) }()
-	err = client.Register(context.Background(), messages.ServerSpec{
+	err = client.Register(context.Background(), mcpvisor.ServerSpec{
 		Name:     "maps",
 		InMemory: rawServer(func(_, _ string) string { return "" }),
-		Limits:   messages.Limits{MaxBufferBytes: 16 << 20},
+		Limits:   mcpvisor.Limits{MaxBufferBytes: 16 << 20},
 	})
 	fmt.Println(err)
 	// Output: <nil>
@@ -128,7 +128,7 @@ func TestCloseDuringDecoding(t *testing.T) {
 	result := `{"content":[],"structuredContent":[` + strings.Repeat("0,", 4_000_000) + `0]}`
 	c, err := facade.New()
 	require.NoError(t, err)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, Limits: messages.Limits{MaxElements: 5_000_000, MaxDecodedBytes: 1 << 30},
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: mcpvisor.Limits{MaxElements: 5_000_000, MaxDecodedBytes: 1 << 30},
 		InMemory: rawServer(func(method, _ string) string {
 			if method == "tools/call" {
 				return result
@@ -149,13 +149,13 @@ func TestCloseDuringDecoding(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	require.Empty(t, done, "decoding takes far longer than the end")
 	cancel()
-	require.ErrorIs(t, <-done, messages.ErrCanceled)
+	require.ErrorIs(t, <-done, mcpvisor.ErrCanceled)
 }
 
 // padded is a legacy server whose answers have result, in a line of 300 KiB.
-func padded(result string, limits messages.Limits) messages.ServerSpec {
-	return messages.ServerSpec{Name: "s", Era: messages.EraLegacy, Limits: limits,
-		InMemory: &messages.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+func padded(result string, limits mcpvisor.Limits) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: limits,
+		InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 			for lines := bufio.NewScanner(in); lines.Scan(); {
 				var m incoming
 				switch {
@@ -205,9 +205,9 @@ func TestBufferGivenBack(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, err := facade.New()
 					require.NoError(t, err)
-					require.NoError(t, c.Register(t.Context(), padded(text, messages.Limits{MaxBufferBytes: 1 << 20})))
+					require.NoError(t, c.Register(t.Context(), padded(text, mcpvisor.Limits{MaxBufferBytes: 1 << 20})))
 					for i := range 10 {
-						require.NotErrorIs(t, one(t.Context(), c), messages.ErrOverloaded, "call %d, one after the other", i)
+						require.NotErrorIs(t, one(t.Context(), c), mcpvisor.ErrOverloaded, "call %d, one after the other", i)
 					}
 					require.NoError(t, c.Close(t.Context()))
 				})

@@ -12,10 +12,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -107,7 +107,7 @@ func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...C
 
 // GetPrompt gets a prompt of a server with its arguments. Errors as for [Client.Call].
 func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
-	op := "prompt " + messages.Qualify(server, name)
+	op := "prompt " + mcpvisor.Qualify(server, name)
 	params := map[string]any{"name": name}
 	if len(args) > 0 {
 		params["arguments"] = args
@@ -124,7 +124,7 @@ func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[st
 func (c *Client) ask(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (reply, error) {
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
-		return reply{}, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent, Cause: err}
+		return reply{}, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	r.Held = new(budget.Share)
 	o := c.callOptions(opts)
@@ -157,8 +157,8 @@ func (c *Client) request(ctx context.Context, v *actors.View, r transport.Reques
 		if err == nil || !o.waitReady {
 			return reply{raw, v, began, o.timeout, r.Held}, err
 		}
-		var e *messages.Error
-		if !errors.As(err, &e) || e.Kind != messages.KindUnavailable || e.Outcome != messages.OutcomeNotSent {
+		var e *mcpvisor.Error
+		if !errors.As(err, &e) || e.Kind != mcpvisor.KindUnavailable || e.Outcome != mcpvisor.OutcomeNotSent {
 			return reply{}, err
 		}
 		next, waited := c.rt.AwaitReady(ctx, v.Name)
@@ -203,7 +203,7 @@ func (c *Client) server(ctx context.Context, name string, o callOptions) (*actor
 
 // resolve finds the server and the server's own name of a tool.
 func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*actors.View, string, error) {
-	server, name, ok := messages.SplitName(tool)
+	server, name, ok := mcpvisor.SplitName(tool)
 	if !ok {
 		server, name, ok = c.rt.Snapshot().SplitAlias(tool)
 	}
@@ -267,8 +267,8 @@ func rawObject(raw json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-func invalid(err error) *messages.Error {
-	return &messages.Error{Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent, Cause: err}
+func invalid(err error) *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 }
 
 // decode decodes a result, and gives back what it holds. list and add are for

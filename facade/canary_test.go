@@ -12,9 +12,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -55,8 +55,8 @@ func TestNoCanaryIsShown(t *testing.T) {
 			fmt.Fprintf(&shown, "%s\n%s\n%v\n", e, raw, e.Cause)
 		}
 	}()
-	spec := func(name string, faults ...mcptest.Fault) messages.ServerSpec {
-		s := messages.ServerSpec{Name: name, Policy: supervisor.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
+	spec := func(name string, faults ...mcptest.Fault) mcpvisor.ServerSpec {
+		s := mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(1, time.Millisecond), Stdio: mcptest.Stdio(mcptest.Script{Name: "server of " + repeat, Faults: faults})}
 		env := s.Stdio.Env
 		env["SERVICE_API_KEY"] = inEnv
 		s.Stdio.Args = []string{"--token", inArgs}

@@ -21,8 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -46,10 +46,10 @@ func TestProbeCertificateExpired(t *testing.T) {
 	t.Cleanup(front.Close)
 
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", Policy: supervisor.Retry(3, time.Hour),
-		HTTP: &messages.HTTP{URL: front.URL, Client: &http.Client{Transport: &http.Transport{
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(3, time.Hour),
+		HTTP: &mcpvisor.HTTP{URL: front.URL, Client: &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}},
-		Probe: messages.Probe{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}}))
+		Probe: mcpvisor.Probe{Interval: 10 * time.Millisecond, Timeout: 5 * time.Second, Failures: 2}}))
 	served.Store(expired)
 	front.CloseClientConnections()
 	var cause string

@@ -6,9 +6,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -35,7 +35,7 @@ func New(opts ...Option) (*Client, error) {
 		}
 	}
 	if o.wrong != nil {
-		return nil, &messages.Error{Op: "new client", Kind: messages.KindInvalid, Cause: o.wrong}
+		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.wrong}
 	}
 	o.logger = guarded(o.logger)
 	if o.buffer <= 0 {
@@ -46,7 +46,7 @@ func New(opts ...Option) (*Client, error) {
 	c.rt = actors.New(actors.Options{
 		Logger: o.logger,
 		Random: o.random,
-		NewDialer: func(spec messages.ServerSpec) (d transport.Dialer, err error) {
+		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // also if it panics: Authorize may wait for it
 				c.authorizers.note(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
@@ -65,10 +65,10 @@ func New(opts ...Option) (*Client, error) {
 // Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart,
 // ErrAuthRequired, ErrCanceled (ctx ended; the registration is taken back),
 // ErrClosed.
-func (c *Client) Register(ctx context.Context, spec messages.ServerSpec) error {
+func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
-		return &messages.Error{Server: spec.Name, Op: op, Kind: messages.KindInvalid, Cause: err}
+		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
 	return withOp(c.rt.Register(ctx, spec), op)
 }
@@ -112,12 +112,12 @@ func (c *Client) Close(ctx context.Context) error {
 // up loses the oldest events, and first of all what servers tell (EventLog,
 // EventResourceUpdated), and is told how many (EventMissed); it never
 // holds up anybody else. At most 1,024 events and 8 MiB of them wait. End ctx when you stop reading.
-func (c *Client) Watch(ctx context.Context) <-chan messages.Event { return c.rt.Watch(ctx) }
+func (c *Client) Watch(ctx context.Context) <-chan mcpvisor.Event { return c.rt.Watch(ctx) }
 
 // withOp says in an error of ours what was attempted. Several callers may have
 // been handed one error, so it is copied.
 func withOp(err error, op string) error {
-	if e, ok := err.(*messages.Error); ok && e != nil {
+	if e, ok := err.(*mcpvisor.Error); ok && e != nil {
 		own := *e
 		own.Op = op
 		return &own

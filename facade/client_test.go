@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -34,9 +34,9 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	// it is provably in flight.
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour}}}
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "a",
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a",
 		Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(3, 20*time.Millisecond)}))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	before := c.Tools()
 	st, ok := c.ServerStatus("a")
 	require.True(t, ok)
@@ -51,10 +51,10 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	p, err := os.FindProcess(st.Session.PID)
 	require.NoError(t, err)
 	require.NoError(t, p.Kill())
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, <-failed, &e)
-	require.ErrorIs(t, e, messages.ErrCrashed)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.ErrorIs(t, e, mcpvisor.ErrCrashed)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.Equal(t, uint64(1), e.Epoch)
 
 	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "neighbour"})
@@ -64,33 +64,33 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 	_, err = c.CallTool(t.Context(), "a/echo", map[string]any{"text": "back"}, facade.WithWaitReady())
 	require.NoError(t, err)
 	require.Equal(t, before, c.Tools())
-	var kinds []messages.EventKind
+	var kinds []mcpvisor.EventKind
 	for ev := range events {
 		if ev.Server == "a" {
 			kinds = append(kinds, ev.Kind)
 		}
-		if ev.Server == "a" && ev.Kind == messages.EventReady && ev.Epoch == 2 {
+		if ev.Server == "a" && ev.Kind == mcpvisor.EventReady && ev.Epoch == 2 {
 			break
 		}
 	}
-	require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady,
-		messages.EventDown, messages.EventRetry, messages.EventConnecting, messages.EventReady}, kinds)
+	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
+		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds)
 }
 
 func TestRegisterRefusesWhatCannotWork(t *testing.T) {
 	c := newClient(t)
 	good := mcptest.InMemory(mcptest.Script{})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "taken", InMemory: good}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "taken", InMemory: good}))
 	for name, tc := range map[string]struct {
-		spec messages.ServerSpec
+		spec mcpvisor.ServerSpec
 		want error
 	}{
-		"taken name":      {messages.ServerSpec{Name: "taken", InMemory: good}, messages.ErrExists},
-		"empty name":      {messages.ServerSpec{InMemory: good}, messages.ErrInvalid},
-		"illegal name":    {messages.ServerSpec{Name: "a/b", InMemory: good}, messages.ErrInvalid},
-		"no transport":    {messages.ServerSpec{Name: "x"}, messages.ErrInvalid},
-		"two transports":  {messages.ServerSpec{Name: "x", InMemory: good, HTTP: &messages.HTTP{URL: "http://127.0.0.1:1"}}, messages.ErrInvalid},
-		"missing command": {messages.ServerSpec{Name: "x", Stdio: &messages.Stdio{Command: "no-such-command-here"}}, messages.ErrStart},
+		"taken name":      {mcpvisor.ServerSpec{Name: "taken", InMemory: good}, mcpvisor.ErrExists},
+		"empty name":      {mcpvisor.ServerSpec{InMemory: good}, mcpvisor.ErrInvalid},
+		"illegal name":    {mcpvisor.ServerSpec{Name: "a/b", InMemory: good}, mcpvisor.ErrInvalid},
+		"no transport":    {mcpvisor.ServerSpec{Name: "x"}, mcpvisor.ErrInvalid},
+		"two transports":  {mcpvisor.ServerSpec{Name: "x", InMemory: good, HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1"}}, mcpvisor.ErrInvalid},
+		"missing command": {mcpvisor.ServerSpec{Name: "x", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}}, mcpvisor.ErrStart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.ErrorIs(t, c.Register(t.Context(), tc.spec), tc.want)
@@ -101,25 +101,25 @@ func TestRegisterRefusesWhatCannotWork(t *testing.T) {
 
 func TestCallsRefuseWhatCannotWork(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	for name, tc := range map[string]struct {
 		tool string
 		args any
 		want error
 	}{
-		"unknown server":   {"n/echo", nil, messages.ErrUnknownServer},
-		"unknown tool":     {"m/ecoh", nil, messages.ErrUnknownTool},
-		"no object":        {"m/echo", []int{1}, messages.ErrInvalid},
-		"unmarshalable":    {"m/echo", make(chan int), messages.ErrInvalid},
-		"name without '/'": {"echo", nil, messages.ErrUnknownTool},
+		"unknown server":   {"n/echo", nil, mcpvisor.ErrUnknownServer},
+		"unknown tool":     {"m/ecoh", nil, mcpvisor.ErrUnknownTool},
+		"no object":        {"m/echo", []int{1}, mcpvisor.ErrInvalid},
+		"unmarshalable":    {"m/echo", make(chan int), mcpvisor.ErrInvalid},
+		"name without '/'": {"echo", nil, mcpvisor.ErrUnknownTool},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.CallTool(t.Context(), tc.tool, tc.args)
-			var e *messages.Error
+			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
 			require.ErrorIs(t, err, tc.want)
-			require.Equal(t, messages.OutcomeNotSent, e.Outcome)
-			if tc.want == messages.ErrUnknownTool {
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+			if tc.want == mcpvisor.ErrUnknownTool {
 				require.Contains(t, err.Error(), "m/echo")
 			}
 		})

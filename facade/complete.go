@@ -6,7 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -34,13 +34,13 @@ type completionResult struct {
 // values are in the server's order, the likeliest first. Errors as for
 // [Client.Call]; a server without completions answers with ErrRPC.
 func (c *Client) Complete(ctx context.Context, server string, what Completion, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
-	op := "complete " + what.Argument + " of " + messages.Qualify(server, what.Prompt+what.Template)
+	op := "complete " + what.Argument + " of " + mcpvisor.Qualify(server, what.Prompt+what.Template)
 	ref := map[string]string{"type": "ref/prompt", "name": what.Prompt}
 	if what.Template != "" {
 		ref = map[string]string{"type": "ref/resource", "uri": what.Template}
 	}
 	if (what.Prompt == "") == (what.Template == "") || what.Argument == "" {
-		return nil, &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent,
+		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("set Argument, and either Prompt or Template")}
 	}
 	params := map[string]any{"ref": ref, "argument": map[string]string{"name": what.Argument, "value": what.Value}}

@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // The same question reaches the same handler, and its answer the server,
@@ -22,15 +22,15 @@ func TestServersAskInEveryWay(t *testing.T) {
 	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless())
 	t.Cleanup(modern.Close)
 	for name, tc := range map[string]struct {
-		spec   messages.ServerSpec
+		spec   mcpvisor.ServerSpec
 		rounds int
 	}{
-		"legacy process": {messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: messages.EraLegacy}, 0},
-		"legacy memory":  {messages.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: messages.EraLegacy}, 0},
-		"legacy HTTP":    {messages.ServerSpec{HTTP: &messages.HTTP{URL: legacy.URL}, Era: messages.EraLegacy}, 1},
-		"modern process": {messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: messages.EraModern}, 3},
-		"modern memory":  {messages.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: messages.EraModern}, 3},
-		"modern HTTP":    {messages.ServerSpec{HTTP: &messages.HTTP{URL: modern.URL}, Era: messages.EraModern}, 3},
+		"legacy process": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy}, 0},
+		"legacy memory":  {mcpvisor.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: mcpvisor.EraLegacy}, 0},
+		"legacy HTTP":    {mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: legacy.URL}, Era: mcpvisor.EraLegacy}, 1},
+		"modern process": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraModern}, 3},
+		"modern memory":  {mcpvisor.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{}), Era: mcpvisor.EraModern}, 3},
+		"modern HTTP":    {mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: modern.URL}, Era: mcpvisor.EraModern}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asks := 0
@@ -58,11 +58,11 @@ func TestServersAskInEveryWay(t *testing.T) {
 			require.Contains(t, said, "file:///a")
 
 			said, err = consult("sampling/createMessage", wantsSample)
-			if spec.Era == messages.EraModern {
-				require.ErrorIs(t, err, messages.ErrInputRequired)
-				var e *messages.Error
+			if spec.Era == mcpvisor.EraModern {
+				require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
+				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 				require.Equal(t, "s", e.Server)
 				require.Contains(t, e.Error(), "WithOnSample")
 			} else if err == nil { // the go-sdk's server looks at the capabilities by itself
@@ -80,8 +80,8 @@ func TestServersAskInEveryWay(t *testing.T) {
 func TestTheHostHearsItsOwnError(t *testing.T) {
 	own := errors.New("the dialog was closed")
 	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return nil, own }))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	_, err := c.CallTool(t.Context(), "s/consult", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
 	require.ErrorIs(t, err, own)
-	require.ErrorIs(t, err, messages.ErrInputRequired)
+	require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 }

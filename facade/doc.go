@@ -7,9 +7,9 @@
 //		return err
 //	}
 //	defer c.Close(ctx)
-//	err = c.Register(ctx, messages.ServerSpec{
+//	err = c.Register(ctx, mcpvisor.ServerSpec{
 //		Name:  "fs",
-//		Stdio: &messages.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
+//		Stdio: &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
 //		Retry: supervisor.Retry(3, 500*time.Millisecond),
 //	})
 //	if err != nil {

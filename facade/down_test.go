@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -20,7 +20,7 @@ func fallen(t *testing.T, wait time.Duration) (c *facade.Client, plain, hashed s
 	c = newClient(t)
 	events := c.Watch(t.Context())
 	tools := append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "say.again", As: "echo"})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Policy: supervisor.Retry(3, wait),
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(3, wait),
 		InMemory: mcptest.InMemory(mcptest.Script{Tools: tools})}))
 	for name, alias := range map[string]*string{"s/echo": &plain, "s/say.again": &hashed} {
 		tool, ok := c.Tool(name)
@@ -28,9 +28,9 @@ func fallen(t *testing.T, wait time.Duration) (c *facade.Client, plain, hashed s
 		*alias = tool.Alias
 	}
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	for e := range events {
-		if e.Kind == messages.EventRetry {
+		if e.Kind == mcpvisor.EventRetry {
 			break
 		}
 	}
@@ -45,9 +45,9 @@ func TestAToolKeepsItsNamesWhileItsServerIsDown(t *testing.T) {
 		_, listed := c.Tool(name)
 		require.False(t, listed, name)
 		_, err := c.CallTool(t.Context(), name, nil)
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e, name)
-		require.ErrorIs(t, err, messages.ErrUnavailable, name)
+		require.ErrorIs(t, err, mcpvisor.ErrUnavailable, name)
 		require.Equal(t, "s", e.Server)
 		require.Greater(t, e.RetryAfter, time.Minute)
 		res := c.CallToolForModel(t.Context(), name, nil)
@@ -55,9 +55,9 @@ func TestAToolKeepsItsNamesWhileItsServerIsDown(t *testing.T) {
 		require.True(t, res.StructuredContent.(facade.ModelError).Retryable, name)
 	}
 	_, err := c.CallTool(t.Context(), "mcp__s__nonesuch", nil)
-	require.ErrorIs(t, err, messages.ErrUnavailable, "nobody can know before it is back")
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable, "nobody can know before it is back")
 	_, err = c.CallTool(t.Context(), "mcp__other__echo", nil)
-	require.ErrorIs(t, err, messages.ErrUnknownTool)
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 }
 
 func TestAnAliasWaitsForItsServer(t *testing.T) {
@@ -75,13 +75,13 @@ func TestAnAliasOfAnotherRegistrationIsForgotten(t *testing.T) {
 	require.NoError(t, c.Unregister(t.Context(), "s"))
 	for _, name := range []string{plain, hashed} {
 		_, err := c.CallTool(t.Context(), name, nil)
-		require.ErrorIs(t, err, messages.ErrUnknownTool, name)
+		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool, name)
 	}
 }
 
 func TestAMisspeltAliasHasAHint(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	_, err := c.CallTool(t.Context(), "mcp__good__ech", nil)
 	require.ErrorContains(t, err, "did you mean mcp__good__echo")
 	_, err = c.CallTool(t.Context(), "good/ech", nil)
@@ -91,7 +91,7 @@ func TestAMisspeltAliasHasAHint(t *testing.T) {
 // After Close there is no server to know, and that is not the caller's mistake.
 func TestAfterCloseEverythingIsClosed(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.NoError(t, c.Close(t.Context()))
 	ctx := t.Context()
 	for what, do := range map[string]func() error{
@@ -107,7 +107,7 @@ func TestAfterCloseEverythingIsClosed(t *testing.T) {
 		"restart":   func() error { return c.Restart(ctx, "s") },
 		"ready":     func() error { return c.WaitReady(ctx, "s") },
 	} {
-		require.ErrorIs(t, do(), messages.ErrClosed, what)
+		require.ErrorIs(t, do(), mcpvisor.ErrClosed, what)
 	}
 	require.Equal(t, "closed", c.CallToolForModel(ctx, "s/echo", nil).StructuredContent.(facade.ModelError).Code)
 }
@@ -117,15 +117,15 @@ func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
 	for range 20 {
 		c := newClient(t)
 		events := c.Watch(t.Context())
-		require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 		_, err := c.CallTool(t.Context(), "s/crash", nil)
-		require.ErrorIs(t, err, messages.ErrCrashed)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 		for range 3 {
 			_, err = c.CallTool(t.Context(), "s/echo", nil)
 			require.Error(t, err)
 		}
 		for e := range events {
-			if e.Kind == messages.EventDown {
+			if e.Kind == mcpvisor.EventDown {
 				require.Equal(t, 1, e.Failed)
 				break
 			}
@@ -136,25 +136,25 @@ func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
 
 func TestErrorsSayWhichClockEndedThem(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
-		Timeouts: messages.Timeouts{Call: -1, CallTotal: 40 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
+		Timeouts: mcpvisor.Timeouts{Call: -1, CallTotal: 40 * time.Millisecond}}))
 	_, err := c.CallTool(t.Context(), "s/hang", nil)
 	require.ErrorContains(t, err, "it took 40ms, and Timeouts.HardMax allows no more")
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "idle", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "idle", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	_, err = c.CallTool(t.Context(), "idle/hang", nil, facade.WithTimeout(20*time.Millisecond))
 	require.ErrorContains(t, err, "silent about it for 20ms; raise Timeouts.Call, or set WithTimeout for the call")
 }
 
 func TestAServerThatIsStillStartingSaysSo(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", StartSupervised: true,
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{StartDelay: time.Hour})}))
 	_, err := c.CallTool(t.Context(), "s/echo", nil)
 	require.ErrorContains(t, err, "it is still starting")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err = c.CallTool(ctx, "s/echo", nil, facade.WithWaitReady())
-	require.ErrorIs(t, err, messages.ErrCanceled)
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	require.ErrorContains(t, err, "the server is connecting")
 }
 
@@ -162,7 +162,7 @@ func TestAServerThatIsStillStartingSaysSo(t *testing.T) {
 // is still being waited for.
 func TestWhatAStartingServerPrintsIsCounted(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", StartSupervised: true,
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{Faults: []mcptest.Fault{
 			{At: mcptest.StageStart, Do: mcptest.Junk, Count: 7, Text: "listening on port 80"},
 			{At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}})}))

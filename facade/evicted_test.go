@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -15,7 +15,7 @@ import (
 // be registered again as soon as the server is evicted.
 func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T) {
 	c := newClient(t)
-	spec := messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
+	spec := mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
 	var idle atomic.Bool // until then other goroutines want the processors, too
 	defer idle.Store(true)
 	for range 4 {
@@ -33,7 +33,7 @@ func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T
 		_, listed := c.Tool("s/echo")
 		_, alias := c.Tool("mcp__s__echo")
 		status, _ := c.ServerStatus("s")
-		require.ErrorIs(t, err, messages.ErrCrashed)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 		require.Empty(t, tools)
 		require.Empty(t, prompts)
 		require.Empty(t, resources)
@@ -42,7 +42,7 @@ func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T
 		require.NotEqual(t, supervisor.StateReady, status.State)
 		require.Zero(t, status.Catalog.Tools)
 		for e := range events {
-			if e.Kind == messages.EventEvicted {
+			if e.Kind == mcpvisor.EventEvicted {
 				break
 			}
 		}

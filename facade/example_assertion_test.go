@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A workload needs no person: its platform keeps a signed token in a file, and
@@ -24,9 +24,9 @@ func ExampleAssertion() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL, Auth: &messages.OAuth{
-		Grant: messages.GrantAssertion,
-		Assertion: func(_ context.Context, wanted messages.AssertionRequest) (string, error) {
+	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{
+		Grant: mcpvisor.GrantAssertion,
+		Assertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
 			fmt.Println("for the authorization server:", wanted.Issuer == guard.Issuer)
 			return "signed-by-the-platform", nil // or os.ReadFile of a projected token
 		},
@@ -44,16 +44,16 @@ func ExampleAssertion() {
 // In an enterprise one login is enough: its identity provider decides which
 // servers a person may use.
 func ExampleEnterprise() {
-	auth := &messages.OAuth{
-		Grant:    messages.GrantAssertion,
+	auth := &mcpvisor.OAuth{
+		Grant:    mcpvisor.GrantAssertion,
 		ClientID: "this-host", // at the servers' authorization server
-		Enterprise: &messages.Enterprise{
+		Enterprise: &mcpvisor.Enterprise{
 			TokenEndpoint: "https://idp.example.com/token",
 			ClientID:      "this-host-at-the-idp",
 			IDToken:       func(context.Context) (string, error) { return "the ID token of the login", nil },
 		},
 	}
-	spec := messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: "https://mcp.example.com/mcp", Auth: auth}}
+	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: "https://mcp.example.com/mcp", Auth: auth}}
 	fmt.Println(spec.Name, spec.TransportKind())
 	// Output: web http
 }

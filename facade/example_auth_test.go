@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A server that wants OAuth waits in its own state until a person has
@@ -24,15 +24,15 @@ func ExampleClient_Authorize() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{Name: "web", StartSupervised: true, HTTP: &messages.HTTP{
+	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{
 		URL:  guard.URL,
-		Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}, // without Store: files of the user's
+		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}, // without Store: files of the user's
 	}})
 	if err != nil {
 		panic(err)
 	}
 	err = c.WaitReady(ctx, "web")
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	fmt.Println("authorization required:", errors.As(err, &required), required.Resource == guard.URL)
 
 	err = c.Authorize(ctx, "web", func(url string) error {

@@ -6,9 +6,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A server may ask the host's user in the midst of a call. The host says who
@@ -23,7 +23,7 @@ func ExampleWithElicitationHandler() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, messages.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
@@ -49,7 +49,7 @@ func ExampleWithSamplingHandler() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	if err := c.Register(ctx, messages.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	res, err := c.CallTool(ctx, "demo/consult", map[string]any{"method": "sampling/createMessage", "params": map[string]any{

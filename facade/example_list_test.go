@@ -7,9 +7,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func ExampleClient_Tools() {
@@ -30,10 +30,10 @@ func ExampleToolFilter() {
 		panic(err)
 	}
 	defer func() { _ = client.Close(ctx) }()
-	err = client.Register(ctx, messages.ServerSpec{
+	err = client.Register(ctx, mcpvisor.ServerSpec{
 		Name:     "calc",
 		InMemory: mcptest.InMemory(mcptest.Script{}),
-		Tools:    messages.ToolFilter{Allow: []string{"add", "e*"}, Deny: []string{"env"}},
+		Tools:    mcpvisor.ToolFilter{Allow: []string{"add", "e*"}, Deny: []string{"env"}},
 	})
 	if err != nil {
 		panic(err)
@@ -42,7 +42,7 @@ func ExampleToolFilter() {
 		fmt.Println(tool.Name)
 	}
 	_, err = client.CallTool(ctx, "calc/env", nil)
-	fmt.Println(errors.Is(err, messages.ErrUnknownTool), err)
+	fmt.Println(errors.Is(err, mcpvisor.ErrUnknownTool), err)
 	// Output:
 	// calc/add
 	// calc/echo
@@ -103,7 +103,7 @@ func ExampleClient_Watch() {
 		panic(err)
 	}
 	events := c.Watch(ctx)
-	if err := c.Register(ctx, messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	if err := c.Unregister(ctx, "s"); err != nil {

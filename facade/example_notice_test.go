@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // started is a client with one server of tests.
@@ -15,7 +15,7 @@ func started(name string) (*facade.Client, context.Context) {
 	ctx := context.Background()
 	c, err := facade.New()
 	if err == nil {
-		err = c.Register(ctx, messages.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{})})
+		err = c.Register(ctx, mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{})})
 	}
 	if err != nil {
 		panic(err)
@@ -34,7 +34,7 @@ func ExampleClient_Watch_changes() {
 		panic(err)
 	}
 	for e := range events {
-		if e.Kind == messages.EventChanged {
+		if e.Kind == mcpvisor.EventChanged {
 			fmt.Println(e.Change.Tools.Added)
 			break
 		}
@@ -67,7 +67,7 @@ func ExampleClient_Subscribe() {
 		panic(err)
 	}
 	for e := range events {
-		if e.Kind == messages.EventResourceUpdated {
+		if e.Kind == mcpvisor.EventResourceUpdated {
 			fmt.Println(e.Server, e.URI)
 			break
 		}
@@ -94,7 +94,7 @@ func ExampleClient_SetLoggingLevel() {
 		}
 	}
 	for e := range events {
-		if e.Kind == messages.EventLog {
+		if e.Kind == mcpvisor.EventLog {
 			fmt.Println(e.Log.Level, e.Log.Text)
 			break
 		}
@@ -109,7 +109,7 @@ func ExampleWithProgress() {
 	defer func() { _ = c.Close(ctx) }()
 	_, err := c.CallTool(ctx, "demo/slow_progress", map[string]any{"steps": 3},
 		facade.WithTimeout(10*time.Second),
-		facade.WithProgress(func(p messages.Progress) { fmt.Printf("%v of %v\n", p.Progress, p.Total) }))
+		facade.WithProgress(func(p mcpvisor.Progress) { fmt.Printf("%v of %v\n", p.Progress, p.Total) }))
 	fmt.Println(err)
 	// Output:
 	// 1 of 3
@@ -126,7 +126,7 @@ func ExampleClient_Complete() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{Name: "demo", InMemory: rawServer(func(method, _ string) string {
+	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: rawServer(func(method, _ string) string {
 		if method == "completion/complete" {
 			return `{"completion":{"values":["Ada","Alan"]}}`
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A server that speaks HTTP+SSE, the deprecated transport of 2024-11-05, needs
@@ -32,7 +32,7 @@ func ExampleHTTP_sse() {
 		return
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{Name: "old", HTTP: &messages.HTTP{URL: web.URL + "/sse"}})
+	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "old", HTTP: &mcpvisor.HTTP{URL: web.URL + "/sse"}})
 	if err != nil {
 		fmt.Println(err)
 		return

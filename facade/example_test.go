@@ -9,9 +9,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -21,7 +21,7 @@ func newExampleClient() *facade.Client {
 	if err != nil {
 		panic(err)
 	}
-	if err := c.Register(context.Background(), messages.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+	if err := c.Register(context.Background(), mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
 	return c
@@ -43,7 +43,7 @@ func Example() {
 	mcp.AddTool(server, &mcp.Tool{Name: "greet"}, func(_ context.Context, _ *mcp.CallToolRequest, a args) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Hello " + a.Name}}}, nil, nil
 	})
-	if err := c.Register(ctx, messages.ServerSpec{Name: "hi", InMemory: facade.ServeInMemory(server)}); err != nil {
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "hi", InMemory: facade.ServeInMemory(server)}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -64,12 +64,12 @@ func ExampleClient_Register() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{
+	err = c.Register(ctx, mcpvisor.ServerSpec{
 		Name:   "fs",
-		Stdio:  &messages.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
+		Stdio:  &mcpvisor.Stdio{Command: "no-such-server", Args: []string{"/tmp"}},
 		Policy: supervisor.Retry(3, 500*time.Millisecond),
 	})
-	fmt.Println(errors.Is(err, messages.ErrStart), c.Servers())
+	fmt.Println(errors.Is(err, mcpvisor.ErrStart), c.Servers())
 	// Output: true []
 }
 
@@ -84,9 +84,9 @@ func ExampleHTTP() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{
+	err = c.Register(ctx, mcpvisor.ServerSpec{
 		Name: "remote",
-		HTTP: &messages.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
+		HTTP: &mcpvisor.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
 		// Come up although the server is down, and try for ever.
 		StartSupervised: true,
 		Policy:          supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2)),
@@ -98,12 +98,12 @@ func ExampleHTTP() {
 func ExampleClient_Apply() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	err := c.Apply(context.Background(), []messages.ServerSpec{
+	err := c.Apply(context.Background(), []mcpvisor.ServerSpec{
 		{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "c/d", InMemory: mcptest.InMemory(mcptest.Script{})},
 	})
-	fmt.Println(errors.Is(err, messages.ErrInvalid), c.Servers())
+	fmt.Println(errors.Is(err, mcpvisor.ErrInvalid), c.Servers())
 	// Output: true [a b demo]
 }
 
@@ -144,8 +144,8 @@ func ExampleError() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(ctx) }()
 	_, err := c.CallTool(ctx, "demo/crash", nil) // evicts it: the policy is NoRetry
-	var e *messages.Error
-	fmt.Println(errors.Is(err, messages.ErrCrashed), errors.As(err, &e), e.Outcome)
+	var e *mcpvisor.Error
+	fmt.Println(errors.Is(err, mcpvisor.ErrCrashed), errors.As(err, &e), e.Outcome)
 	// Output: true true unknown
 }
 
@@ -166,12 +166,12 @@ func ExampleWithWaitReady() {
 		panic(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)})
+	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)})
 	if err != nil {
 		panic(err)
 	}
 	_, crashed := c.CallTool(ctx, "s/crash", nil)
 	_, err = c.CallTool(ctx, "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
-	fmt.Println(errors.Is(crashed, messages.ErrCrashed), err)
+	fmt.Println(errors.Is(crashed, mcpvisor.ErrCrashed), err)
 	// Output: true <nil>
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -86,8 +86,8 @@ func TestAGapInTheStandaloneStreamIsMadeUpFor(t *testing.T) {
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	c := newClient(t)
-	updates := watch(t, c, messages.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
+	updates := watch(t, c, mcpvisor.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 	s.lose()
 	require.Equal(t, "x:a", next(t, updates).URI, "it counts as updated")
@@ -100,8 +100,8 @@ func TestAStreamThatGoesOnHasNoGap(t *testing.T) {
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	c := newClient(t)
-	updates := watch(t, c, messages.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
+	updates := watch(t, c, mcpvisor.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: supervisor.Retry(3, time.Millisecond)}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 	s.lose()
 	require.Equal(t, "x:missed", next(t, updates).URI)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -130,7 +130,7 @@ func (c *Client) SetRoots(roots ...mcp.Root) error {
 		err = errors.New("the client declares no roots; pass WithRoots to New")
 	}
 	if err != nil {
-		return &messages.Error{Op: op, Kind: messages.KindInvalid, Cause: err}
+		return &mcpvisor.Error{Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
 	c.opts.roots.Set(list)
 	return nil

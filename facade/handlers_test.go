@@ -15,9 +15,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // asked has a server of the legacy era ask the client, and returns what it heard.
@@ -32,8 +32,8 @@ func asked(t *testing.T, c *facade.Client, method, params string) string {
 func legacyServer(t *testing.T, opts ...facade.Option) *facade.Client {
 	t.Helper()
 	c := newClient(t, opts...)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{
-		Name: "s", Era: messages.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{
+		Name: "s", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
 	return c
 }
 
@@ -158,12 +158,12 @@ func TestRootsAreSet(t *testing.T) {
 	require.JSONEq(t, `{"roots":[{"uri":"file:///a","name":"A"}]}`, asked(t, c, "roots/list", `{}`))
 	require.NoError(t, c.SetRoots())
 	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
-	require.ErrorIs(t, c.SetRoots(mcp.Root{URI: "https://example.org"}), messages.ErrInvalid)
+	require.ErrorIs(t, c.SetRoots(mcp.Root{URI: "https://example.org"}), mcpvisor.ErrInvalid)
 	require.JSONEq(t, `{"roots":[]}`, asked(t, c, "roots/list", `{}`))
 
 	_, err := facade.New(facade.WithRoots(mcp.Root{URI: "/home"}))
-	require.ErrorIs(t, err, messages.ErrInvalid)
-	require.ErrorIs(t, newClient(t).SetRoots(), messages.ErrInvalid)
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorIs(t, newClient(t).SetRoots(), mcpvisor.ErrInvalid)
 }
 
 // A legacy server over HTTP hears of it too, once for each change.
@@ -177,7 +177,7 @@ func TestRootsThatChangeAreTold(t *testing.T) {
 		}
 	}, func(http.ResponseWriter, *http.Request) {})
 	c := newClient(t, facade.WithRoots())
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: srv.URL}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}}))
 	require.NoError(t, c.SetRoots(mcp.Root{URI: "file:///a"}))
 	require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`, <-told)
 }

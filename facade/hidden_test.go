@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -19,13 +19,13 @@ func requireHidden(t *testing.T, c *facade.Client, names ...string) {
 		_, listed := c.Tool(name)
 		require.False(t, listed, name)
 		_, err := c.CallTool(t.Context(), name, nil)
-		require.ErrorIs(t, err, messages.ErrUnknownTool, name)
+		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool, name)
 		require.ErrorContains(t, err, "hides the tool", name)
 		require.ErrorContains(t, err, "ServerSpec.Tools", name)
 		_, err = c.CallToolRaw(t.Context(), name, nil, facade.WithTimeout(time.Second))
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		require.False(t, e.Retryable())
 		require.Equal(t, "s", e.Server)
 		text := readAsModel(t, c.CallToolForModel(t.Context(), name, nil)).Fault.Message
@@ -34,8 +34,8 @@ func requireHidden(t *testing.T, c *facade.Client, names ...string) {
 }
 
 func TestHiddenTool(t *testing.T) {
-	filter := messages.ToolFilter{Deny: []string{"ec*", "crash_*"}, Allow: []string{"e*", "crash", "add_tool", "remove_tool"}}
-	start := func(t *testing.T, spec messages.ServerSpec) *facade.Client {
+	filter := mcpvisor.ToolFilter{Deny: []string{"ec*", "crash_*"}, Allow: []string{"e*", "crash", "add_tool", "remove_tool"}}
+	start := func(t *testing.T, spec mcpvisor.ServerSpec) *facade.Client {
 		c := newClient(t)
 		spec.Name, spec.Tools = "s", filter
 		spec.InMemory = mcptest.InMemory(mcptest.Script{})
@@ -50,7 +50,7 @@ func TestHiddenTool(t *testing.T) {
 	}
 
 	t.Run("is_neither_listed_nor_callable", func(t *testing.T) {
-		c := start(t, messages.ServerSpec{})
+		c := start(t, mcpvisor.ServerSpec{})
 		require.Equal(t, []string{"add_tool", "crash", "env", "remove_tool"}, listed(c))
 		requireHidden(t, c, "s/echo", "mcp__s__echo", "s/pid")
 		status, _ := c.ServerStatus("s")
@@ -63,17 +63,17 @@ func TestHiddenTool(t *testing.T) {
 		require.NoError(t, err)
 	})
 	t.Run("is_not_suggested", func(t *testing.T) {
-		c := start(t, messages.ServerSpec{})
+		c := start(t, mcpvisor.ServerSpec{})
 		_, err := c.CallTool(t.Context(), "s/ecko_", nil)
 		require.NotContains(t, err.Error(), "s/echo")
 	})
 	t.Run("stays_hidden_while_its_server_is_down_and_after_a_restart", func(t *testing.T) {
-		c := start(t, messages.ServerSpec{Policy: supervisor.Retry(3, time.Hour)})
+		c := start(t, mcpvisor.ServerSpec{Policy: supervisor.Retry(3, time.Hour)})
 		events := c.Watch(t.Context())
 		_, err := c.CallTool(t.Context(), "s/crash", nil)
-		require.ErrorIs(t, err, messages.ErrCrashed)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 		for e := range events {
-			if e.Kind == messages.EventRetry {
+			if e.Kind == mcpvisor.EventRetry {
 				break
 			}
 		}
@@ -84,14 +84,14 @@ func TestHiddenTool(t *testing.T) {
 		requireHidden(t, c, "s/echo")
 	})
 	t.Run("stays_hidden_when_the_lists_change", func(t *testing.T) {
-		c := start(t, messages.ServerSpec{})
+		c := start(t, mcpvisor.ServerSpec{})
 		events := c.Watch(t.Context())
 		for _, name := range []string{"echo2", "extra"} { // one is denied, one is allowed
 			_, err := c.CallTool(t.Context(), "s/add_tool", map[string]any{"name": name})
 			require.NoError(t, err)
 		}
 		for e := range events {
-			if e.Kind == messages.EventChanged {
+			if e.Kind == mcpvisor.EventChanged {
 				require.Equal(t, []string{"s/extra"}, e.Change.Tools.Added)
 				break
 			}
@@ -104,8 +104,8 @@ func TestHiddenTool(t *testing.T) {
 	t.Run("is_hidden_by_the_spec_of_registration_and_not_by_what_becomes_of_it", func(t *testing.T) {
 		c := newClient(t)
 		deny := []string{"echo"}
-		require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
-			Tools: messages.ToolFilter{Deny: deny}}))
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
+			Tools: mcpvisor.ToolFilter{Deny: deny}}))
 		deny[0] = "pid"
 		requireHidden(t, c, "s/echo")
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestSupervisionIsLogged(t *testing.T) {
 	var log lockedBuffer
 	c := newClient(t, facade.WithLogger(zerolog.New(&log)))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
 		InMemory: mcptest.InMemory(mcptest.Script{})}))
 	events := c.Watch(t.Context())
 	require.NoError(t, c.SetLoggingLevel(t.Context(), "s", "info"))
@@ -28,10 +28,10 @@ func TestSupervisionIsLogged(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 {
 		_, err := c.CallTool(t.Context(), "s/crash", nil, facade.WithWaitReady())
-		require.ErrorIs(t, err, messages.ErrCrashed)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	}
 	for e := range events {
-		if e.Kind == messages.EventEvicted {
+		if e.Kind == mcpvisor.EventEvicted {
 			break
 		}
 	}
@@ -69,7 +69,7 @@ func TestALogThatBlocksHoldsUpNobody(t *testing.T) {
 	stuck := make(stuckWriter)
 	t.Cleanup(func() { close(stuck) }) // after the client is closed
 	c := newClient(t, facade.WithLogger(zerolog.New(stuck)))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Policy: supervisor.Retry(3, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(3, time.Millisecond),
 		InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.NoError(t, c.SetLoggingLevel(t.Context(), "s", "info"))
 	for range 50 {
@@ -77,7 +77,7 @@ func TestALogThatBlocksHoldsUpNobody(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	_, err = c.CallTool(t.Context(), "s/echo", nil, facade.WithWaitReady())
 	require.NoError(t, err)
 }

@@ -10,11 +10,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A large result is decoded under the call's context and clocks. It is measured
@@ -62,7 +62,7 @@ func (r *reply) clocks(ctx context.Context) (context.Context, context.CancelFunc
 	if end.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadlineCause(ctx, end, messages.ErrTimeout)
+	return context.WithDeadlineCause(ctx, end, mcpvisor.ErrTimeout)
 }
 
 // measure refuses a result that holds or takes too much.
@@ -257,25 +257,25 @@ func (m *splitMembers) decodeValues(ctx context.Context, result any) error {
 }
 
 // undecoded is the error of a large result that was not decoded to its end.
-func undecoded(ctx context.Context, err error) *messages.Error {
+func undecoded(ctx context.Context, err error) *mcpvisor.Error {
 	var beyond *jsonbound.Error
 	var part *partError
 	switch {
 	case ctx.Err() != nil:
-		e := &messages.Error{Kind: messages.KindCanceled, Outcome: messages.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "it was answered; decoding the result took too long"}
-		if errors.Is(context.Cause(ctx), messages.ErrTimeout) {
-			e.Kind, e.Cause = messages.KindTimeout, nil
+		e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "it was answered; decoding the result took too long"}
+		if errors.Is(context.Cause(ctx), mcpvisor.ErrTimeout) {
+			e.Kind, e.Cause = mcpvisor.KindTimeout, nil
 		}
 		return e
 	case errors.As(err, &part):
-		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: one part of it holds %w", part.error)}
 	case errors.As(err, &beyond):
 		limit := "Limits.Elements"
 		if beyond.Kind == jsonbound.Bytes {
 			limit = "Limits.Decoded"
 		}
-		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: it holds %w", err), Hint: "raise " + limit + " if such results are expected"}
 	}
 	return unreadable(err)

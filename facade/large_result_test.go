@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func joinTools(whole, part *mcp.CallToolResult) {
@@ -81,12 +81,12 @@ func TestDecoding(t *testing.T) {
 			require.Fail(t, "it was decoded to its end")
 		})
 		t.Run(name+"/ended by the clock", func(t *testing.T) {
-			view := &actors.View{Spec: &messages.ServerSpec{Timeouts: messages.Timeouts{Call: time.Nanosecond, CallTotal: time.Nanosecond}}}
+			view := &actors.View{Spec: &mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{Call: time.Nanosecond, CallTotal: time.Nanosecond}}}
 			_, err := decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: view, began: time.Now().Add(-time.Hour)})
-			require.ErrorIs(t, err, messages.ErrTimeout)
-			var e *messages.Error
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		})
 	}
 }
@@ -112,8 +112,8 @@ func TestDecodePart(t *testing.T) {
 // What a result may cost is bounded before anything is built from it.
 func TestLargeResult(t *testing.T) {
 	const n = 1 << 20
-	decode := func(raw string, limits messages.Limits) (*mcp.CallToolResult, error) {
-		spec := messages.ServerSpec{Limits: limits}.WithDefaults()
+	decode := func(raw string, limits mcpvisor.Limits) (*mcp.CallToolResult, error) {
+		spec := mcpvisor.ServerSpec{Limits: limits}.WithDefaults()
 		return decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()})
 	}
 	for name, row := range map[string]struct{ raw, says string }{
@@ -125,19 +125,19 @@ func TestLargeResult(t *testing.T) {
 		"too much beside the lists": {`{"content":[],"inputRequests":{"a":[` + strings.Repeat(`0,`, partElements) + `0]}}`, "one part"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := decode(row.raw, messages.Limits{MaxDecodedBytes: 128 << 20})
-			require.ErrorIs(t, err, messages.ErrProtocol)
+			_, err := decode(row.raw, mcpvisor.Limits{MaxDecodedBytes: 128 << 20})
+			require.ErrorIs(t, err, mcpvisor.ErrProtocol)
 			require.ErrorContains(t, err, row.says)
 			require.ErrorContains(t, err, "CallRaw returns it as it is")
 		})
 	}
 	t.Run("limits raised", func(t *testing.T) {
-		_, err := decode(`{"content":[],"structuredContent":[`+strings.Repeat(`0,`, n)+`0]}`, messages.Limits{MaxElements: 2 * n})
+		_, err := decode(`{"content":[],"structuredContent":[`+strings.Repeat(`0,`, n)+`0]}`, mcpvisor.Limits{MaxElements: 2 * n})
 		require.NoError(t, err)
 	})
 	for _, size := range []int{1 << 10, 1 << 20, 6 << 20} {
 		t.Run(fmt.Sprintf("one image of %d bytes", size), func(t *testing.T) {
-			got, err := decode(`{"content":[{"type":"image","mimeType":"image/png","data":"`+strings.Repeat("QUJD", size/3)+`"}]}`, messages.Limits{})
+			got, err := decode(`{"content":[{"type":"image","mimeType":"image/png","data":"`+strings.Repeat("QUJD", size/3)+`"}]}`, mcpvisor.Limits{})
 			require.NoError(t, err)
 			require.Len(t, got.Content[0].(*mcp.ImageContent).Data, size/3*3)
 		})

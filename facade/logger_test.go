@@ -11,9 +11,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 type writerFunc func(p []byte) (int, error)
@@ -35,7 +35,7 @@ func TestLogger_that_panics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, err := facade.New(facade.WithLogger(logger))
 			require.NoError(t, err)
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 			require.NoError(t, c.Restart(t.Context(), "mem"))
 			require.NoError(t, c.WaitReady(t.Context(), "mem"))
 			_, err = c.CallTool(t.Context(), "mem/echo", map[string]any{"text": "hello"})
@@ -57,7 +57,7 @@ func TestLogger_of_host(t *testing.T) {
 	hooked := zerolog.HookFunc(func(e *zerolog.Event, l zerolog.Level, text string) { e.Str("hook", l.String()+" "+text) })
 	c, err := facade.New(facade.WithLogger(base.Level(zerolog.InfoLevel).With().Str("app", "host").Logger().Hook(hooked)))
 	require.NoError(t, err)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.NoError(t, c.Close(t.Context()))
 	mu.Lock()
 	defer mu.Unlock()
@@ -73,6 +73,6 @@ func TestLogger_with_bad_error(t *testing.T) {
 	logger := zerolog.New(writerFunc(func([]byte) (int, error) { return 0, errors.Join(os.ErrClosed) }))
 	c, err := facade.New(facade.WithLogger(logger))
 	require.NoError(t, err)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.NoError(t, c.Close(t.Context()))
 }

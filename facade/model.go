@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // internalError begins the text of a fault that the model cannot mend by
@@ -42,7 +42,7 @@ func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, op
 		return res
 	}
 	var near []string
-	if errors.Is(err, messages.ErrUnknownServer) || errors.Is(err, messages.ErrUnknownTool) {
+	if errors.Is(err, mcpvisor.ErrUnknownServer) || errors.Is(err, mcpvisor.ErrUnknownTool) {
 		near = nearTools(c.rt.Snapshot(), tool, aliasesFirst)
 	}
 	return faultResult(tool, err, near...)
@@ -51,9 +51,9 @@ func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, op
 // faultResult makes a result of an error. near are the tools that may be meant, in
 // the spelling that the model uses.
 func faultResult(tool string, err error, near ...string) *mcp.CallToolResult {
-	var e *messages.Error
+	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
-		e = &messages.Error{Kind: messages.KindProtocol, Cause: err}
+		e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Cause: err}
 	}
 	f := ModelError{Code: string(e.Kind), Message: modelText(shortened(tool), e, near), Retryable: e.Retryable()}
 	return &mcp.CallToolResult{
@@ -74,16 +74,16 @@ func shortened(name string) string {
 }
 
 // modelText says what happened in words for a model.
-func modelText(tool string, e *messages.Error, near []string) string {
+func modelText(tool string, e *mcpvisor.Error, near []string) string {
 	switch e.Kind {
-	case messages.KindUnknownTool, messages.KindUnknownServer:
+	case mcpvisor.KindUnknownTool, mcpvisor.KindUnknownServer:
 		if len(near) > 0 {
 			return "There is no tool " + tool + ". Did you mean " + strings.Join(near, ", ") + "?"
 		}
 		return "There is no tool " + tool + ". Use one of the tools that you were given."
-	case messages.KindInvalid:
+	case mcpvisor.KindInvalid:
 		return "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
-	case messages.KindRPC:
+	case mcpvisor.KindRPC:
 		var rpc *jsonrpc.Error
 		if errors.As(e.Cause, &rpc) && (rpc.Code == codeInvalidParams || rpc.Code == codeMethodNotFound) {
 			return tool + " refused the call: " + rpc.Message
@@ -92,36 +92,36 @@ func modelText(tool string, e *messages.Error, near []string) string {
 	}
 	text := internalError
 	switch e.Kind {
-	case messages.KindUnavailable:
+	case mcpvisor.KindUnavailable:
 		text += "the server of " + tool + " is not available at the moment" + tryAgain(e)
-	case messages.KindOverloaded:
+	case mcpvisor.KindOverloaded:
 		text += "too many calls to the server of " + tool + " are under way" + tryAgain(e)
-	case messages.KindEvicted:
+	case mcpvisor.KindEvicted:
 		text += "the server of " + tool + " has failed too often and was given up."
-	case messages.KindAuthRequired:
+	case mcpvisor.KindAuthRequired:
 		text += "the server of " + tool + " wants authorization, which a person has to give."
-	case messages.KindInputRequired:
+	case mcpvisor.KindInputRequired:
 		text += "the server of " + tool + " wanted input that nobody gave it."
-	case messages.KindTimeout:
+	case mcpvisor.KindTimeout:
 		text += tool + " did not answer in time."
-	case messages.KindCrashed:
+	case mcpvisor.KindCrashed:
 		text += "the server of " + tool + " crashed during the call."
-	case messages.KindCanceled:
+	case mcpvisor.KindCanceled:
 		text += "the call of " + tool + " was canceled."
-	case messages.KindClosed:
+	case mcpvisor.KindClosed:
 		text += "the server of " + tool + " was shut down."
 	default:
 		text += tool + " failed: " + reason(e)
 	}
-	if e.Outcome == messages.OutcomeUnknown {
+	if e.Outcome == mcpvisor.OutcomeUnknown {
 		text += " Whether it had an effect is not known; check before you repeat it."
 	}
 	return text
 }
 
 // tryAgain ends the text of a call that may be repeated: nothing was done.
-func tryAgain(e *messages.Error) string {
-	if e.Outcome != messages.OutcomeNotSent {
+func tryAgain(e *mcpvisor.Error) string {
+	if e.Outcome != mcpvisor.OutcomeNotSent {
 		return "."
 	}
 	switch wait := e.RetryAfter; {
@@ -141,7 +141,7 @@ const (
 
 // argumentsReason says what is wrong with arguments. What it says to a program of
 // Go's types is of no use to a model.
-func argumentsReason(e *messages.Error) string {
+func argumentsReason(e *mcpvisor.Error) string {
 	switch {
 	case errors.Is(e.Cause, errNoObject):
 		return "they must be a JSON object"
@@ -155,11 +155,11 @@ func argumentsReason(e *messages.Error) string {
 
 // reason is why a call failed, for a model. A decoder's own words speak of Go's
 // types.
-func reason(e *messages.Error) string {
+func reason(e *mcpvisor.Error) string {
 	if e.Cause == nil {
 		return string(e.Kind)
 	}
-	if e.Kind == messages.KindProtocol && speaksOfGo(e.Cause) {
+	if e.Kind == mcpvisor.KindProtocol && speaksOfGo(e.Cause) {
 		return "the server's answer cannot be read"
 	}
 	return e.Cause.Error()

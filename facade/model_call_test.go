@@ -11,9 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -38,7 +38,7 @@ func readAsModel(t *testing.T, res *mcp.CallToolResult) told {
 
 func TestAGoodResultReachesTheModelAsItIs(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	res := c.CallToolForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
 	require.False(t, res.IsError)
 	require.Equal(t, "hi", res.Content[0].(*mcp.TextContent).Text)
@@ -53,10 +53,10 @@ func TestAGoodResultReachesTheModelAsItIs(t *testing.T) {
 // One server for each way in which a call can fail, and what the model is told.
 func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 	c := newClient(t)
-	with := func(faults ...mcptest.Fault) messages.ServerSpec {
-		return messages.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{Faults: faults})}
+	with := func(faults ...mcptest.Fault) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{Faults: faults})}
 	}
-	call := func(do mcptest.Action, more ...func(*mcptest.Fault)) messages.ServerSpec {
+	call := func(do mcptest.Action, more ...func(*mcptest.Fault)) mcpvisor.ServerSpec {
 		f := mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: do}
 		for _, m := range more {
 			m(&f)
@@ -66,22 +66,22 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 	refuse := func(code int, text string) func(*mcptest.Fault) {
 		return func(f *mcptest.Fault) { f.Code, f.Text = code, text }
 	}
-	register := func(name string, spec messages.ServerSpec) {
+	register := func(name string, spec mcpvisor.ServerSpec) {
 		spec.Name = name
 		require.NoError(t, c.Register(t.Context(), spec), name)
 	}
 	register("good", with())
 	register("hung", call(mcptest.Hang))
-	register("busy", func() messages.ServerSpec {
+	register("busy", func() mcpvisor.ServerSpec {
 		s := call(mcptest.Hang)
 		s.Limits.MaxInFlight, s.Limits.MaxQueued = 1, -1
 		return s
 	}())
 	register("dying", with())
-	register("down", func() messages.ServerSpec { s := with(); s.Policy = supervisor.Retry(3, time.Hour); return s }())
+	register("down", func() mcpvisor.ServerSpec { s := with(); s.Policy = supervisor.Retry(3, time.Hour); return s }())
 	register("given-up", with())
 	register("garbled", call(mcptest.Malformed))
-	register("numbers", messages.ServerSpec{InMemory: rawServer(func(method, _ string) string {
+	register("numbers", mcpvisor.ServerSpec{InMemory: rawServer(func(method, _ string) string {
 		if method != "tools/call" {
 			return ""
 		}
@@ -92,11 +92,11 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer refusing.Close()
-	register("locked", messages.ServerSpec{HTTP: &messages.HTTP{URL: refusing.URL}, StartSupervised: true})
-	require.ErrorIs(t, c.WaitReady(t.Context(), "locked"), messages.ErrAuthRequired)
+	register("locked", mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: refusing.URL}, StartSupervised: true})
+	require.ErrorIs(t, c.WaitReady(t.Context(), "locked"), mcpvisor.ErrAuthRequired)
 	for _, name := range []string{"down", "given-up"} {
 		_, err := c.CallTool(t.Context(), name+"/crash", nil)
-		require.ErrorIs(t, err, messages.ErrCrashed)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	}
 	require.Eventually(t, func() bool {
 		down, _ := c.ServerStatus("down")
@@ -164,7 +164,7 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 func TestACallThatIsCutOffByCloseIsToldToTheModel(t *testing.T) {
 	c := newClient(t)
 	received := make(chan struct{})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {
 		if method != "tools/call" {
 			return ""
 		}

@@ -10,14 +10,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestEveryErrorBecomesAResultForAModel(t *testing.T) {
-	mendable := map[messages.ErrorKind]bool{messages.KindUnknownServer: true, messages.KindUnknownTool: true, messages.KindInvalid: true}
-	for _, kind := range messages.ErrorKinds() {
-		for _, outcome := range []messages.Outcome{messages.OutcomeNotSent, messages.OutcomeUnknown, messages.OutcomeAnswered} {
-			e := &messages.Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "hint for a programmer",
+	mendable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true}
+	for _, kind := range mcpvisor.ErrorKinds() {
+		for _, outcome := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown, mcpvisor.OutcomeAnswered} {
+			e := &mcpvisor.Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "hint for a programmer",
 				Stderr: []string{"canary-stderr"}, RetryAfter: time.Second}
 			res := faultResult("fs/raed", e)
 			require.True(t, res.IsError)
@@ -30,18 +30,18 @@ func TestEveryErrorBecomesAResultForAModel(t *testing.T) {
 			require.NotContains(t, text, "programmer", kind)
 			require.Contains(t, text, "fs/raed", kind)
 			require.Equal(t, !mendable[kind], strings.HasPrefix(text, "Internal Error: "), "%s: %s", kind, text)
-			if outcome == messages.OutcomeUnknown && kind == messages.KindCrashed {
+			if outcome == mcpvisor.OutcomeUnknown && kind == mcpvisor.KindCrashed {
 				require.Contains(t, text, "check before you repeat")
 			}
 		}
 	}
-	require.Contains(t, faultResult("fs/raed", &messages.Error{Kind: messages.KindUnknownTool}, "fs/read").Content[0].(*mcp.TextContent).Text,
+	require.Contains(t, faultResult("fs/raed", &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool}, "fs/read").Content[0].(*mcp.TextContent).Text,
 		"There is no tool fs/raed. Did you mean fs/read?")
 }
 
 func TestAModelIsToldOfItsOwnMistakes(t *testing.T) {
 	text := func(code int64) string {
-		return modelText("fs/read", &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "path is missing"}}, nil)
+		return modelText("fs/read", &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "path is missing"}}, nil)
 	}
 	require.Equal(t, "fs/read refused the call: path is missing", text(-32602))
 	require.True(t, strings.HasPrefix(text(-32603), "Internal Error: "))

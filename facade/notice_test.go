@@ -11,23 +11,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // kinds of servers: both eras, in memory, as a process, and over HTTP.
-func everyKind(t *testing.T, f func(t *testing.T, spec messages.ServerSpec)) {
+func everyKind(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
 	t.Helper()
 	retry := supervisor.Retry(supervisor.Unlimited, time.Millisecond)
 	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("memory "+version, func(t *testing.T) {
-			f(t, messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
+			f(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
 		})
 		t.Run("process "+version, func(t *testing.T) {
-			f(t, messages.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: retry})
+			f(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: retry})
 		})
 		t.Run("HTTP "+version, func(t *testing.T) {
 			var opts []mcptest.HTTPOption
@@ -37,15 +37,15 @@ func everyKind(t *testing.T, f func(t *testing.T, spec messages.ServerSpec)) {
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
 			webs.Store(t.Name(), web)
-			f(t, messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: web.URL}, Policy: retry})
+			f(t, mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: retry})
 		})
 	}
 }
 
 // watch collects the events of some kinds.
-func watch(t *testing.T, c *facade.Client, kinds ...messages.EventKind) <-chan messages.Event {
+func watch(t *testing.T, c *facade.Client, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	t.Helper()
-	out := make(chan messages.Event, 1000)
+	out := make(chan mcpvisor.Event, 1000)
 	events := c.Watch(t.Context())
 	go func() {
 		for e := range events {
@@ -60,7 +60,7 @@ func watch(t *testing.T, c *facade.Client, kinds ...messages.EventKind) <-chan m
 }
 
 // next is the next of those events.
-func next(t *testing.T, events <-chan messages.Event) messages.Event {
+func next(t *testing.T, events <-chan mcpvisor.Event) mcpvisor.Event {
 	t.Helper()
 	select {
 	case e := <-events:
@@ -90,21 +90,21 @@ func lists(c *facade.Client, tool string) bool {
 // A tool that is added or removed is seen without being asked for, in one swap,
 // also after a crash.
 func TestAnnouncedChangesAreSeen(t *testing.T) {
-	everyKind(t, func(t *testing.T, spec messages.ServerSpec) {
+	everyKind(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
-		changes := watch(t, c, messages.EventChanged)
+		changes := watch(t, c, mcpvisor.EventChanged)
 		require.NoError(t, c.Register(t.Context(), spec))
 		before := len(c.Tools())
 		for round := range 2 {
 			call(t, c, "s/add_tool", map[string]any{"name": "fresh"})
 			e := next(t, changes)
-			require.Equal(t, messages.Delta{Added: []string{"s/fresh"}}, e.Change.Tools)
+			require.Equal(t, mcpvisor.Delta{Added: []string{"s/fresh"}}, e.Change.Tools)
 			require.Equal(t, before+1, e.Tools)
 			require.True(t, lists(c, "s/fresh"))
 			call(t, c, "s/fresh", nil)
 
 			call(t, c, "s/remove_tool", map[string]any{"name": "fresh"})
-			require.Equal(t, messages.Delta{Removed: []string{"s/fresh"}}, next(t, changes).Change.Tools)
+			require.Equal(t, mcpvisor.Delta{Removed: []string{"s/fresh"}}, next(t, changes).Change.Tools)
 			require.False(t, lists(c, "s/fresh"))
 			if round == 0 {
 				require.NoError(t, c.Restart(t.Context(), "s"))
@@ -119,7 +119,7 @@ func TestAFloodOfAnnouncementsCostsAHandfulOfLists(t *testing.T) {
 	var listed, added atomic.Int64
 	const announcements = 1000
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
 		switch method {
 		case "initialize":
 			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"raw","version":"1"}}`
@@ -144,7 +144,7 @@ func TestRefresh(t *testing.T) {
 	c := newClient(t)
 	var tool atomic.Value
 	tool.Store("old")
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
 		if method == "tools/list" {
 			switch name := tool.Load().(string); name {
 			case "broken":
@@ -164,19 +164,19 @@ func TestRefresh(t *testing.T) {
 	tool.Store("newer")
 	require.Eventually(t, func() bool { return lists(c, "s/newer") }, 20*time.Second, 5*time.Millisecond, "it is tried again")
 
-	require.ErrorIs(t, c.Refresh(t.Context(), "nobody"), messages.ErrUnknownServer)
+	require.ErrorIs(t, c.Refresh(t.Context(), "nobody"), mcpvisor.ErrUnknownServer)
 }
 
 // A subscription and a log level outlive the incarnation: what they are about is
 // told after a restart, and after a crash.
 func TestSubscriptionsAndLogLevelsSurvive(t *testing.T) {
-	everyKind(t, func(t *testing.T, spec messages.ServerSpec) {
+	everyKind(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
-		events := watch(t, c, messages.EventResourceUpdated, messages.EventLog)
+		events := watch(t, c, mcpvisor.EventResourceUpdated, mcpvisor.EventLog)
 		// logged is the next line of the log, and how many updates came before it.
-		logged := func() (line messages.LogMessage, updates int) {
+		logged := func() (line mcpvisor.LogMessage, updates int) {
 			for e := next(t, events); ; e = next(t, events) {
-				if e.Kind == messages.EventLog {
+				if e.Kind == mcpvisor.EventLog {
 					return *e.Log, updates
 				}
 				require.Equal(t, "mcptest://text", e.URI)
@@ -193,7 +193,7 @@ func TestSubscriptionsAndLogLevelsSurvive(t *testing.T) {
 				call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
 				select {
 				case e := <-events:
-					require.Equal(t, messages.EventResourceUpdated, e.Kind)
+					require.Equal(t, mcpvisor.EventResourceUpdated, e.Kind)
 					require.Equal(t, "mcptest://text", e.URI)
 					return true
 				case <-time.After(50 * time.Millisecond):
@@ -203,7 +203,7 @@ func TestSubscriptionsAndLogLevelsSurvive(t *testing.T) {
 			call(t, c, "s/log", map[string]any{"level": "info", "text": "not this"})
 			call(t, c, "s/log", map[string]any{"level": "error", "text": "but this"})
 			line, _ := logged()
-			require.Equal(t, messages.LogMessage{Level: "error", Logger: "mcptest", Text: "but this"}, line)
+			require.Equal(t, mcpvisor.LogMessage{Level: "error", Logger: "mcptest", Text: "but this"}, line)
 		}
 		hear()
 		require.NoError(t, c.Restart(t.Context(), "s"))
@@ -247,7 +247,7 @@ func crash(t *testing.T, c *facade.Client) {
 		return
 	}
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
 }
 
@@ -257,8 +257,8 @@ var webs sync.Map
 // A wish may come before the server does.
 func TestSubscribeToAServerThatIsDown(t *testing.T) {
 	c := newClient(t)
-	events := watch(t, c, messages.EventResourceUpdated)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(5, time.Millisecond),
+	events := watch(t, c, mcpvisor.EventResourceUpdated)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(5, time.Millisecond),
 		Stdio: mcptest.Stdio(mcptest.Script{StateDir: t.TempDir(),
 			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.Exit, Starts: []int{1, 2}}}})}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
@@ -269,16 +269,16 @@ func TestSubscribeToAServerThatIsDown(t *testing.T) {
 
 func TestWishesThatAreRefused(t *testing.T) {
 	c := newClient(t)
-	refuses := &messages.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraModern, InMemory: mcptest.InMemory(mcptest.Script{
+	refuses := &mcpvisor.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraModern, InMemory: mcptest.InMemory(mcptest.Script{
 		Versions: []string{mcptest.Version20260728}, NoResources: true, NoTools: true,
 		Faults: []mcptest.Fault{{At: mcptest.StageCall, Method: "subscriptions/listen", Do: mcptest.Error, Text: "not here"}}})}))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "raw", InMemory: refuses}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "raw", InMemory: refuses}))
 	err := c.Subscribe(t.Context(), "s", "mcptest://text")
 	require.ErrorContains(t, err, "not here")
-	require.ErrorIs(t, c.Subscribe(t.Context(), "s", ""), messages.ErrInvalid)
-	require.ErrorIs(t, c.Subscribe(t.Context(), "nobody", "x:y"), messages.ErrUnknownServer)
-	require.ErrorIs(t, c.SetLoggingLevel(t.Context(), "s", "loud"), messages.ErrInvalid)
+	require.ErrorIs(t, c.Subscribe(t.Context(), "s", ""), mcpvisor.ErrInvalid)
+	require.ErrorIs(t, c.Subscribe(t.Context(), "nobody", "x:y"), mcpvisor.ErrUnknownServer)
+	require.ErrorIs(t, c.SetLoggingLevel(t.Context(), "s", "loud"), mcpvisor.ErrInvalid)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = c.Subscribe(ctx, "raw", "x:y") // whatever comes first
@@ -286,7 +286,7 @@ func TestWishesThatAreRefused(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: rawServer(func(method, line string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, line string) string {
 		if method != "completion/complete" {
 			return ""
 		}
@@ -306,22 +306,22 @@ func TestComplete(t *testing.T) {
 	_, err = c.Complete(t.Context(), "s", facade.Completion{Template: "x:{y}", Argument: "y", Context: map[string]string{"z": "1"}})
 	require.NoError(t, err)
 	_, err = c.Complete(t.Context(), "s", facade.Completion{Prompt: "other", Argument: "y"})
-	require.ErrorIs(t, err, messages.ErrProtocol)
+	require.ErrorIs(t, err, mcpvisor.ErrProtocol)
 	for _, bad := range []facade.Completion{{}, {Prompt: "p"}, {Argument: "a"}, {Prompt: "p", Template: "t", Argument: "a"}} {
 		_, err = c.Complete(t.Context(), "s", bad)
-		require.ErrorIs(t, err, messages.ErrInvalid)
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	}
 }
 
 // Fifty reports before the result: the caller has seen all fifty when Call
 // returns, on every way.
 func TestProgressOfACall(t *testing.T) {
-	everyKind(t, func(t *testing.T, spec messages.ServerSpec) {
+	everyKind(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
 		var seen []float64
 		r, err := c.CallTool(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
-			facade.WithProgress(func(p messages.Progress) { seen = append(seen, p.Progress) }))
+			facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }))
 		require.NoError(t, err)
 		require.False(t, r.IsError)
 		require.Len(t, seen, 50)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -73,11 +73,11 @@ func TestCallRunsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, calls := workingHTTP(t, reply)
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond), HTTP: &messages.HTTP{URL: url}}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond), HTTP: &mcpvisor.HTTP{URL: url}}))
 			_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
-			var e *messages.Error
+			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
-			require.NotEqual(t, messages.OutcomeNotSent, e.Outcome, e.Error())
+			require.NotEqual(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
 			require.EqualValues(t, 1, calls.Load(), "the call ran twice")
 		})
 	}
@@ -106,11 +106,11 @@ func TestCallRunsOnceThroughForeignRoundTripper(t *testing.T) {
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond),
-		HTTP: &messages.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(5, time.Millisecond),
+		HTTP: &mcpvisor.HTTP{URL: url, Client: &http.Client{Transport: retrying{own, calls}}}}))
 	_, err := c.CallTool(t.Context(), "web/x", nil, facade.WithWaitReady())
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.True(t, errors.As(err, &e), "%v", err)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 	require.EqualValues(t, 1, calls.Load(), "the call ran twice")
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -87,7 +87,7 @@ func workingSSE(t *testing.T, status int) (url string, calls *atomic.Int32) {
 func TestSSECallRunsOnce(t *testing.T) {
 	url, calls := workingSSE(t, http.StatusNotFound)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "old", Policy: supervisor.Retry(100, time.Millisecond), HTTP: &messages.HTTP{URL: url, SSE: true}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "old", Policy: supervisor.Retry(100, time.Millisecond), HTTP: &mcpvisor.HTTP{URL: url, SSE: true}}))
 	for call := range 20 {
 		before := calls.Load()
 		_, err := c.CallTool(t.Context(), "old/pay", map[string]any{}, facade.WithWaitReady())

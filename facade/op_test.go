@@ -6,22 +6,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // One error may be handed to several callers, and each adds what it attempted.
 func TestWithOpLeavesASharedErrorAlone(t *testing.T) {
-	shared := &messages.Error{Server: "fs", Kind: messages.KindClosed}
+	shared := &mcpvisor.Error{Server: "fs", Kind: mcpvisor.KindClosed}
 	var wg sync.WaitGroup
 	for _, op := range []string{"register fs", "restart fs"} {
 		wg.Go(func() {
-			own, ok := withOp(shared, op).(*messages.Error)
+			own, ok := withOp(shared, op).(*mcpvisor.Error)
 			require.True(t, ok)
 			require.Equal(t, op, own.Op)
-			require.ErrorIs(t, own, messages.ErrClosed)
+			require.ErrorIs(t, own, mcpvisor.ErrClosed)
 		})
 	}
 	wg.Wait()
-	require.Equal(t, &messages.Error{Server: "fs", Kind: messages.KindClosed}, shared)
+	require.Equal(t, &mcpvisor.Error{Server: "fs", Kind: mcpvisor.KindClosed}, shared)
 	require.NoError(t, withOp(nil, "register fs"))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -79,7 +79,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout   time.Duration
 	waitReady bool
-	progress  func(messages.Progress)
+	progress  func(mcpvisor.Progress)
 }
 
 // WithWaitReady lets the call wait for the next time that its server is ready,
@@ -94,7 +94,7 @@ func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = tr
 // beyond 8 KiB are cut; what f does not keep up with is dropped beyond 8,192
 // reports or 1 MiB. Each report restarts the call's timeout, with or without
 // WithProgress.
-func WithProgress(f func(messages.Progress)) CallOption {
+func WithProgress(f func(mcpvisor.Progress)) CallOption {
 	return func(o *callOptions) { o.progress = f }
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -71,17 +71,17 @@ func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
 func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
-		Limits: messages.Limits{MaxInFlight: 1, MaxQueued: -1}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
-		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(messages.Progress) { panic("of the host") }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { panic("of the host") }))
 	}()
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.NoError(t, err, "nothing is in flight")
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(messages.Progress) { runtime.Goexit() }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { runtime.Goexit() }))
 	})
 	ended.Wait()
 	_, err = c.CallTool(t.Context(), "s/x", nil)
@@ -95,13 +95,13 @@ func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
 func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
-		Timeouts: messages.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(messages.Progress) { close(in); <-leave }))
+		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { close(in); <-leave }))
 	}()
 	<-in
 	defer func() { close(leave); <-ended }()
@@ -116,10 +116,10 @@ func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
 func TestAReportMayUnregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
-		Timeouts: messages.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+		Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	var err error
-	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(messages.Progress) {
+	_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		err = c.Unregister(ctx, "s")
@@ -133,13 +133,13 @@ func TestASlowReportDoesNotHoldUpTheNextIncarnation(t *testing.T) {
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL},
-		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: messages.Timeouts{Shutdown: 500 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
+		Policy: supervisor.Retry(5, 10*time.Millisecond), Timeouts: mcpvisor.Timeouts{Shutdown: 500 * time.Millisecond}}))
 	in, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(messages.Progress) { close(in); <-leave }))
+		_, _ = c.CallTool(context.Background(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { close(in); <-leave }))
 	}()
 	<-in
 	defer func() { close(leave); <-ended }()

@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // 100 calls at a time, each of which asks once: more than handlers may run.
 func TestManyCallsThatAsk(t *testing.T) {
-	for _, era := range []messages.Era{messages.EraLegacy, messages.EraModern} {
+	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			full := make(chan struct{})
 			var inside atomic.Int64
@@ -30,7 +30,7 @@ func TestManyCallsThatAsk(t *testing.T) {
 				<-full
 				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "x"}}, nil
 			}))
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: era, InMemory: mcptest.InMemory(mcptest.Script{})}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: era, InMemory: mcptest.InMemory(mcptest.Script{})}))
 			var wg sync.WaitGroup
 			var failed atomic.Int64
 			var last atomic.Value
@@ -64,7 +64,7 @@ func TestAQuestionEndsWithItsCallOverHTTP(t *testing.T) {
 		close(ended)
 		return nil, ctx.Err()
 	}))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: legacy.URL}, Era: messages.EraLegacy}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: legacy.URL}, Era: mcpvisor.EraLegacy}))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-asked; cancel() }()
 	_, err := c.CallToolRaw(ctx, "s/consult", json.RawMessage(`{"method":"elicitation/create","params":`+wantsText+`}`))

@@ -10,7 +10,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // incoming is a request as a raw server sees it.
@@ -38,8 +38,8 @@ const silence = "-"
 
 // rawServer answers in memory what answer says, word by word. An empty answer
 // means the usual one.
-func rawServer(answer func(method, line string) string) *messages.InMemory {
-	return &messages.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+func rawServer(answer func(method, line string) string) *mcpvisor.InMemory {
+	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 		r := bufio.NewReader(in)
 		for {
 			line, err := r.ReadString('\n')

@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A gateway that says 503 may have lost patience with a server that went on:
@@ -30,14 +30,14 @@ func TestACallThatMayHaveRunIsNotRepeated(t *testing.T) {
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: srv.URL}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
-	require.ErrorIs(t, err, messages.ErrUnavailable)
-	var e *messages.Error
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.NotEqual(t, messages.OutcomeNotSent, e.Outcome)
+	require.NotEqual(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	require.Equal(t, time.Minute, e.RetryAfter)
 	require.False(t, e.Retryable())
 	require.EqualValues(t, 1, ran.Load())
@@ -66,7 +66,7 @@ func TestAWaitingCallPauses(t *testing.T) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: srv.URL, Client: &http.Client{Transport: away}}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL, Client: &http.Client{Transport: away}}}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
@@ -81,7 +81,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // Restart is not the end of a registration: who waits, waits through it.
 func TestRestartIsNotClosed(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	wrong := make(chan error, 4)
@@ -94,7 +94,7 @@ func TestRestartIsNotClosed(t *testing.T) {
 				default:
 				}
 				_, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
-				if err != nil && !errors.Is(err, messages.ErrCrashed) {
+				if err != nil && !errors.Is(err, mcpvisor.ErrCrashed) {
 					wrong <- err
 					return
 				}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // decodeToolResult reads the result of a tool call. Most results are text;
@@ -42,7 +42,7 @@ func decodeToolResult(ctx context.Context, got *reply) (*mcp.CallToolResult, err
 
 // hintRaw adds to the error of a tool's result how to get at it all the same.
 func hintRaw(err error) error {
-	if e, ok := err.(*messages.Error); ok && e != nil && e.Kind == messages.KindProtocol {
+	if e, ok := err.(*mcpvisor.Error); ok && e != nil && e.Kind == mcpvisor.KindProtocol {
 		if e.Hint != "" {
 			e.Hint += "; "
 		}
@@ -217,11 +217,11 @@ func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 const unreadableText = 1 << 10
 
 // unreadable is the error of a result that is not what it should be.
-func unreadable(err error) *messages.Error {
+func unreadable(err error) *mcpvisor.Error {
 	if text := err.Error(); len(text) > unreadableText { // it quotes the result
 		err = errors.New(strings.ToValidUTF8(text[:unreadableText], "") + " …")
 	}
-	return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
 }
 

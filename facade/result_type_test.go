@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // A result of a type that ends nothing is no result, whatever it looks like.
@@ -22,7 +22,7 @@ func TestResultsThatAreNotComplete(t *testing.T) {
 		`{"content":[],"resultType":""}`:                                                  false,
 	} {
 		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {
 			if method == "tools/call" {
 				return raw
 			}
@@ -34,7 +34,7 @@ func TestResultsThatAreNotComplete(t *testing.T) {
 			continue
 		}
 		require.Nil(t, r)
-		require.ErrorIs(t, err, messages.ErrProtocol, raw)
+		require.ErrorIs(t, err, mcpvisor.ErrProtocol, raw)
 		require.ErrorContains(t, err, "resultType")
 		verbatim, err := c.CallToolRaw(t.Context(), "m/x", nil)
 		require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -32,8 +32,8 @@ func TestErrorsWithOddParts(t *testing.T) {
 	} {
 		t.Run(errorm, func(t *testing.T) {
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy,
-				InMemory: &messages.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy,
+				InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 					r := bufio.NewScanner(in)
 					for r.Scan() {
 						var m incoming
@@ -49,7 +49,7 @@ func TestErrorsWithOddParts(t *testing.T) {
 					return nil
 				}}}))
 			_, err := c.CallTool(t.Context(), "s/x", nil)
-			require.ErrorIs(t, err, messages.ErrRPC)
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			require.ErrorContains(t, err, "no such file: a.txt")
 			require.Equal(t, strings.Contains(errorm, "ENOENT"), strings.Contains(err.Error(), "ENOENT"))
 			var rpc *jsonrpc.Error
@@ -70,9 +70,9 @@ func TestAnErrorWithMuchData(t *testing.T) {
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad","data":%q}}`, strings.Repeat("x", 100<<10))
 			})
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Era: messages.EraLegacy, HTTP: &messages.HTTP{URL: srv.URL}}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL}}))
 			_, err := c.CallTool(t.Context(), "s/x", nil)
-			require.ErrorIs(t, err, messages.ErrRPC)
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 			var rpc *jsonrpc.Error
 			require.ErrorAs(t, err, &rpc)
 			require.Equal(t, int64(-32602), rpc.Code)
@@ -88,7 +88,7 @@ func TestWhatAnotherServerSaid(t *testing.T) {
 		_, err := c.CallToolRaw(ctx, "other/x", nil)
 		return nil, err
 	}))
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "other", Era: messages.EraLegacy, HTTP: &messages.HTTP{
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "other", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{
 		URL: rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"row of patient 17 is locked","data":{"dsn":"pg://u:p@h"}}}`)
@@ -103,7 +103,7 @@ func TestWhatAnotherServerSaid(t *testing.T) {
 // The hint of an error is about what was called.
 func TestTheHintOfAResultThatCannotBeRead(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
 		if method == "resources/read" {
 			return `{"contents":[null]}`
 		}

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -30,7 +30,7 @@ func TestASpecIsCopied(t *testing.T) {
 		seen[r.Header.Get("Authorization")] = true
 	}, func(http.ResponseWriter, *http.Request) {})
 	headers := map[string]string{"Authorization": "Bearer one"}
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: srv.URL, Headers: headers}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: srv.URL, Headers: headers}}))
 	headers["Authorization"] = "Bearer two"
 	require.NoError(t, c.Restart(t.Context(), "web"))
 	require.NoError(t, c.WaitReady(t.Context(), "web"))
@@ -42,7 +42,7 @@ func TestASpecIsCopied(t *testing.T) {
 	for i := range 500 {
 		program.Env[fmt.Sprint("PAD", i)] = "x"
 	}
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", StartSupervised: true, Stdio: program}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Stdio: program}))
 	for i := range 500 { // while it starts: the race detector watches
 		program.Env[fmt.Sprint("PAD", i)] = "y"
 	}
@@ -53,7 +53,7 @@ func TestASpecIsCopied(t *testing.T) {
 func TestArgumentsStayOneLine(t *testing.T) {
 	c := newClient(t)
 	var smuggled atomic.Bool
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: rawServer(func(_, line string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(_, line string) string {
 		if strings.HasPrefix(line, `{"jsonrpc":"2.0","id":7,`) {
 			smuggled.Store(true)
 		}
@@ -64,7 +64,7 @@ func TestArgumentsStayOneLine(t *testing.T) {
 			`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"delete_all","arguments":{}}}` + "\r\n]}"
 		_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(args), facade.WithTimeout(10*time.Second))
 		if tooDeep := depth+1 > 9000; tooDeep { // the object around it is a level too
-			require.ErrorIs(t, err, messages.ErrInvalid)
+			require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 		} else {
 			require.NoError(t, err)
 		}
@@ -76,7 +76,7 @@ func TestArgumentsStayOneLine(t *testing.T) {
 func TestResultsWithHolesAreRefused(t *testing.T) {
 	c := newClient(t)
 	var answer atomic.Value
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
 		switch method {
 		case "tools/call", "resources/read", "prompts/get":
 			return answer.Load().(string)
@@ -101,17 +101,17 @@ func TestResultsWithHolesAreRefused(t *testing.T) {
 			case "prompt":
 				_, err = c.GetPrompt(t.Context(), "s", "p", nil)
 			}
-			require.ErrorIs(t, err, messages.ErrProtocol, "%s: %s", method, text)
+			require.ErrorIs(t, err, mcpvisor.ErrProtocol, "%s: %s", method, text)
 		}
 	}
 }
 
 func TestAStatusIsACopy(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
 		Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "crash"}}})}))
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
 	before, _ := c.ServerStatus("s")
 	want, err := json.Marshal(before)

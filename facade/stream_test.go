@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // sdkServer is a server that is made with the go-sdk and watches what it is asked
@@ -46,7 +46,7 @@ func addTool(srv *mcp.Server, name string) {
 // session, and over HTTP, where each stream is a request of its own.
 func eachWay(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Server)) {
 	t.Helper()
-	run := func(name string, reach func(t *testing.T, srv *mcp.Server) messages.ServerSpec) {
+	run := func(name string, reach func(t *testing.T, srv *mcp.Server) mcpvisor.ServerSpec) {
 		t.Run(name, func(t *testing.T) {
 			srv := sdkServer()
 			spec := reach(t, srv)
@@ -58,15 +58,15 @@ func eachWay(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Serve
 			f(t, c, srv)
 		})
 	}
-	run("pipe", func(_ *testing.T, srv *mcp.Server) messages.ServerSpec {
-		return messages.ServerSpec{InMemory: &messages.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+	run("pipe", func(_ *testing.T, srv *mcp.Server) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 			return srv.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out})
 		}}}
 	})
-	run("HTTP", func(t *testing.T, srv *mcp.Server) messages.ServerSpec {
+	run("HTTP", func(t *testing.T, srv *mcp.Server) mcpvisor.ServerSpec {
 		web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
 		t.Cleanup(web.Close)
-		return messages.ServerSpec{HTTP: &messages.HTTP{URL: web.URL}}
+		return mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}
 	})
 }
 
@@ -76,7 +76,7 @@ func seesTool(t *testing.T, c *facade.Client, srv *mcp.Server, name string) {
 	require.Eventually(t, func() bool { return lists(c, "s/"+name) }, 10*time.Second, time.Millisecond, "list_changed is not heard any more: %s", name)
 }
 
-func hearsOf(t *testing.T, srv *mcp.Server, updates <-chan messages.Event, uri string) {
+func hearsOf(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event, uri string) {
 	t.Helper()
 	for len(updates) > 0 { // of streams that took the place of others
 		<-updates
@@ -90,7 +90,7 @@ func hearsOf(t *testing.T, srv *mcp.Server, updates <-chan messages.Event, uri s
 // watches already.
 func TestARefusedSubscriptionCostsNothingElse(t *testing.T) {
 	eachWay(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
-		updates := watch(t, c, messages.EventResourceUpdated)
+		updates := watch(t, c, mcpvisor.EventResourceUpdated)
 		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 		seesTool(t, c, srv, "second")
 		for i := range 10 {
@@ -104,7 +104,7 @@ func TestARefusedSubscriptionCostsNothingElse(t *testing.T) {
 // However subscriptions come and go, all that is watched is heard of.
 func TestSubscriptionsComeAndGo(t *testing.T) {
 	eachWay(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
-		updates := watch(t, c, messages.EventResourceUpdated)
+		updates := watch(t, c, mcpvisor.EventResourceUpdated)
 		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 		for i := range 20 { // more than there are streams
 			uri := fmt.Sprint("x:", i)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 type tripperFunc func(*http.Request) (*http.Response, error)
@@ -37,8 +37,8 @@ func TestClient_with_stubborn_RoundTripper(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	for _, name := range []string{"one", "two"} {
-		require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: name, HTTP: &messages.HTTP{URL: web.URL, Client: client},
-			Timeouts: messages.Timeouts{Shutdown: 300 * time.Millisecond, CallTotal: time.Second}}))
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name, HTTP: &mcpvisor.HTTP{URL: web.URL, Client: client},
+			Timeouts: mcpvisor.Timeouts{Shutdown: 300 * time.Millisecond, CallTotal: time.Second}}))
 	}
 	stubborn.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -46,7 +46,7 @@ func TestClient_with_stubborn_RoundTripper(t *testing.T) {
 	_, err = c.CallTool(ctx, "one/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.CallTool(t.Context(), "one/echo", map[string]any{"text": "hello"})
-	require.ErrorIs(t, err, messages.ErrTimeout, "HardMax")
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout, "HardMax")
 	s, ok := c.ServerStatus("one")
 	require.True(t, ok)
 	require.GreaterOrEqual(t, s.Session.Abandoned, 2)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // Refresh reads everything that a server offers anew, and returns when the
@@ -41,7 +41,7 @@ func (c *Client) Unsubscribe(ctx context.Context, server, uri string) error {
 
 func (c *Client) subscribe(ctx context.Context, server, uri string, on bool, op string) error {
 	if uri == "" {
-		return &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent, Cause: errors.New("the URI is empty; name a resource")}
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("the URI is empty; name a resource")}
 	}
 	return c.telling(server, op, func(v *actors.View) error { return c.rt.Subscribe(ctx, v, uri, on) })
 }
@@ -59,7 +59,7 @@ var logLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) error {
 	op := "set the log level of " + server
 	if !slices.Contains(logLevels, level) {
-		return &messages.Error{Server: server, Op: op, Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent,
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("there is no log level %q; use one of %v", level, logLevels)}
 	}
 	return c.telling(server, op, func(v *actors.View) error { return c.rt.SetLogLevel(ctx, v, level) })

@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A name comes back in the spelling of the request. A model that
 // names no server was given aliases: no provider takes a slash.
 func TestSuggestion(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "fs", InMemory: mcptest.InMemory(mcptest.Script{
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", InMemory: mcptest.InMemory(mcptest.Script{
 		Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "list_directory", As: "echo"}}})}))
 	for asked, want := range map[string]struct{ program, model string }{
 		"fs/ecko":               {"fs/echo", "fs/echo"},
@@ -47,12 +47,12 @@ func TestSuggestionForALongNameKeepsToTheDeadline(t *testing.T) {
 		tools[i] = mcptest.ToolDef{Name: fmt.Sprintf("%s%05d", long, i*37), As: "echo"}
 	}
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "big", InMemory: mcptest.InMemory(mcptest.Script{Tools: tools})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "big", InMemory: mcptest.InMemory(mcptest.Script{Tools: tools})}))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
 	_, err := c.CallTool(ctx, "big/"+long+"?????", nil)
-	require.ErrorIs(t, err, messages.ErrUnknownTool)
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 	text := readAsModel(t, c.CallToolForModel(ctx, "mcp__big__"+long+"?????", nil)).Fault.Message
 	require.Less(t, time.Since(began), 2*time.Second)
 	require.Less(t, len(text), 300, "the name is quoted in part")

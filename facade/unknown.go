@@ -4,16 +4,16 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
-func unknownServer(s *actors.Snapshot, name string) *messages.Error {
+func unknownServer(s *actors.Snapshot, name string) *mcpvisor.Error {
 	if s.Closed() {
 		return actors.Closed(name)
 	}
-	e := &messages.Error{Server: name, Kind: messages.KindUnknownServer, Outcome: messages.OutcomeNotSent, Hint: "register it first"}
+	e := &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Hint: "register it first"}
 	if near := nearest.Names(name, s.Names()); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
@@ -29,25 +29,25 @@ const (
 )
 
 // spelling returns how a suggestion for the name that was asked for is written.
-func spelling(asked string, aliases bool) func(*messages.Tool) string {
+func spelling(asked string, aliases bool) func(*mcpvisor.Tool) string {
 	switch {
-	case strings.HasPrefix(asked, messages.AliasPrefix):
+	case strings.HasPrefix(asked, mcpvisor.AliasPrefix):
 		aliases = true
-	case strings.Contains(asked, messages.Separator):
+	case strings.Contains(asked, mcpvisor.Separator):
 		aliases = false
 	}
 	if aliases {
-		return func(t *messages.Tool) string { return t.Alias }
+		return func(t *mcpvisor.Tool) string { return t.Alias }
 	}
-	return func(t *messages.Tool) string { return t.Name }
+	return func(t *mcpvisor.Tool) string { return t.Name }
 }
 
-func unknownTool(s *actors.Snapshot, tool string) *messages.Error {
+func unknownTool(s *actors.Snapshot, tool string) *mcpvisor.Error {
 	if s.Closed() {
 		return actors.Closed("")
 	}
-	e := &messages.Error{Kind: messages.KindUnknownTool, Outcome: messages.OutcomeNotSent, Hint: "name tools as server/tool; Tools lists them"}
-	e.Server, _, _ = messages.SplitName(tool)
+	e := &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Hint: "name tools as server/tool; Tools lists them"}
+	e.Server, _, _ = mcpvisor.SplitName(tool)
 	if near := nearTools(s, tool, qualifiedNames); len(near) > 0 {
 		e.Hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
@@ -55,8 +55,8 @@ func unknownTool(s *actors.Snapshot, tool string) *messages.Error {
 }
 
 // hiddenTool is the error of a call of a tool that [ServerSpec].Tools hides.
-func hiddenTool(server string) *messages.Error {
-	return &messages.Error{Server: server, Kind: messages.KindUnknownTool, Outcome: messages.OutcomeNotSent, Cause: errHidden,
+func hiddenTool(server string) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Cause: errHidden,
 		Hint: "change ServerSpec.Tools, in a file \"tools\", \"enabledTools\" or \"disabledTools\", to allow it"}
 }
 
@@ -70,8 +70,8 @@ func nearTools(s *actors.Snapshot, asked string, aliases bool) []string {
 			return []string{spell(&t)}
 		}
 	}
-	server, _, qualified := messages.SplitName(asked)
-	bare := !qualified && !strings.HasPrefix(asked, messages.AliasPrefix)
+	server, _, qualified := mcpvisor.SplitName(asked)
+	bare := !qualified && !strings.HasPrefix(asked, mcpvisor.AliasPrefix)
 	if s.Server(server) == nil {
 		server = ""
 	}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -24,15 +24,15 @@ func TestCallTimeoutOfTheClient(t *testing.T) {
 		}
 		return ""
 	})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: deaf, Timeouts: messages.Timeouts{Call: time.Hour, CallTotal: time.Hour}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: deaf, Timeouts: mcpvisor.Timeouts{Call: time.Hour, CallTotal: time.Hour}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil)
-	require.ErrorIs(t, err, messages.ErrTimeout)
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 	longer, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err = c.CallTool(longer, "s/x", nil, facade.WithTimeout(time.Hour))
-	require.ErrorIs(t, err, messages.ErrCanceled, "what is said of one call goes over both")
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled, "what is said of one call goes over both")
 }
 
 // A client may have every call wait for a server that is not ready yet.
@@ -45,7 +45,7 @@ func TestWaitReadyOfTheClient(t *testing.T) {
 		<-gate
 		return serve(ctx, in, out, errs)
 	}
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: slow, StartSupervised: true}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: slow, StartSupervised: true}))
 	done := make(chan error, 1)
 	go func() { _, err := c.CallTool(context.Background(), "s/echo", map[string]any{"text": "x"}); done <- err }()
 	select {
@@ -69,7 +69,7 @@ func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
 		}
 		return ""
 	})
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: deaf, Limits: messages.Limits{MaxInFlight: 1, MaxQueued: -1}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: deaf, Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := c.CallTool(first, "s/x", nil); left <- err }()
@@ -77,10 +77,10 @@ func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	_, err := c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
-	require.ErrorIs(t, err, messages.ErrOverloaded)
+	require.ErrorIs(t, err, mcpvisor.ErrOverloaded)
 	require.NoError(t, ctx.Err(), "at once")
 	leave()
-	require.ErrorIs(t, <-left, messages.ErrCanceled)
+	require.ErrorIs(t, <-left, mcpvisor.ErrCanceled)
 }
 
 // However long a server asks to be left alone, the caller's context ends the wait.
@@ -88,8 +88,8 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 	guard := newGuarded(t)
 	guard.AddClient("service", "service-secret")
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL,
-		Auth: &messages.OAuth{Grant: messages.GrantClient, ClientID: "service", ClientSecret: "service-secret"}}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
+		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "service", ClientSecret: "service-secret"}}}))
 	guard.Set(mcptest.AuthorityRules{Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Retry-After", "600")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -106,9 +106,9 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 	select {
 	case err := <-done:
 		require.Error(t, err)
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	case <-time.After(30 * time.Second):
 		require.FailNow(t, "the call waits on")
 	}
@@ -118,24 +118,24 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 func TestRegisterAgainWithoutAuth(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
-	require.ErrorIs(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: guard.URL,
-		Auth: &messages.OAuth{Store: facade.NewMemoryTokenStore()}}}), messages.ErrAuthRequired)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
+		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}), mcpvisor.ErrAuthRequired)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { return nil }), messages.ErrInvalid)
+	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { return nil }), mcpvisor.ErrInvalid)
 }
 
 // What is wrong with one option is not mended by the next.
 func TestEachOptionIsChecked(t *testing.T) {
 	_, err := facade.New(facade.WithRoots(mcp.Root{URI: "https://h/"}), facade.WithRoots(mcp.Root{URI: "file:///tmp"}))
-	require.ErrorIs(t, err, messages.ErrInvalid)
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 }
 
 // What is listed is the caller's own.
 func TestServersIsTheCallersOwn(t *testing.T) {
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	c.Servers()[0] = "changed"
 	require.Equal(t, []string{"s"}, c.Servers())
 	require.Len(t, c.Status(), 1)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -23,7 +23,7 @@ func useClient(t *testing.T) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
-		require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}),
+		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{}),
 			Policy: supervisor.Retry(3, time.Millisecond)}))
 	}
 	for i := range 20 {
@@ -35,7 +35,7 @@ func useClient(t *testing.T) {
 	_, err = c.CallTool(brief, "a/hang", map[string]any{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.CallTool(ctx, "b/crash", map[string]any{"code": 3})
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.NoError(t, c.WaitReady(ctx, "b"))
 	_, err = c.CallTool(ctx, "b/echo", map[string]any{"text": "again"})
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestBubblesBesideAProcess(t *testing.T) {
 	ctx := context.Background()
 	c, err := facade.New()
 	require.NoError(t, err)
-	require.NoError(t, c.Register(ctx, messages.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	for range 3 {
 		synctest.Test(t, useClient)
 		_, err := c.CallTool(ctx, "s/echo", map[string]any{"text": "x"})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestMain(m *testing.M) {
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 // command makes the process of a spec with nothing in its environment but what
 // the spec brings.
-func command(spec *messages.Stdio) *exec.Cmd {
+func command(spec *mcpvisor.Stdio) *exec.Cmd {
 	cmd := exec.Command(spec.Command, spec.Args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for name, value := range spec.Env {

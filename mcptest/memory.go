@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // ExitError is what an in-memory incarnation returns where a process would
@@ -38,11 +38,11 @@ func (e *ExitError) Error() string {
 // timers, so it can live in a testing/synctest bubble.
 //
 // InMemory panics if the script is not valid; see [Script.Validate].
-func InMemory(s Script) *messages.InMemory {
+func InMemory(s Script) *mcpvisor.InMemory {
 	s.mustBeValid()
 	s = s.withDefaults()
 	acc := newAccounts(s.StateDir)
-	return &messages.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+	return &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		start, err := acc.begin()
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // The environment variables by which a re-executed binary knows its part. The
@@ -53,7 +53,7 @@ func Main() {
 // Stdio panics if the script is not valid (see [Script.Validate]), if one of its
 // faults has [Fault.Starts] and there is no StateDir to count them in, or if the
 // path of the current binary cannot be found out.
-func Stdio(s Script) *messages.Stdio {
+func Stdio(s Script) *mcpvisor.Stdio {
 	s.mustBeValid()
 	s.mustCountStarts()
 	exe, err := os.Executable()
@@ -64,7 +64,7 @@ func Stdio(s Script) *messages.Stdio {
 	env[envRole] = roleServer
 	// A binary built with -race would sleep for a second at every exit.
 	env["GORACE"] = "atexit_sleep_ms=0"
-	return &messages.Stdio{Command: exe, Env: env}
+	return &mcpvisor.Stdio{Command: exe, Env: env}
 }
 
 // encodeScript spreads the script over numbered variables.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // The tools of every server of the zoo. [ZooBad] is where those servers
@@ -42,7 +42,7 @@ type Misbehaviour struct {
 	// Exactly one of the three is set.
 	script  *Script
 	serve   func(*creature)
-	command func(dir string) (*messages.Stdio, error)
+	command func(dir string) (*mcpvisor.Stdio, error)
 	// process: it needs a process of its own, as opposed to a goroutine.
 	process bool
 }
@@ -80,7 +80,7 @@ func (m Misbehaviour) Stage() string {
 // [Starts] and [Pids]), and what else it needs.
 //
 // Stdio panics if something cannot be put into dir.
-func (m Misbehaviour) Stdio(dir string) *messages.Stdio {
+func (m Misbehaviour) Stdio(dir string) *mcpvisor.Stdio {
 	switch {
 	case m.script != nil:
 		s := *m.script
@@ -93,19 +93,19 @@ func (m Misbehaviour) Stdio(dir string) *messages.Stdio {
 		}
 		return spec
 	}
-	return &messages.Stdio{Command: currentBinary(), Env: zooEnv(m.Name, dir)}
+	return &mcpvisor.Stdio{Command: currentBinary(), Env: zooEnv(m.Name, dir)}
 }
 
 // InMemory is the misbehaviour as a goroutine of this process. ok is false
 // for those that need a process of their own.
-func (m Misbehaviour) InMemory() (server *messages.InMemory, ok bool) {
+func (m Misbehaviour) InMemory() (server *mcpvisor.InMemory, ok bool) {
 	switch {
 	case m.process || m.command != nil:
 		return nil, false
 	case m.script != nil:
 		return InMemory(*m.script), true
 	}
-	return &messages.InMemory{Serve: m.serveInMemory}, true
+	return &mcpvisor.InMemory{Serve: m.serveInMemory}, true
 }
 
 func currentBinary() string {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // HTTPMisbehaviour is one way in which an MCP server over Streamable HTTP
@@ -54,11 +54,11 @@ func (m HTTPMisbehaviour) habitat() *habitat {
 
 // Eras lists the generations of the protocol in which this can be seen. A
 // server that has never heard of 2026-07-28 can be asked for it all the same.
-func (m HTTPMisbehaviour) Eras() []messages.Era {
+func (m HTTPMisbehaviour) Eras() []mcpvisor.Era {
 	if m.legacyOnly {
-		return []messages.Era{messages.EraLegacy}
+		return []mcpvisor.Era{mcpvisor.EraLegacy}
 	}
-	return []messages.Era{messages.EraLegacy, messages.EraModern}
+	return []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern}
 }
 
 // HTTPMisbehaviours lists all that there are, by name. The first of them,

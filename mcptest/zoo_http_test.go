@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // zooClient asks a server that misbehaves, by hand.
@@ -128,7 +128,7 @@ func TestHTTPMisbehavioursBehaveOtherwise(t *testing.T) {
 		for _, era := range m.Eras() {
 			s := m.Serve()
 			c := newZooClient(t, s.URL, Version20260728)
-			if era == messages.EraLegacy {
+			if era == mcpvisor.EraLegacy {
 				c.version = Version20251125
 				c.initialize()
 			}

@@ -5,43 +5,43 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // file is a misbehaviour that is a file which cannot, or should not, be run.
 func file(name, about, content string, mode os.FileMode) Misbehaviour {
-	return Misbehaviour{Name: name, About: about, Unstartable: true, command: func(dir string) (*messages.Stdio, error) {
+	return Misbehaviour{Name: name, About: about, Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
 		path := filepath.Join(dir, "server")
 		err := os.WriteFile(path, []byte(content), 0o600)
 		if err == nil {
 			err = os.Chmod(path, mode)
 		}
-		return &messages.Stdio{Command: path}, err
+		return &mcpvisor.Stdio{Command: path}, err
 	}}
 }
 
 // shell is a misbehaviour that is a line of the shell. In it, $0 is the
 // current binary, which is a good server, or the one that part names.
 func shell(name, about, line string) Misbehaviour {
-	return Misbehaviour{Name: name, About: about, command: func(dir string) (*messages.Stdio, error) {
-		return &messages.Stdio{Command: "/bin/sh", Args: []string{"-c", line, currentBinary()}, Env: zooEnv("spawn/good", dir)}, nil
+	return Misbehaviour{Name: name, About: about, command: func(dir string) (*mcpvisor.Stdio, error) {
+		return &mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", line, currentBinary()}, Env: zooEnv("spawn/good", dir)}, nil
 	}}
 }
 
 // What goes wrong before a word is said.
 var spawnZoo = []Misbehaviour{
-	{Name: "spawn/missing", About: "Is not there.", Unstartable: true, command: func(dir string) (*messages.Stdio, error) {
-		return &messages.Stdio{Command: filepath.Join(dir, "nothing")}, nil
+	{Name: "spawn/missing", About: "Is not there.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
+		return &mcpvisor.Stdio{Command: filepath.Join(dir, "nothing")}, nil
 	}},
-	{Name: "spawn/not-in-path", About: "Is not in PATH.", Unstartable: true, command: func(string) (*messages.Stdio, error) {
-		return &messages.Stdio{Command: "mcptest-no-such-server"}, nil
+	{Name: "spawn/not-in-path", About: "Is not in PATH.", Unstartable: true, command: func(string) (*mcpvisor.Stdio, error) {
+		return &mcpvisor.Stdio{Command: "mcptest-no-such-server"}, nil
 	}},
-	{Name: "spawn/directory", About: "Is a directory.", Unstartable: true, command: func(dir string) (*messages.Stdio, error) {
-		return &messages.Stdio{Command: dir}, nil
+	{Name: "spawn/directory", About: "Is a directory.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
+		return &mcpvisor.Stdio{Command: dir}, nil
 	}},
 	{Name: "spawn/no-working-directory", About: "Wants to run in a directory that is not there.", Unstartable: true,
-		command: func(dir string) (*messages.Stdio, error) {
-			return &messages.Stdio{Command: currentBinary(), Dir: filepath.Join(dir, "nothing")}, nil
+		command: func(dir string) (*mcpvisor.Stdio, error) {
+			return &mcpvisor.Stdio{Command: currentBinary(), Dir: filepath.Join(dir, "nothing")}, nil
 		}},
 	file("spawn/not-executable", "Is a script without the permission to be executed.", "#!/bin/sh\nexit 0\n", 0o600),
 	file("spawn/no-interpreter", "Is a script whose interpreter is not there.", "#!/nonexistent/python\n", 0o700),

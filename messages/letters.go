@@ -3,6 +3,8 @@ package messages
 import (
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -22,7 +24,7 @@ func (letter) IgnoreDeadLetterLogging() {}
 // is ready (or at once, if the spec is StartSupervised), or the reason why not.
 type Register struct {
 	letter
-	Spec  ServerSpec
+	Spec  mcpvisor.ServerSpec
 	Reply chan<- error
 	// Accepted gets the generation as soon as the name is taken.
 	Accepted chan<- uint64
@@ -51,7 +53,7 @@ type CloseAll struct{ letter }
 // Start asks the parent of all servers for a supervising actor.
 type Start struct {
 	letter
-	Spec ServerSpec
+	Spec mcpvisor.ServerSpec
 	Gen  uint64
 }
 
@@ -74,7 +76,7 @@ type Discover struct{ letter }
 type Discovered struct {
 	letter
 	Epoch   uint64
-	Catalog *Catalog
+	Catalog *catalog.Catalog
 }
 
 // Failed tells that opening or discovering Epoch failed.

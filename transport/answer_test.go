@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // TestAnAnswerThatHasComeCounts: whoever leaves while his answer is there gets
@@ -25,7 +25,7 @@ func TestAnAnswerThatHasComeCounts(t *testing.T) {
 				defer cancel()
 				told, listen := make(chan struct{}), make(chan struct{})
 				heard := 0
-				ended := p.ask(ctx, Request{Method: "m", Track: true, Progress: func(messages.Progress) {
+				ended := p.ask(ctx, Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
 					if heard++; heard == 1 {
 						close(told)
 						<-listen
@@ -81,7 +81,7 @@ func TestTheHardMaximumAlone(t *testing.T) {
 		read := make(chan message, 1)
 		go func() { read <- p.read() }()
 		got := <-ended
-		require.Equal(t, messages.KindTimeout, got.err.Kind)
+		require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
 		require.InDelta(t, time.Minute, time.Since(began), float64(sweepGrain))
 		require.Equal(t, "notifications/cancelled", (<-read).Method)
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -112,7 +112,7 @@ func TestPuttingOffBeginsAnew(t *testing.T) {
 func TestRootsThatChangeInTheHandshake(t *testing.T) {
 	roots := NewRoots(nil)
 	told := make(chan struct{}, 1)
-	d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: answering(func(_ io.Writer, e envelope) string {
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: answering(func(_ io.Writer, e envelope) string {
 		switch string(e.method) {
 		case `"initialize"`:
 			roots.Set(nil)
@@ -140,7 +140,7 @@ func TestMemoryServerThatStaysIsLeftBehind(t *testing.T) {
 		leave := make(chan struct{})
 		defer close(leave)
 		legacy := legacyServer(nil)
-		d, _ := lives(t, messages.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		d, _ := lives(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			err := legacy(ctx, stdin, stdout, stderr)
 			<-leave
 			return err
@@ -150,7 +150,7 @@ func TestMemoryServerThatStaysIsLeftBehind(t *testing.T) {
 		began := time.Now()
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
 		<-s.Released()
-		require.LessOrEqual(t, time.Since(began), messages.DefaultShutdownTimeout)
+		require.LessOrEqual(t, time.Since(began), mcpvisor.DefaultShutdownTimeout)
 	})
 }
 

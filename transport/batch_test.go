@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // TestWireBatch: every message of a batch counts, whatever stands beside it. A
@@ -24,7 +24,7 @@ func TestWireBatch(t *testing.T) {
 	m, err := p.control.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "notifications/of/our/own", m.(*jsonrpc.Request).Method)
-	require.Equal(t, messages.Discarded{Malformed: 5}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Malformed: 5}, p.noiseCounts())
 }
 
 // TestWireBatchThatIsNone: half a batch is as good as none.
@@ -32,7 +32,7 @@ func TestWireBatchThatIsNone(t *testing.T) {
 	for _, said := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
 		w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
 		w.receive([]byte(said))
-		require.Equal(t, messages.Discarded{Malformed: 1}, w.noiseCounts(), said)
+		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, w.noiseCounts(), said)
 		require.Empty(t, w.control.inbox, said)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestCut(t *testing.T) {
@@ -47,7 +47,7 @@ func TestDiscoverLongNames(t *testing.T) {
 		"prompts/list": page("prompts", entry(map[string]any{"name": long(maxName), "arguments": []any{entry(map[string]any{"name": "a"})}}),
 			map[string]any{"name": long(maxName + 1)}),
 	})}
-	c, err := discoverAll(t, s, messages.Limits{})
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Len(t, c.Tools, 1)
 	require.Len(t, c.Resources, 1)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // broad is an object of n small objects: 8 bytes each as text, 400 as a map.
@@ -23,7 +23,7 @@ func TestDiscoverBroadEntries(t *testing.T) {
 		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"x:a","icons":[` + many + `]}]}`,
 		"prompts/list":             `{"prompts":[{"name":"a","_meta":` + many + `},{"name":"b","arguments":[{"name":"x"}` + strings.Repeat(`,{}`, 10_000) + `]}]}`,
 	})}
-	c, err := discoverAll(t, s, messages.Limits{})
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Len(t, c.Tools, 4)
 	for _, tool := range c.Tools[:3] {
@@ -56,7 +56,7 @@ func TestDiscoverBroadTogether(t *testing.T) {
 		b.WriteString(`{"name":"tool-` + strings.Repeat("x", i%7) + strings.Repeat("y", i/7) + `","_meta":` + broad(100) + `}`)
 	}
 	s := &lister{caps: onlyTools(), reply: replies(map[string]string{"tools/list": `{"tools":[` + b.String() + `]}`})}
-	c, err := discoverAll(t, s, messages.Limits{MaxCatalogBytes: 4 << 20})
+	c, err := discoverAll(t, s, mcpvisor.Limits{MaxCatalogBytes: 4 << 20})
 	require.NoError(t, err)
 	require.Less(t, len(c.Tools), 150)
 	require.Greater(t, len(c.Tools), 30)

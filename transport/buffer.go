@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // Large messages of a server share Limits.Buffer while they are read, and while
@@ -24,8 +24,8 @@ const (
 var errNoRoom = errors.New("the answer was skipped: other large answers of the server are being read or decoded")
 
 // noRoomError is the error of a call whose answer was skipped because of that.
-func noRoomError() *messages.Error {
-	return &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.OutcomeAnswered,
+func noRoomError() *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
 		Cause: errNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.Buffer"}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A budget outlives the sessions of its server. A session that ends while it reads
@@ -25,8 +25,8 @@ func TestPipedBufferCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := budget.New(1<<30, nil)
 		p := newPartner(t, false)
-		spec := messages.ServerSpec{Name: "m", Limits: messages.Limits{MaxBufferBytes: 1 << 20},
-			InMemory: &messages.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+		spec := mcpvisor.ServerSpec{Name: "m", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
+			InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
 				ended := make(chan error, 1)
 				go func() { ended <- p.serve(ctx, in, out, stderr) }()
 				select {
@@ -45,7 +45,7 @@ func TestPipedBufferCrash(t *testing.T) {
 		for range 3 {
 			s := d.NewSession()
 			require.NoError(t, s.Open(t.Context()))
-			requireFailed(t, calling(t.Context(), s, nil), messages.ErrCrashed)
+			requireFailed(t, calling(t.Context(), s, nil), mcpvisor.ErrCrashed)
 			<-s.Released()
 			require.Zero(t, d.(*pipedDialer).buffer.Used(), "of the server")
 			require.Zero(t, client.Used(), "of the client")

@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // filler is the result of a call with a large answer.
@@ -25,7 +25,7 @@ func filler(size int) string {
 
 // crowded is a session with a partner, and room for one large message.
 func crowded(p *partner) (*pipedSession, *budget.Budget) {
-	spec := messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: p.serve}, Limits: messages.Limits{MaxBufferBytes: 1 << 20}}
+	spec := mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.serve}, Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20}}
 	d, err := NewDialer(spec, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 	require.NoError(p.t, err)
 	s := d.NewSession().(*pipedSession)
@@ -105,7 +105,7 @@ func TestPipedBuffer(t *testing.T) {
 			began := time.Now()
 			say(p, second, 2<<20)
 			got := <-two
-			require.ErrorIs(t, got.err, messages.ErrOverloaded)
+			require.ErrorIs(t, got.err, mcpvisor.ErrOverloaded)
 			require.ErrorContains(t, got.err, "Limits.Buffer")
 			require.InDelta(t, bufferPatience, time.Since(began), float64(time.Second))
 			require.Less(t, time.Since(s.LastHeard()), 2*bufferSign, "the server was alive all the while")
@@ -121,7 +121,7 @@ func TestPipedBuffer(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, 1, b.Waiting())
 			s.Abort(errGivenUp)
-			requireFailed(t, two, messages.ErrClosed)
+			requireFailed(t, two, mcpvisor.ErrClosed)
 			began := time.Now()
 			<-s.Released()
 			require.Less(t, time.Since(began), bufferPatience)
@@ -135,7 +135,7 @@ func TestPipedBuffer(t *testing.T) {
 			three := calling(ctx, s, nil)
 			third := p.next("tools/call")
 			cancel()
-			requireFailed(t, three, messages.ErrCanceled)
+			requireFailed(t, three, mcpvisor.ErrCanceled)
 			p.next("notifications/cancelled")
 			say(p, third, 2<<20)
 			synctest.Wait()
@@ -173,7 +173,7 @@ func TestHTTPBuffer(t *testing.T) {
 			left := calling(ctx, s, nil)
 			require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, patience, timeStep)
 			cancel()
-			requireFailed(t, left, messages.ErrCanceled)
+			requireFailed(t, left, mcpvisor.ErrCanceled)
 			require.Eventually(t, func() bool { return buffer.Waiting() == 0 }, patience, timeStep)
 
 			var all []<-chan answered

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -25,17 +25,17 @@ var foreignCauses = map[string]error{
 	"a refused dial":          &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"a refused proxy":         &net.OpError{Op: "proxyconnect", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"an unknown host":         &net.DNSError{Name: "db.example", IsNotFound: true},
-	"another call's timeout":  fmt.Errorf("other: %w", &messages.Error{Kind: messages.KindTimeout, Cause: errOverdue}),
-	"the sentinel of timeout": messages.ErrTimeout,
+	"another call's timeout":  fmt.Errorf("other: %w", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Cause: errOverdue}),
+	"the sentinel of timeout": mcpvisor.ErrTimeout,
 	"another server's death":  &supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"},
 }
 
 // requireCanceled asserts that a call ended because its caller's context did.
-func requireCanceled(t *testing.T, err, is, cause error, outcome messages.Outcome) {
+func requireCanceled(t *testing.T, err, is, cause error, outcome mcpvisor.Outcome) {
 	t.Helper()
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.KindCanceled, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.KindCanceled, e.Kind, e.Error())
 	require.Equal(t, outcome, e.Outcome, e.Error())
 	require.ErrorIs(t, err, is)
 	if cause != nil {
@@ -59,7 +59,7 @@ func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
 			go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
 			<-asked
 			cancel(cause)
-			requireCanceled(t, <-failed, context.Canceled, cause, messages.OutcomeUnknown)
+			requireCanceled(t, <-failed, context.Canceled, cause, mcpvisor.OutcomeUnknown)
 			requireServing(t, s)
 		})
 	}
@@ -91,7 +91,7 @@ func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
 			go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
 			<-dialling
 			cancel(cause)
-			requireCanceled(t, <-failed, context.Canceled, cause, messages.OutcomeNotSent)
+			requireCanceled(t, <-failed, context.Canceled, cause, mcpvisor.OutcomeNotSent)
 			requireServing(t, s)
 		})
 	}
@@ -105,7 +105,7 @@ func TestWireCallersCauseIsNotOurs(t *testing.T) {
 			failed := p.ask(ctx, Request{Method: "tools/call"})
 			id := p.read().ID
 			cancel(cause)
-			requireCanceled(t, (<-failed).err, context.Canceled, cause, messages.OutcomeUnknown)
+			requireCanceled(t, (<-failed).err, context.Canceled, cause, mcpvisor.OutcomeUnknown)
 			notice := p.read()
 			require.Equal(t, "notifications/cancelled", notice.Method)
 			require.JSONEq(t, fmt.Sprintf(`{"requestId":%d,"reason":"canceled"}`, id), string(notice.Params))
@@ -126,22 +126,22 @@ func TestDeadlinesOfCallerAndSession(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
 			_, err := s.Request(ctx, call)
-			requireCanceled(t, err, context.DeadlineExceeded, nil, messages.OutcomeUnknown)
+			requireCanceled(t, err, context.DeadlineExceeded, nil, mcpvisor.OutcomeUnknown)
 
-			why := fmt.Errorf("budget: %w", messages.ErrTimeout)
+			why := fmt.Errorf("budget: %w", mcpvisor.ErrTimeout)
 			ctx, stop := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, why)
 			defer stop()
 			_, err = s.Request(ctx, call)
-			requireCanceled(t, err, context.DeadlineExceeded, why, messages.OutcomeUnknown)
+			requireCanceled(t, err, context.DeadlineExceeded, why, mcpvisor.OutcomeUnknown)
 			_, err = s.Request(ctx, call)
-			requireCanceled(t, err, context.DeadlineExceeded, why, messages.OutcomeNotSent)
+			requireCanceled(t, err, context.DeadlineExceeded, why, mcpvisor.OutcomeNotSent)
 
 			call.Timeout = 50 * time.Millisecond
 			_, err = s.Request(context.Background(), call)
-			var e *messages.Error
+			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, messages.KindTimeout, e.Kind)
-			require.NotErrorIs(t, err, messages.ErrCanceled)
+			require.Equal(t, mcpvisor.KindTimeout, e.Kind)
+			require.NotErrorIs(t, err, mcpvisor.ErrCanceled)
 		})
 	}
 }

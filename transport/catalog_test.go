@@ -10,7 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
 // TestDiscoverBoundsBytes: few entries can be as long as many. The lists share
@@ -46,7 +47,7 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lister{caps: onlyTools(), reply: func(_, cursor string) (string, error) { return c.tools(cursor), nil }}
-			catalog, err := discoverAll(t, l, messages.Limits{MaxCatalogBytes: limit, MaxPages: 20})
+			catalog, err := discoverAll(t, l, mcpvisor.Limits{MaxCatalogBytes: limit, MaxPages: 20})
 			require.NoError(t, err)
 			require.Equal(t, c.want, toolNames(catalog))
 			if !c.cut {
@@ -65,7 +66,7 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 			"resources/list": `{"resources":[{"uri":"a:b","name":"` + pad + `"}]}`,
 			"prompts/list":   `{"prompts":[{"name":"short"}]}`,
 		})}
-		catalog, err := discoverAll(t, l, messages.Limits{MaxCatalogBytes: limit, MaxPages: 20})
+		catalog, err := discoverAll(t, l, mcpvisor.Limits{MaxCatalogBytes: limit, MaxPages: 20})
 		require.NoError(t, err)
 		require.Len(t, catalog.Tools, 1)
 		require.Empty(t, catalog.Resources)
@@ -84,7 +85,7 @@ func TestDiscoverCountsWhatFailed(t *testing.T) {
 		}
 		return "", rpcFault(jsonrpc.CodeMethodNotFound)
 	}}
-	_, err := discoverAll(t, l, messages.Limits{})
+	_, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.ErrorContains(t, err, "every list failed: resources/list")
 
 	l = &lister{caps: onlyTools(), lifeline: newLifeline(), reply: func(_, cursor string) (string, error) {
@@ -93,18 +94,18 @@ func TestDiscoverCountsWhatFailed(t *testing.T) {
 		}
 		return `{"tools":[{"name":"a"}],"nextCursor":"2","ttlMs":1e300}`, nil
 	}}
-	c, broken, err := DiscoverLists(t.Context(), l, "srv", messages.ServerSpec{}.WithDefaults().Limits, messages.AllLists)
+	c, broken, err := DiscoverLists(t.Context(), l, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, catalog.AllLists)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, toolNames(c))
-	require.Equal(t, messages.ListTools, broken)
-	require.Equal(t, 1e9*time.Millisecond, c.TTL[messages.ListTools])
+	require.Equal(t, catalog.ListTools, broken)
+	require.Equal(t, 1e9*time.Millisecond, c.TTL[catalog.ListTools])
 
 	l = &lister{caps: onlyTools(), reply: replies(map[string]string{
 		"tools/list?(first)": `{"tools":[],"ttlMs":2000,"nextCursor":"2"}`, "tools/list?2": `{"tools":[],"ttlMs":1000,"nextCursor":"3"}`,
 		"tools/list?3": `{"tools":[],"ttlMs":3000}`})}
-	c, err = discoverAll(t, l, messages.Limits{})
+	c, err = discoverAll(t, l, mcpvisor.Limits{})
 	require.NoError(t, err)
-	require.Equal(t, time.Second, c.TTL[messages.ListTools], "a list is as old as its oldest page")
+	require.Equal(t, time.Second, c.TTL[catalog.ListTools], "a list is as old as its oldest page")
 }
 
 // marking is a session on which marked arguments travel in headers.
@@ -116,11 +117,11 @@ func (marking) checksMarks() bool { return true }
 func TestDiscoverLeavesOutBadMarks(t *testing.T) {
 	l := &lister{caps: onlyTools(), lifeline: newLifeline(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[{"name":"a","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"no token"}}}},{"name":"b"}]}`})}
-	c, err := Discover(t.Context(), marking{l}, "srv", messages.ServerSpec{}.WithDefaults().Limits)
+	c, err := Discover(t.Context(), marking{l}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"b"}, toolNames(c))
 	require.Len(t, c.Warnings, 1)
-	c, err = Discover(t.Context(), l, "srv", messages.ServerSpec{}.WithDefaults().Limits)
+	c, err = Discover(t.Context(), l, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, toolNames(c), "elsewhere marks mean nothing")
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // This file is the door at which every foreign error becomes one of ours: a
-// *supervisor.Cause where a session ended, a *messages.Error where a request
+// *supervisor.Cause where a session ended, a *mcpvisor.Error where a request
 // did. One death wears several masks (io.EOF, a closed connection, a decode
 // error, a deadline); nobody past this door has to know them.
 
@@ -106,18 +106,18 @@ func isOwnComplaint(rpc *jsonrpc.Error) bool {
 // because the session died, because ctx ended, or because of err itself. Only
 // the session's own clock makes a timeout of it: what ends the caller's context
 // is a cancellation, whatever its cause.
-func requestError(ctx context.Context, died *supervisor.Cause, outcome messages.Outcome, err error) *messages.Error {
+func requestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.Outcome, err error) *mcpvisor.Error {
 	switch {
 	case died != nil:
 		return deathError(died, outcome)
 	case ctx.Err() != nil:
 		cause := causeOf(ctx)
 		if cause == errOverdue { // wrapped, it is another call's
-			return &messages.Error{Kind: messages.KindTimeout, Outcome: outcome}
+			return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome}
 		}
-		return &messages.Error{Kind: messages.KindCanceled, Outcome: outcome, Cause: endOf(ctx.Err(), cause)}
+		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: endOf(ctx.Err(), cause)}
 	}
-	return &messages.Error{Kind: messages.KindProtocol, Outcome: outcome, Cause: err}
+	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: outcome, Cause: err}
 }
 
 // endOf is the error of a context that ended: context.Canceled or
@@ -133,13 +133,13 @@ func endOf(err, cause error) error {
 }
 
 // deathError is the error of a request whose session died.
-func deathError(died *supervisor.Cause, outcome messages.Outcome) *messages.Error {
-	e := &messages.Error{Kind: messages.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
+func deathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
+	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
 	switch died.Kind {
 	case supervisor.CauseRequested:
-		e.Kind = messages.KindClosed
+		e.Kind = mcpvisor.KindClosed
 	case supervisor.CauseAuth:
-		e.Kind = messages.KindAuthRequired
+		e.Kind = mcpvisor.KindAuthRequired
 	}
 	return e
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // A daemon that has a clean environment, a session of its own and another parent
@@ -36,7 +36,7 @@ func TestDaemonWithCleanEnvironment(t *testing.T) {
 		"orphan_of_a_server_that_crashes":  {ofOrphan, func(c *child) { _ = syscall.Kill(c.PID(), syscall.SIGKILL); <-c.Exited() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, cause := startChild(&messages.Stdio{Command: "/bin/sh", Args: []string{"-c", c.script}}, 5, nil)
+			server, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", c.script}}, 5, nil)
 			require.Nil(t, cause)
 			t.Cleanup(func() { server.Terminate(0); server.Release() })
 			_, err := server.stdin.WriteString("begin\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // refusal is what the peer reads when a request of its own was not taken.
@@ -67,7 +67,7 @@ func TestControlBoundsRequests(t *testing.T) {
 	elicit(`"` + strings.Repeat("x", refusalMax) + `"`)
 	elicit("6000")
 	require.Equal(t, "6000", string(p.readRefusal().ID), "the one before is too long to be repeated")
-	require.Equal(t, messages.Discarded{Malformed: controlQueue + 1}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Malformed: controlQueue + 1}, p.noiseCounts())
 	close(leave)
 	for range controlQueue {
 		p.read()
@@ -89,7 +89,7 @@ func TestControlBoundsBytes(t *testing.T) {
 	for _, text := range []string{long, "short"} {
 		p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"%s"}}`, text)
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Discarded{Dropped: 1} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Dropped: 1} }, patience, timeStep)
 	p.next()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"short"}}`)
 	require.Equal(t, "notifications/of/our/own", p.next().(*jsonrpc.Request).Method, "what was read makes room")
@@ -114,13 +114,13 @@ func TestControlBoundsNotifications(t *testing.T) {
 	for range controlQueue + 5 {
 		p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own"}`)
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Discarded{Dropped: 5} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Dropped: 5} }, patience, timeStep)
 	p.next()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own"}`)
 	for range controlQueue {
 		p.next()
 	}
-	require.Equal(t, messages.Discarded{Dropped: 5}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.noiseCounts())
 }
 
 // TestControlLeavesNoClock: neither when server/discover is answered nor when it
@@ -220,7 +220,7 @@ func TestControlUselessAnswers(t *testing.T) {
 		require.Equal(t, id, r.ID.Raw())
 		require.ErrorContains(t, r.Error, []string{"neither a result nor an error", "neither a result nor an error", "longer than 1000 bytes"}[i])
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Discarded{Malformed: 7, Oversize: 3} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Malformed: 7, Oversize: 3} }, patience, timeStep)
 	p.control.mu.Lock()
 	defer p.control.mu.Unlock()
 	require.Empty(t, p.control.inbox, "one answer for each")

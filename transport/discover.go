@@ -12,7 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
 // Discover lists what a session's server offers: the lists that it declares as
@@ -21,30 +22,30 @@ import (
 // session, the end of ctx, the failure of every list that was asked for, and a
 // list that something on the way kept from the server are errors: trying again
 // mends those, and a catalog without them would pass for the whole.
-func Discover(ctx context.Context, s Session, server string, limits messages.Limits) (*messages.Catalog, error) {
-	catalog, _, err := DiscoverLists(ctx, s, server, limits, messages.AllLists)
+func Discover(ctx context.Context, s Session, server string, limits mcpvisor.Limits) (*catalog.Catalog, error) {
+	catalog, _, err := DiscoverLists(ctx, s, server, limits, catalog.AllLists)
 	return catalog, err
 }
 
 // DiscoverLists is Discover for some of the lists; the others are empty in the
 // catalog. It tells which of them could not be read to their end.
-func DiscoverLists(ctx context.Context, s Session, server string, limits messages.Limits, lists messages.Lists) (*messages.Catalog, messages.Lists, error) {
-	d := &discovery{ctx: ctx, session: s, limits: limits, ttl: map[messages.Lists]time.Duration{}}
+func DiscoverLists(ctx context.Context, s Session, server string, limits mcpvisor.Limits, lists catalog.Lists) (*catalog.Catalog, catalog.Lists, error) {
+	d := &discovery{ctx: ctx, session: s, limits: limits, ttl: map[catalog.Lists]time.Duration{}}
 	caps := s.Info().Capabilities
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
 	}
 	tools := toolList{bounds: &d.bounds}
-	var resources []messages.Resource
-	var templates []messages.ResourceTemplate
-	var prompts []messages.Prompt
+	var resources []mcpvisor.Resource
+	var templates []mcpvisor.ResourceTemplate
+	var prompts []mcpvisor.Prompt
 	if marked, ok := s.(interface{ checksMarks() bool }); ok && marked.checksMarks() {
 		tools.check = checkMarks
 	}
-	if caps.Tools != nil && lists&messages.ListTools != 0 {
+	if caps.Tools != nil && lists&catalog.ListTools != 0 {
 		d.list("tools/list", "tools", tools.add)
 	}
-	if caps.Resources != nil && lists&messages.ListResources != 0 {
+	if caps.Resources != nil && lists&catalog.ListResources != 0 {
 		d.list("resources/list", "resources", func(item json.RawMessage) error {
 			def := new(mcp.Resource)
 			if err := d.decodeItem(item, def, &def.URI, "uri"); err != nil {
@@ -53,7 +54,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 			if err := d.bounds.resource(def); err != nil {
 				return err
 			}
-			resources = append(resources, messages.Resource{Server: server, URI: def.URI, Definition: def})
+			resources = append(resources, mcpvisor.Resource{Server: server, URI: def.URI, Definition: def})
 			return nil
 		})
 		d.list("resources/templates/list", "resourceTemplates", func(item json.RawMessage) error {
@@ -64,11 +65,11 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 			if err := d.bounds.template(def); err != nil {
 				return err
 			}
-			templates = append(templates, messages.ResourceTemplate{Server: server, URITemplate: def.URITemplate, Definition: def})
+			templates = append(templates, mcpvisor.ResourceTemplate{Server: server, URITemplate: def.URITemplate, Definition: def})
 			return nil
 		})
 	}
-	if caps.Prompts != nil && lists&messages.ListPrompts != 0 {
+	if caps.Prompts != nil && lists&catalog.ListPrompts != 0 {
 		d.list("prompts/list", "prompts", func(item json.RawMessage) error {
 			def := new(mcp.Prompt)
 			if err := d.decodeItem(item, def, &def.Name, "name"); err != nil {
@@ -77,7 +78,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 			if err := d.bounds.prompt(def); err != nil {
 				return err
 			}
-			prompts = append(prompts, messages.Prompt{Name: messages.Qualify(server, def.Name), Server: server,
+			prompts = append(prompts, mcpvisor.Prompt{Name: mcpvisor.Qualify(server, def.Name), Server: server,
 				OriginalName: def.Name, Definition: def})
 			return nil
 		})
@@ -101,7 +102,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 		d.warn("%d members of entries (_meta, icons or annotations) were too large and are left out; %d values and %d bytes are taken of each",
 			n, memberBounds.Elements, memberBounds.Bytes)
 	}
-	catalog := messages.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings)
+	catalog := catalog.NewCatalog(tools.tools(server), resources, templates, prompts, d.warnings)
 	catalog.TTL = d.ttl
 	return catalog, d.broken, nil
 }
@@ -109,16 +110,16 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits message
 type discovery struct {
 	ctx      context.Context
 	session  Session
-	limits   messages.Limits
+	limits   mcpvisor.Limits
 	kept     int // bytes, beside bounds.decoded
 	asked    int
 	failed   int
 	lastErr  error
-	broken   messages.Lists
+	broken   catalog.Lists
 	outage   error // of the way to the server, not of its answer
 	warnings []string
 	bounds   bounds
-	ttl      map[messages.Lists]time.Duration
+	ttl      map[catalog.Lists]time.Duration
 }
 
 func (d *discovery) warn(format string, args ...any) {
@@ -131,7 +132,7 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 	seen := map[string]bool{}
 	items, leftOut := 0, 0
 	defer func() {
-		if more := leftOut - messages.WarningExamples; more > 0 {
+		if more := leftOut - catalog.WarningExamples; more > 0 {
 			d.warn("%s: %d more entries are left out", method, more)
 		}
 	}()
@@ -177,7 +178,7 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			}
 			items++
 			if err := add(item); err != nil {
-				if leftOut++; leftOut <= messages.WarningExamples {
+				if leftOut++; leftOut <= catalog.WarningExamples {
 					d.warn("%s: entry %d is left out: %v", method, items, err)
 				}
 			}
@@ -211,8 +212,8 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 }
 
 // listOf is the list that a method belongs to.
-var listOf = map[string]messages.Lists{"tools/list": messages.ListTools, "prompts/list": messages.ListPrompts,
-	"resources/list": messages.ListResources, "resources/templates/list": messages.ListResources}
+var listOf = map[string]catalog.Lists{"tools/list": catalog.ListTools, "prompts/list": catalog.ListPrompts,
+	"resources/list": catalog.ListResources, "resources/templates/list": catalog.ListResources}
 
 // listFailed notes a list, or its later pages, as missing. "Method not found"
 // on a list that the capability only implies, such as templates, is no news.
@@ -241,8 +242,8 @@ func isOutage(err error) bool {
 	if errors.As(err, &f) && f.status >= http.StatusInternalServerError {
 		return true
 	}
-	var e *messages.Error
-	return errors.As(err, &e) && (e.Outcome != messages.OutcomeAnswered || e.Kind == messages.KindUnavailable)
+	var e *mcpvisor.Error
+	return errors.As(err, &e) && (e.Outcome != mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindUnavailable)
 }
 
 func (d *discovery) decodeItem(item json.RawMessage, into any, key *string, member string) error {

@@ -13,7 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -29,7 +30,7 @@ func (l *lister) OnNotice(func(Notice))         {}
 func (l *lister) Open(context.Context) error    { return nil }
 func (l *lister) Abort(cause *supervisor.Cause) { l.die(cause) }
 func (l *lister) LastHeard() time.Time          { return time.Time{} }
-func (l *lister) Info() messages.SessionInfo    { return messages.SessionInfo{Capabilities: l.caps} }
+func (l *lister) Info() mcpvisor.SessionInfo    { return mcpvisor.SessionInfo{Capabilities: l.caps} }
 func (l *lister) Request(_ context.Context, r Request) (json.RawMessage, error) {
 	l.asked = append(l.asked, strings.TrimSpace(r.Method+" "+string(r.Params)))
 	var params struct{ Cursor *string }
@@ -66,19 +67,19 @@ func replies(pages map[string]string) func(method, cursor string) (string, error
 }
 
 func rpcFault(code int64) error {
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
 }
 
-func discoverAll(t *testing.T, l *lister, limits messages.Limits) (*messages.Catalog, error) {
+func discoverAll(t *testing.T, l *lister, limits mcpvisor.Limits) (*catalog.Catalog, error) {
 	t.Helper()
 	if l.lifeline == nil {
 		l.lifeline = newLifeline()
 	}
-	limits = messages.ServerSpec{Limits: limits}.WithDefaults().Limits
+	limits = mcpvisor.ServerSpec{Limits: limits}.WithDefaults().Limits
 	return Discover(t.Context(), l, "srv", limits)
 }
 
-func toolNames(c *messages.Catalog) (names []string) {
+func toolNames(c *catalog.Catalog) (names []string) {
 	for _, tool := range c.Tools {
 		names = append(names, tool.OriginalName)
 	}
@@ -94,7 +95,7 @@ func TestDiscoverEverything(t *testing.T) {
 		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"file:///{x}","name":"X"}]}`,
 		"prompts/list":             `{"prompts":[{"name":"greet","arguments":[{"name":"who","required":true}]}]}`,
 	})}
-	c, err := discoverAll(t, l, messages.Limits{})
+	c, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Empty(t, c.Warnings)
 	require.Equal(t, []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}, l.asked)
@@ -103,7 +104,7 @@ func TestDiscoverEverything(t *testing.T) {
 	tool := c.Tools[1]
 	require.Equal(t, "srv/b/c", tool.Name)
 	require.Equal(t, "srv", tool.Server)
-	require.Equal(t, messages.Alias("srv", "b/c"), tool.Alias)
+	require.Equal(t, mcpvisor.Alias("srv", "b/c"), tool.Alias)
 	require.Equal(t, json.RawMessage(schema), tool.Definition.InputSchema, "byte for byte")
 	require.Equal(t, json.RawMessage(schema), tool.Definition.OutputSchema)
 	require.Nil(t, c.Tools[0].Definition.OutputSchema)
@@ -138,7 +139,7 @@ func TestDiscoverAsksForWhatIsDeclared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lister{caps: c.caps, reply: replies(nil)}
-			catalog, err := discoverAll(t, l, messages.Limits{})
+			catalog, err := discoverAll(t, l, mcpvisor.Limits{})
 			require.NoError(t, err)
 			require.Equal(t, c.want, l.asked)
 			require.Empty(t, catalog.Tools)
@@ -155,7 +156,7 @@ func TestDiscoverPages(t *testing.T) {
 		`tools/list?x"y`:     `{"nextCursor":"z"}`,
 		"tools/list?z":       `{"tools":[{"name":"c"},{"name":"b"}],"nextCursor":null}`,
 	})}
-	c, err := discoverAll(t, l, messages.Limits{})
+	c, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "c"}, toolNames(c))
 	require.Equal(t, []string{"tools/list", `tools/list {"cursor":""}`, `tools/list {"cursor":"x\"y"}`, `tools/list {"cursor":"z"}`}, l.asked)
@@ -177,23 +178,23 @@ func TestDiscoverEndsEndlessLists(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		reply  func(string, string) (string, error)
-		limits messages.Limits
+		limits mcpvisor.Limits
 		tools  int
 		asked  int
 		says   string
 	}{
-		"one cursor": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"}],"nextCursor":"same"}`}), messages.Limits{}, 1, 2, "repeats its cursor"},
+		"one cursor": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"}],"nextCursor":"same"}`}), mcpvisor.Limits{}, 1, 2, "repeats its cursor"},
 		"a circle": {replies(map[string]string{
 			"tools/list?(first)": `{"tools":[{"name":"a"}],"nextCursor":"1"}`, "tools/list?1": `{"tools":[{"name":"b"}],"nextCursor":"2"}`,
-			"tools/list?2": `{"tools":[{"name":"c"}],"nextCursor":"1"}`}), messages.Limits{}, 3, 3, "repeats its cursor"},
-		"pages":       {fresh(1), messages.Limits{MaxPages: 7}, 7, 7, "more than 7 pages"},
-		"empty pages": {fresh(0), messages.Limits{MaxPages: 50}, 0, 50, "raise Limits.Pages"},
-		"entries":     {fresh(3), messages.Limits{MaxItems: 7}, 7, 3, "more than 7 entries"},
-		"on one page": {fresh(1000), messages.Limits{MaxItems: 10}, 10, 1, "raise Limits.Items"},
+			"tools/list?2": `{"tools":[{"name":"c"}],"nextCursor":"1"}`}), mcpvisor.Limits{}, 3, 3, "repeats its cursor"},
+		"pages":       {fresh(1), mcpvisor.Limits{MaxPages: 7}, 7, 7, "more than 7 pages"},
+		"empty pages": {fresh(0), mcpvisor.Limits{MaxPages: 50}, 0, 50, "raise Limits.Pages"},
+		"entries":     {fresh(3), mcpvisor.Limits{MaxItems: 7}, 7, 3, "more than 7 entries"},
+		"on one page": {fresh(1000), mcpvisor.Limits{MaxItems: 10}, 10, 1, "raise Limits.Items"},
 		"of bad ones": {func(string, string) (string, error) {
 			return `{"tools":[1,2,3],"nextCursor":"` + strings.Repeat("x", n) + `"}`, nil
-		}, messages.Limits{MaxItems: 2}, 0, 1, "more than 2 entries"},
-		"exactly full": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"},{"name":"b"}]}`}), messages.Limits{MaxItems: 2, MaxPages: 1}, 2, 1, ""},
+		}, mcpvisor.Limits{MaxItems: 2}, 0, 1, "more than 2 entries"},
+		"exactly full": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"},{"name":"b"}]}`}), mcpvisor.Limits{MaxItems: 2, MaxPages: 1}, 2, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &lister{caps: onlyTools(), reply: c.reply}
@@ -223,7 +224,7 @@ func TestDiscoverBadEntries(t *testing.T) {
 		"resources/templates/list": `{"resourceTemplates":[{},{"uriTemplate":"good/{x}"}]}`,
 		"prompts/list":             `{"prompts":[{"name":"good"},{"name":"bad","arguments":"x"}]}`,
 	})}
-	c, err := discoverAll(t, l, messages.Limits{})
+	c, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"good"}, toolNames(c))
 	require.Len(t, c.Resources, 1)
@@ -268,7 +269,7 @@ func TestDiscoverBadLists(t *testing.T) {
 				}
 				return c.first, c.err
 			}}
-			catalog, err := discoverAll(t, l, messages.Limits{})
+			catalog, err := discoverAll(t, l, mcpvisor.Limits{})
 			require.NoError(t, err)
 			require.Equal(t, c.want, toolNames(catalog))
 			require.Len(t, catalog.Prompts, 1, "the other lists are there")
@@ -292,26 +293,26 @@ func TestDiscoverFails(t *testing.T) {
 			return good(method, cursor)
 		}
 	}
-	timeout := &messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}
+	timeout := &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}
 	for name, c := range map[string]struct {
 		reply func(string, string) (string, error)
 		says  string
 		is    error
 	}{
 		"every list":   {func(string, string) (string, error) { return "", rpcFault(-32603) }, "every list failed", nil},
-		"no answer":    {failing("prompts/list", timeout), "prompts/list", messages.ErrTimeout},
-		"overloaded":   {failing("tools/list", &messages.Error{Kind: messages.KindOverloaded, Outcome: messages.OutcomeNotSent}), "tools/list", messages.ErrOverloaded},
-		"put off":      {failing("tools/list", &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeAnswered}), "tools/list", messages.ErrUnavailable},
+		"no answer":    {failing("prompts/list", timeout), "prompts/list", mcpvisor.ErrTimeout},
+		"overloaded":   {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent}), "tools/list", mcpvisor.ErrOverloaded},
+		"put off":      {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
 		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", &fault{status: 502})), "resources/list", nil},
 		"a second page": {func(method, cursor string) (string, error) {
 			if cursor == "2" {
 				return "", timeout
 			}
 			return `{"nextCursor":"2"}`, nil
-		}, "timed out", messages.ErrTimeout},
+		}, "timed out", mcpvisor.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			catalog, err := discoverAll(t, &lister{caps: everything(), reply: c.reply}, messages.Limits{})
+			catalog, err := discoverAll(t, &lister{caps: everything(), reply: c.reply}, mcpvisor.Limits{})
 			require.Nil(t, catalog)
 			require.Error(t, err)
 			require.Contains(t, err.Error(), c.says)
@@ -327,9 +328,9 @@ func TestDiscoverOfTheDead(t *testing.T) {
 	l := &lister{lifeline: newLifeline(), caps: everything()}
 	l.reply = func(string, string) (string, error) {
 		l.die(errEnded)
-		return "", deathError(errEnded, messages.OutcomeUnknown)
+		return "", deathError(errEnded, mcpvisor.OutcomeUnknown)
 	}
-	_, err := discoverAll(t, l, messages.Limits{})
+	_, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.Same(t, errEnded, err)
 }
 
@@ -338,9 +339,9 @@ func TestDiscoverInTime(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	l := &lister{lifeline: newLifeline(), caps: everything(), reply: func(string, string) (string, error) {
 		cancel(late)
-		return "", requestError(ctx, nil, messages.OutcomeUnknown, nil)
+		return "", requestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)
 	}}
-	_, err := Discover(ctx, l, "srv", messages.ServerSpec{}.WithDefaults().Limits)
+	_, err := Discover(ctx, l, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.ErrorIs(t, err, late)
 	require.True(t, strings.HasPrefix(err.Error(), "listing what the server offers: "), err.Error())
 }
@@ -351,9 +352,9 @@ func TestDiscoverManyBadEntries(t *testing.T) {
 	l := &lister{caps: onlyTools(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[` + strings.Repeat(`{},`, 5000) + `{"name":"good"}]}`,
 	})}
-	c, err := discoverAll(t, l, messages.Limits{})
+	c, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"good"}, toolNames(c))
-	require.Len(t, c.Warnings, messages.WarningExamples+1)
-	require.Equal(t, `tools/list: 4990 more entries are left out`, c.Warnings[messages.WarningExamples])
+	require.Len(t, c.Warnings, catalog.WarningExamples+1)
+	require.Equal(t, `tools/list: 4990 more entries are left out`, c.Warnings[catalog.WarningExamples])
 }

@@ -6,13 +6,13 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/environ"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // childEnv is the environment of a stdio server, sorted: what package environ
 // lets through of the host's, or all of that, and what the spec says.
-func childEnv(s *messages.Stdio) []string {
+func childEnv(s *mcpvisor.Stdio) []string {
 	vars := map[string]string{} // key → entry
 	put := func(entry string) {
 		if name, _, ok := strings.Cut(entry, "="); ok && name != "" {

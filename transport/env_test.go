@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/environ"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // secrets are variables that hosts have and servers are not to see.
@@ -52,7 +52,7 @@ func TestSecretsAreNotInherited(t *testing.T) {
 		t.Skip("names are the same in upper and lower case there")
 	}
 	setHost(t)
-	env := childEnv(&messages.Stdio{})
+	env := childEnv(&mcpvisor.Stdio{})
 	require.NotContains(t, strings.Join(env, "\n"), envCanary)
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
@@ -62,7 +62,7 @@ func TestSecretsAreNotInherited(t *testing.T) {
 
 func TestWhatIsInherited(t *testing.T) {
 	setHost(t)
-	env := childEnv(&messages.Stdio{})
+	env := childEnv(&mcpvisor.Stdio{})
 	for _, name := range inheritedHere {
 		value, ok := lookUp(env, name)
 		require.True(t, ok, name)
@@ -76,14 +76,14 @@ func TestWhatIsInherited(t *testing.T) {
 	require.Empty(t, value)
 	t.Setenv("TZ", "") // so that it is put back
 	require.NoError(t, os.Unsetenv("TZ"))
-	_, ok = lookUp(childEnv(&messages.Stdio{}), "TZ")
+	_, ok = lookUp(childEnv(&mcpvisor.Stdio{}), "TZ")
 	require.False(t, ok, "absent is not empty")
 }
 
 func TestExplicitEnvironmentWins(t *testing.T) {
 	setHost(t)
 	for _, inherit := range []bool{false, true} {
-		env := childEnv(&messages.Stdio{InheritEnv: inherit, Env: map[string]string{
+		env := childEnv(&mcpvisor.Stdio{InheritEnv: inherit, Env: map[string]string{
 			"LANG": "mine", "GITHUB_TOKEN": "given on purpose", "TZ": "", "NEW": "a=b\nc"}})
 		for name, want := range map[string]string{"LANG": "mine", "GITHUB_TOKEN": "given on purpose", "TZ": "", "NEW": "a=b\nc"} {
 			value, ok := lookUp(env, name)
@@ -103,7 +103,7 @@ func TestExplicitEnvironmentWins(t *testing.T) {
 
 func TestWholeEnvironmentOnRequest(t *testing.T) {
 	setHost(t)
-	env := childEnv(&messages.Stdio{InheritEnv: true})
+	env := childEnv(&mcpvisor.Stdio{InheritEnv: true})
 	for _, name := range secrets {
 		value, ok := lookUp(env, name)
 		require.True(t, ok, name)
@@ -117,7 +117,7 @@ func TestChildSeesItsEnvironment(t *testing.T) {
 		t.Skip("there is no env")
 	}
 	setHost(t)
-	c, cause := startChild(&messages.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 200, nil)
+	c, cause := startChild(&mcpvisor.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 200, nil)
 	require.Nil(t, cause)
 	<-c.Exited()
 	<-c.errDone

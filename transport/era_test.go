@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -80,10 +80,10 @@ func asleep(d time.Duration, serve serveFunc) serveFunc {
 
 // lives is a dialer of which each process is the next of the servers, and the
 // last one from then on.
-func lives(t *testing.T, era messages.Era, servers ...serveFunc) (d *pipedDialer, started *atomic.Int64) {
+func lives(t *testing.T, era mcpvisor.Era, servers ...serveFunc) (d *pipedDialer, started *atomic.Int64) {
 	t.Helper()
 	started = new(atomic.Int64)
-	made, err := NewDialer(messages.ServerSpec{Name: "m", Era: era, InMemory: &messages.InMemory{
+	made, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: era, InMemory: &mcpvisor.InMemory{
 		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			n := int(started.Add(1)) - 1
 			return servers[min(n, len(servers)-1)](ctx, stdin, stdout, stderr)
@@ -93,7 +93,7 @@ func lives(t *testing.T, era messages.Era, servers ...serveFunc) (d *pipedDialer
 }
 
 // openFor opens a session within a minute and ends it again.
-func openFor(t *testing.T, d *pipedDialer) (era messages.Era, cause *supervisor.Cause) {
+func openFor(t *testing.T, d *pipedDialer) (era mcpvisor.Era, cause *supervisor.Cause) {
 	t.Helper()
 	s := d.NewSession()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -113,15 +113,15 @@ func openFor(t *testing.T, d *pipedDialer) (era messages.Era, cause *supervisor.
 // answers initialize meanwhile, and when, does not matter.
 func TestEraOfASlowServer(t *testing.T) {
 	for name, initialize := range map[string]string{"no such method": unknownMethod, "no such version": unknownVersion} {
-		for _, late := range []time.Duration{messages.DefaultNegotiateTimeout - time.Millisecond, messages.DefaultNegotiateTimeout + lastWords/2} {
+		for _, late := range []time.Duration{mcpvisor.DefaultNegotiateTimeout - time.Millisecond, mcpvisor.DefaultNegotiateTimeout + lastWords/2} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					d, started := lives(t, messages.EraAuto, eraServer(isModernServer, initialize, late))
+					d, started := lives(t, mcpvisor.EraAuto, eraServer(isModernServer, initialize, late))
 					era, cause := openFor(t, d)
 					require.Nil(t, cause)
-					require.Equal(t, messages.EraModern, era)
+					require.Equal(t, mcpvisor.EraModern, era)
 					want := int64(1)
-					if late > messages.DefaultNegotiateTimeout {
+					if late > mcpvisor.DefaultNegotiateTimeout {
 						want = 2
 					}
 					require.Equal(t, want, started.Load())
@@ -134,10 +134,10 @@ func TestEraOfASlowServer(t *testing.T) {
 // TestEraOfASlowStart is the same for a server that reads nothing for a while.
 func TestEraOfASlowStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d, started := lives(t, messages.EraAuto, asleep(10*time.Second, eraServer(isModernServer, unknownVersion, 0)))
+		d, started := lives(t, mcpvisor.EraAuto, asleep(10*time.Second, eraServer(isModernServer, unknownVersion, 0)))
 		era, cause := openFor(t, d)
 		require.Nil(t, cause)
-		require.Equal(t, messages.EraModern, era)
+		require.Equal(t, mcpvisor.EraModern, era)
 		require.EqualValues(t, 2, started.Load())
 		_, cause = openFor(t, d)
 		require.Nil(t, cause)
@@ -149,7 +149,7 @@ func TestEraOfASlowStart(t *testing.T) {
 // whatever that is, and refuses the initialize that follows.
 func TestEraOfAServerThatDiscoverUpsets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d, started := lives(t, messages.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		d, started := lives(t, mcpvisor.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			discovered := false
 			return answering(func(_ io.Writer, e envelope) string {
 				said := isLegacyServer
@@ -164,7 +164,7 @@ func TestEraOfAServerThatDiscoverUpsets(t *testing.T) {
 		})
 		era, cause := openFor(t, d)
 		require.Nil(t, cause)
-		require.Equal(t, messages.EraLegacy, era)
+		require.Equal(t, mcpvisor.EraLegacy, era)
 		require.EqualValues(t, 2, started.Load())
 		_, cause = openFor(t, d)
 		require.Nil(t, cause)
@@ -176,17 +176,17 @@ func TestEraOfAServerThatDiscoverUpsets(t *testing.T) {
 // up for good only if it was heard to refuse the new one.
 func TestEraUnheardIsNotHopeless(t *testing.T) {
 	for name, c := range map[string]struct {
-		era       messages.Era
+		era       mcpvisor.Era
 		discover  string
 		delay     time.Duration
 		permanent bool
 	}{
-		"never answered":      {messages.EraAuto, "", 0, false},
-		"answered too late":   {messages.EraAuto, isModernServer, time.Hour, false},
-		"refused":             {messages.EraAuto, unknownMethod, 0, true},
-		"refused late":        {messages.EraAuto, unknownMethod, messages.DefaultNegotiateTimeout + lastWords/2, true},
-		"not to be asked":     {messages.EraLegacy, isModernServer, 0, true},
-		"of no known version": {messages.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
+		"never answered":      {mcpvisor.EraAuto, "", 0, false},
+		"answered too late":   {mcpvisor.EraAuto, isModernServer, time.Hour, false},
+		"refused":             {mcpvisor.EraAuto, unknownMethod, 0, true},
+		"refused late":        {mcpvisor.EraAuto, unknownMethod, mcpvisor.DefaultNegotiateTimeout + lastWords/2, true},
+		"not to be asked":     {mcpvisor.EraLegacy, isModernServer, 0, true},
+		"of no known version": {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -207,19 +207,19 @@ func TestEraIsForgotten(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, later serveFunc
 		fails        int // before it is served again
-		want         messages.Era
+		want         mcpvisor.Era
 	}{
-		"modern, then legacy":                      {modern, legacy, 0, messages.EraLegacy},
-		"modern, then legacy and ignores the rest": {modern, eraServer("", isLegacyServer, 0), 0, messages.EraLegacy},
-		"modern, then legacy and exits":            {modern, eraServer(exits, isLegacyServer, 0), faith, messages.EraLegacy},
-		"modern, then slow":                        {modern, eraServer(isModernServer, unknownMethod, 20*time.Second), 0, messages.EraModern},
-		"modern, then starts slowly":               {modern, asleep(20*time.Second, modern), 0, messages.EraModern},
-		"legacy, then modern":                      {legacy, modern, 1, messages.EraModern},
-		"legacy, then of another version":          {legacy, eraServer(isModernServer, unknownVersion, 0), 1, messages.EraModern},
+		"modern, then legacy":                      {modern, legacy, 0, mcpvisor.EraLegacy},
+		"modern, then legacy and ignores the rest": {modern, eraServer("", isLegacyServer, 0), 0, mcpvisor.EraLegacy},
+		"modern, then legacy and exits":            {modern, eraServer(exits, isLegacyServer, 0), faith, mcpvisor.EraLegacy},
+		"modern, then slow":                        {modern, eraServer(isModernServer, unknownMethod, 20*time.Second), 0, mcpvisor.EraModern},
+		"modern, then starts slowly":               {modern, asleep(20*time.Second, modern), 0, mcpvisor.EraModern},
+		"legacy, then modern":                      {legacy, modern, 1, mcpvisor.EraModern},
+		"legacy, then of another version":          {legacy, eraServer(isModernServer, unknownVersion, 0), 1, mcpvisor.EraModern},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				d, _ := lives(t, messages.EraAuto, c.first, c.later)
+				d, _ := lives(t, mcpvisor.EraAuto, c.first, c.later)
 				_, cause := openFor(t, d)
 				require.Nil(t, cause)
 				for range c.fails {
@@ -242,7 +242,7 @@ func TestEraIsForgotten(t *testing.T) {
 func TestEraIsKeptThroughCrashes(t *testing.T) {
 	modern, crashes := eraServer(isModernServer, unknownMethod, 0), eraServer(exits, isLegacyServer, 0)
 	inBubble(t, func(t *testing.T) {
-		d, started := lives(t, messages.EraAuto, modern, crashes, crashes, modern)
+		d, started := lives(t, mcpvisor.EraAuto, modern, crashes, crashes, modern)
 		_, cause := openFor(t, d)
 		require.Nil(t, cause)
 		for try := range faith {
@@ -252,7 +252,7 @@ func TestEraIsKeptThroughCrashes(t *testing.T) {
 		}
 		era, cause := openFor(t, d)
 		require.Nil(t, cause)
-		require.Equal(t, messages.EraModern, era)
+		require.Equal(t, mcpvisor.EraModern, era)
 		require.Zero(t, d.doubts.Load())
 	})
 }
@@ -262,8 +262,8 @@ func TestEraIsKeptThroughCrashes(t *testing.T) {
 func TestEraOfASlowStartIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		both := eraServer(isModernServer, isLegacyServer, 0)
-		d, _ := lives(t, messages.EraAuto, asleep(10*time.Second, both), both)
-		for _, want := range []messages.Era{messages.EraLegacy, messages.EraModern} {
+		d, _ := lives(t, mcpvisor.EraAuto, asleep(10*time.Second, both), both)
+		for _, want := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
 			era, cause := openFor(t, d)
 			require.Nil(t, cause)
 			require.Equal(t, want, era)

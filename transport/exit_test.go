@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -25,7 +25,7 @@ func TestExitStatusTakenBySomebodyElse(t *testing.T) {
 		signal.Notify(notified, syscall.SIGCHLD)
 		signal.Stop(notified)
 	}()
-	s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{})})
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{})})
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
 	requireClosed(t, s.Released(), "nothing is left")
@@ -46,7 +46,7 @@ func TestExitStatus(t *testing.T) {
 		"ulimit -c 0; kill -SEGV $$": "server process was ended by signal: segmentation fault",
 	} {
 		t.Run(script, func(t *testing.T) {
-			c, cause := startChild(&messages.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
+			c, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
 			require.Nil(t, cause)
 			requireClosed(t, c.Exited(), "it ends by itself")
 			require.Equal(t, want, c.Exit().Error())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -86,7 +86,7 @@ func (w *handshakeWatch) check(ctx context.Context, list string, request func(co
 	ctx, cancel := context.WithTimeout(ctx, handshakeCheckWait)
 	defer cancel()
 	_, err := request(ctx, Request{Method: list})
-	var e *messages.Error
+	var e *mcpvisor.Error
 	said := uninitialized(err)
 	if said == "" || !errors.As(err, &e) {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -113,7 +113,7 @@ func TestHandshakeLost(t *testing.T) {
 				requireServing(t, s)
 				f.restarted.Store(true)
 				e := callFails(t, s)
-				require.Equal(t, messages.OutcomeAnswered, e.Outcome, "an answer is an answer")
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, "an answer is an answer")
 				requireClosed(t, s.Dead(), "the session goes on without a handshake")
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 				require.Contains(t, s.Cause().Message, "restarted behind")

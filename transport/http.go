@@ -12,17 +12,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // httpDialer makes sessions over Streamable HTTP and remembers the server's
 // era, so that later sessions need not ask for it.
 type httpDialer struct {
-	spec messages.ServerSpec
+	spec mcpvisor.ServerSpec
 	opts Options
 	auth *auth.Authorizer // nil: tokens are headers of the spec, if there are any
 
@@ -33,11 +33,11 @@ type httpDialer struct {
 	buffer    *budget.Budget
 
 	mu  sync.Mutex
-	era messages.Era
+	era mcpvisor.Era
 	sse bool // the server was found to speak HTTP+SSE
 }
 
-func newHTTPDialer(spec messages.ServerSpec, opts Options) Dialer {
+func newHTTPDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: newQuestions(spec.Name, opts),
 		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 }
@@ -69,16 +69,16 @@ func (d *httpDialer) NewSession() Session {
 }
 
 // known is the era to begin with; remember and forget keep it.
-func (d *httpDialer) known() messages.Era {
+func (d *httpDialer) known() mcpvisor.Era {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.spec.Era != messages.EraAuto {
+	if d.spec.Era != mcpvisor.EraAuto {
 		return d.spec.Era
 	}
 	return d.era
 }
 
-func (d *httpDialer) remember(era messages.Era) {
+func (d *httpDialer) remember(era mcpvisor.Era) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.era = era
@@ -92,12 +92,12 @@ func (d *httpDialer) remember(era messages.Era) {
 type httpSession struct {
 	*lifeline
 	dialer   *httpDialer
-	spec     messages.ServerSpec
+	spec     mcpvisor.ServerSpec
 	log      zerolog.Logger
 	endpoint *endpoint
 	unusable error // why there is no endpoint
 	// era is what was known when the session was opened.
-	era messages.Era
+	era mcpvisor.Era
 	// doubtful: server/discover failed in a way that says nothing about the
 	// protocol, so that an older version is spoken this once. Of the handshake.
 	doubtful bool
@@ -148,7 +148,7 @@ type httpSession struct {
 
 // agreement is what negotiation came to.
 type agreement struct {
-	info   messages.SessionInfo
+	info   mcpvisor.SessionInfo
 	meta   json.RawMessage
 	modern bool
 }
@@ -220,13 +220,13 @@ func (s *httpSession) shutdown() {
 }
 
 // Info implements Session.
-func (s *httpSession) Info() messages.SessionInfo {
-	var info messages.SessionInfo
+func (s *httpSession) Info() mcpvisor.SessionInfo {
+	var info mcpvisor.SessionInfo
 	if a := s.agreed.Load(); a != nil {
 		info = a.info
 	}
 	info.Abandoned = s.dialer.abandoned.Count()
-	info.Discarded = messages.Discarded{
+	info.Discarded = mcpvisor.Discarded{
 		Malformed: s.noise.junk.Load(),
 		Oversize:  s.noise.oversize.Load(),
 		Unmatched: s.noise.unmatched.Load(),

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -44,8 +44,8 @@ func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
 			}))
 			s := openHTTP(t, httpSpec(web.URL))
 			e := callFails(t, s)
-			require.Equal(t, messages.KindRPC, e.Kind, e.Error())
-			require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 			var rpc *jsonrpc.Error
 			require.ErrorAs(t, e, &rpc)
 			require.EqualValues(t, row.code, rpc.Code)
@@ -56,7 +56,7 @@ func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
 
 // Where the status says who has to act, it is heard besides.
 func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
-	rows := map[int]messages.ErrorKind{401: messages.KindAuthRequired, 403: messages.KindAuthRequired, 429: messages.KindUnavailable}
+	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
 	for code, kind := range rows {
 		web := newScripted(t)
 		web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -66,7 +66,7 @@ func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
 		s := openHTTP(t, httpSpec(web.URL))
 		e := callFails(t, s)
 		require.Equal(t, kind, e.Kind, e.Error())
-		require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		var rpc *jsonrpc.Error
 		require.True(t, errors.As(e, &rpc), "the error itself is lost")
 		requireServing(t, s)
@@ -83,8 +83,8 @@ func TestHTTPServerThatWasRestarted(t *testing.T) {
 		web.handle("tools/call", reply)
 		s := openHTTP(t, httpSpec(web.URL))
 		e := callFails(t, s)
-		require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		requireClosed(t, s.Dead(), text)
 		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 
@@ -92,7 +92,7 @@ func TestHTTPServerThatWasRestarted(t *testing.T) {
 		web.session = ""
 		web.handle("tools/call", oneTime(reply))
 		s = openHTTP(t, httpSpec(web.URL))
-		require.Equal(t, messages.KindRPC, callFails(t, s).Kind)
+		require.Equal(t, mcpvisor.KindRPC, callFails(t, s).Kind)
 		requireServing(t, s)
 	}
 }

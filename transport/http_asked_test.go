@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // A server that asks without end and takes no answer has a bounded number of
@@ -139,7 +139,7 @@ func TestHTTPQuestionsEndWithTheirCall(t *testing.T) {
 		go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
 		<-asked
 		cancel()
-		require.ErrorIs(t, <-failed, messages.ErrCanceled)
+		require.ErrorIs(t, <-failed, mcpvisor.ErrCanceled)
 		requireClosed(t, ended, "the question outlived its call")
 		require.Nil(t, s.Cause())
 	})

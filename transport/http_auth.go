@@ -7,8 +7,8 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -19,7 +19,7 @@ const maxRenewals = 3
 
 // newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if
 // the spec wants none.
-func newAuthorizer(spec messages.ServerSpec, opts Options) *auth.Authorizer {
+func newAuthorizer(spec mcpvisor.ServerSpec, opts Options) *auth.Authorizer {
 	if spec.HTTP.Auth == nil {
 		return nil
 	}
@@ -88,12 +88,12 @@ func withToken(header http.Header, token string) http.Header {
 // noToken is the fault of a request for which there is no token. The server has
 // not begun to work on it.
 func (e *endpoint) noToken(ctx context.Context, err error) *fault {
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	var passing *auth.Unavailable
 	switch {
 	case errors.As(err, &required):
 		return &fault{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
-			kind: messages.KindAuthRequired, outcome: messages.OutcomeNotSent, cause: supervisor.CauseAuth, permanent: true}
+			kind: mcpvisor.KindAuthRequired, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseAuth, permanent: true}
 	case errors.As(err, &passing):
 		f := e.unreachable(passing.Error(), "look at the authorization server", nil)
 		f.retryAfter = passing.RetryAfter
@@ -132,11 +132,11 @@ func Inherit(next, last Authorizer) {
 }
 
 // NewTokenFiles returns a store of files in a directory; see auth.NewFileStore.
-func NewTokenFiles(dir string) (messages.TokenStore, error) { return auth.NewFileStore(dir) }
+func NewTokenFiles(dir string) (mcpvisor.TokenStore, error) { return auth.NewFileStore(dir) }
 
 // NewTokenKeyring returns a store in the keyring of the operating system; see
 // auth.NewKeyringStore.
-func NewTokenKeyring() messages.TokenStore { return auth.NewKeyringStore() }
+func NewTokenKeyring() mcpvisor.TokenStore { return auth.NewKeyringStore() }
 
 // NewTokenMemory returns a store that forgets at the end of the process.
-func NewTokenMemory() messages.TokenStore { return auth.NewMemoryStore() }
+func NewTokenMemory() mcpvisor.TokenStore { return auth.NewMemoryStore() }

@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -29,7 +29,7 @@ func guarded(t *testing.T, rules mcptest.AuthorityRules) (*scripted, *mcptest.Au
 	return s, a
 }
 
-func authSpec(a *mcptest.Authority, o messages.OAuth) messages.ServerSpec {
+func authSpec(a *mcptest.Authority, o mcpvisor.OAuth) mcpvisor.ServerSpec {
 	spec := httpSpec(a.URL)
 	if o.Store == nil {
 		o.Store = NewTokenMemory()
@@ -54,7 +54,7 @@ func consentAtOnce(ctx context.Context, url string) (string, error) {
 
 func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
 	s, a := guarded(t, mcptest.AuthorityRules{Rotate: true})
-	session := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce}))
 	require.Equal(t, 1, a.Counts().Visits)
 	a.Revoke(false, false)
 	before := len(s.requests("tools/call"))
@@ -74,10 +74,10 @@ func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
 
 func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
 	_, a := guarded(t, mcptest.AuthorityRules{})
-	cause := openFails(t, authSpec(a, messages.OAuth{}))
+	cause := openFails(t, authSpec(a, mcpvisor.OAuth{}))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.True(t, cause.Permanent)
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, cause, &required)
 	require.Contains(t, required.URL, a.Issuer+"/authorize?")
 	require.NotContains(t, cause.Message, "state=")
@@ -88,15 +88,15 @@ func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
 func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 	_, a := guarded(t, mcptest.AuthorityRules{})
 	store := NewTokenMemory()
-	first := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store}))
+	first := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store}))
 	requireServing(t, first)
-	session := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	requireServing(t, session)
 	a.Revoke(true, false)
 	e := callFails(t, session)
-	require.Equal(t, messages.KindAuthRequired, e.Kind)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
-	var required *messages.AuthRequired
+	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, e, &required)
 	require.NotEmpty(t, required.URL)
 	requireClosed(t, session.Dead(), "the session lives without a token")
@@ -107,18 +107,18 @@ func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
 	s, a := guarded(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
 	store := NewTokenMemory()
-	session := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
 	requireServing(t, session)
 	require.Equal(t, "read write", a.Counts().LastVisit.Get("scope"))
 	require.Len(t, s.requests("tools/call"), 1)
 
 	a.Revoke(true, false)
 	a.Set(mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "admin"}})
-	visiting := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store}))
-	alone := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
+	visiting := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store}))
+	alone := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	e := callFails(t, alone)
-	require.Equal(t, messages.KindAuthRequired, e.Kind)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	require.Nil(t, alone.Cause(), "what needs no more scopes goes on")
 	_, err := alone.Request(testContext(t), Request{Method: "ping"})
 	require.NoError(t, err)
@@ -137,8 +137,8 @@ func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
 		return 0
 	}})
 	store := NewTokenMemory()
-	openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
-	s := openHTTP(t, authSpec(a, messages.OAuth{Store: store}))
+	openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	slow.Store(true)
 	before := a.Counts().Refused
 	stepUp, ping := make(chan error, 1), make(chan error, 1)
@@ -165,15 +165,15 @@ func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
 		return refuse.Load()
 	}})
 	a.AddClient("me", "secret-of-me")
-	s := openHTTP(t, authSpec(a, messages.OAuth{Grant: messages.GrantClient, ClientID: "me", ClientSecret: "secret-of-me"}))
+	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "me", ClientSecret: "secret-of-me"}))
 	requireServing(t, s)
 	refuse.Store(true)
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.Eventually(t, func() bool {
 		_, err := s.Request(testContext(t), toolCall)
 		return errors.As(err, &e)
 	}, patience, timeStep)
-	require.Equal(t, messages.KindAuthRequired, e.Kind)
+	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
 	requireClosed(t, s.Dead(), "every call fails for good, and the session goes on")
 	require.Equal(t, supervisor.CauseAuth, s.Cause().Kind)
 	require.True(t, s.Cause().Permanent)
@@ -193,7 +193,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		return false
 	}
 	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 3 * time.Second, Token: hang})
-	spec := authSpec(a, messages.OAuth{Visit: consentAtOnce, Wait: 100 * time.Millisecond})
+	spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Wait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
 	session := openHTTP(t, spec)
 	for deadline := time.Now().Add(patience); ; {
@@ -201,10 +201,10 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		if err == nil && time.Now().Before(deadline) {
 			continue
 		}
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.KindUnavailable, e.Kind, "%v", e)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.KindUnavailable, e.Kind, "%v", e)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		require.Contains(t, e.Error(), "the authorization server does not answer")
 		break
 	}
@@ -220,7 +220,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 func TestHTTPAuthTokensStaySecret(t *testing.T) {
 	s, a := guarded(t, mcptest.AuthorityRules{})
 	log := new(lockedBuffer)
-	spec := authSpec(a, messages.OAuth{Visit: consentAtOnce})
+	spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce})
 	d := newHTTPDialer(spec.WithDefaults(), Options{ClientInfo: testInfo, Logger: zerolog.New(log)}).(*httpDialer)
 	session := d.NewSession().(*httpSession)
 	releaseAtEnd(t, session)
@@ -245,7 +245,7 @@ func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 	defer stranger.Close()
 	s, a := guarded(t, mcptest.AuthorityRules{})
-	session := openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce}))
 	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
 	})
@@ -256,9 +256,9 @@ func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
 // The registration of one dialer is authorized from outside.
 func TestHTTPAuthorization(t *testing.T) {
 	_, a := guarded(t, mcptest.AuthorityRules{})
-	d := httpDialerFor(authSpec(a, messages.OAuth{}))
+	d := httpDialerFor(authSpec(a, mcpvisor.OAuth{}))
 	session := d.NewSession()
-	var required *messages.AuthRequired
+	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, session.Open(testContext(t)), &required)
 	requireClosed(t, session.Released(), "session is not released")
 	redirect, err := consentAtOnce(testContext(t), required.URL)
@@ -290,10 +290,10 @@ func TestHTTPAuthIsTheReasonOfARefusedStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, a := guarded(t, mcptest.AuthorityRules{})
 			store := NewTokenMemory()
-			openHTTP(t, authSpec(a, messages.OAuth{Visit: consentAtOnce, Store: store}))
+			openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store}))
 			a.Set(mcptest.AuthorityRules{Needs: map[string]string{"server/discover": "admin"}})
 			s.handle("initialize", initialize)
-			spec := authSpec(a, messages.OAuth{Store: store})
+			spec := authSpec(a, mcpvisor.OAuth{Store: store})
 			if initialize == nil {
 				requireServing(t, openHTTP(t, spec))
 				return

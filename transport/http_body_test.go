@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
 // sayAndStay writes text in pieces without a length, and keeps the body open
@@ -44,15 +45,15 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 	rows := map[string]struct {
 		code int
 		text string
-		kind messages.ErrorKind // empty: a result
+		kind mcpvisor.ErrorKind // empty: a result
 	}{
 		"object":              {200, `{"jsonrpc":"2.0","id":$id,"result":` + result + `}`, ""},
 		"object, line end":    {200, "\r\n " + `{"jsonrpc":"2.0","id":$id,"result":` + result + "}\n", ""},
 		"pretty":              {200, "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": $id,\n  \"result\": " + result + "\n}\n", ""},
 		"batch":               {200, `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,"result":` + result + `}]`, ""},
-		"error":               {200, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, messages.KindRPC},
-		"error status":        {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, messages.KindRPC},
-		"error status, no id": {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, messages.KindRPC},
+		"error":               {200, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"error status":        {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"error status, no id": {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -65,10 +66,10 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 				require.JSONEq(t, result, string(got))
 				return
 			}
-			var e *messages.Error
+			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, row.kind, e.Kind, e.Error())
-			require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		})
 	}
 }
@@ -82,7 +83,7 @@ func TestOtherValueBeforeBodyEnds(t *testing.T) {
 	r := toolCall
 	r.Timeout = 50 * time.Millisecond
 	_, err := s.Request(testContext(t), r)
-	require.ErrorIs(t, err, messages.ErrTimeout)
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 }
 
 // TestConnectionReusedAfterEarlyAnswer: a body that ends a moment after the
@@ -188,7 +189,7 @@ func TestPartsKeepNoBody(t *testing.T) {
 			s := openHTTP(t, httpSpec(web.URL))
 			before := heap()
 			var results []json.RawMessage
-			var catalogs []*messages.Catalog
+			var catalogs []*catalog.Catalog
 			for range calls {
 				got, err := s.Request(testContext(t), toolCall)
 				require.NoError(t, err)

@@ -10,14 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // errOverdue is why an exchange ended whose own time was up. It is a value of
 // its own because the cause of somebody's context may well be an ErrTimeout.
-var errOverdue = fmt.Errorf("call: %w", messages.ErrTimeout)
+var errOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 
 // bonds are the exchanges under way on one session. Its death ends them, and
 // one timer keeps all their deadlines: a timer and three derived contexts for

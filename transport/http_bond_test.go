@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestABondEndsAtItsDeadline(t *testing.T) {
@@ -24,7 +24,7 @@ func TestABondEndsAtItsDeadline(t *testing.T) {
 		<-early.Done()
 		require.InDelta(t, time.Second, time.Since(began), float64(sweepGrain))
 		require.Equal(t, context.DeadlineExceeded, early.Err())
-		require.ErrorIs(t, early.Cause(), messages.ErrTimeout)
+		require.ErrorIs(t, early.Cause(), mcpvisor.ErrTimeout)
 		require.NoError(t, late.Err())
 		<-late.Done()
 		require.InDelta(t, time.Minute, time.Since(began), float64(sweepGrain))
@@ -64,7 +64,7 @@ func TestABondIsToldOfProgressUntilItIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s bonds
 		heard := 0
-		report := func(messages.Progress) { heard++ }
+		report := func(mcpvisor.Progress) { heard++ }
 		died := s.bindRequest(context.Background(), Request{Progress: report})
 		overdue := s.bindRequest(context.Background(), Request{Progress: report, Timeout: time.Second})
 		<-overdue.Done()
@@ -74,7 +74,7 @@ func TestABondIsToldOfProgressUntilItIsFinished(t *testing.T) {
 			id := b.key
 			to, found := s.progressed(id)
 			require.True(t, found)
-			require.True(t, to.put(messages.Progress{}))
+			require.True(t, to.put(mcpvisor.Progress{}))
 			to.tell()
 			b.finish()
 			_, found = s.progressed(id)

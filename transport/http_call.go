@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
@@ -32,14 +32,14 @@ var (
 // Request implements Session.
 func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	if died := s.Cause(); died != nil {
-		return nil, deathError(died, messages.OutcomeNotSent)
+		return nil, deathError(died, mcpvisor.OutcomeNotSent)
 	}
 	a := s.agreed.Load()
 	if a == nil {
-		return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, Cause: errNotOpen}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotOpen}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, requestError(ctx, nil, messages.OutcomeNotSent, err)
+		return nil, requestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
 	}
 	if !a.modern {
 		result, err := s.send(ctx, a, r)
@@ -79,7 +79,7 @@ func (s *httpSession) checkHandshake(a *agreement, list string) {
 // exchange, and nothing of the caller's.
 func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
 	if !s.enter() {
-		return nil, deathError(s.Cause(), messages.OutcomeNotSent)
+		return nil, deathError(s.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	b := s.bonds.bindRequest(ctx, r)
 	id := b.key
@@ -199,18 +199,18 @@ func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f 
 	case f.broken && ctx.Err() == nil:
 		s.confirm(ctx, a)
 	}
-	if f.outcome == messages.OutcomeAnswered {
+	if f.outcome == mcpvisor.OutcomeAnswered {
 		return f.callError()
 	}
 	if died := s.Cause(); died != nil {
 		return deathError(died, f.outcome)
 	}
 	if ctx.Err() != nil {
-		if f.outcome == messages.OutcomeUnknown && !a.modern { // else closing the stream has said it
+		if f.outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
 			s.cancelRemote(ctx, a, id)
 		}
 		e := requestError(ctx, nil, f.outcome, f)
-		if e.Kind == messages.KindTimeout && e.Cause == nil {
+		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
 			e.Cause = f.remark
 		}
 		return e

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // A bad reply is the error of that one call; the next one works.
@@ -21,67 +21,67 @@ func TestHTTPCallBadReply(t *testing.T) {
 	rows := []struct {
 		name    string
 		reply   handler
-		kind    messages.ErrorKind
-		outcome messages.Outcome
+		kind    mcpvisor.ErrorKind
+		outcome mcpvisor.Outcome
 		says    string
 	}{
-		{"401", status(401, "", ""), messages.KindAuthRequired, messages.OutcomeAnswered, "HTTP 401"},
-		{"403", status(403, "text/plain", "no\x1b[31m way\nsecond line"), messages.KindAuthRequired, messages.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
-		{"400", status(400, "text/plain", "bad arguments"), messages.KindProtocol, messages.OutcomeAnswered, "bad arguments"},
-		{"413", status(413, "", ""), messages.KindProtocol, messages.OutcomeAnswered, "smaller"},
+		{"401", status(401, "", ""), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 401"},
+		{"403", status(403, "text/plain", "no\x1b[31m way\nsecond line"), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
+		{"400", status(400, "text/plain", "bad arguments"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "bad arguments"},
+		{"413", status(413, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "smaller"},
 		{"429", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
-		}, messages.KindUnavailable, messages.OutcomeAnswered, "retry in 7s"},
+		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
 		{"503 with Retry-After", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(503)
-		}, messages.KindUnavailable, messages.OutcomeAnswered, "retry in 7s"},
-		{"503", status(503, "", ""), messages.KindProtocol, messages.OutcomeUnknown, "HTTP 503"},
-		{"502 web page", status(502, "text/html", "<html>nginx</html>"), messages.KindProtocol, messages.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
-		{"504", status(504, "", ""), messages.KindProtocol, messages.OutcomeUnknown, "HTTP 504"},
-		{"200 web page", status(200, "text/html", "<html>"), messages.KindProtocol, messages.OutcomeAnswered, "not an MCP endpoint"},
-		{"empty 202", status(202, "", ""), messages.KindProtocol, messages.OutcomeUnknown, "did not answer"},
-		{"empty 200", status(200, "application/json", ""), messages.KindProtocol, messages.OutcomeUnknown, "did not answer"},
-		{"cut short", status(200, "application/json", `{"jsonrpc":"2.0","id":`), messages.KindProtocol, messages.OutcomeUnknown, "cut short"},
+		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
+		{"503", status(503, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 503"},
+		{"502 web page", status(502, "text/html", "<html>nginx</html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
+		{"504", status(504, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 504"},
+		{"200 web page", status(200, "text/html", "<html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not an MCP endpoint"},
+		{"empty 202", status(202, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
+		{"empty 200", status(200, "application/json", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
+		{"cut short", status(200, "application/json", `{"jsonrpc":"2.0","id":`), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "cut short"},
 		{"broken off", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, `{"jsonrpc":"2.0",`)
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, messages.KindProtocol, messages.OutcomeUnknown, "in the middle of the answer"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "in the middle of the answer"},
 		{"hung up", func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
-			messages.KindProtocol, messages.OutcomeUnknown, "before the answer came"},
+			mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "before the answer came"},
 		{"answer to another", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			sayResult(w, json.RawMessage("5"), `{}`)
-		}, messages.KindProtocol, messages.OutcomeUnknown, "no answer to the request"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"},
 		{"invalid result", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			sayResult(w, id, `{"a":tru}`)
-		}, messages.KindProtocol, messages.OutcomeAnswered, "not valid JSON"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not valid JSON"},
 		{"oversize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, messages.KindProtocol, messages.OutcomeAnswered, "raise Limits.Line"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "raise Limits.Line"},
 		{"oversize, length unknown", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.(http.Flusher).Flush()
 			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, messages.KindProtocol, messages.OutcomeAnswered, "longer than 4096 bytes"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "longer than 4096 bytes"},
 		{"redirect to GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			http.Redirect(w, r, "/login?next=canary", http.StatusFound)
-		}, messages.KindProtocol, messages.OutcomeAnswered, "/login; if that is the endpoint, put this URL into the configuration"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "/login; if that is the endpoint, put this URL into the configuration"},
 		{"redirect elsewhere", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			http.Redirect(w, r, "http://other.invalid/mcp?canary", http.StatusTemporaryRedirect)
-		}, messages.KindProtocol, messages.OutcomeAnswered, "redirects to http://other.invalid/mcp;"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "redirects to http://other.invalid/mcp;"},
 		{"error without id", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			sayError(w, json.RawMessage("null"), -32603, "oops")
-		}, messages.KindRPC, messages.OutcomeAnswered, "oops"},
+		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
 		{"error with status", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(500)
 			fmt.Fprintf(w, `{"id":%s,"error":{"code":-32001,"message":"oops","data":{"n":1}}}`, id)
-		}, messages.KindRPC, messages.OutcomeAnswered, "oops"},
+		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
 		{"unknown method with 404", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(404)
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, id)
-		}, messages.KindRPC, messages.OutcomeAnswered, "no such method"},
+		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "no such method"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -167,10 +167,10 @@ func TestHTTPCallCanceled(t *testing.T) {
 	id := <-asked
 	cancel(errors.New("changed my mind"))
 	err := <-failed
-	require.ErrorIs(t, err, messages.ErrCanceled)
-	var e *messages.Error
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	notice := <-noticed
 	require.Contains(t, notice, `"requestId":`+id)
 	require.Contains(t, notice, `"canceled"`)
@@ -179,9 +179,9 @@ func TestHTTPCallCanceled(t *testing.T) {
 	done, cancelDone := context.WithCancel(context.Background())
 	cancelDone()
 	_, err = s.Request(done, toolCall)
-	require.ErrorIs(t, err, messages.ErrCanceled)
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 
 func TestHTTPRequestHeaders(t *testing.T) {
@@ -210,7 +210,7 @@ func TestHTTPModernRequest(t *testing.T) {
 		sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete"}`)
 	})
 	s := openHTTP(t, httpSpec(web.URL))
-	require.Equal(t, messages.EraModern, s.Info().Era)
+	require.Equal(t, mcpvisor.EraModern, s.Info().Era)
 	_, err := s.Request(testContext(t), Request{Method: "tools/call", Target: "grüß", Params: json.RawMessage(`{"name":"grüß"}`)})
 	require.NoError(t, err)
 	seen := web.requests("tools/call")[0]
@@ -236,7 +236,7 @@ func TestHTTPModernRequest(t *testing.T) {
 	go func() { _, err := s.Request(ctx, toolCall); failed <- err }()
 	<-asked
 	cancel()
-	require.ErrorIs(t, <-failed, messages.ErrCanceled)
+	require.ErrorIs(t, <-failed, mcpvisor.ErrCanceled)
 	requireClosed(t, left, "the stream is still open")
 	require.Never(t, func() bool { return len(noticed) > 0 }, 50*time.Millisecond, timeStep)
 	require.Empty(t, web.requests("GET"))
@@ -262,7 +262,7 @@ func TestHTTPForeignRoundTripper(t *testing.T) {
 	requireServing(t, s)
 	close(fail)
 	e := callFails(t, s)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

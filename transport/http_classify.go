@@ -16,10 +16,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -114,8 +114,8 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 	f := &fault{
 		status:  resp.StatusCode,
 		problem: httpStatus(resp.StatusCode),
-		kind:    messages.KindProtocol,
-		outcome: messages.OutcomeAnswered,
+		kind:    mcpvisor.KindProtocol,
+		outcome: mcpvisor.OutcomeAnswered,
 		cause:   supervisor.CauseHandshake,
 	}
 	// A secret that is cut in two could not be found any more.
@@ -124,7 +124,7 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 		f.problem += ": " + text
 	}
 	if loss := sessionLossOf(resp, body, ref); loss.lost {
-		f.lost, f.outcome, f.kind = true, loss.outcome, messages.KindCrashed
+		f.lost, f.outcome, f.kind = true, loss.outcome, mcpvisor.KindCrashed
 		return e.doubtForeign(f)
 	}
 	switch code := resp.StatusCode; {
@@ -132,16 +132,16 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(redirectTarget(resp)))
 		f.hint = "if that is the endpoint, put this URL into the configuration"
 	case code == http.StatusProxyAuthRequired:
-		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
+		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
 		f.hint = "a proxy on the way wants credentials; put its user and password into the proxy URL (HTTP_PROXY)"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
+		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
 		f.hint = "set or renew the credentials in the headers of this server"
 		if e.auth == nil && auth.Offers(resp.Header) {
 			f.hint += ", or let it be authorized by OAuth (HTTP.Auth, in a file \"auth\": {})"
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
-		f.kind = messages.KindUnavailable
+		f.kind = mcpvisor.KindUnavailable
 		f.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 		f.hint = "call less often"
 		if code == http.StatusServiceUnavailable {
@@ -154,7 +154,7 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 		f.hint = "send smaller arguments, or raise the server's limit"
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
 		// Some proxy speaks; what became of the request behind it is not known.
-		f.outcome = messages.OutcomeUnknown
+		f.outcome = mcpvisor.OutcomeUnknown
 		f.hint = "look at the proxy or gateway in front of the server"
 	default:
 		f.hint = "look at the server's log"
@@ -182,7 +182,7 @@ func beyondStatus(text string, code int) string {
 
 // htmlReply: a page for people came where an answer was expected.
 func (e *endpoint) htmlReply(status int) *fault {
-	f := badReply(messages.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
+	f := badReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
 	f.hint = "check the path of the URL, and whether a login page is in the way"
 	return f
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -166,25 +166,25 @@ func TestConnectFault(t *testing.T) {
 		name string
 		err  error
 		sent bool
-		want messages.Outcome
+		want mcpvisor.Outcome
 		gone bool
 		says string
 	}{
-		{"refused", refused, false, messages.OutcomeNotSent, true, "nothing listens at host.example:80"},
-		{"refused after a pooled connection failed", refused, true, messages.OutcomeNotSent, true, "nothing listens"},
-		{"proxy refused", &net.OpError{Op: "proxyconnect", Err: refused}, false, messages.OutcomeNotSent, false, "the proxy"},
-		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, messages.OutcomeUnknown, false, "broke before the answer"},
-		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, messages.OutcomeNotSent, false, `"host.example" cannot be resolved`},
-		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, messages.OutcomeNotSent, false, "in time"},
-		{"plain HTTP", http.ErrSchemeMismatch, false, messages.OutcomeNotSent, false, "http://"},
+		{"refused", refused, false, mcpvisor.OutcomeNotSent, true, "nothing listens at host.example:80"},
+		{"refused after a pooled connection failed", refused, true, mcpvisor.OutcomeNotSent, true, "nothing listens"},
+		{"proxy refused", &net.OpError{Op: "proxyconnect", Err: refused}, false, mcpvisor.OutcomeNotSent, false, "the proxy"},
+		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
+		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, mcpvisor.OutcomeNotSent, false, `"host.example" cannot be resolved`},
+		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, mcpvisor.OutcomeNotSent, false, "in time"},
+		{"plain HTTP", http.ErrSchemeMismatch, false, mcpvisor.OutcomeNotSent, false, "http://"},
 		{"proxy refused, which one", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
-			false, messages.OutcomeNotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
+			false, mcpvisor.OutcomeNotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
 		{"certificate expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
-			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, messages.OutcomeNotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
+			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, mcpvisor.OutcomeNotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
 		{"certificate of the future", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
-			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, messages.OutcomeNotSent, false, "is not valid yet"},
-		{"EOF", io.ErrUnexpectedEOF, true, messages.OutcomeUnknown, false, "broke before the answer"},
-		{"something else", io.ErrNoProgress, false, messages.OutcomeNotSent, false, "cannot connect to host.example:80"},
+			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, mcpvisor.OutcomeNotSent, false, "is not valid yet"},
+		{"EOF", io.ErrUnexpectedEOF, true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
+		{"something else", io.ErrNoProgress, false, mcpvisor.OutcomeNotSent, false, "cannot connect to host.example:80"},
 	}
 	for _, row := range rows {
 		f := e.connectFault(wrap(row.err), row.sent)
@@ -208,8 +208,8 @@ func TestNoTokenForNow(t *testing.T) {
 	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	f := e.noToken(t.Context(), &auth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
-	require.Equal(t, messages.KindUnavailable, f.kind)
-	require.Equal(t, messages.OutcomeNotSent, f.outcome)
+	require.Equal(t, mcpvisor.KindUnavailable, f.kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, f.outcome)
 	require.Equal(t, 7*time.Second, f.retryAfter)
 	require.False(t, f.permanent)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -41,10 +41,10 @@ func TestHTTPBrokenCallsAskOnceAndBriefly(t *testing.T) {
 			go func() { _, err := s.Request(t.Context(), toolCall); failed <- err }()
 		}
 		for range calls {
-			var e *messages.Error
+			var e *mcpvisor.Error
 			require.ErrorAs(t, <-failed, &e)
-			require.Equal(t, messages.KindProtocol, e.Kind, e.Error())
-			require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+			require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}
 		require.Equal(t, time.Second+confirmWait, time.Since(began))
 		require.Len(t, web.requests("ping"), 1)
@@ -65,12 +65,12 @@ func TestHTTPDoubtHoldsNobody(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := s.Request(ctx, toolCall)
-		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.Equal(t, confirmWait/4, time.Since(began))
 
 		time.AfterFunc(confirmWait/4, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested}) })
 		_, err = s.Request(t.Context(), toolCall)
-		require.ErrorIs(t, err, messages.ErrClosed)
+		require.ErrorIs(t, err, mcpvisor.ErrClosed)
 		require.Equal(t, confirmWait/2, time.Since(began))
 	})
 }
@@ -91,14 +91,14 @@ func TestHTTPNoticeOfACanceledCallIsBrief(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		_, err := s.Request(ctx, toolCall)
-		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.Equal(t, time.Second, time.Since(began))
 		require.Equal(t, time.Second+cancelWait, (<-given).Sub(began))
 
 		late := toolCall
 		late.Timeout = time.Second
 		_, err = s.Request(t.Context(), late)
-		require.ErrorIs(t, err, messages.ErrTimeout)
+		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 		synctest.Wait()
 		ended := time.Now()
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
@@ -118,13 +118,13 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 		s := openWireless(t, newWireless(t).spec())
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		said := &fault{problem: "no", kind: messages.KindRPC, outcome: messages.OutcomeAnswered}
-		var e *messages.Error
+		said := &fault{problem: "no", kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered}
+		var e *mcpvisor.Error
 		require.ErrorAs(t, s.callFailed(gone, s.agreed.Load(), 1, said), &e)
-		require.Equal(t, messages.KindRPC, e.Kind)
+		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 		require.ErrorAs(t, s.callFailed(t.Context(), s.agreed.Load(), 1, said), &e)
-		require.Equal(t, messages.KindRPC, e.Kind)
+		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 	})
 }
 
@@ -132,10 +132,10 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 func TestHTTPRequestBeforeOpen(t *testing.T) {
 	s := httpDialerFor(httpSpec("http://wireless.invalid/mcp")).NewSession()
 	_, err := s.Request(t.Context(), toolCall)
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.True(t, errors.As(err, &e))
-	require.Equal(t, messages.KindUnavailable, e.Kind)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	requireClosed(t, s.Released(), "session is not released")
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // controlLane is the RoundTripper that the go-sdk's streamable client works
@@ -51,11 +51,11 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 		switch {
 		case earlier.notNow():
 			return nil, earlier
-		case earlier.kind == messages.KindAuthRequired:
+		case earlier.kind == mcpvisor.KindAuthRequired:
 			unauthorized = earlier
 		}
 	}
-	if method == "initialize" && s.era == messages.EraModern && s.spec.Era == messages.EraModern {
+	if method == "initialize" && s.era == mcpvisor.EraModern && s.spec.Era == mcpvisor.EraModern {
 		f := s.noModernEra()
 		s.misstep.Store(f)
 		return nil, f
@@ -63,7 +63,7 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	// Any error makes the go-sdk go on with initialize. A server whose era is
 	// known to be modern is given the time that it needs.
 	patience := time.Duration(0)
-	if method == "server/discover" && s.era == messages.EraAuto {
+	if method == "server/discover" && s.era == mcpvisor.EraAuto {
 		patience = s.spec.Timeouts.Negotiate
 	}
 	b := s.bonds.bind(req.Context(), patience)
@@ -91,13 +91,13 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 		s.misstep.Store(nil)
 	}
 	if err := tooBroad(got.result, answerBounds); err != nil {
-		f := badReply(messages.OutcomeAnswered, "the answer to %q holds %v", method, err)
+		f := badReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
 		s.misstep.Store(f)
 		return nil, f
 	}
 	message, err := got.message(id)
 	if err != nil {
-		f := badReply(messages.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
+		f := badReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
 		f.err = err
 		s.misstep.Store(f)
 		return nil, f
@@ -138,7 +138,7 @@ func (s *httpSession) tellServer(b *bond, body []byte, header http.Header) *faul
 		if resp.StatusCode >= 300 {
 			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 			f = s.endpoint.statusFault(resp, said, s.sessionRef())
-			if !f.lost && f.kind != messages.KindAuthRequired {
+			if !f.lost && f.kind != mcpvisor.KindAuthRequired {
 				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a message")
 				f = nil
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -38,8 +38,8 @@ func TestHTTPSessionForgotten(t *testing.T) {
 			requireServing(t, s)
 			web.handle("tools/call", reply)
 			e := callFails(t, s)
-			require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
-			require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+			require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 			require.ErrorContains(t, e, "forgot the session")
 			requireClosed(t, s.Dead(), "session lives on")
 			require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
@@ -55,7 +55,7 @@ func TestHTTPNoSessionToForget(t *testing.T) {
 	web.session = ""
 	web.handle("tools/call", oneTime(status(404, "", "")))
 	s := openHTTP(t, httpSpec(web.URL))
-	require.Equal(t, messages.KindProtocol, callFails(t, s).Kind)
+	require.Equal(t, mcpvisor.KindProtocol, callFails(t, s).Kind)
 	requireServing(t, s)
 }
 
@@ -81,7 +81,7 @@ func TestHTTPServerGone(t *testing.T) {
 	requireServing(t, s)
 	require.NoError(t, server.Close())
 	e := callFails(t, s)
-	require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 	require.ErrorContains(t, e, "nothing listens at "+addr)
 	require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 	requireClosed(t, s.Released(), "session is not released")
@@ -109,10 +109,10 @@ func TestHTTPServerDiesDuringCall(t *testing.T) {
 	}
 	require.NoError(t, server.Close())
 	for range calls {
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, <-failed, &e)
-		require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	}
 	requireClosed(t, s.Released(), "session is not released")
 }
@@ -162,7 +162,7 @@ func TestHTTPServerRestartedOnSamePort(t *testing.T) {
 	// Whether the call still went out on an old connection is a race; that the
 	// session is lost is not.
 	e := callFails(t, s)
-	require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 	require.ErrorContains(t, e, "forgot the session")
 	requireClosed(t, s.Released(), "session is not released")
 
@@ -188,7 +188,7 @@ func TestHTTPAbort(t *testing.T) {
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	require.Same(t, first, s.Cause(), "the first cause wins")
 	err := <-failed
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.ErrorIs(t, err, first)
 	requireClosed(t, s.Released(), "session is not released")
 	require.Len(t, web.requests("DELETE"), 1)
@@ -263,6 +263,6 @@ func TestHTTPReleaseWaitsForWork(t *testing.T) {
 		}
 	}, 100*time.Millisecond, timeStep)
 	close(free)
-	require.ErrorIs(t, <-failed, messages.ErrClosed)
+	require.ErrorIs(t, <-failed, mcpvisor.ErrClosed)
 	requireClosed(t, s.Released(), "session is not released")
 }

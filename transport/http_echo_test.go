@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // echoSecrets are what echoSpec must not let out; each is told to the server
@@ -24,7 +24,7 @@ var echoSecrets = []string{
 	"-and-more", // what is left if the shorter of two is hidden first
 }
 
-func echoSpec(addr string, login bool) messages.ServerSpec {
+func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
 	spec := httpSpec("http://" + addr + "/mcp")
 	spec.HTTP.Headers = map[string]string{"X-Slash": "canary/slash", "X-Quote": `canary"quote`,
 		"X-Long": "canary-long", "X-Longer": "canary-long-and-more"}

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const (
@@ -47,7 +47,7 @@ type endpoint struct {
 	refused func(*fault)
 }
 
-func newEndpoint(spec messages.ServerSpec) (*endpoint, error) {
+func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 	u, err := url.Parse(spec.HTTP.URL)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -22,14 +22,14 @@ import (
 func TestHTTPEraOfTheNextSession(t *testing.T) {
 	rows := map[string]struct {
 		discover handler
-		want     messages.Era
+		want     mcpvisor.Era
 	}{
 		"slow": {func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			time.Sleep(2 * messages.DefaultNegotiateTimeout)
+			time.Sleep(2 * mcpvisor.DefaultNegotiateTimeout)
 			isModernHTTP(w, r, id)
-		}, messages.EraModern},
-		"legacy now":            {nil, messages.EraLegacy},
-		"broken, speaks legacy": {status(500, "", ""), messages.EraLegacy},
+		}, mcpvisor.EraModern},
+		"legacy now":            {nil, mcpvisor.EraLegacy},
+		"broken, speaks legacy": {status(500, "", ""), mcpvisor.EraLegacy},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestHTTPEraOfTheNextSession(t *testing.T) {
 				web := newWireless(t)
 				d := httpDialerFor(web.spec())
 				web.handle("server/discover", isModernHTTP)
-				for _, want := range []messages.Era{messages.EraModern, row.want} {
+				for _, want := range []mcpvisor.Era{mcpvisor.EraModern, row.want} {
 					s := d.NewSession()
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
@@ -61,12 +61,12 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 		fails    error // of the connection
 		canceled bool
 		kind     supervisor.CauseKind
-		want     messages.Era
+		want     mcpvisor.Era
 	}{
-		"refused":  {status(500, "", ""), nil, false, supervisor.CauseHandshake, messages.EraAuto},
-		"silent":   {never, nil, false, supervisor.CauseTimeout, messages.EraAuto},
-		"canceled": {never, nil, true, supervisor.CauseRequested, messages.EraModern},
-		"away":     {nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}, false, supervisor.CauseSpawn, messages.EraModern},
+		"refused":  {status(500, "", ""), nil, false, supervisor.CauseHandshake, mcpvisor.EraAuto},
+		"silent":   {never, nil, false, supervisor.CauseTimeout, mcpvisor.EraAuto},
+		"canceled": {never, nil, true, supervisor.CauseRequested, mcpvisor.EraModern},
+		"away":     {nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}, false, supervisor.CauseSpawn, mcpvisor.EraModern},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 					return web.RoundTrip(r)
 				})}
 				d := httpDialerFor(spec)
-				d.remember(messages.EraModern)
+				d.remember(mcpvisor.EraModern)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if row.canceled {
@@ -105,7 +105,7 @@ func TestHTTPOpenModernOnlyRefused(t *testing.T) {
 			web := newWireless(t)
 			web.handle("server/discover", status(code, "", ""))
 			spec := web.spec()
-			spec.Era = messages.EraModern
+			spec.Era = mcpvisor.EraModern
 			cause := openFails(t, spec)
 			require.Equal(t, permanent, cause.Permanent, "%d: %s", code, cause.Message)
 			require.Equal(t, permanent, cause.Kind == supervisor.CauseVersion, "%d: %s", code, cause.Message)
@@ -138,7 +138,7 @@ func TestHTTPOpenEndsWithItsContext(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(began))
 		require.Equal(t, supervisor.CauseTimeout, s.Cause().Kind, s.Cause().Message)
 		<-s.Released()
-		require.LessOrEqual(t, time.Since(began), time.Second+2*messages.DefaultShutdownTimeout)
+		require.LessOrEqual(t, time.Since(began), time.Second+2*mcpvisor.DefaultShutdownTimeout)
 		require.Equal(t, 1, s.Info().Abandoned)
 		close(free)
 		synctest.Wait()
@@ -194,7 +194,7 @@ func TestHTTPHostsOwnClient(t *testing.T) {
 		requireServing(t, s)
 		panics = true
 		e := callFails(t, s)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.ErrorContains(t, e, "panicked")
 		requireServing(t, s)
 		calls := web.requests("tools/call")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const (
@@ -110,7 +110,7 @@ func (s *httpSession) fromBody(resp *http.Response, id int64, reserve func(int) 
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return reply{}, true, badReply(messages.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+		return reply{}, true, badReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
 	case isHTML("", body):
 		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
@@ -120,9 +120,9 @@ func (s *httpSession) fromBody(resp *http.Response, id int64, reserve func(int) 
 	}
 	if !jsonscan.Valid(body) {
 		s.noise.junk.Add(1)
-		return reply{}, true, badReply(messages.OutcomeUnknown, "the answer is not valid JSON, or cut short")
+		return reply{}, true, badReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
 	}
-	return reply{}, true, badReply(messages.OutcomeUnknown, "the reply holds no answer to the request")
+	return reply{}, true, badReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
 }
 
 // answerIn looks for the answer to id in one message or a batch, and passes
@@ -147,7 +147,7 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 		case env.errorm != nil:
 			return reply{errorm: env.errorm}, true, nil
 		case env.malformed:
-			return reply{}, false, badReply(messages.OutcomeAnswered, "the result is not valid JSON")
+			return reply{}, false, badReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
 		}
 		return reply{result: env.result}, true, nil
 	}
@@ -223,10 +223,10 @@ func (s *httpSession) refusal(resp *http.Response, id int64, ref sessionRef, res
 		f.err = rpc
 	}
 	switch {
-	case f.kind == messages.KindAuthRequired, f.kind == messages.KindUnavailable:
+	case f.kind == mcpvisor.KindAuthRequired, f.kind == mcpvisor.KindUnavailable:
 		return reply{}, ended, f
 	case ours:
-		if f.lost && f.status == http.StatusNotFound && f.outcome == messages.OutcomeNotSent {
+		if f.lost && f.status == http.StatusNotFound && f.outcome == mcpvisor.OutcomeNotSent {
 			s.endBy(f)
 		}
 		return reply{errorm: env.errorm, status: resp.StatusCode}, ended, nil

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -17,8 +17,8 @@ type fault struct {
 	problem string
 	hint    string
 	// kind and outcome are what it means for a call.
-	kind       messages.ErrorKind
-	outcome    messages.Outcome
+	kind       mcpvisor.ErrorKind
+	outcome    mcpvisor.Outcome
 	retryAfter time.Duration
 	// cause and permanent are what it means for a start.
 	cause     supervisor.CauseKind
@@ -50,19 +50,19 @@ func (f *fault) notNow() bool {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return f.kind == messages.KindUnavailable
+	return f.kind == mcpvisor.KindUnavailable
 }
 
 // declines reports whether the server has heard a request and will have nothing
 // of it. A fault that does not decline says nothing about the protocol.
 func (f *fault) declines() bool {
-	return f.kind == messages.KindProtocol && f.outcome == messages.OutcomeAnswered &&
+	return f.kind == mcpvisor.KindProtocol && f.outcome == mcpvisor.OutcomeAnswered &&
 		(f.status < http.StatusInternalServerError || f.status == http.StatusNotImplemented)
 }
 
 // callError is the fault as the error of a call.
-func (f *fault) callError() *messages.Error {
-	return &messages.Error{Kind: f.kind, Outcome: f.outcome, RetryAfter: f.retryAfter, Hint: f.hint, Cause: f}
+func (f *fault) callError() *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: f.kind, Outcome: f.outcome, RetryAfter: f.retryAfter, Hint: f.hint, Cause: f}
 }
 
 // startCause is the fault as the cause of a failed start.
@@ -87,18 +87,18 @@ func (f *fault) endCause(target string) *supervisor.Cause {
 // answer was complete.
 func brokenFault(problem string, err error) *fault {
 	return &fault{problem: problem, err: err, broken: true,
-		kind: messages.KindProtocol, outcome: messages.OutcomeUnknown, cause: supervisor.CauseClosed}
+		kind: mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeUnknown, cause: supervisor.CauseClosed}
 }
 
 // badReply: an answer came, and it is none.
-func badReply(outcome messages.Outcome, format string, args ...any) *fault {
-	return &fault{problem: fmt.Sprintf(format, args...), kind: messages.KindProtocol,
+func badReply(outcome mcpvisor.Outcome, format string, args ...any) *fault {
+	return &fault{problem: fmt.Sprintf(format, args...), kind: mcpvisor.KindProtocol,
 		outcome: outcome, cause: supervisor.CauseHandshake}
 }
 
 // oversizeReply: the answer is longer than Limits.Line.
 func oversizeReply(limit int) *fault {
-	f := badReply(messages.OutcomeAnswered, "the answer is longer than %d bytes", limit)
+	f := badReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
 	f.hint = "raise Limits.Line if such answers are expected"
 	return f
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -162,18 +162,18 @@ func sayEvents(w http.ResponseWriter) func(format string, args ...any) {
 	}
 }
 
-func httpSpec(url string) messages.ServerSpec {
-	return messages.ServerSpec{Name: "web", HTTP: &messages.HTTP{URL: url}}
+func httpSpec(url string) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: url}}
 }
 
 var testInfo = &mcp.Implementation{Name: "test-client", Version: "1"}
 
-func httpDialerFor(spec messages.ServerSpec) *httpDialer {
+func httpDialerFor(spec mcpvisor.ServerSpec) *httpDialer {
 	return newHTTPDialer(spec.WithDefaults(), Options{ClientInfo: testInfo, Logger: zerolog.Nop()}).(*httpDialer)
 }
 
 // openHTTP opens a session that is released at the end of the test.
-func openHTTP(t *testing.T, spec messages.ServerSpec) *httpSession {
+func openHTTP(t *testing.T, spec mcpvisor.ServerSpec) *httpSession {
 	t.Helper()
 	s := httpDialerFor(spec).NewSession().(*httpSession)
 	releaseAtEnd(t, s)
@@ -190,7 +190,7 @@ func releaseAtEnd(t *testing.T, s Session) {
 }
 
 // openFails opens a session that must fail and returns why.
-func openFails(t *testing.T, spec messages.ServerSpec) *supervisor.Cause {
+func openFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause {
 	t.Helper()
 	s := httpDialerFor(spec).NewSession()
 	err := s.Open(testContext(t))
@@ -221,11 +221,11 @@ func requireClosed(t *testing.T, c <-chan struct{}, what string) {
 var toolCall = Request{Method: "tools/call", Target: "echo", Params: json.RawMessage(`{"name":"echo","arguments":{}}`)}
 
 // callFails sends a call that must fail and returns its error.
-func callFails(t *testing.T, s Session) *messages.Error {
+func callFails(t *testing.T, s Session) *mcpvisor.Error {
 	t.Helper()
 	_, err := s.Request(testContext(t), toolCall)
 	require.Error(t, err)
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
 	return e
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // TestForeignRoundTripper checks that no failure of a RoundTripper of the host's
@@ -56,7 +56,7 @@ func TestForeignRoundTripper(t *testing.T) {
 			retries = true
 			e := callFails(t, s)
 			retries = false
-			require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Equal(t, row.gone, s.Cause() != nil, "the end of the session: %v", s.Cause())
 			require.Len(t, web.requests("tools/call"), 2, "the call was sent again")
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // events is a stream of that text, which ends after it.
@@ -204,7 +204,7 @@ func TestHTTPLastHeard(t *testing.T) {
 		require.True(t, s.LastHeard().Equal(began), "the header")
 		time.Sleep(10 * time.Second)
 		require.True(t, s.LastHeard().Equal(began.Add(time.Second)), "a comment on the stream")
-		require.ErrorIs(t, <-failed, messages.ErrTimeout)
+		require.ErrorIs(t, <-failed, mcpvisor.ErrTimeout)
 	})
 }
 

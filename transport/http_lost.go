@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // sessionRef says how a request names its session.
@@ -44,7 +44,7 @@ type sessionLoss struct {
 	lost bool
 	// outcome is what became of the request. It is NotSent only if the server
 	// surely did not act; such a request may be sent again.
-	outcome messages.Outcome
+	outcome mcpvisor.Outcome
 }
 
 // sdkSessionTexts are what SDKs and their examples answer before they dispatch
@@ -96,7 +96,7 @@ var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|erro
 // text of an SDK says that the request was not carried out.
 func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss {
 	if ref == noSession {
-		return sessionLoss{outcome: messages.OutcomeAnswered}
+		return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
 	}
 	text, kind := wholeMessage(resp.Header.Get("Content-Type"), body)
 	known := kind != messageUnreadable && (sdkSessionTexts[text] || sdkSessionWithID.MatchString(text))
@@ -104,23 +104,23 @@ func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss
 	case http.StatusNotFound:
 		bare := kind == messageEmpty || kind != messageUnreadable && bareNotFound.MatchString(text)
 		if known || bare && ref == headerSession {
-			return sessionLoss{lost: true, outcome: messages.OutcomeNotSent}
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
 		}
-		return sessionLoss{lost: true, outcome: messages.OutcomeUnknown}
+		return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
 	case http.StatusBadRequest:
 		switch {
 		case known:
-			return sessionLoss{lost: true, outcome: messages.OutcomeNotSent}
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
 		case kind != messageUnreadable && sessionSentence.MatchString(text):
-			return sessionLoss{lost: true, outcome: messages.OutcomeUnknown}
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
 		}
 	case http.StatusUnauthorized:
 		// The Rust SDK before 0.6 answers so; about a token it would say how to get one.
 		if known && resp.Header.Get("WWW-Authenticate") == "" {
-			return sessionLoss{lost: true, outcome: messages.OutcomeNotSent}
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
 		}
 	}
-	return sessionLoss{outcome: messages.OutcomeAnswered}
+	return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
 }
 
 // messageKind says how far the body of an error status could be read.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func rpcBody(id, message string) string {
@@ -24,42 +24,42 @@ func TestSessionLost(t *testing.T) {
 		kind    string
 		body    string
 		lost    bool
-		outcome messages.Outcome
+		outcome mcpvisor.Outcome
 	}{
-		"404 empty":                      {404, "", "", true, messages.OutcomeNotSent},
-		"404 status text":                {404, "text/plain", "Not Found\n", true, messages.OutcomeNotSent},
-		"404 of net/http":                {404, "text/plain", "404 page not found\n", true, messages.OutcomeNotSent},
-		"404 of FastAPI":                 {404, "application/json", `{"detail":"Not Found"}`, true, messages.OutcomeNotSent},
-		"404 of the go-sdk":              {404, "text/plain", "session not found\n", true, messages.OutcomeNotSent},
-		"404 of the TypeScript SDK":      {404, "application/json", rpcBody("null", "Session not found"), true, messages.OutcomeNotSent},
-		"404 of the Python SDK":          {404, "application/json", rpcBody(`"server-error"`, "Not Found: Invalid or expired session ID"), true, messages.OutcomeNotSent},
-		"404 of the Python SDK, ended":   {404, "application/json", rpcBody(`"server-error"`, "Not Found: Session has been terminated"), true, messages.OutcomeNotSent},
-		"404 of the Java SDK":            {404, "application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, true, messages.OutcomeNotSent},
-		"404 of mcp-go":                  {404, "text/plain", "Session terminated\n", true, messages.OutcomeNotSent},
-		"404 after work":                 {404, "text/plain", "booked payment 7; receipt template not found", true, messages.OutcomeUnknown},
-		"404 after work, JSON":           {404, "application/json", `{"message":"payment booked; session not found in cache"}`, true, messages.OutcomeUnknown},
-		"404 after work, second line":    {404, "text/plain", "session not found\npayment 7 booked", true, messages.OutcomeUnknown},
-		"404 after work, RPC error":      {404, "application/json", rpcBody("null", "payment booked; browser session not found"), true, messages.OutcomeUnknown},
-		"404 web page":                   {404, "text/html", page, true, messages.OutcomeUnknown},
-		"404 wording no SDK uses":        {404, "text/plain", "Unknown session", true, messages.OutcomeUnknown},
-		"400 of the TypeScript SDK":      {400, "application/json", rpcBody("null", "Bad Request: Server not initialized"), true, messages.OutcomeNotSent},
-		"400 of the Python SDK":          {400, "text/plain", "Bad Request: No valid session ID provided", true, messages.OutcomeNotSent},
-		"400 of mcp-go":                  {400, "text/plain", "Invalid session ID\n", true, messages.OutcomeNotSent},
-		"400 of the Go SDK over SSE":     {400, "text/plain", "session closed\n", true, messages.OutcomeNotSent},
-		"404 of the Python SDK over SSE": {404, "text/plain", "Could not find session", true, messages.OutcomeNotSent},
-		"400 wording no SDK uses":        {400, "text/plain", "Session expired.", true, messages.OutcomeUnknown},
-		"400 wording no SDK uses, JSON":  {400, "application/json", `{"error":"The session does not exist"}`, true, messages.OutcomeUnknown},
-		"400 not initialized":            {400, "application/json", rpcBody("null", "Server has not been initialized"), true, messages.OutcomeUnknown},
-		"400 after work":                 {400, "text/plain", "payment booked; closing the browser session failed", false, messages.OutcomeAnswered},
-		"400 after work, JSON":           {400, "application/json", `{"message":"payment booked; no valid session for the receipt"}`, false, messages.OutcomeAnswered},
-		"400 about another session":      {400, "text/plain", "database session not found", false, messages.OutcomeAnswered},
-		"400 about another thing":        {400, "text/plain", "database not initialized", false, messages.OutcomeAnswered},
-		"400 empty":                      {400, "", "", false, messages.OutcomeAnswered},
-		"400 web page":                   {400, "text/html", "<p>session not found", false, messages.OutcomeAnswered},
-		"400 the session header removed": {400, "application/json", rpcBody("7", "Bad Request: Mcp-Session-Id header is required"), false, messages.OutcomeAnswered},
-		"401 of an old Rust SDK":         {401, "text/plain", "Unauthorized: Session not found", true, messages.OutcomeNotSent},
-		"401 about the token":            {401, "text/plain", "session not found for this token", false, messages.OutcomeAnswered},
-		"500 session":                    {500, "text/plain", "session not found", false, messages.OutcomeAnswered},
+		"404 empty":                      {404, "", "", true, mcpvisor.OutcomeNotSent},
+		"404 status text":                {404, "text/plain", "Not Found\n", true, mcpvisor.OutcomeNotSent},
+		"404 of net/http":                {404, "text/plain", "404 page not found\n", true, mcpvisor.OutcomeNotSent},
+		"404 of FastAPI":                 {404, "application/json", `{"detail":"Not Found"}`, true, mcpvisor.OutcomeNotSent},
+		"404 of the go-sdk":              {404, "text/plain", "session not found\n", true, mcpvisor.OutcomeNotSent},
+		"404 of the TypeScript SDK":      {404, "application/json", rpcBody("null", "Session not found"), true, mcpvisor.OutcomeNotSent},
+		"404 of the Python SDK":          {404, "application/json", rpcBody(`"server-error"`, "Not Found: Invalid or expired session ID"), true, mcpvisor.OutcomeNotSent},
+		"404 of the Python SDK, ended":   {404, "application/json", rpcBody(`"server-error"`, "Not Found: Session has been terminated"), true, mcpvisor.OutcomeNotSent},
+		"404 of the Java SDK":            {404, "application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, true, mcpvisor.OutcomeNotSent},
+		"404 of mcp-go":                  {404, "text/plain", "Session terminated\n", true, mcpvisor.OutcomeNotSent},
+		"404 after work":                 {404, "text/plain", "booked payment 7; receipt template not found", true, mcpvisor.OutcomeUnknown},
+		"404 after work, JSON":           {404, "application/json", `{"message":"payment booked; session not found in cache"}`, true, mcpvisor.OutcomeUnknown},
+		"404 after work, second line":    {404, "text/plain", "session not found\npayment 7 booked", true, mcpvisor.OutcomeUnknown},
+		"404 after work, RPC error":      {404, "application/json", rpcBody("null", "payment booked; browser session not found"), true, mcpvisor.OutcomeUnknown},
+		"404 web page":                   {404, "text/html", page, true, mcpvisor.OutcomeUnknown},
+		"404 wording no SDK uses":        {404, "text/plain", "Unknown session", true, mcpvisor.OutcomeUnknown},
+		"400 of the TypeScript SDK":      {400, "application/json", rpcBody("null", "Bad Request: Server not initialized"), true, mcpvisor.OutcomeNotSent},
+		"400 of the Python SDK":          {400, "text/plain", "Bad Request: No valid session ID provided", true, mcpvisor.OutcomeNotSent},
+		"400 of mcp-go":                  {400, "text/plain", "Invalid session ID\n", true, mcpvisor.OutcomeNotSent},
+		"400 of the Go SDK over SSE":     {400, "text/plain", "session closed\n", true, mcpvisor.OutcomeNotSent},
+		"404 of the Python SDK over SSE": {404, "text/plain", "Could not find session", true, mcpvisor.OutcomeNotSent},
+		"400 wording no SDK uses":        {400, "text/plain", "Session expired.", true, mcpvisor.OutcomeUnknown},
+		"400 wording no SDK uses, JSON":  {400, "application/json", `{"error":"The session does not exist"}`, true, mcpvisor.OutcomeUnknown},
+		"400 not initialized":            {400, "application/json", rpcBody("null", "Server has not been initialized"), true, mcpvisor.OutcomeUnknown},
+		"400 after work":                 {400, "text/plain", "payment booked; closing the browser session failed", false, mcpvisor.OutcomeAnswered},
+		"400 after work, JSON":           {400, "application/json", `{"message":"payment booked; no valid session for the receipt"}`, false, mcpvisor.OutcomeAnswered},
+		"400 about another session":      {400, "text/plain", "database session not found", false, mcpvisor.OutcomeAnswered},
+		"400 about another thing":        {400, "text/plain", "database not initialized", false, mcpvisor.OutcomeAnswered},
+		"400 empty":                      {400, "", "", false, mcpvisor.OutcomeAnswered},
+		"400 web page":                   {400, "text/html", "<p>session not found", false, mcpvisor.OutcomeAnswered},
+		"400 the session header removed": {400, "application/json", rpcBody("7", "Bad Request: Mcp-Session-Id header is required"), false, mcpvisor.OutcomeAnswered},
+		"401 of an old Rust SDK":         {401, "text/plain", "Unauthorized: Session not found", true, mcpvisor.OutcomeNotSent},
+		"401 about the token":            {401, "text/plain", "session not found for this token", false, mcpvisor.OutcomeAnswered},
+		"500 session":                    {500, "text/plain", "session not found", false, mcpvisor.OutcomeAnswered},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestSessionLost(t *testing.T) {
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
 			require.Equal(t, row.lost, s.Cause() != nil, e.Error())
 			if row.lost {
-				require.Equal(t, messages.KindCrashed, e.Kind, e.Error())
+				require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 				require.ErrorContains(t, e, "forgot the session")
 			}
 			require.Len(t, web.requests("tools/call"), 1)
@@ -102,8 +102,8 @@ func TestSessionLostAnswerWithOurID(t *testing.T) {
 			})
 			s := openHTTP(t, httpSpec(web.URL))
 			e := callFails(t, s)
-			require.Equal(t, messages.OutcomeAnswered, e.Outcome, e.Error())
-			require.Equal(t, messages.KindRPC, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, e.Error())
+			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
 			require.Equal(t, row.ends, s.Cause() != nil)
 		})
 	}

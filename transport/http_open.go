@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -75,7 +75,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 			return nil, f
 		}
 	}
-	if sse || s.era == messages.EraLegacy {
+	if sse || s.era == mcpvisor.EraLegacy {
 		options.ProtocolVersion = legacyVersion
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
@@ -134,7 +134,7 @@ func (s *httpSession) openFailure(ctx context.Context, err error) *supervisor.Ca
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
 		// What was believed about the era may be the reason.
-		s.dialer.remember(messages.EraAuto)
+		s.dialer.remember(mcpvisor.EraAuto)
 		s.dialer.rememberSSE(false)
 	}
 	return cause
@@ -151,9 +151,9 @@ func (s *httpSession) noModernEra() *fault {
 		said = " (" + f.problem + ")"
 	}
 	return &fault{
-		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", modernVersion, said, messages.EraModern),
+		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", modernVersion, said, mcpvisor.EraModern),
 		hint:    "leave the era empty to negotiate it",
-		kind:    messages.KindProtocol, outcome: messages.OutcomeNotSent,
+		kind:    mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeNotSent,
 		cause: supervisor.CauseVersion, permanent: true,
 	}
 }
@@ -167,5 +167,5 @@ func (s *httpSession) refusedDiscovery(errorm json.RawMessage) *fault {
 		return nil
 	}
 	return &fault{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
-		kind: messages.KindRPC, outcome: messages.OutcomeAnswered, cause: supervisor.CauseHandshake}
+		kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered, cause: supervisor.CauseHandshake}
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -104,7 +104,7 @@ func TestHTTPOpenDiscoverHangs(t *testing.T) {
 	spec := httpSpec(web.URL)
 	spec.Timeouts.Negotiate = 50 * time.Millisecond
 	s := openHTTP(t, spec)
-	require.Equal(t, messages.EraLegacy, s.Info().Era)
+	require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
 	requireServing(t, s)
 }
 
@@ -167,7 +167,7 @@ func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
 			s := d.NewSession()
 			releaseAtEnd(t, s)
 			require.NoError(t, s.Open(testContext(t)), name)
-			require.Equal(t, messages.EraLegacy, s.Info().Era, name)
+			require.Equal(t, mcpvisor.EraLegacy, s.Info().Era, name)
 		}
 		require.Len(t, web.requests("server/discover"), c.asked, name)
 	}
@@ -176,7 +176,7 @@ func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
 func TestHTTPOpenModernOnly(t *testing.T) {
 	web := newScripted(t)
 	spec := httpSpec(web.URL)
-	spec.Era = messages.EraModern
+	spec.Era = mcpvisor.EraModern
 	cause := openFails(t, spec)
 	require.Equal(t, supervisor.CauseVersion, cause.Kind, cause.Message)
 	require.True(t, cause.Permanent)
@@ -191,7 +191,7 @@ func TestHTTPOpenBounded(t *testing.T) {
 	web := newScripted(t)
 	web.handle("initialize", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
 	spec := httpSpec(web.URL)
-	spec.Era = messages.EraLegacy
+	spec.Era = mcpvisor.EraLegacy
 	s := httpDialerFor(spec).NewSession()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -265,7 +265,7 @@ func TestHTTPAbortBeforeAndDuringOpen(t *testing.T) {
 	requireClosed(t, s.Released(), "an interrupted session is not released")
 
 	_, err := s.Request(testContext(t), toolCall)
-	require.ErrorIs(t, err, messages.ErrClosed)
+	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 }
 
 // The politeness after a failed start is not the caller's to wait for.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -50,7 +50,7 @@ func (e *endpoint) proxyRefused(refused *connectRefused) *fault {
 	f := e.unreachable(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.hostport, httpStatus(refused.status)), "", refused)
 	switch refused.status {
 	case http.StatusProxyAuthRequired:
-		f.kind, f.cause, f.permanent = messages.KindAuthRequired, supervisor.CauseAuth, true
+		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
 		f.hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
 	case http.StatusForbidden:
 		f.hint = "have the proxy allow this address, or exempt it from the proxy (NO_PROXY)"

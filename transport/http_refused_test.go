@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -165,7 +165,7 @@ func openBareH2(t *testing.T, web *bareH2, onCall func(h *h2conn, stream uint32,
 	t.Helper()
 	web.onCall = onCall
 	spec := httpSpec("https://" + web.addr)
-	spec.Era = messages.EraLegacy
+	spec.Era = mcpvisor.EraLegacy
 	spec.HTTP.Client = web.client
 	return openHTTP(t, spec)
 }
@@ -205,8 +205,8 @@ func TestHTTP2TurnsAllAway(t *testing.T) {
 		return true
 	})
 	e := callFails(t, s)
-	require.Equal(t, messages.KindUnavailable, e.Kind, e.Error())
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	calls, _ := web.seen()
 	require.Equal(t, 1+maxTurnedAway, calls)
 	require.Nil(t, s.Cause())
@@ -220,7 +220,7 @@ func TestHTTP2ResetIsNoRefusal(t *testing.T) {
 		return n > 0
 	})
 	e := callFails(t, s)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 	calls, _ := web.seen()
 	require.Equal(t, 1, calls, "the call ran twice")
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})

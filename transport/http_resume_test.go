@@ -12,12 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // resuming is a server whose answer to a call breaks off after one event with
 // an id, and the session with it. again replies to the requests for the rest.
-func resuming(t *testing.T, first string, again handler) (*wireless, messages.ServerSpec, *[]time.Time) {
+func resuming(t *testing.T, first string, again handler) (*wireless, mcpvisor.ServerSpec, *[]time.Time) {
 	t.Helper()
 	web := newWireless(t)
 	asked := new([]time.Time)
@@ -122,9 +122,9 @@ func TestHTTPStreamNotResumedWasSent(t *testing.T) {
 				})}
 				s := openWireless(t, spec)
 				_, err := s.Request(t.Context(), toolCall)
-				var e *messages.Error
+				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 				require.Equal(t, row.tries, tries)
 				require.Equal(t, row.crashed, s.Cause() != nil)
 				require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
@@ -146,7 +146,7 @@ func TestHTTPStreamNotToBeResumed(t *testing.T) {
 			require.Equal(t, modern, s.isModern())
 			streams := len(web.requests("GET"))
 			e := callFails(t, s)
-			require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Len(t, *asked, 1)
 			require.Len(t, web.requests("GET"), streams)
 		})
@@ -164,7 +164,7 @@ func TestStreamNotResumedAfterAnEmptyID(t *testing.T) {
 		_, spec, asked := resuming(t, "id: a\ndata:\n\nid:\ndata:\n\n", restOfCall)
 		s := openWireless(t, spec)
 		e := callFails(t, s)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 		require.Len(t, *asked, 1, "the stream was resumed")
 	})
 }

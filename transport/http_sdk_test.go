@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // sdkServer is a server by the go-sdk with a few tools.
@@ -56,7 +56,7 @@ func TestHTTPAgainstSDK(t *testing.T) {
 		"stateless, JSON":   {Stateless: true, JSONResponse: true},
 	}
 	for name, options := range kinds {
-		for _, era := range []messages.Era{messages.EraAuto, messages.EraLegacy} {
+		for _, era := range []mcpvisor.Era{mcpvisor.EraAuto, mcpvisor.EraLegacy} {
 			t.Run(name+", era "+string(era), func(t *testing.T) {
 				web := sdkServer(t, options)
 				spec := httpSpec(web.URL)
@@ -64,7 +64,7 @@ func TestHTTPAgainstSDK(t *testing.T) {
 				s := openHTTP(t, spec)
 
 				info := s.Info()
-				modern := options.Stateless && era == messages.EraAuto
+				modern := options.Stateless && era == mcpvisor.EraAuto
 				require.Equal(t, modern, isModern(info.ProtocolVersion), info.ProtocolVersion)
 				require.Equal(t, "sdk", info.ServerName)
 				require.Equal(t, "2", info.ServerVersion)
@@ -82,7 +82,7 @@ func TestHTTPAgainstSDK(t *testing.T) {
 				_, err := s.Request(testContext(t), Request{Method: "tools/call", Target: "nope", Params: json.RawMessage(`{"name":"nope"}`)})
 				var rpc *jsonrpc.Error
 				require.ErrorAs(t, err, &rpc)
-				require.ErrorIs(t, err, messages.ErrRPC)
+				require.ErrorIs(t, err, mcpvisor.ErrRPC)
 				require.Nil(t, s.Cause())
 			})
 		}
@@ -105,7 +105,7 @@ func TestHTTPRemembersEra(t *testing.T) {
 	s := d.NewSession()
 	releaseAtEnd(t, s)
 	require.NoError(t, s.Open(testContext(t)))
-	require.Equal(t, messages.EraModern, d.known())
+	require.Equal(t, mcpvisor.EraModern, d.known())
 }
 
 func TestHTTPParamHeaders(t *testing.T) {
@@ -224,5 +224,5 @@ func TestHTTPOverTLSAndHTTP2(t *testing.T) {
 	web.CloseClientConnections()
 	web.Close()
 	_, err = s.Request(testContext(t), Request{Method: "ping"})
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 }

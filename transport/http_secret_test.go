@@ -15,14 +15,14 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // canaries are the secrets of secretSpec; none may ever be seen.
 var canaries = []string{"canary-user", "canary-password", "canary-query", "canary-header", "canary-token"}
 
-func secretSpec(addr string) messages.ServerSpec {
+func secretSpec(addr string) mcpvisor.ServerSpec {
 	spec := httpSpec("http://canary-user:canary-password@" + addr + "/mcp?key=canary-query#canary-user")
 	spec.HTTP.Headers = map[string]string{"X-Key": "canary-header", "Authorization": "Bearer canary-token"}
 	return spec

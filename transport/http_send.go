@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -82,8 +82,8 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 // if a RoundTripper of the host's was given the request. That may try a request
 // several times by itself, and its last error says nothing about the first try.
 func (e *endpoint) doubtForeign(f *fault) *fault {
-	if e.foreign && f.outcome == messages.OutcomeNotSent {
-		f.outcome = messages.OutcomeUnknown
+	if e.foreign && f.outcome == mcpvisor.OutcomeNotSent {
+		f.outcome = mcpvisor.OutcomeUnknown
 	}
 	return f
 }
@@ -169,5 +169,5 @@ func turnedAway(err error) bool {
 // the request.
 func (e *endpoint) unreachable(problem, hint string, err error) *fault {
 	return &fault{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
-		kind: messages.KindUnavailable, outcome: messages.OutcomeNotSent, cause: supervisor.CauseSpawn}
+		kind: mcpvisor.KindUnavailable, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseSpawn}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // A call goes out once, also if a header makes net/http believe that it may be
@@ -34,7 +34,7 @@ func TestHTTPCallGoesOutOnce(t *testing.T) {
 			}
 		})
 		e := callFails(t, s)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 		require.EqualValues(t, 1, ran.Load(), name)
 		require.Equal(t, "service-7", web.requests("tools/call")[1].header.Get(name))
 		require.Nil(t, s.Cause())
@@ -145,7 +145,7 @@ func TestHTTPConnectionsThatDiedIdle(t *testing.T) {
 			s := openMortal(t, web, m, secure)
 			m.kill()
 			e := callFails(t, s)
-			require.Equal(t, messages.OutcomeUnknown, e.Outcome, e.Error())
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Len(t, web.requests("tools/call"), 4)
 		})
 		t.Run(name+", and so are the new ones", func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestHTTPConnectionsThatDiedIdle(t *testing.T) {
 			m.stillborn = true
 			m.mu.Unlock()
 			e := callFails(t, s)
-			require.Equal(t, messages.OutcomeNotSent, e.Outcome, e.Error())
-			require.Equal(t, messages.KindUnavailable, e.Kind)
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
+			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
 			require.Len(t, web.requests("tools/call"), 4)
 			m.mu.Lock()
 			m.stillborn = false

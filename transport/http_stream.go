@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
@@ -104,7 +104,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, ""))
 		switch {
 		case f != nil && f.gone:
-			f.outcome = messages.OutcomeUnknown // the call itself had been sent
+			f.outcome = mcpvisor.OutcomeUnknown // the call itself had been sent
 			return nil, f
 		case f != nil:
 			last = f
@@ -113,7 +113,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		default:
 			f = s.streamRefused(resp, ref)
 			if f.lost || !transient(resp.StatusCode) {
-				f.outcome = messages.OutcomeUnknown
+				f.outcome = mcpvisor.OutcomeUnknown
 				f.problem = "the event stream ended without the answer and could not be resumed: " + f.problem
 				return nil, f
 			}
@@ -121,7 +121,7 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 			retry = max(retry, f.retryAfter)
 		}
 	}
-	last.outcome, last.broken = messages.OutcomeUnknown, true
+	last.outcome, last.broken = mcpvisor.OutcomeUnknown, true
 	return nil, last
 }
 
@@ -143,7 +143,7 @@ func (s *httpSession) streamHeader(lastID, version string) http.Header {
 func (s *httpSession) streamRefused(resp *http.Response, ref sessionRef) *fault {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
-		return badReply(messages.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
+		return badReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	return s.endpoint.statusFault(resp, body, ref)

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const hello = `{"content":[{"type":"text","text":"hello"}]}`
@@ -49,7 +49,7 @@ func TestHTTPStreamAnswer(t *testing.T) {
 			s := openHTTP(t, spec)
 			requireServing(t, s)
 			if name == "noise before" {
-				require.Equal(t, messages.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
+				require.Equal(t, mcpvisor.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
 			}
 		})
 	}
@@ -65,8 +65,8 @@ func TestHTTPStreamOversizeAnswer(t *testing.T) {
 	spec.Limits.MaxMessageBytes = 4096
 	s := openHTTP(t, spec)
 	e := callFails(t, s)
-	require.Equal(t, messages.KindProtocol, e.Kind)
-	require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+	require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 	require.ErrorContains(t, e, "raise Limits.Line")
 	requireServing(t, s)
 }
@@ -78,8 +78,8 @@ func TestHTTPStreamCutWithoutIDs(t *testing.T) {
 	}))
 	s := openHTTP(t, httpSpec(web.URL))
 	e := callFails(t, s)
-	require.Equal(t, messages.KindProtocol, e.Kind, e.Error())
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorContains(t, e, "ended without the answer")
 	requireServing(t, s)
 }
@@ -122,7 +122,7 @@ func TestHTTPStreamNotResumed(t *testing.T) {
 	}))
 	s := openHTTP(t, httpSpec(web.URL))
 	e := callFails(t, s)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorContains(t, e, "could not be resumed: HTTP 405")
 	requireServing(t, s)
 }

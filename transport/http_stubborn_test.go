@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -95,11 +95,11 @@ func TestStubbornRoundTripper(t *testing.T) {
 				r.TotalTimeout = 3 * time.Second
 				began = time.Now()
 				_, err = s.Request(t.Context(), r)
-				require.ErrorIs(t, err, messages.ErrTimeout)
+				require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 				require.Equal(t, 3*time.Second, time.Since(began))
-				var e *messages.Error
+				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
-				require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				synctest.Wait()
 				require.GreaterOrEqual(t, s.Info().Abandoned, 2)
 
@@ -147,9 +147,9 @@ func TestStubbornRoundTripper_bounded(t *testing.T) {
 		require.GreaterOrEqual(t, n, 256)
 		require.Equal(t, n, giveUp(100))
 		_, err := s.Request(t.Context(), toolCall)
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		require.ErrorContains(t, err, "heed the context")
 		waits := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), toolCall); waits <- err }()

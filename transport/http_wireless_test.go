@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // wireless is a scripted server without a network between, so that its clock is
@@ -31,7 +31,7 @@ func newWireless(t *testing.T) *wireless {
 	return d
 }
 
-func (d *wireless) spec() messages.ServerSpec {
+func (d *wireless) spec() mcpvisor.ServerSpec {
 	spec := httpSpec("http://wireless.invalid/mcp")
 	spec.HTTP.Client = &http.Client{Transport: d}
 	return spec
@@ -135,7 +135,7 @@ func (b *wirelessBody) Close() error {
 }
 
 // openWireless opens a session that is released at the end of the test.
-func openWireless(t *testing.T, spec messages.ServerSpec) *httpSession {
+func openWireless(t *testing.T, spec mcpvisor.ServerSpec) *httpSession {
 	t.Helper()
 	s := httpDialerFor(spec).NewSession().(*httpSession)
 	releaseAtEnd(t, s)

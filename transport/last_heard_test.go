@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Only a time with a monotonic reading keeps its distance to the present when
 // the wall clock is set. There is none in a bubble.
 func TestLastHeardIsMonotonic(t *testing.T) {
-	for name, spec := range map[string]messages.ServerSpec{
+	for name, spec := range map[string]mcpvisor.ServerSpec{
 		"memory": {Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})},
 		"HTTP":   newWireless(t).spec(),
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // exhaustDescriptors takes every descriptor that this process may have, and gives
@@ -188,7 +188,7 @@ func TestLeftProcesses(t *testing.T) {
 func TestRoutineThatStaysIsNamed(t *testing.T) {
 	stays := make(chan struct{})
 	defer close(stays)
-	r := startRoutine(&messages.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
+	r := startRoutine(&mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
 		<-stays
 		return nil
 	}}, 5, nil)

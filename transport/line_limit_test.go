@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // hugeLimits are those at which a sum with the size of a buffer overflows.
@@ -53,8 +53,8 @@ func TestSessionsWithoutLineLimit(t *testing.T) {
 	spec.Limits.MaxMessageBytes = math.MaxInt
 	requireServing(t, openHTTP(t, spec))
 
-	d, err := NewDialer(messages.ServerSpec{Name: "tiny", Limits: messages.Limits{MaxMessageBytes: math.MaxInt},
-		InMemory: &messages.InMemory{Serve: legacyServer(nil)}}, memoryOptions)
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
+		InMemory: &mcpvisor.InMemory{Serve: legacyServer(nil)}}, memoryOptions)
 	require.NoError(t, err)
 	s := d.NewSession()
 	releaseAtEnd(t, s)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -61,8 +61,8 @@ func TestAnEmptyEnvironmentIsNotWaitedFor(t *testing.T) {
 // A look passes over the servers that live. The number of one that is reaped may
 // be that of a descendant next, and is looked at.
 func TestALookPassesOverLivingServersOnly(t *testing.T) {
-	s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}),
-		Timeouts: messages.Timeouts{Shutdown: time.Second}})
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{}),
+		Timeouts: mcpvisor.Timeouts{Shutdown: time.Second}})
 	require.NoError(t, err)
 	pid := s.Info().PID
 	require.True(t, census.isChild(pid))

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func newMemoryDialer(spec messages.ServerSpec, opts Options) Dialer {
+func newMemoryDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)
 	hidden := redactorOf(&secrets)
@@ -36,7 +36,7 @@ type routine struct {
 	err    error
 }
 
-func startRoutine(m *messages.InMemory, lines int, hidden veil) *routine {
+func startRoutine(m *mcpvisor.InMemory, lines int, hidden veil) *routine {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()

@@ -15,11 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// serveFunc is what messages.InMemory takes.
+// serveFunc is what mcpvisor.InMemory takes.
 type serveFunc = func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error
 
 // legacyServer speaks initialize and one tool, in the fewest words; a call
@@ -60,8 +60,8 @@ func tinyCall(tool string) Request {
 
 func openMemory(t *testing.T, serve serveFunc) Session {
 	t.Helper()
-	d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: serve},
-		Timeouts: messages.Timeouts{Shutdown: 100 * time.Millisecond}}, memoryOptions)
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
+		Timeouts: mcpvisor.Timeouts{Shutdown: 100 * time.Millisecond}}, memoryOptions)
 	require.NoError(t, err)
 	s := d.NewSession()
 	releaseAtEnd(t, s)
@@ -73,7 +73,7 @@ func TestMemoryServes(t *testing.T) {
 	s := openMemory(t, legacyServer(nil))
 	info := s.Info()
 	require.Equal(t, "2025-11-25", info.ProtocolVersion)
-	require.Equal(t, messages.EraLegacy, info.Era)
+	require.Equal(t, mcpvisor.EraLegacy, info.Era)
 	require.Equal(t, "tiny", info.ServerName)
 	require.Equal(t, "3", info.ServerVersion)
 	require.Zero(t, info.PID, "it is no process")
@@ -106,10 +106,10 @@ func TestMemoryServerEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openMemory(t, legacyServer(c.end))
 			_, err := s.Request(t.Context(), tinyCall("end"))
-			var e *messages.Error
+			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
-			require.Equal(t, messages.KindCrashed, e.Kind)
-			require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 			requireClosed(t, s.Released(), "nothing is left")
 			require.Equal(t, supervisor.CauseExit, s.Cause().Kind)
 			require.Equal(t, c.says, s.Cause().Error())
@@ -127,7 +127,7 @@ func TestMemoryServerEnds(t *testing.T) {
 func TestMemoryServerIsNew(t *testing.T) {
 	calls := make(chan context.Context, 10)
 	serve := legacyServer(nil)
-	d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
 		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			calls <- ctx
 			return serve(ctx, stdin, stdout, stderr)
@@ -160,7 +160,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				never := make(chan struct{})
-				r := startRoutine(&messages.InMemory{
+				r := startRoutine(&mcpvisor.InMemory{
 					Serve: func(ctx context.Context, stdin io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
 						c.serve(ctx, stdin, never)
 						return nil
@@ -188,7 +188,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 // session.
 func TestMemoryServerThatReadsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{
+		d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
 			Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
 				<-ctx.Done()
 				return ctx.Err()
@@ -205,6 +205,6 @@ func TestMemoryServerThatReadsNothing(t *testing.T) {
 		require.Same(t, cause, s.Cause())
 		<-s.Released()
 		const recall = 5 * time.Second // the go-sdk may try that long to recall its request
-		require.LessOrEqual(t, time.Since(start), time.Minute+recall+messages.DefaultShutdownTimeout)
+		require.LessOrEqual(t, time.Since(start), time.Minute+recall+mcpvisor.DefaultShutdownTimeout)
 	})
 }

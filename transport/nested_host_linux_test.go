@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // nestedHost is set in the environment of a server that is a host itself.
@@ -23,7 +23,7 @@ const nestedHost = "TRANSPORT_TEST_NESTED_HOST"
 // serveNestedHost starts a server that has a daemon, writes the number of the daemon
 // and of the watchdog to stdout, and waits to be killed.
 func serveNestedHost(t *testing.T) {
-	c, cause := startChild(&messages.Stdio{Command: "/bin/sh", Args: []string{"-c",
+	c, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c",
 		`setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1 </dev/null' & cat >/dev/null`}}, 5, nil)
 	require.Nil(t, cause)
 	line, err := bufio.NewReader(c.stdout).ReadString('\n')
@@ -49,7 +49,7 @@ func TestNestedHost(t *testing.T) {
 		serveNestedHost(t)
 		return
 	}
-	outer, cause := startChild(&messages.Stdio{Command: os.Args[0], Args: []string{"-test.run=^TestNestedHost$"},
+	outer, cause := startChild(&mcpvisor.Stdio{Command: os.Args[0], Args: []string{"-test.run=^TestNestedHost$"},
 		Env: map[string]string{nestedHost: "1"}}, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { outer.Terminate(0); _ = outer.Release() })

@@ -11,8 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // Notice is what a server tells without being asked, as far as it concerns the
@@ -21,11 +22,11 @@ import (
 type Notice struct {
 	Kind NoticeKind
 	// Lists is set for ListChanged.
-	Lists messages.Lists
+	Lists catalog.Lists
 	// URI is set for ResourceUpdated.
 	URI string
 	// Log is set for LogMessage.
-	Log *messages.LogMessage
+	Log *mcpvisor.LogMessage
 	// Honored is set for Acknowledged: the resources that the server watches.
 	Honored []string
 	// Stream is set for Acknowledged: the id of the request that asked for it, see
@@ -103,11 +104,11 @@ func (n *notices) take(method, params []byte) noticeResult {
 	var notice Notice
 	switch string(method) {
 	case `"notifications/tools/list_changed"`:
-		notice = Notice{Kind: ListChanged, Lists: messages.ListTools}
+		notice = Notice{Kind: ListChanged, Lists: catalog.ListTools}
 	case `"notifications/resources/list_changed"`:
-		notice = Notice{Kind: ListChanged, Lists: messages.ListResources}
+		notice = Notice{Kind: ListChanged, Lists: catalog.ListResources}
 	case `"notifications/prompts/list_changed"`:
-		notice = Notice{Kind: ListChanged, Lists: messages.ListPrompts}
+		notice = Notice{Kind: ListChanged, Lists: catalog.ListPrompts}
 	case `"notifications/resources/updated"`:
 		notice.Kind = ResourceUpdated
 	case `"notifications/message"`:
@@ -150,7 +151,7 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 		}
 		notice.URI = p.URI
 	case LogMessage:
-		log := new(messages.LogMessage)
+		log := new(mcpvisor.LogMessage)
 		err := eachMember(params, func(key string, value []byte) (err error) {
 			switch key {
 			case "level":

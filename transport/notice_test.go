@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestTextOf(t *testing.T) {
@@ -83,7 +83,7 @@ func TestNoticesThatAreTooManyAreCounted(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Equal(t, noticesBurst, told)
-		require.Equal(t, messages.Discarded{Dropped: 5}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.noiseCounts())
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // An error without an id answers a request whose id the server could not read
@@ -42,7 +42,7 @@ func (w *wire) orphaned(env *envelope) {
 
 // failOnly fails the one request in flight, on either lane. It reports false if
 // there is none, or more than one.
-func (w *wire) failOnly(why *messages.Error) bool {
+func (w *wire) failOnly(why *mcpvisor.Error) bool {
 	waiting := w.control.waitingIDs()
 	w.mu.Lock()
 	p, calls := w.onlyLocked()

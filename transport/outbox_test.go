@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -142,8 +142,8 @@ func TestFullPipeBlocksNobody(t *testing.T) {
 			cancel(gone)
 			for _, e := range ended {
 				got := <-e
-				require.Equal(t, messages.KindCanceled, got.err.Kind)
-				require.Equal(t, messages.OutcomeNotSent, got.err.Outcome)
+				require.Equal(t, mcpvisor.KindCanceled, got.err.Kind)
+				require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
 				require.ErrorIs(t, got.err, gone)
 			}
 			err := <-sent
@@ -184,8 +184,8 @@ func TestCanceledCallIsRecalled(t *testing.T) {
 				cancel()
 			}
 			got := <-ended
-			require.Equal(t, messages.KindCanceled, got.err.Kind)
-			require.Equal(t, messages.OutcomeUnknown, got.err.Outcome)
+			require.Equal(t, mcpvisor.KindCanceled, got.err.Kind)
+			require.Equal(t, mcpvisor.OutcomeUnknown, got.err.Outcome)
 			require.ErrorIs(t, got.err, ctx.Err())
 			m := p.read()
 			require.Equal(t, "notifications/cancelled", m.Method)
@@ -196,7 +196,7 @@ func TestCanceledCallIsRecalled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got := <-p.ask(ctx, Request{Method: "m"}) // over before it began
-	require.Equal(t, messages.OutcomeNotSent, got.err.Outcome)
+	require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
 	require.True(t, p.post(&outgoing{line: []byte(`{"method":"last"}` + "\n")}))
 	require.Equal(t, "last", p.read().Method)
 }
@@ -221,22 +221,22 @@ func TestDeathFailsAll(t *testing.T) {
 
 	require.True(t, p.die(errEnded))
 	require.False(t, p.die(&supervisor.Cause{Kind: supervisor.CauseProbe}), "it dies once")
-	check := func(got outcome, want messages.Outcome) {
+	check := func(got outcome, want mcpvisor.Outcome) {
 		require.NotNil(t, got.err)
-		require.Equal(t, messages.KindCrashed, got.err.Kind)
+		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
 		require.Equal(t, want, got.err.Outcome)
 		require.Equal(t, []string{"bye"}, got.err.Stderr)
 		var cause *supervisor.Cause
 		require.ErrorAs(t, got.err, &cause)
 		require.Same(t, errEnded, cause)
 	}
-	check(<-seen, messages.OutcomeUnknown)
+	check(<-seen, mcpvisor.OutcomeUnknown)
 	for _, w := range waiting {
-		check(<-w, messages.OutcomeNotSent)
+		check(<-w, mcpvisor.OutcomeNotSent)
 	}
 	require.ErrorIs(t, <-sent, io.ErrClosedPipe)
 
-	check(<-p.ask(t.Context(), Request{Method: "late"}), messages.OutcomeNotSent)
+	check(<-p.ask(t.Context(), Request{Method: "late"}), mcpvisor.OutcomeNotSent)
 	require.False(t, p.post(&outgoing{line: []byte("x\n")}))
 	require.ErrorIs(t, p.send(t.Context(), []byte("x\n")), io.ErrClosedPipe)
 	require.Empty(t, p.pending)

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -98,7 +98,7 @@ func (p *partner) open(h Handlers) *pipedSession {
 
 func (p *partner) dialer(h Handlers) Dialer {
 	p.t.Helper()
-	d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: p.serve}},
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.serve}},
 		Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()})
 	require.NoError(p.t, err)
 	d.(*pipedDialer).veil = strings.NewReplacer(secretOfRounds, "***").Replace

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // pending is a request of the call lane, from its line to its answer. It is
@@ -24,7 +24,7 @@ type pending struct {
 // answer ends a request.
 type answer struct {
 	result json.RawMessage
-	err    *messages.Error
+	err    *mcpvisor.Error
 	// unheard: the server may still work on a request that is given up.
 	unheard bool
 	// share is what a large result holds of Limits.Buffer; nil: nothing.
@@ -64,22 +64,22 @@ func (w *wire) take(id int64) *pending {
 
 // giveUp removes a request from the table for another reason, unless it is
 // gone already. It says whether the server may have seen it.
-func (w *wire) giveUp(p *pending) (outcome messages.Outcome, gone bool) {
+func (w *wire) giveUp(p *pending) (outcome mcpvisor.Outcome, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.pending[p.id] != p {
-		return messages.OutcomeUnknown, true
+		return mcpvisor.OutcomeUnknown, true
 	}
 	return w.removeLocked(p), false
 }
 
-func (w *wire) removeLocked(p *pending) messages.Outcome {
+func (w *wire) removeLocked(p *pending) mcpvisor.Outcome {
 	delete(w.pending, p.id)
 	if p.state == queued {
 		w.out.withdraw(&p.outgoing)
-		return messages.OutcomeNotSent
+		return mcpvisor.OutcomeNotSent
 	}
-	return messages.OutcomeUnknown
+	return mcpvisor.OutcomeUnknown
 }
 
 // failAll fails every request, now and from now on.
@@ -114,8 +114,8 @@ func (w *wire) sweep() {
 			}
 		default:
 			outcome := w.removeLocked(p)
-			p.answer <- answer{unheard: outcome == messages.OutcomeUnknown,
-				err: &messages.Error{Kind: messages.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.veil)}}
+			p.answer <- answer{unheard: outcome == mcpvisor.OutcomeUnknown,
+				err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.veil)}}
 		}
 	}
 	w.alarm.next(now, next)

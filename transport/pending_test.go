@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -64,7 +64,7 @@ func TestDeadlines(t *testing.T) {
 			}
 			got := <-ends[i]
 			require.NotNil(t, got.err, "timeout %v", timeout)
-			require.Equal(t, messages.KindTimeout, got.err.Kind)
+			require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
 			require.GreaterOrEqual(t, got.after, timeout)
 			require.LessOrEqual(t, got.after, timeout+5*time.Millisecond, "timeout %v", timeout)
 		}
@@ -88,8 +88,8 @@ func TestDeadlineOfAnUnsentRequest(t *testing.T) {
 		start := time.Now()
 		got := <-p.ask(t.Context(), Request{Method: "second", Timeout: time.Minute})
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, messages.KindTimeout, got.err.Kind)
-		require.Equal(t, messages.OutcomeNotSent, got.err.Outcome)
+		require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
+		require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
 		require.True(t, got.err.Retryable())
 
 		m := p.read()
@@ -114,7 +114,7 @@ func TestLateAnswers(t *testing.T) {
 			late = append(late, p.read().ID)
 			read := make(chan message, 1)
 			go func() { read <- p.read() }()
-			require.Equal(t, messages.OutcomeUnknown, (<-ended).err.Outcome)
+			require.Equal(t, mcpvisor.OutcomeUnknown, (<-ended).err.Outcome)
 			require.Equal(t, "notifications/cancelled", (<-read).Method)
 		}
 		ended := p.ask(t.Context(), Request{Method: "m", Timeout: time.Minute})
@@ -125,7 +125,7 @@ func TestLateAnswers(t *testing.T) {
 		}
 		p.say(`{"id":%d,"result":"mine"}`, id)
 		require.Equal(t, outcome{result: `"mine"`}, <-ended)
-		require.Equal(t, messages.Discarded{Unmatched: 5}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 5}, p.noiseCounts())
 		require.Empty(t, p.pending)
 	})
 }
@@ -147,7 +147,7 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 			p.say(`{"id":%d,"result":%q}`, m.ID, m.Method)
 			require.Equal(t, outcome{result: `"` + m.Method + `"`}, <-ended)
 		}
-		require.Equal(t, messages.Discarded{Unmatched: 2}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 2}, p.noiseCounts())
 	})
 }
 
@@ -161,7 +161,7 @@ func TestNoTimerOutlivesTheWire(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.die(errEnded)
 		got := <-ended
-		require.Equal(t, messages.KindCrashed, got.err.Kind)
+		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
 		require.Equal(t, time.Minute, time.Since(start))
 		require.False(t, p.alarm.timer.Stop(), "the sweeper is stopped")
 	})
@@ -169,13 +169,13 @@ func TestNoTimerOutlivesTheWire(t *testing.T) {
 
 // TestDeathHasManyFaces: the kind of the error follows the cause.
 func TestDeathHasManyFaces(t *testing.T) {
-	for cause, kind := range map[supervisor.CauseKind]messages.ErrorKind{
-		supervisor.CauseExit: messages.KindCrashed, supervisor.CauseSignal: messages.KindCrashed, supervisor.CauseProbe: messages.KindCrashed,
-		supervisor.CauseRequested: messages.KindClosed, supervisor.CauseAuth: messages.KindAuthRequired,
+	for cause, kind := range map[supervisor.CauseKind]mcpvisor.ErrorKind{
+		supervisor.CauseExit: mcpvisor.KindCrashed, supervisor.CauseSignal: mcpvisor.KindCrashed, supervisor.CauseProbe: mcpvisor.KindCrashed,
+		supervisor.CauseRequested: mcpvisor.KindClosed, supervisor.CauseAuth: mcpvisor.KindAuthRequired,
 	} {
-		e := deathError(&supervisor.Cause{Kind: cause}, messages.OutcomeNotSent)
+		e := deathError(&supervisor.Cause{Kind: cause}, mcpvisor.OutcomeNotSent)
 		require.Equal(t, kind, e.Kind, cause)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	}
 }
 

@@ -11,21 +11,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // pipedDialer makes sessions with processes behind a pair of streams: stdio
 // and in memory. It remembers the era of the server.
 type pipedDialer struct {
-	spec   messages.ServerSpec
+	spec   mcpvisor.ServerSpec
 	opts   Options
 	asked  *questions
 	spawn  func() (process, *supervisor.Cause)
 	buffer *budget.Budget
 	veil   veil         // of what the server was given in confidence
-	era    atomic.Value // messages.Era
+	era    atomic.Value // mcpvisor.Era
 	// doubts counts starts in a row that ended with the question whether the
 	// server is still modern.
 	doubts atomic.Int32
@@ -38,7 +38,7 @@ type pipedDialer struct {
 // the time, before they are taken for the answer "no".
 const faith = 2
 
-func newPipedDialer(spec messages.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
+func newPipedDialer(spec mcpvisor.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
 	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 	d.era.Store(spec.Era)
 	return d
@@ -63,7 +63,7 @@ type pipedSession struct {
 
 	mu   sync.Mutex
 	link *link
-	info messages.SessionInfo
+	info mcpvisor.SessionInfo
 	// spawning: a process is being started that link does not show yet. Who
 	// gives the session up meanwhile leaves its release to whoever spawns.
 	spawning bool
@@ -97,29 +97,29 @@ func (s *pipedSession) Open(ctx context.Context) error {
 
 func (s *pipedSession) open(ctx context.Context) error {
 	spec := s.dialer.spec
-	era, _ := s.dialer.era.Load().(messages.Era)
+	era, _ := s.dialer.era.Load().(mcpvisor.Era)
 	patience := spec.Timeouts.Negotiate
 	switch {
-	case spec.Era == messages.EraModern:
+	case spec.Era == mcpvisor.EraModern:
 		patience = 0
-	case era == messages.EraModern && patience > 0:
+	case era == mcpvisor.EraModern && patience > 0:
 		patience = max(patience, half(ctx))
 	}
 	result, err := s.try(ctx, era, patience)
 	if err != nil {
 		l := s.current()
-		retry := messages.Era("-")
+		retry := mcpvisor.Era("-")
 		switch {
-		case l == nil || ctx.Err() != nil || spec.Era != messages.EraAuto || s.Cause() != nil:
+		case l == nil || ctx.Err() != nil || spec.Era != mcpvisor.EraAuto || s.Cause() != nil:
 		case l.control.probed().state == probeAsked && l.Cause() != nil:
-			if era == messages.EraModern && s.dialer.doubts.Add(1) <= faith {
+			if era == mcpvisor.EraModern && s.dialer.doubts.Add(1) <= faith {
 				break
 			}
-			retry = messages.EraLegacy // it died of the question: ask a fresh one the old way
+			retry = mcpvisor.EraLegacy // it died of the question: ask a fresh one the old way
 		case s.answersLate(l):
-			retry = messages.EraModern // it answered after all, only too late
+			retry = mcpvisor.EraModern // it answered after all, only too late
 		case l.control.probed().state != probeNone && refusesInitialize(err):
-			retry = messages.EraLegacy // the question may have upset it: a bridge took it for the first message
+			retry = mcpvisor.EraLegacy // the question may have upset it: a bridge took it for the first message
 		}
 		if retry == "-" {
 			return s.explain(ctx, err)
@@ -144,7 +144,7 @@ func half(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end) / 2
 	}
-	return messages.DefaultStartTimeout / 2
+	return mcpvisor.DefaultStartTimeout / 2
 }
 
 // refusesInitialize reports whether a handshake ended with an error of the server
@@ -173,7 +173,7 @@ func (s *pipedSession) answersLate(l *link) bool {
 }
 
 // try spawns a process and negotiates with it.
-func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.Duration) (*mcp.InitializeResult, error) {
+func (s *pipedSession) try(ctx context.Context, era mcpvisor.Era, patience time.Duration) (*mcp.InitializeResult, error) {
 	if aborted := s.beginSpawn(); aborted != nil {
 		return nil, aborted
 	}
@@ -182,7 +182,7 @@ func (s *pipedSession) try(ctx context.Context, era messages.Era, patience time.
 		return nil, cause
 	}
 	version := ""
-	if era == messages.EraLegacy {
+	if era == mcpvisor.EraLegacy {
 		version = legacyVersion
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -221,7 +221,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 	}
 	c := withRemarks(openCause(ctx, err, l.Cause()), l.remarks.about(l.veil))
 	c.Message, c.Err = s.dialer.veil.text(c.Message), s.dialer.veil.error(c.Err)
-	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == messages.EraAuto && l.control.probed().state != probeAnswered {
+	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && l.control.probed().state != probeAnswered {
 		c.Permanent = false // it was not heard whether it speaks the other era
 	}
 	if len(c.Stderr) == 0 {
@@ -249,7 +249,7 @@ func withRemarks(c *supervisor.Cause, remarks string) *supervisor.Cause {
 func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	spec := s.dialer.spec
 	modern := isModern(result.ProtocolVersion)
-	if spec.Era == messages.EraModern && !modern {
+	if spec.Era == mcpvisor.EraModern && !modern {
 		return &supervisor.Cause{Kind: supervisor.CauseVersion, Permanent: true,
 			Message: "server speaks " + result.ProtocolVersion + " only, and the era is fixed to modern; leave Era empty"}
 	}
@@ -263,7 +263,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	s.mu.Lock()
 	s.info = info
 	s.mu.Unlock()
-	if spec.Era == messages.EraAuto {
+	if spec.Era == mcpvisor.EraAuto {
 		s.dialer.era.Store(info.Era)
 		if !modern {
 			s.dialer.heedLate(l)
@@ -298,7 +298,7 @@ func (d *pipedDialer) heedLate(l *link) {
 		case <-l.Dead():
 		}
 		if p := l.control.probed(); p.late && p.result {
-			d.era.Store(messages.EraModern)
+			d.era.Store(mcpvisor.EraModern)
 		}
 	}()
 }
@@ -329,9 +329,9 @@ func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage,
 		return result, err
 	}
 	if c := s.Cause(); c != nil {
-		return nil, deathError(c, messages.OutcomeNotSent)
+		return nil, deathError(c, mcpvisor.OutcomeNotSent)
 	}
-	return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent, Cause: errNotOpen}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotOpen}
 }
 
 // checkHandshake ends the session if the server has lost its handshake.
@@ -371,7 +371,7 @@ func (s *pipedSession) releaseAfter(l *link, cause *supervisor.Cause) {
 }
 
 // Info implements Session.
-func (s *pipedSession) Info() messages.SessionInfo {
+func (s *pipedSession) Info() mcpvisor.SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	info := s.info

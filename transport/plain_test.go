@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestPlain(t *testing.T) {
@@ -94,7 +94,7 @@ func TestErrorsOfServersArePlain(t *testing.T) {
 			var rpc *jsonrpc.Error
 			require.ErrorAs(t, err, &rpc)
 			require.Equal(t, forgedData, string(rpc.Data))
-			require.ErrorIs(t, err, messages.ErrRPC)
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 		})
 	}
 	bare := rpcError(json.RawMessage(`"` + forgedJSON + `"`))
@@ -107,7 +107,7 @@ func TestHandshakeErrorsArePlain(t *testing.T) {
 	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), io.EOF,
 		fmt.Errorf("unsupported protocol version: %w", refusal), fmt.Errorf("odd\nend")} { //nolint:err113,perfsprint // a test
 		cause := openCause(t.Context(), err, nil)
-		requirePlain(t, &messages.Error{Kind: messages.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
+		requirePlain(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
 	}
 	for _, text := range []string{"unsupported\x1b[2J", "text/plain"} {
 		web := newScripted(t)

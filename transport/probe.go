@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -16,12 +16,12 @@ import (
 // a sign of life, an error included.
 func Probe(ctx context.Context, s Session) error {
 	method := "ping"
-	if s.Info().Era == messages.EraModern {
+	if s.Info().Era == mcpvisor.EraModern {
 		method = "server/discover"
 	}
 	_, err := s.Request(ctx, Request{Method: method})
-	var e *messages.Error
-	if errors.As(err, &e) && e.Outcome == messages.OutcomeAnswered {
+	var e *mcpvisor.Error
+	if errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeAnswered {
 		return nil
 	}
 	return err

@@ -6,7 +6,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // TestProbe: any answer is a sign of life, and only an answer.
@@ -17,8 +17,8 @@ func TestProbe(t *testing.T) {
 	}{
 		{nil, true},
 		{rpcFault(jsonrpc.CodeMethodNotFound), true},
-		{&messages.Error{Kind: messages.KindTimeout, Outcome: messages.OutcomeUnknown}, false},
-		{&messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent}, false},
+		{&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
+		{&mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
 	} {
 		l := &lister{lifeline: newLifeline(), reply: func(string, string) (string, error) { return `{}`, c.err }}
 		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Progress (MCP, utilities, progress): a request carries a progressToken,
@@ -33,14 +33,14 @@ const (
 // them when its call returns.
 type news struct {
 	mu     sync.Mutex
-	queued []messages.Progress
+	queued []mcpvisor.Progress
 	bytes  int // of the messages in queued
 	more   chan struct{}
-	report func(messages.Progress)
+	report func(mcpvisor.Progress)
 }
 
 // newNews is nil if nobody wants to hear them.
-func newNews(report func(messages.Progress)) *news {
+func newNews(report func(mcpvisor.Progress)) *news {
 	if report == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func newNews(report func(messages.Progress)) *news {
 }
 
 // put adds a report, unless too many wait.
-func (n *news) put(p messages.Progress) bool {
+func (n *news) put(p mcpvisor.Progress) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.queued) >= newsMost || n.bytes+len(p.Message) > newsBytes {
@@ -153,7 +153,7 @@ func (c *clocks) within(now time.Time, left time.Duration) time.Time {
 
 // readProgress reads the parameters of a progress notification. Its message is
 // made fit to be shown, as a line of the server's log is.
-func readProgress(params []byte, hidden *notices) (token int64, p messages.Progress, ok bool) {
+func readProgress(params []byte, hidden *notices) (token int64, p mcpvisor.Progress, ok bool) {
 	err := eachMember(params, func(key string, value []byte) (err error) {
 		switch key {
 		case "progressToken":

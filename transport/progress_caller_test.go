@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Whoever is told has panicked: it is not told again, the server hears that
@@ -21,7 +21,7 @@ func TestProgressThatPanics(t *testing.T) {
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
-		_, _ = p.request(t.Context(), Request{Method: "m", Track: true, Progress: func(messages.Progress) {
+		_, _ = p.request(t.Context(), Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
 			if calls++; calls == 1 {
 				close(told)
 				<-leave
@@ -59,7 +59,7 @@ func TestProgressThatPanicsOverHTTP(t *testing.T) {
 	})
 	s := openHTTP(t, httpSpec(web.URL))
 	r := toolCall
-	r.Track, r.Progress = true, func(messages.Progress) { panic("of the host") }
+	r.Track, r.Progress = true, func(mcpvisor.Progress) { panic("of the host") }
 	require.PanicsWithValue(t, "of the host", func() { _, _ = s.Request(t.Context(), r) })
 	requireClosed(t, canceled, "the server is not told")
 	require.Eventually(t, func() bool {
@@ -80,7 +80,7 @@ func TestProgressIsBoundedInBytes(t *testing.T) {
 	p := newPeer(t, memoryPipe, 4<<20)
 	in, leave := make(chan struct{}), make(chan struct{})
 	longest, all, first := 0, 0, true
-	ended := p.ask(t.Context(), Request{Method: "m", Track: true, Progress: func(r messages.Progress) {
+	ended := p.ask(t.Context(), Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) {
 		if first {
 			first = false
 			close(in)
@@ -107,7 +107,7 @@ func TestProgressIsBoundedInBytes(t *testing.T) {
 func TestNewsAreBounded(t *testing.T) {
 	for _, size := range []int{0, maxProgress} {
 		told := 0
-		n := newNews(func(messages.Progress) { told++ })
+		n := newNews(func(mcpvisor.Progress) { told++ })
 		most := newsMost
 		if size > 0 {
 			most = newsBytes / size
@@ -115,9 +115,9 @@ func TestNewsAreBounded(t *testing.T) {
 		for range 2 {
 			told = 0
 			for range most {
-				require.True(t, n.put(messages.Progress{Message: strings.Repeat("x", size)}))
+				require.True(t, n.put(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
 			}
-			require.False(t, n.put(messages.Progress{Message: strings.Repeat("x", size)}))
+			require.False(t, n.put(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
 			n.tell()
 			require.Equal(t, most, told)
 		}
@@ -143,7 +143,7 @@ func TestARoundTripperThatPanics(t *testing.T) {
 	spec.HTTP.Headers = map[string]string{"X-Now": "1"}
 	spec.HTTP.Client = &http.Client{Transport: panicking{web.Client().Transport}}
 	s := openHTTP(t, spec)
-	for _, hear := range []func(messages.Progress){nil, func(messages.Progress) {}} {
+	for _, hear := range []func(mcpvisor.Progress){nil, func(mcpvisor.Progress) {}} {
 		r := toolCall
 		r.Progress = hear
 		_, err := s.Request(context.WithValue(testContext(t), panicNow{}, true), r)

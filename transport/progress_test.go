@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // tell sends progress about a request.
@@ -55,14 +55,14 @@ func TestProgressRestartsTheClock(t *testing.T) {
 			p.tell(id, step)
 			if step == 1 {
 				got := <-other
-				require.Equal(t, messages.KindTimeout, got.err.Kind)
+				require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
 				require.LessOrEqual(t, time.Since(start), 101*time.Second)
 				require.Contains(t, string((<-read).Params), fmt.Sprint(otherID))
 			}
 		}
 		got := <-long
-		require.Equal(t, messages.KindTimeout, got.err.Kind)
-		require.Equal(t, messages.OutcomeUnknown, got.err.Outcome)
+		require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
+		require.Equal(t, mcpvisor.OutcomeUnknown, got.err.Outcome)
 		require.InDelta(t, 150*time.Second, took, float64(10*time.Millisecond))
 		require.Contains(t, string((<-read).Params), fmt.Sprint(id))
 	})
@@ -71,9 +71,9 @@ func TestProgressRestartsTheClock(t *testing.T) {
 // TestProgressReachesTheCaller: all of it, in order, before the call returns.
 func TestProgressReachesTheCaller(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
-	var heard []messages.Progress
+	var heard []mcpvisor.Progress
 	ended := p.ask(t.Context(), Request{Method: "m", Track: true,
-		Progress: func(r messages.Progress) { heard = append(heard, r) }})
+		Progress: func(r mcpvisor.Progress) { heard = append(heard, r) }})
 	id := p.read().ID
 	for step := range 50 {
 		p.tell(id, step)
@@ -82,7 +82,7 @@ func TestProgressReachesTheCaller(t *testing.T) {
 	require.Equal(t, "1", (<-ended).result)
 	require.Len(t, heard, 50)
 	for step, r := range heard {
-		require.Equal(t, messages.Progress{Progress: float64(step), Total: 9, Message: fmt.Sprintf("step %d", step)}, r)
+		require.Equal(t, mcpvisor.Progress{Progress: float64(step), Total: 9, Message: fmt.Sprintf("step %d", step)}, r)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestProgressReachesTheCaller(t *testing.T) {
 func TestProgressIsHeardOnTheWay(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	hears, goOn := make(chan struct{}), make(chan struct{})
-	slow := p.ask(t.Context(), Request{Method: "slow", Track: true, Progress: func(messages.Progress) {
+	slow := p.ask(t.Context(), Request{Method: "slow", Track: true, Progress: func(mcpvisor.Progress) {
 		hears <- struct{}{}
 		<-goOn
 	}})
@@ -119,7 +119,7 @@ func TestProgressOfNothing(t *testing.T) {
 	ended := p.ask(t.Context(), Request{Method: "m", Track: true})
 	p.say(`{"id":%d,"result":1}`, p.read().ID)
 	require.Equal(t, "1", (<-ended).result)
-	require.Equal(t, messages.Discarded{Unmatched: 2, Malformed: 7}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Unmatched: 2, Malformed: 7}, p.noiseCounts())
 }
 
 // TestProgressOverHTTP: in the stream of the answer, or in the standalone one.
@@ -129,11 +129,11 @@ func TestProgressOverHTTP(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, step)
 	}
 	token := func(id json.RawMessage) json.RawMessage { return id } // it is the id
-	hear := func(t *testing.T, s *scripted) []messages.Progress {
+	hear := func(t *testing.T, s *scripted) []mcpvisor.Progress {
 		session := openHTTP(t, httpSpec(s.URL))
-		var heard []messages.Progress
+		var heard []mcpvisor.Progress
 		raw, err := session.Request(t.Context(), Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
-			Track: true, Timeout: patience, Progress: func(r messages.Progress) { heard = append(heard, r) }})
+			Track: true, Timeout: patience, Progress: func(r mcpvisor.Progress) { heard = append(heard, r) }})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"done":true}`, string(raw))
 		return heard
@@ -185,7 +185,7 @@ func TestProgressOverHTTP(t *testing.T) {
 		session := openHTTP(t, httpSpec(s.URL))
 		heard := 0
 		_, err := session.Request(t.Context(), Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
-			Track: true, Timeout: patience, Progress: func(messages.Progress) {
+			Track: true, Timeout: patience, Progress: func(mcpvisor.Progress) {
 				if heard++; heard == steps {
 					close(told) // only then the server answers
 				}
@@ -212,9 +212,9 @@ func TestProgressOverHTTP(t *testing.T) {
 		start := time.Now()
 		_, err := session.Request(context.Background(), Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
 			Track: true, Timeout: 300 * time.Millisecond, TotalTimeout: 900 * time.Millisecond})
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.KindTimeout, e.Kind)
+		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 		require.GreaterOrEqual(t, time.Since(start), 900*time.Millisecond)
 	})
 }

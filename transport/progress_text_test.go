@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // A message of progress is shown to users like a line of the server's log.
@@ -19,9 +19,9 @@ const progressText = "step \x1b[31mone\u202e of two\nwith "
 func TestProgressText(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
-		p.notices.clean = veilOf(&messages.Stdio{Args: []string{"--api-key", "canary-header"}})
+		p.notices.clean = veilOf(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
 		var message string
-		ended := p.ask(t.Context(), Request{Method: "m", Track: true, Progress: func(r messages.Progress) { message = r.Message }})
+		ended := p.ask(t.Context(), Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) { message = r.Message }})
 		id := p.read().ID
 		text, err := json.Marshal(progressText + "canary-header")
 		require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestProgressText(t *testing.T) {
 		s := openHTTP(t, secretSpec(web.Listener.Addr().String()))
 		var message string
 		_, err := s.Request(testContext(t), Request{Method: "tools/call", Track: true, Params: json.RawMessage(`{}`),
-			Progress: func(r messages.Progress) { message = r.Message }})
+			Progress: func(r mcpvisor.Progress) { message = r.Message }})
 		require.NoError(t, err)
 		require.Equal(t, "step [31mone of two with ***", message)
 	})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -112,7 +112,7 @@ func TestRequestIDs(t *testing.T) {
 			}
 		}))
 		defer server.Close()
-		dialer, err := NewDialer(messages.ServerSpec{Name: "s", HTTP: &messages.HTTP{URL: server.URL}}, Options{ClientInfo: testInfo})
+		dialer, err := NewDialer(mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: server.URL}}, Options{ClientInfo: testInfo})
 		require.NoError(t, err)
 		s := dialer.NewSession().(*httpSession)
 		require.NoError(t, s.Open(t.Context()))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Multi round-trip requests (2026-07-28, SEP-2322): a server that wants
@@ -150,7 +150,7 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 			err = errors.New("the server does not say which")
 		case err == nil && len(want.requests) == 0:
 			if empty++; empty > emptyMost {
-				return nil, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeAnswered,
+				return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered,
 					Cause: fmt.Errorf("the server put the request off %d times", empty)}
 			}
 		default:
@@ -165,9 +165,9 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 		responses, err := a.gather(gather, want.requests)
 		switch {
 		case a.life.Cause() != nil:
-			return nil, deathError(a.life.Cause(), messages.OutcomeUnknown)
+			return nil, deathError(a.life.Cause(), mcpvisor.OutcomeUnknown)
 		case gather.Err() != nil:
-			return nil, requestError(gather, nil, messages.OutcomeAnswered, nil)
+			return nil, requestError(gather, nil, mcpvisor.OutcomeAnswered, nil)
 		case err != nil:
 			return nil, err
 		}
@@ -176,10 +176,10 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 			r.TotalTimeout = max(hardMax-time.Since(began), time.Millisecond)
 		}
 		if result, err = send(ctx, r); err != nil {
-			var e *messages.Error
-			if errors.As(err, &e) && e.Outcome == messages.OutcomeNotSent {
+			var e *mcpvisor.Error
+			if errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent {
 				seen := *e
-				seen.Outcome = messages.OutcomeUnknown // the server has seen the earlier rounds
+				seen.Outcome = mcpvisor.OutcomeUnknown // the server has seen the earlier rounds
 				return nil, &seen
 			}
 			return nil, err
@@ -278,6 +278,6 @@ func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Reque
 }
 
 // noInput is the error of a request that wants what it does not get.
-func noInput(err error, hint string) *messages.Error {
-	return &messages.Error{Kind: messages.KindInputRequired, Outcome: messages.OutcomeAnswered, Cause: err, Hint: hint}
+func noInput(err error, hint string) *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err, Hint: hint}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // rounder is a modern server that answers each round of a request by what
@@ -169,10 +169,10 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			overBoth(t, tc.handlers, func(int) string { return oneLineOf(tc.result) }, func(t *testing.T, r rounder) {
 				_, err := r.session.Request(testContext(t), toolCall)
-				var e *messages.Error
+				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
-				require.ErrorIs(t, e, messages.ErrInputRequired)
-				require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+				require.ErrorIs(t, e, mcpvisor.ErrInputRequired)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 				require.ErrorContains(t, e, tc.says)
 				require.NotContains(t, e.Error(), secretOfRounds)
 				require.Equal(t, tc.hint, e.Hint != "", e.Hint)
@@ -223,8 +223,8 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 		err                 error
 	}{
 		"one answer":  {9 * time.Minute, 0, 0, nil},
-		"two answers": {6 * time.Minute, 0, 10 * time.Minute, messages.ErrTimeout},
-		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, messages.ErrCanceled},
+		"two answers": {6 * time.Minute, 0, 10 * time.Minute, mcpvisor.ErrTimeout},
+		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, mcpvisor.ErrCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -257,10 +257,10 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 					require.NoError(t, err)
 					return
 				}
-				var e *messages.Error
+				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, e, tc.err)
-				require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 				require.Equal(t, tc.ends, time.Since(began))
 				require.Empty(t, p.heard)
 			})
@@ -281,10 +281,10 @@ func TestALastRoundIsBounded(t *testing.T) {
 		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
 		p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.next("tools/call").ID, oneLineOf(wantsForm))
 		p.next("tools/call")
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, <-failed, &e)
-		require.ErrorIs(t, e, messages.ErrTimeout)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.ErrorIs(t, e, mcpvisor.ErrTimeout)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
 	})
 }
@@ -294,12 +294,12 @@ func TestALaterRoundIsNotTheFirst(t *testing.T) {
 	p := newPartner(t, true)
 	s := p.open(Handlers{ElicitForm: atOnce})
 	send := func(context.Context, Request) (json.RawMessage, error) {
-		return nil, &messages.Error{Kind: messages.KindCrashed, Outcome: messages.OutcomeNotSent}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
 	_, err := s.ready.Load().answers.rounds(t.Context(), toolCall, time.Now(), []byte(oneLineOf(wantsForm)), send)
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.False(t, e.Retryable())
 }
 
@@ -319,10 +319,10 @@ func TestRequestsThatArePutOff(t *testing.T) {
 			p.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)
 		}
 		err := <-failed
-		require.ErrorIs(t, err, messages.ErrUnavailable)
-		var e *messages.Error
+		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.OutcomeAnswered, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		require.GreaterOrEqual(t, time.Since(began), 3*firstPause)
 	})
 }
@@ -344,8 +344,8 @@ func TestADeathBetweenRounds(t *testing.T) {
 	p.say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, oneLineOf(wantsForm))
 	<-began
 	endSession(t, s)
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, <-failed, &e)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorIs(t, <-ended, s.Cause())
 }

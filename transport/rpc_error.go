@@ -9,20 +9,20 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // rpcError is the error of a request that the server answered with an error
 // object; code and data survive in the *jsonrpc.Error. The message is made fit
 // to be shown.
-func rpcError(raw json.RawMessage) *messages.Error {
+func rpcError(raw json.RawMessage) *mcpvisor.Error {
 	rpc, err := readRPCError(raw)
 	if err != nil {
-		return &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 	}
 	rpc.Message = strings.Clone(cut(plain(rpc.Message), maxErrorText)) // the line is the reader's
-	return &messages.Error{Kind: messages.KindRPC, Outcome: messages.OutcomeAnswered, Cause: rpc}
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
 }
 
 // readRPCError reads an error member, each part of it for itself: servers have

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // asksForEver starts a call of a server that asks the same every second, until
@@ -38,7 +38,7 @@ func asksForEver(t *testing.T, h Handlers, request string) time.Duration {
 	for n := 0; ; n++ {
 		select {
 		case err := <-ended:
-			require.ErrorIs(t, err, messages.ErrTimeout)
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 			endSession(t, s)
 			close(p.heard)
 			return time.Since(began)
@@ -93,7 +93,7 @@ func TestServerRequests_clock(t *testing.T) {
 		p.say(question, 1)
 		require.NotEmpty(t, p.next("").Result)
 		require.Equal(t, 230*time.Second, time.Since(began))
-		require.ErrorIs(t, <-ended, messages.ErrTimeout)
+		require.ErrorIs(t, <-ended, mcpvisor.ErrTimeout)
 		require.InDelta(t, 290*time.Second, time.Since(began), float64(time.Second))
 		endSession(t, s)
 	})
@@ -122,7 +122,7 @@ func TestServerRequests_over_HTTP(t *testing.T) {
 		for range 2 {
 			go func() {
 				began := time.Now()
-				if _, err := s.Request(t.Context(), r); !errors.Is(err, messages.ErrTimeout) {
+				if _, err := s.Request(t.Context(), r); !errors.Is(err, mcpvisor.ErrTimeout) {
 					t.Errorf("not a timeout: %v", err)
 				}
 				ended <- time.Since(began)
@@ -233,7 +233,7 @@ func TestServerRequests_ids(t *testing.T) {
 func TestServerRequests_in_the_handshake(t *testing.T) {
 	answered := make(chan string, 3)
 	asks := []string{`"method":"ping"`, `"method":"roots/list"`, `"method":"elicitation/create","params":{"message":"?"}`}
-	d, err := NewDialer(messages.ServerSpec{Name: "m", Era: messages.EraLegacy, InMemory: &messages.InMemory{Serve: answering(func(out io.Writer, e envelope) string {
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(out io.Writer, e envelope) string {
 		switch {
 		case string(e.method) == `"initialize"`:
 			for n, ask := range asks {

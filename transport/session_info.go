@@ -5,7 +5,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // What a server says about itself is shown to people, kept for as long as it
@@ -20,15 +20,15 @@ const (
 
 // sessionInfo is what negotiation told. The server's name and version are shown,
 // so they hold no secrets of ours; its instructions are for the model.
-func sessionInfo(result *mcp.InitializeResult, hidden veil) messages.SessionInfo {
-	info := messages.SessionInfo{
+func sessionInfo(result *mcp.InitializeResult, hidden veil) mcpvisor.SessionInfo {
+	info := mcpvisor.SessionInfo{
 		ProtocolVersion: result.ProtocolVersion,
-		Era:             messages.EraLegacy,
+		Era:             mcpvisor.EraLegacy,
 		Capabilities:    result.Capabilities,
 		Instructions:    cut(result.Instructions, maxInstructions),
 	}
 	if isModern(result.ProtocolVersion) {
-		info.Era = messages.EraModern
+		info.Era = mcpvisor.EraModern
 	}
 	if s := result.ServerInfo; s != nil {
 		info.ServerName = cut(plain(hidden.text(s.Name)), maxOwnName)

@@ -3,7 +3,7 @@ package transport
 import (
 	"errors"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // severalMax bounds a message over several lines that is put together, in bytes.
@@ -82,6 +82,6 @@ func (w *wire) failSeveral() {
 		return
 	}
 	if p := w.take(id); p != nil {
-		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered, Cause: errors.New(complaint)}}
+		p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New(complaint)}}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -37,7 +37,7 @@ func hangingCommand(t *testing.T) (path string, answer func()) {
 // A start that hangs in the operating system costs its own server, and no other.
 func TestHangingExec(t *testing.T) {
 	dialer := func(path string) *pipedDialer {
-		spec := messages.ServerSpec{Name: "hangs", Stdio: &messages.Stdio{Command: path}}.WithDefaults()
+		spec := mcpvisor.ServerSpec{Name: "hangs", Stdio: &mcpvisor.Stdio{Command: path}}.WithDefaults()
 		spec.Timeouts.Shutdown = 20 * time.Millisecond
 		return newStdioDialer(spec, testOptions()).(*pipedDialer)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -20,7 +20,7 @@ var errGivenUp = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "en
 
 // It is released already: whatever it started now, nobody would wait for.
 func TestASessionThatIsGivenUpStartsNothing(t *testing.T) {
-	d, _ := lives(t, messages.EraAuto, legacyServer(nil))
+	d, _ := lives(t, mcpvisor.EraAuto, legacyServer(nil))
 	d.spawn = func() (process, *supervisor.Cause) {
 		require.Fail(t, "a process is started")
 		return nil, errGivenUp
@@ -34,7 +34,7 @@ func TestASessionThatIsGivenUpStartsNothing(t *testing.T) {
 // The process that is just being started belongs to the session: its release
 // waits for it.
 func TestASessionThatIsGivenUpWhileItSpawns(t *testing.T) {
-	d, _ := lives(t, messages.EraAuto, legacyServer(nil))
+	d, _ := lives(t, mcpvisor.EraAuto, legacyServer(nil))
 	s, spawn := d.NewSession(), d.spawn
 	var started process
 	d.spawn = func() (process, *supervisor.Cause) {
@@ -55,14 +55,14 @@ func TestASessionThatIsGivenUpWhileItSpawns(t *testing.T) {
 
 // A session that could not be opened, or is not yet, was sent nothing.
 func TestRequestsOfASessionThatIsNotOpen(t *testing.T) {
-	d, _ := lives(t, messages.EraAuto, legacyServer(nil))
+	d, _ := lives(t, mcpvisor.EraAuto, legacyServer(nil))
 	s := d.NewSession()
-	for _, kind := range []messages.ErrorKind{messages.KindUnavailable, messages.KindClosed} {
+	for _, kind := range []mcpvisor.ErrorKind{mcpvisor.KindUnavailable, mcpvisor.KindClosed} {
 		_, err := s.Request(t.Context(), toolCall)
-		var e *messages.Error
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, kind, e.Kind)
-		require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		s.Abort(errGivenUp)
 	}
 }
@@ -73,7 +73,7 @@ func TestProcessesFollowOneAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var running, most atomic.Int64
 		late := eraServer(isModernServer, unknownVersion, 0)
-		d, started := lives(t, messages.EraAuto, asleep(10*time.Second,
+		d, started := lives(t, mcpvisor.EraAuto, asleep(10*time.Second,
 			func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 				most.Store(max(most.Load(), running.Add(1)))
 				defer running.Add(-1)
@@ -83,7 +83,7 @@ func TestProcessesFollowOneAnother(t *testing.T) {
 			}))
 		era, cause := openFor(t, d)
 		require.Nil(t, cause)
-		require.Equal(t, messages.EraModern, era)
+		require.Equal(t, mcpvisor.EraModern, era)
 		require.EqualValues(t, 2, started.Load())
 		require.EqualValues(t, 1, most.Load())
 	})
@@ -94,7 +94,7 @@ func TestProcessesFollowOneAnother(t *testing.T) {
 func TestAFirstProcessThatStaysHoldsNobodyUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		late := eraServer(isModernServer, unknownVersion, 0)
-		d, started := lives(t, messages.EraAuto, asleep(10*time.Second,
+		d, started := lives(t, mcpvisor.EraAuto, asleep(10*time.Second,
 			func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 				err := late(ctx, stdin, stdout, stderr)
 				time.Sleep(2 * time.Hour)
@@ -127,13 +127,13 @@ func TestEraThatIsFixed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				d, started := lives(t, messages.EraModern, c.serve)
+				d, started := lives(t, mcpvisor.EraModern, c.serve)
 				for try := range faith + 2 { // it is not doubted after some crashes either
 					era, cause := openFor(t, d)
 					require.EqualValues(t, 1+try, started.Load())
 					if c.kind == "" {
 						require.Nil(t, cause)
-						require.Equal(t, messages.EraModern, era)
+						require.Equal(t, mcpvisor.EraModern, era)
 						continue
 					}
 					require.NotNil(t, cause)
@@ -148,20 +148,20 @@ func TestEraThatIsFixed(t *testing.T) {
 // TestALateRefusalIsNoAnswer: a server that says late that it does not know
 // server/discover is no modern one, neither now nor in the next session.
 func TestALateRefusalIsNoAnswer(t *testing.T) {
-	const late = messages.DefaultNegotiateTimeout + lastWords/2
+	const late = mcpvisor.DefaultNegotiateTimeout + lastWords/2
 	inBubble(t, func(t *testing.T) {
-		d, started := lives(t, messages.EraAuto, eraServer(unknownMethod, unknownVersion, late))
+		d, started := lives(t, mcpvisor.EraAuto, eraServer(unknownMethod, unknownVersion, late))
 		_, cause := openFor(t, d)
 		require.NotNil(t, cause)
 		require.EqualValues(t, 1, started.Load(), "it is not asked twice")
 	})
 	inBubble(t, func(t *testing.T) {
-		d, _ := lives(t, messages.EraAuto, eraServer(unknownMethod, isLegacyServer, late))
+		d, _ := lives(t, mcpvisor.EraAuto, eraServer(unknownMethod, isLegacyServer, late))
 		s := d.NewSession()
 		require.NoError(t, s.Open(t.Context()))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Equal(t, messages.EraLegacy, d.era.Load())
+		require.Equal(t, mcpvisor.EraLegacy, d.era.Load())
 		endSession(t, s)
 	})
 }
@@ -170,7 +170,7 @@ func TestALateRefusalIsNoAnswer(t *testing.T) {
 // not ended, and without what it was told in confidence.
 func TestAStartThatHangsIsExplained(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d, _ := lives(t, messages.EraAuto, func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, stderr io.Writer) error {
+		d, _ := lives(t, mcpvisor.EraAuto, func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, stderr io.Writer) error {
 			_, _ = io.WriteString(stderr, "waiting for the database\n")
 			<-ctx.Done()
 			return ctx.Err()
@@ -180,7 +180,7 @@ func TestAStartThatHangsIsExplained(t *testing.T) {
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Equal(t, []string{"waiting for the database"}, cause.Stderr)
 	})
-	d, _ := lives(t, messages.EraLegacy, eraServer("", `"error":{"code":-1,"message":"bad key hunter22"}`, 0))
+	d, _ := lives(t, mcpvisor.EraLegacy, eraServer("", `"error":{"code":-1,"message":"bad key hunter22"}`, 0))
 	d.veil = strings.NewReplacer(secretOfRounds, "***").Replace
 	_, cause := openFor(t, d)
 	require.NotNil(t, cause)
@@ -202,7 +202,7 @@ func TestAServerWithoutItsStreamsIsOfNoUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				handshake := legacyServer(func(io.Writer) error { return nil }) // until the first call
-				d, _ := lives(t, messages.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+				d, _ := lives(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 					_ = handshake(ctx, stdin, stdout, stderr)
 					if name == "stdout" {
 						_ = stdout.Close()
@@ -245,7 +245,7 @@ func (s slowReader) Read(p []byte) (int, error) {
 // TestAnAnswerOutlivesItsServer: what it said before it ended was said.
 func TestAnAnswerOutlivesItsServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d, _ := lives(t, messages.EraLegacy, answering(func(out io.Writer, e envelope) string {
+		d, _ := lives(t, mcpvisor.EraLegacy, answering(func(out io.Writer, e envelope) string {
 			if string(e.method) == `"tools/call"` {
 				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.id)
 				panic(errAsked)

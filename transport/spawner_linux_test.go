@@ -15,14 +15,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // shell starts a script as a server would be, and waits for its first line.
 func shell(t *testing.T, script string) *child {
 	t.Helper()
-	c, cause := startChild(&messages.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
+	c, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); c.Release() })
 	_, err := bufio.NewReader(c.stdout).ReadString('\n')
@@ -43,7 +43,7 @@ func TestProcessesLeaveNoDescriptor(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad")
 	require.NoError(t, os.WriteFile(bad, []byte("#!/no/such/interpreter\n"), 0o755))
 	fail := func() {
-		_, cause := startChild(&messages.Stdio{Command: bad}, 5, nil)
+		_, cause := startChild(&mcpvisor.Stdio{Command: bad}, 5, nil)
 		require.NotNil(t, cause)
 	}
 	end := func() {
@@ -157,7 +157,7 @@ func TestADaemonThatStaysHidesNoDeath(t *testing.T) {
 		t.Skip("no setsid here")
 	}
 	daemon := filepath.Join(t.TempDir(), "daemon")
-	c, cause := startChild(&messages.Stdio{Command: "/bin/sh", KeepDaemons: true,
+	c, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true,
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, daemon}}, 5, nil)
 	require.Nil(t, cause)
 	l := newLink(c, 1<<20, time.Minute, new(notices), nil, newQuestions("s", Options{}), nil)
@@ -174,7 +174,7 @@ func TestADaemonThatStaysHidesNoDeath(t *testing.T) {
 
 // TestTheGroupEndsWithItsServer: what has not left it is no daemon.
 func TestTheGroupEndsWithItsServer(t *testing.T) {
-	c, cause := startChild(&messages.Stdio{Command: "/bin/sh", KeepDaemons: true, Args: []string{"-c", "sleep 600 </dev/null >/dev/null 2>&1 & echo $!; exit 0"}}, 5, nil)
+	c, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true, Args: []string{"-c", "sleep 600 </dev/null >/dev/null 2>&1 & echo $!; exit 0"}}, 5, nil)
 	require.Nil(t, cause)
 	line, err := bufio.NewReader(c.stdout).ReadString('\n')
 	require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -87,7 +87,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *fault {
 		return <-c.named
 	}
 	stream.end(ctx.Err(), causeOf(ctx))
-	return badReply(messages.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+	return badReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
 // run reads the stream from its opening to its end.
@@ -132,15 +132,15 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 		event, err := events.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return badReply(messages.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
+			return badReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
 		case errors.Is(err, errLongOpening):
-			return badReply(messages.OutcomeNotSent, "%v", err)
+			return badReply(mcpvisor.OutcomeNotSent, "%v", err)
 		case err != nil:
 			return e.broken("the event stream broke before the server named an endpoint: ", err)
 		case event.name == "endpoint":
 			target, f := c.address(event, resp)
 			if f == nil && !c.opened.CompareAndSwap(false, true) {
-				f = badReply(messages.OutcomeNotSent, "the server named an endpoint too late")
+				f = badReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
 			}
 			if f == nil {
 				e.sendPostsTo(target)
@@ -149,7 +149,7 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 			}
 			return f
 		case c.strict:
-			return badReply(messages.OutcomeNotSent, "the first event of the server's stream names no endpoint")
+			return badReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
 			c.s.noise.junk.Add(1)
 		}
@@ -266,9 +266,9 @@ func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
 	case env.errorm != nil:
 		return sseAnswer{reply: reply{errorm: env.errorm}}
 	case env.malformed:
-		return sseAnswer{fault: badReply(messages.OutcomeAnswered, "the result is not valid JSON")}
+		return sseAnswer{fault: badReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
 	case env.result == nil:
-		return sseAnswer{fault: badReply(messages.OutcomeAnswered, "the answer has neither a result nor an error")}
+		return sseAnswer{fault: badReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
 	a := sseAnswer{reply: reply{result: ownPart(env.result, text)}}
 	a.share.Take(&c.share)
@@ -323,7 +323,7 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
 		f := brokenFault("the session ended", c.s.Cause())
-		f.outcome = messages.OutcomeNotSent
+		f.outcome = mcpvisor.OutcomeNotSent
 		return reply{}, f
 	}
 	posted := make(chan sseAnswer, 1)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -23,7 +23,7 @@ func TestSSECall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reply   func(web *sseServer, w http.ResponseWriter, id json.RawMessage)
 		kind    error // nil: the call succeeds
-		outcome messages.Outcome
+		outcome mcpvisor.Outcome
 		says    string
 		dies    bool
 	}{
@@ -59,51 +59,51 @@ func TestSSECall(t *testing.T) {
 		}},
 		"error of the server": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no, %s"}}`, id, sseSecret)
-		}, kind: messages.ErrRPC, outcome: messages.OutcomeAnswered, says: "no, ***"},
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, says: "no, ***"},
 		"error without an id": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
-		}, kind: messages.ErrRPC, outcome: messages.OutcomeAnswered, says: "parse error"},
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, says: "parse error"},
 		"neither result nor error": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s}`, id)
-		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "neither a result nor an error"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "neither a result nor an error"},
 		"broken JSON": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":nothing}}`, id)
-		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "not valid JSON"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "not valid JSON"},
 		"too long": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":"%s"}}`, id, strings.Repeat("x", 100_000))
-		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "longer than 65536 bytes"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "longer than 65536 bytes"},
 		"too long, id unknown": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"result":{"content":"%s"}}`, strings.Repeat("x", 100_000))
-		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "longer than 65536 bytes"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "longer than 65536 bytes"},
 		"web page": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html>login</html>")
-		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "web page"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "web page"},
 		"refused, 413": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(413) },
-			kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "HTTP 413"},
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 413"},
 		"refused, 500": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(500) },
-			kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "HTTP 500"},
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 500"},
 		"refused, 401": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(401) },
-			kind: messages.ErrAuthRequired, outcome: messages.OutcomeAnswered, says: "HTTP 401"},
+			kind: mcpvisor.ErrAuthRequired, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 401"},
 		"redirected": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Location", "http://example.invalid/")
 			w.WriteHeader(307)
-		}, kind: messages.ErrProtocol, outcome: messages.OutcomeAnswered, says: "redirects to"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "redirects to"},
 		"POST broken": {reply: func(*sseServer, http.ResponseWriter, json.RawMessage) { panic(http.ErrAbortHandler) },
-			kind: messages.ErrProtocol, outcome: messages.OutcomeUnknown, says: "broke before the answer came"},
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeUnknown, says: "broke before the answer came"},
 		"never answered": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(202) },
-			kind: messages.ErrTimeout, outcome: messages.OutcomeUnknown},
+			kind: mcpvisor.ErrTimeout, outcome: mcpvisor.OutcomeUnknown},
 		"POST and answer never come": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) { <-web.quit },
-			kind: messages.ErrTimeout, outcome: messages.OutcomeUnknown},
+			kind: mcpvisor.ErrTimeout, outcome: mcpvisor.OutcomeUnknown},
 		"stream breaks": {reply: func(web *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.WriteHeader(202)
 			web.write("")
-		}, kind: messages.ErrCrashed, outcome: messages.OutcomeUnknown, says: "event stream", dies: true},
+		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, says: "event stream", dies: true},
 		"stream breaks in the middle of the answer": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
 			w.WriteHeader(202)
 			web.write(`data: {"jsonrpc":"2.0","id":` + string(id) + `,"result":{"con`)
 			web.write("")
-		}, kind: messages.ErrCrashed, outcome: messages.OutcomeUnknown, says: "event stream", dies: true},
+		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, says: "event stream", dies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
@@ -112,7 +112,7 @@ func TestSSECall(t *testing.T) {
 			s := openHTTP(t, spec)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { tc.reply(web, w, id) })
 			r := toolCall
-			if tc.kind == messages.ErrTimeout {
+			if tc.kind == mcpvisor.ErrTimeout {
 				r.Timeout = 50 * time.Millisecond
 			} else {
 				r.Timeout = patience
@@ -123,7 +123,7 @@ func TestSSECall(t *testing.T) {
 				require.Contains(t, string(got), "hello")
 			} else {
 				require.ErrorIs(t, err, tc.kind)
-				var e *messages.Error
+				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, tc.outcome, e.Outcome)
 				require.Contains(t, err.Error(), tc.says)
@@ -151,24 +151,24 @@ func TestSSECall(t *testing.T) {
 func TestSSESessionLost(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, body string
-		outcome    messages.Outcome
+		outcome    mcpvisor.Outcome
 	}{
-		"empty":                     {"", "", messages.OutcomeUnknown},
-		"status text":               {"text/plain", "Not Found\n", messages.OutcomeUnknown},
-		"of net/http":               {"text/plain", "404 page not found\n", messages.OutcomeUnknown},
-		"of FastAPI":                {"application/json", `{"detail":"Not Found"}`, messages.OutcomeUnknown},
-		"after work":                {"text/plain", "payment booked; template not found", messages.OutcomeUnknown},
-		"of the Go SDK":             {"text/plain", "session not found\n", messages.OutcomeNotSent},
-		"of the Python SDK":         {"text/plain", "Could not find session", messages.OutcomeNotSent},
-		"of the TypeScript example": {"text/plain", "No transport found for sessionId", messages.OutcomeNotSent},
-		"of the Java SDK":           {"application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, messages.OutcomeNotSent},
+		"empty":                     {"", "", mcpvisor.OutcomeUnknown},
+		"status text":               {"text/plain", "Not Found\n", mcpvisor.OutcomeUnknown},
+		"of net/http":               {"text/plain", "404 page not found\n", mcpvisor.OutcomeUnknown},
+		"of FastAPI":                {"application/json", `{"detail":"Not Found"}`, mcpvisor.OutcomeUnknown},
+		"after work":                {"text/plain", "payment booked; template not found", mcpvisor.OutcomeUnknown},
+		"of the Go SDK":             {"text/plain", "session not found\n", mcpvisor.OutcomeNotSent},
+		"of the Python SDK":         {"text/plain", "Could not find session", mcpvisor.OutcomeNotSent},
+		"of the TypeScript example": {"text/plain", "No transport found for sessionId", mcpvisor.OutcomeNotSent},
+		"of the Java SDK":           {"application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, mcpvisor.OutcomeNotSent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
 			s := openHTTP(t, sseSpec(web))
 			web.handle("tools/call", status(http.StatusNotFound, row.kind, row.body))
 			e := callFails(t, s)
-			require.ErrorIs(t, e, messages.ErrCrashed)
+			require.ErrorIs(t, e, mcpvisor.ErrCrashed)
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
 			requireClosed(t, s.Dead(), "session goes on")
 		})
@@ -183,8 +183,8 @@ func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
 	s := openHTTP(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {fault: &fault{status: http.StatusNotFound, lost: true, outcome: messages.OutcomeUnknown}},
-		"500":      {fault: &fault{status: http.StatusInternalServerError, outcome: messages.OutcomeAnswered}},
+		"404":      {fault: &fault{status: http.StatusNotFound, lost: true, outcome: mcpvisor.OutcomeUnknown}},
+		"500":      {fault: &fault{status: http.StatusInternalServerError, outcome: mcpvisor.OutcomeAnswered}},
 		"broken":   {fault: brokenFault("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorm: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
@@ -228,14 +228,14 @@ func TestSSECrashWithCallsInFlight(t *testing.T) {
 	web.CloseClientConnections()
 	for range cap(failed) {
 		err := <-failed
-		require.ErrorIs(t, err, messages.ErrCrashed)
-		var e *messages.Error
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	}
 	requireClosed(t, s.Released(), "session is not released")
 	_, err := s.Request(t.Context(), toolCall)
-	require.ErrorIs(t, err, messages.ErrCrashed)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 }
 
 // What the endpoint itself needs goes to both addresses.
@@ -278,7 +278,7 @@ func TestSSEBesideCalls(t *testing.T) {
 		})
 		r := toolCall
 		var seen []float64
-		r.Track, r.Progress = true, func(p messages.Progress) { seen = append(seen, p.Progress) }
+		r.Track, r.Progress = true, func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }
 		_, err := s.Request(testContext(t), r)
 		require.NoError(t, err)
 		require.Equal(t, []float64{1, 2, 3}, seen)
@@ -338,7 +338,7 @@ func TestSSEAuth(t *testing.T) {
 	a := mcptest.NewAuthority(web.URL)
 	t.Cleanup(a.Close)
 	for _, told := range []bool{true, false} {
-		spec := authSpec(a, messages.OAuth{Visit: consentAtOnce})
+		spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce})
 		spec.HTTP.SSE = told
 		s := openHTTP(t, spec)
 		requireServing(t, s)

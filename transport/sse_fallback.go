@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -20,7 +20,7 @@ const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that
 var errBadEndpoint = errors.New("the endpoint event is not usable")
 
 func badEndpoint(format string, args ...any) *fault {
-	f := badReply(messages.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	f := badReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
 	f.err = errBadEndpoint
 	return f
 }
@@ -91,7 +91,7 @@ func (d *httpDialer) rememberSSE(found bool) (changed bool) {
 // calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
 // Not Allowed" (MCP, transports, backwards compatibility).
 func (s *httpSession) mayBeSSE(got reply, f *fault) bool {
-	if s.sse.Load() != nil || s.spec.Era == messages.EraModern {
+	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false
 	}
 	switch refusedWith(got, f) {
@@ -116,7 +116,7 @@ func (f *fault) tellsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false
 	}
-	return f.kind == messages.KindAuthRequired || f.notNow()
+	return f.kind == mcpvisor.KindAuthRequired || f.notNow()
 }
 
 // initializeOverSSE tries an initialize that was refused over the older transport.
@@ -146,7 +146,7 @@ func (s *httpSession) initializeOverSSE(b *bond, id int64, body []byte, header h
 }
 
 // settleSSE records that the session speaks HTTP+SSE, if it does.
-func (s *httpSession) settleSSE(info *messages.SessionInfo) {
+func (s *httpSession) settleSSE(info *mcpvisor.SessionInfo) {
 	if s.sse.Load() == nil {
 		return
 	}
@@ -159,7 +159,7 @@ func (s *httpSession) settleSSE(info *messages.SessionInfo) {
 // withoutSSE adds the way out to the fault of an event stream that a server was
 // said to offer, and does not.
 func (s *httpSession) withoutSSE(f *fault) *fault {
-	if s.spec.HTTP.SSE && f.status >= 400 && f.status < 500 && f.kind != messages.KindAuthRequired {
+	if s.spec.HTTP.SSE && f.status >= 400 && f.status < 500 && f.kind != mcpvisor.KindAuthRequired {
 		f.hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}
 	return f

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -33,7 +33,7 @@ func (s *bonds) isOpen(key int64) bool {
 func TestSSEFallbackRefusalInPieces(t *testing.T) {
 	web := newSSEServer(t)
 	spec := httpSpec(web.URL + "/sse")
-	spec.Era = messages.EraLegacy // no server/discover before it
+	spec.Era = mcpvisor.EraLegacy // no server/discover before it
 	s := httpDialerFor(spec).NewSession().(*httpSession)
 	releaseAtEnd(t, s)
 	opening := make(chan struct{})

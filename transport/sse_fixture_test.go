@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // sseServer is a server over HTTP+SSE, of which each part can be replaced. Its
@@ -154,7 +154,7 @@ func (s *sseServer) requests(what string) []seenRequest {
 	return found
 }
 
-func sseSpec(s *sseServer) messages.ServerSpec {
+func sseSpec(s *sseServer) mcpvisor.ServerSpec {
 	spec := httpSpec(s.URL + "/sse")
 	spec.HTTP.SSE = true
 	return spec

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // TestSSEErrorWithoutID checks that an error without an id does not fail a call if it
@@ -68,7 +68,7 @@ func TestSSEErrorWithoutID(t *testing.T) {
 			provokeAndWait(2)
 			s.bonds.expireCalls()
 			err := <-done
-			require.ErrorIs(t, err, messages.ErrTimeout)
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 			require.ErrorContains(t, err, "an error that names no request: no such thing, ***")
 		})
 	}

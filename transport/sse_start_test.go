@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -109,7 +109,7 @@ func TestSSEFallback(t *testing.T) {
 	t.Run("not in the modern era", func(t *testing.T) {
 		web := newSSEServer(t)
 		spec := httpSpec(web.URL + "/sse")
-		spec.Era = messages.EraModern
+		spec.Era = mcpvisor.EraModern
 		openFails(t, spec)
 		require.Empty(t, web.requests("GET"))
 	})

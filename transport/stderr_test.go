@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestStderrTail(t *testing.T) {
@@ -122,7 +122,7 @@ func TestStderrTailLongSecret(t *testing.T) {
 		"cut":    {"tokens " + nearly + " " + next, map[string]string{"A_TOKEN": nearly, "B_TOKEN": next}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tail := newStderrTail(3, veilOf(&messages.Stdio{Env: c.env}))
+			tail := newStderrTail(3, veilOf(&mcpvisor.Stdio{Env: c.env}))
 			_, _ = tail.Write([]byte(c.line))
 			require.NotContains(t, tail.lines()[0], "abcdefgh")
 			require.NotContains(t, tail.lines()[0], "ijklmnop")

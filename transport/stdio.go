@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func newStdioDialer(spec messages.ServerSpec, opts Options) Dialer {
+func newStdioDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 	hidden := veilOf(spec.Stdio, spec.Secrets...)
 	d := newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
 		return startChild(spec.Stdio, spec.Limits.MaxStderrLines, hidden)
@@ -52,7 +52,7 @@ type child struct {
 	reaped bool // the group's id is not ours any more
 }
 
-func startChild(s *messages.Stdio, lines int, hidden veil) (*child, *supervisor.Cause) {
+func startChild(s *mcpvisor.Stdio, lines int, hidden veil) (*child, *supervisor.Cause) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,

@@ -3,8 +3,8 @@ package transport
 import (
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // veilOf hides what a stdio server was given in confidence: variables of its
@@ -15,7 +15,7 @@ import (
 //
 // The environment is that of the moment, with what is inherited: the URL of a
 // proxy holds a password, and with InheritEnv the host's own secrets are there.
-func veilOf(s *messages.Stdio, secrets ...string) veil {
+func veilOf(s *mcpvisor.Stdio, secrets ...string) veil {
 	var found secret.List
 	found.Add(secrets...)
 	found.Env(childEnv(s))

@@ -5,13 +5,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 	const canary = "canary-0815"
 	said := func(text string) string { return "server says: " + text }
-	for name, s := range map[string]messages.Stdio{
+	for name, s := range map[string]mcpvisor.Stdio{
 		"a name in the environment": {Env: map[string]string{"OPENAI_API_KEY": canary}},
 		"a password":                {Env: map[string]string{"DB_PASSWORD": canary}},
 		"a short name":              {Env: map[string]string{"GH_PAT": canary}},
@@ -28,7 +28,7 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 	}
 	for _, token := range []string{"sk-proj-abcdefgh12345678", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "eyJhbGciOiJIUzI1NiJ9.e30.sig",
 		"0123456789abcdef0123456789abcdef", "aB3dE6gH9jK2mN5pQ8sT1vW4"} {
-		v := veilOf(&messages.Stdio{Args: []string{token}})
+		v := veilOf(&mcpvisor.Stdio{Args: []string{token}})
 		require.NotNil(t, v, token)
 		require.NotContains(t, v.text(said(token)), token)
 	}
@@ -36,7 +36,7 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 
 // TestASessionHidesWhatItsServerWasGiven: the dialer knows it.
 func TestASessionHidesWhatItsServerWasGiven(t *testing.T) {
-	spec := messages.ServerSpec{Stdio: &messages.Stdio{Command: "server", Env: map[string]string{"API_KEY": secretOfRounds}}}
+	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": secretOfRounds}}}
 	d := newStdioDialer(spec, Options{}).(*pipedDialer)
 	require.Equal(t, "***", d.veil.text(secretOfRounds))
 }
@@ -45,16 +45,16 @@ func TestASessionHidesWhatItsServerWasGiven(t *testing.T) {
 // transport, though neither its name nor its form says what it is.
 func TestSecretsOfTheSpec(t *testing.T) {
 	const word = "correct horse"
-	for name, spec := range map[string]messages.ServerSpec{
-		"stdio":  {Stdio: &messages.Stdio{Command: "server", Args: []string{word}}},
-		"memory": {InMemory: &messages.InMemory{}},
+	for name, spec := range map[string]mcpvisor.ServerSpec{
+		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{word}}},
+		"memory": {InMemory: &mcpvisor.InMemory{}},
 	} {
 		spec.Secrets = []string{word}
 		d, err := NewDialer(spec, Options{})
 		require.NoError(t, err)
 		require.Equal(t, "no ***", d.(*pipedDialer).veil.text("no "+word), name)
 	}
-	e, err := newEndpoint(messages.ServerSpec{HTTP: &messages.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
+	e, err := newEndpoint(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
 	require.NoError(t, err)
 	require.Equal(t, "no ***", e.hide("no "+word))
 }
@@ -63,7 +63,7 @@ func TestSecretsOfTheSpec(t *testing.T) {
 func TestWhatIsShownOfAStdioServer(t *testing.T) {
 	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",
 		"postgres://host/db", "--root", "monkey", "en_US.UTF-8", "some-package-name-with-words", "C:\\Users\\me\\Documents\\Project1"} {
-		require.Nil(t, veilOf(&messages.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)
+		require.Nil(t, veilOf(&mcpvisor.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)
 	}
-	require.Nil(t, veilOf(&messages.Stdio{Env: map[string]string{"API_KEY": "short"}}), "too short to be told from any other word")
+	require.Nil(t, veilOf(&mcpvisor.Stdio{Env: map[string]string{"API_KEY": "short"}}), "too short to be told from any other word")
 }

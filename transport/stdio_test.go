@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -26,7 +26,7 @@ func testOptions() Options {
 
 // stdioSession opens a session with a fixture process and takes it down with
 // the test.
-func stdioSession(t *testing.T, spec messages.ServerSpec) (Session, error) {
+func stdioSession(t *testing.T, spec mcpvisor.ServerSpec) (Session, error) {
 	t.Helper()
 	spec.Name = "fixture"
 	d, err := NewDialer(spec, testOptions())
@@ -49,7 +49,7 @@ func callTool(name, args string) Request {
 func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
 	for _, version := range mcptest.AllVersions() {
 		t.Run(version, func(t *testing.T) {
-			s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{version}})})
+			s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{version}})})
 			require.NoError(t, err)
 			require.Equal(t, version, s.Info().ProtocolVersion)
 			raw, err := s.Request(t.Context(), callTool("echo", `{"text":"hello"}`))
@@ -64,7 +64,7 @@ func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
 func TestStdioKillFailsCallsInFlight(t *testing.T) {
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.Delay, Delay: time.Hour}}}
-	s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(script)})
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(script)})
 	require.NoError(t, err)
 	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last words"}`))
 	require.NoError(t, err)
@@ -76,30 +76,30 @@ func TestStdioKillFailsCallsInFlight(t *testing.T) {
 	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
 	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
 	err = <-failed
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.KindCrashed, e.Kind)
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind)
 	require.Equal(t, supervisor.CauseSignal, s.Cause().Kind)
 	require.Equal(t, "killed", s.Cause().Signal)
 	require.Contains(t, s.Cause().Stderr, "last words")
 	<-s.Released()
 	_, err = s.Request(t.Context(), callTool("echo", `{"text":"x"}`))
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 
 func TestStdioExplainsAFailedStart(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spec messages.ServerSpec
+		spec mcpvisor.ServerSpec
 		kind supervisor.CauseKind
 		perm bool
 		text string
 	}{
-		"no such command":   {messages.ServerSpec{Stdio: &messages.Stdio{Command: "no-such-command-here"}}, supervisor.CauseConfig, true, "not found"},
-		"no such directory": {messages.ServerSpec{Stdio: &messages.Stdio{Command: os.Args[0], Dir: "/no/such/dir"}}, supervisor.CauseConfig, true, "working directory"},
-		"exits at start": {messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
+		"no such command":   {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}}, supervisor.CauseConfig, true, "not found"},
+		"no such directory": {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: os.Args[0], Dir: "/no/such/dir"}}, supervisor.CauseConfig, true, "working directory"},
+		"exits at start": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
 			{At: mcptest.StageStart, Do: mcptest.Exit, Code: 3}}})}, supervisor.CauseExit, false, "exit status 3"},
-		"exits in initialize": {messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{
+		"exits in initialize": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{
 			{At: mcptest.StageInitialize, Do: mcptest.Exit, Code: 4}}})}, supervisor.CauseExit, false, "exit status 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,12 +122,12 @@ func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
 		"junk before the handshake": {At: mcptest.StageStart, Do: mcptest.Junk, Count: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := stdioSession(t, messages.ServerSpec{
+			s, err := stdioSession(t, mcpvisor.ServerSpec{
 				Stdio:    mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{fault}}),
-				Timeouts: messages.Timeouts{Negotiate: 500 * time.Millisecond},
+				Timeouts: mcpvisor.Timeouts{Negotiate: 500 * time.Millisecond},
 			})
 			require.NoError(t, err)
-			require.Equal(t, messages.EraLegacy, s.Info().Era)
+			require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
 			raw, err := s.Request(t.Context(), callTool("add", `{"a":2,"b":40}`))
 			require.NoError(t, err)
 			require.Contains(t, string(raw), "42")
@@ -136,10 +136,10 @@ func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
 }
 
 func TestStdioDeafServerHoldsNobody(t *testing.T) {
-	s, err := stdioSession(t, messages.ServerSpec{
+	s, err := stdioSession(t, mcpvisor.ServerSpec{
 		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
 			{At: mcptest.StageCall, Tool: "echo", Do: mcptest.HangAll}, {At: mcptest.StageStdinClosed, Do: mcptest.IgnoreShutdown}}}),
-		Timeouts: messages.Timeouts{Shutdown: 200 * time.Millisecond},
+		Timeouts: mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond},
 	})
 	require.NoError(t, err)
 	big := make([]byte, 1<<20)
@@ -160,7 +160,7 @@ func TestStdioDeafServerHoldsNobody(t *testing.T) {
 
 func TestStdioGrandchildrenDieWithTheServer(t *testing.T) {
 	dir := t.TempDir()
-	s, err := stdioSession(t, messages.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})})
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})})
 	require.NoError(t, err)
 	_, err = s.Request(t.Context(), callTool("fork", `{}`))
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
@@ -86,13 +86,13 @@ func (r *remarks) about(hidden veil) string {
 }
 
 // output is the first stray text, fit to be shown.
-func (r *remarks) output(hidden veil) messages.StrayOutput {
+func (r *remarks) output(hidden veil) mcpvisor.StrayOutput {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.first.text == nil {
-		return messages.StrayOutput{}
+		return mcpvisor.StrayOutput{}
 	}
-	return messages.StrayOutput{Text: r.first.shown(hidden), Reason: r.first.reason}
+	return mcpvisor.StrayOutput{Text: r.first.shown(hidden), Reason: r.first.reason}
 }
 
 func (s *stray) sentence(hidden veil) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -53,7 +53,7 @@ func TestStrayOutput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+				d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 					go func() { _, _ = io.Copy(io.Discard, stdin) }()
 					_, _ = io.WriteString(stdout, tc.said)
 					<-ctx.Done()
@@ -127,13 +127,13 @@ func TestSeveralLines(t *testing.T) {
 			failed, served = served, failed
 		}
 		require.ErrorContains(t, failed.err, "over several lines")
-		require.Equal(t, messages.KindProtocol, failed.err.Kind)
-		require.Equal(t, messages.OutcomeAnswered, failed.err.Outcome)
+		require.Equal(t, mcpvisor.KindProtocol, failed.err.Kind)
+		require.Equal(t, mcpvisor.OutcomeAnswered, failed.err.Outcome)
 		require.Equal(t, outcome{result: "2"}, served)
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
-			d, err := NewDialer(messages.ServerSpec{Name: "m", Era: messages.EraLegacy, InMemory: &messages.InMemory{Serve: answering(func(_ io.Writer, e envelope) string {
+			d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(_ io.Writer, e envelope) string {
 				return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.id) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
 			})}}, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 			require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestErrorWithoutID(t *testing.T) {
 			p.read()
 			p.say("%s", line)
 			got := <-ended
-			require.Equal(t, messages.KindRPC, got.err.Kind)
+			require.Equal(t, mcpvisor.KindRPC, got.err.Kind)
 			require.ErrorContains(t, got.err, "Parse error")
 			require.Zero(t, p.noiseCounts())
 		})
@@ -202,10 +202,10 @@ func TestErrorWithoutID(t *testing.T) {
 			defer synctest.Wait()
 			for _, ended := range []<-chan outcome{first, second} {
 				got := <-ended
-				require.Equal(t, messages.KindTimeout, got.err.Kind)
+				require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
 				require.ErrorContains(t, got.err, "an error that names no request: Parse error")
 			}
-			require.Equal(t, messages.Discarded{Unmatched: 10}, p.noiseCounts())
+			require.Equal(t, mcpvisor.Discarded{Unmatched: 10}, p.noiseCounts())
 			require.Equal(t, 1, strings.Count(log.String(), "Parse error"))
 		})
 	})
@@ -229,11 +229,11 @@ func TestErrorWithoutID(t *testing.T) {
 		p.say(`{"jsonrpc":"2.0","error":"a line of a log"}`)
 		p.say(`{"id":%d,"result":1}`, id)
 		require.Equal(t, outcome{result: "1"}, <-ended)
-		require.Equal(t, messages.Discarded{Unmatched: 1, Malformed: 2}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.noiseCounts())
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
-			d, err := NewDialer(messages.ServerSpec{Name: "m", InMemory: &messages.InMemory{Serve: answering(func(io.Writer, envelope) string {
+			d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: answering(func(io.Writer, envelope) string {
 				return parseError
 			})}}, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 			require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -40,7 +40,7 @@ func TestWireStreamEndsWithTheServersWord(t *testing.T) {
 	}
 	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
 	o := <-ended
-	require.Equal(t, messages.KindCanceled, o.err.Kind)
+	require.Equal(t, mcpvisor.KindCanceled, o.err.Kind)
 	require.Zero(t, p.noiseCounts().Unmatched)
 }
 
@@ -50,7 +50,7 @@ func TestWireStreamOfASilentServerEnds(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	_, stop, ended := openStream(t, p, 10*time.Millisecond)
 	stop()
-	require.Equal(t, messages.KindCanceled, (<-ended).err.Kind)
+	require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
 	other := p.ask(t.Context(), Request{Method: "tools/list"})
 	require.Equal(t, "notifications/cancelled", p.read().Method)
 	m := p.read()

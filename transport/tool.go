@@ -9,7 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // toolChunk is how many definitions are allocated together. Servers with
@@ -97,7 +97,7 @@ func readSchema(value []byte) any {
 
 // tools names the decoded tools for one server. All their names share one
 // piece of memory.
-func (l *toolList) tools(server string) []messages.Tool {
+func (l *toolList) tools(server string) []mcpvisor.Tool {
 	if len(l.defs) == 0 {
 		return nil
 	}
@@ -109,15 +109,15 @@ func (l *toolList) tools(server string) []messages.Tool {
 	cut := func(from int) string {
 		return unsafe.String(unsafe.SliceData(names[from:]), len(names)-from) //nolint:gosec // written once, before
 	}
-	list := make([]messages.Tool, len(l.defs))
+	list := make([]mcpvisor.Tool, len(l.defs))
 	for i, def := range l.defs {
 		// Growing would only move what comes after: earlier names keep their memory.
-		names = slices.Grow(names, 2*len(server)+len(def.Name)+messages.MaxAlias)
+		names = slices.Grow(names, 2*len(server)+len(def.Name)+mcpvisor.MaxAlias)
 		from := len(names)
-		names = append(append(append(names, server...), messages.Separator...), def.Name...)
-		list[i] = messages.Tool{Name: cut(from), Server: server, OriginalName: def.Name, Definition: def}
+		names = append(append(append(names, server...), mcpvisor.Separator...), def.Name...)
+		list[i] = mcpvisor.Tool{Name: cut(from), Server: server, OriginalName: def.Name, Definition: def}
 		from = len(names)
-		names = messages.AppendAlias(names, server, def.Name)
+		names = mcpvisor.AppendAlias(names, server, def.Name)
 		list[i].Alias = cut(from)
 	}
 	return list

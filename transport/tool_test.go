@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 var toolTexts = []string{
@@ -79,8 +79,8 @@ func requireSameTool(t *testing.T, text []byte) {
 	}
 	require.NoError(t, gotErr, "%q", text)
 	tools := got.tools("srv")
-	require.Equal(t, []messages.Tool{{Name: messages.Qualify("srv", want.Name), Server: "srv", OriginalName: want.Name,
-		Alias: messages.Alias("srv", want.Name), Definition: want}}, tools, "%q", text)
+	require.Equal(t, []mcpvisor.Tool{{Name: mcpvisor.Qualify("srv", want.Name), Server: "srv", OriginalName: want.Name,
+		Alias: mcpvisor.Alias("srv", want.Name), Definition: want}}, tools, "%q", text)
 }
 
 // TestToolListNamesManyTools: their names share memory, and are their own all
@@ -98,7 +98,7 @@ func TestToolListNamesManyTools(t *testing.T) {
 	for i, tool := range tools {
 		name := fmt.Sprintf("tool %d%s", i, strings.Repeat("x", i%90))
 		require.Equal(t, &mcp.Tool{Name: name}, tool.Definition)
-		require.Equal(t, messages.Tool{Name: "srv/" + name, Server: "srv", OriginalName: name,
-			Alias: messages.Alias("srv", name), Definition: tool.Definition}, tool)
+		require.Equal(t, mcpvisor.Tool{Name: "srv/" + name, Server: "srv", OriginalName: name,
+			Alias: mcpvisor.Alias("srv", name), Definition: tool.Definition}, tool)
 	}
 }

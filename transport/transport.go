@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -40,7 +40,7 @@ type Session interface {
 
 	// Request sends one request and returns the result member of the answer,
 	// verbatim. It returns when the answer came, when ctx ended, or when the
-	// session died, whichever is first. The error is a *messages.Error with Kind,
+	// session died, whichever is first. The error is a *mcpvisor.Error with Kind,
 	// Outcome, Cause and Stderr filled in; the rest is the caller's.
 	Request(ctx context.Context, r Request) (json.RawMessage, error)
 
@@ -60,7 +60,7 @@ type Session interface {
 	Left() error
 
 	// Info describes the session; most of it is known after Open.
-	Info() messages.SessionInfo
+	Info() mcpvisor.SessionInfo
 	// LastHeard is when the server last sent anything; zero if never. It has a
 	// monotonic reading: time.Since of it does not depend on the wall clock.
 	LastHeard() time.Time
@@ -106,7 +106,7 @@ type Request struct {
 	LogLevel string
 	// Progress, if set, gets them with Track, in order, in the goroutine that
 	// called Request and before that returns.
-	Progress func(messages.Progress)
+	Progress func(mcpvisor.Progress)
 	// Held, if set, gets what a large result holds of Limits.Buffer; whoever set it
 	// releases it. Otherwise that is released when Request returns.
 	Held *budget.Share
@@ -147,7 +147,7 @@ type Options struct {
 }
 
 // NewDialer chooses the dialer for a specification, which must be valid.
-func NewDialer(spec messages.ServerSpec, opts Options) (Dialer, error) {
+func NewDialer(spec mcpvisor.ServerSpec, opts Options) (Dialer, error) {
 	spec = spec.WithDefaults()
 	switch {
 	case spec.Stdio != nil:

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // TestVeilKnowsTheFormsOfASecret: in JSON, in pieces of it, and in URLs.
@@ -25,7 +25,7 @@ func TestVeilKnowsTheFormsOfASecret(t *testing.T) {
 	}
 	require.JSONEq(t, `["\u0061"]`, string(v.json([]byte(`["\u0061"]`))))
 
-	v = veilOf(&messages.Stdio{Env: map[string]string{"DATABASE": "postgres://me:p%40ssword@host/db"}})
+	v = veilOf(&mcpvisor.Stdio{Env: map[string]string{"DATABASE": "postgres://me:p%40ssword@host/db"}})
 	for _, text := range []string{"p@ssword", "p%40ssword"} {
 		require.Equal(t, "bad ***", v.text("bad "+text))
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -182,7 +182,7 @@ func (w *wire) emptyAnswer(line []byte, env *envelope) bool {
 	if p == nil {
 		return false
 	}
-	p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered, Cause: errors.New(complaint)}}
+	p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New(complaint)}}
 	return true
 }
 
@@ -194,7 +194,7 @@ func (w *wire) answer(id int64, env envelope) {
 	}
 	switch {
 	case env.malformed:
-		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+		p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: errors.New("the answer is not valid JSON")}}
 	case env.errorm != nil:
 		p.answer <- answer{err: rpcError(w.veil.json(env.errorm))}
@@ -222,7 +222,7 @@ func (w *wire) oversize(head, tail []byte) {
 		return
 	}
 	if p := w.take(id); p != nil {
-		p.answer <- answer{err: &messages.Error{Kind: messages.KindProtocol, Outcome: messages.OutcomeAnswered,
+		p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the answer is longer than %d bytes", w.in.limit),
 			Hint:  "raise Limits.Line if such answers are expected"}}
 	}
@@ -231,7 +231,7 @@ func (w *wire) oversize(head, tail []byte) {
 // request sends one request on the call lane and waits for its answer.
 func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (json.RawMessage, error) {
 	if ctx.Err() != nil {
-		return nil, requestError(ctx, w.Cause(), messages.OutcomeNotSent, nil)
+		return nil, requestError(ctx, w.Cause(), mcpvisor.OutcomeNotSent, nil)
 	}
 	p := w.spare.Get().(*pending)
 	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
@@ -240,7 +240,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 	if w.ended {
 		w.mu.Unlock()
 		w.recycle(p)
-		return nil, deathError(w.Cause(), messages.OutcomeNotSent)
+		return nil, deathError(w.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	w.pending[p.id] = p
 	if !p.deadline.IsZero() {
@@ -275,7 +275,7 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 		return a.result, nil
 	}
 	if a.unheard {
-		w.cancelRemote(p.id, a.err.Kind == messages.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
+		w.cancelRemote(p.id, a.err.Kind == mcpvisor.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
 	}
 	w.recycle(p)
 	return nil, a.err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -58,10 +58,10 @@ func FuzzWire(f *testing.F) {
 				require.True(t, json.Valid(e.result), "%q", e.result)
 				continue
 			}
-			var failed *messages.Error
+			var failed *mcpvisor.Error
 			require.True(t, errors.As(e.err, &failed))
 			require.NotEmpty(t, failed.Kind)
-			require.NotEqual(t, messages.OutcomeNone, failed.Outcome)
+			require.NotEqual(t, mcpvisor.OutcomeNone, failed.Outcome)
 		}
 		<-writes
 		_ = w.control.Close()

@@ -17,7 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -88,7 +88,7 @@ func (p *peer) say(format string, args ...any) {
 // outcome is how a request ended.
 type outcome struct {
 	result string
-	err    *messages.Error
+	err    *mcpvisor.Error
 }
 
 // ask sends a request and tells later how it ended.
@@ -96,7 +96,7 @@ func (p *peer) ask(ctx context.Context, r Request) <-chan outcome {
 	ended := make(chan outcome, 1)
 	go func() {
 		result, err := p.request(ctx, r, nil)
-		var e *messages.Error
+		var e *mcpvisor.Error
 		errors.As(err, &e)
 		ended <- outcome{string(result), e}
 	}()
@@ -135,7 +135,7 @@ func TestWireAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		says   string // ID stands for the id
 		result string
-		kind   messages.ErrorKind
+		kind   mcpvisor.ErrorKind
 		text   string
 	}{
 		"verbatim":            {`{"jsonrpc":"2.0","id":ID,"result": {"b" : 1.0,"a":"\u00e9"} }`, `{"b" : 1.0,"a":"\u00e9"}`, "", ""},
@@ -147,14 +147,14 @@ func TestWireAnswers(t *testing.T) {
 		"in a batch":          {`[7,{"id":ID,"result":1}]`, `1`, "", ""},
 		"behind a banner":     {"Server v1.0 running\n{half a line\n" + `{"id":ID,"result":1}`, `1`, "", ""},
 		"behind a long line":  {long + "\n" + `{"id":ID,"result":1}`, `1`, "", ""},
-		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", messages.KindRPC, "no such thing"},
-		"error and result":    {`{"id":ID,"result":null,"error":{"code":1,"message":"m"}}`, "", messages.KindRPC, "m"},
+		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", mcpvisor.KindRPC, "no such thing"},
+		"error and result":    {`{"id":ID,"result":null,"error":{"code":1,"message":"m"}}`, "", mcpvisor.KindRPC, "m"},
 		"result, error null":  {`{"id":ID,"result":2,"error":null}`, `2`, "", ""},
-		"error, a bare text":  {`{"id":ID,"error":"it broke"}`, "", messages.KindRPC, "it broke"},
-		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", messages.KindProtocol, "cannot be read"},
-		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", messages.KindProtocol, "not valid JSON"},
-		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", messages.KindProtocol, "longer than 4096 bytes"},
-		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", messages.KindProtocol, "raise Limits.Line"},
+		"error, a bare text":  {`{"id":ID,"error":"it broke"}`, "", mcpvisor.KindRPC, "it broke"},
+		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", mcpvisor.KindProtocol, "cannot be read"},
+		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", mcpvisor.KindProtocol, "not valid JSON"},
+		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", mcpvisor.KindProtocol, "longer than 4096 bytes"},
+		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", mcpvisor.KindProtocol, "raise Limits.Line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := p.ask(t.Context(), Request{Method: "m"})
@@ -168,11 +168,11 @@ func TestWireAnswers(t *testing.T) {
 			}
 			require.NotNil(t, got.err)
 			require.Equal(t, c.kind, got.err.Kind)
-			require.Equal(t, messages.OutcomeAnswered, got.err.Outcome)
+			require.Equal(t, mcpvisor.OutcomeAnswered, got.err.Outcome)
 			require.Contains(t, got.err.Error(), c.text)
 		})
 	}
-	require.Equal(t, messages.Discarded{Malformed: 3, Oversize: 3}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Malformed: 3, Oversize: 3}, p.noiseCounts())
 }
 
 func TestWireKeepsCodeAndData(t *testing.T) {
@@ -200,7 +200,7 @@ func TestWireSkipsNoise(t *testing.T) {
 	p.say(`{"id":%d,"result":2}`, id) // twice
 	p.say("%s", strings.Repeat("x", 5<<10))
 	require.Eventually(t, func() bool {
-		return p.noiseCounts() == messages.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
+		return p.noiseCounts() == mcpvisor.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -213,11 +213,11 @@ func TestWireEmptyAnswers(t *testing.T) {
 		p.say(`{"id":%d%s}`, id, rest)
 		got := <-ended
 		require.NotNil(t, got.err)
-		require.Equal(t, messages.KindProtocol, got.err.Kind)
-		require.Equal(t, messages.OutcomeAnswered, got.err.Outcome)
+		require.Equal(t, mcpvisor.KindProtocol, got.err.Kind)
+		require.Equal(t, mcpvisor.OutcomeAnswered, got.err.Outcome)
 		p.say(`{"id":%d%s}`, id, rest) // junk by now
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == messages.Discarded{Malformed: 3} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Malformed: 3} }, patience, timeStep)
 }
 
 // TestWireLanesAreApart: whatever is no answer to a call goes to the control

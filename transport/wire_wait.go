@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // listenFor waits for the answer and reports the progress on the way. Whoever is
@@ -21,7 +21,7 @@ func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
 		case gone:
 			a = <-p.answer
 			a.keep(Request{})
-		case outcome == messages.OutcomeUnknown:
+		case outcome == mcpvisor.OutcomeUnknown:
 			w.cancelRemote(p.id, false)
 		}
 	}()
@@ -45,7 +45,7 @@ func (w *wire) leave(ctx context.Context, p *pending) answer {
 	if gone {
 		return <-p.answer // it has just come, or is about to
 	}
-	return answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == messages.OutcomeUnknown}
+	return answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == mcpvisor.OutcomeUnknown}
 }
 
 // dismiss ends a stream whose context has ended, and gives the server a while to
@@ -62,7 +62,7 @@ func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) 
 			return answer{err: a.err}
 		}
 	}
-	return answer{err: requestError(ctx, nil, messages.OutcomeUnknown, nil)}
+	return answer{err: requestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)}
 }
 
 // cancelRemote tells the server that nobody waits for the answer any more

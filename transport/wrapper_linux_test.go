@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // wrapped starts a script as a server. The script gets the name of a file as $0, and
@@ -21,7 +21,7 @@ import (
 func wrapped(t *testing.T, keepDaemons bool, script string) (c *child, file string, behind int) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "saved")
-	c, cause := startChild(&messages.Stdio{Command: "/bin/sh", Args: []string{"-c", script, file}, KeepDaemons: keepDaemons}, 5, nil)
+	c, cause := startChild(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script, file}, KeepDaemons: keepDaemons}, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); _ = c.Release() })
 	line, err := bufio.NewReader(c.stdout).ReadString('\n')

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // chronicle is every supervision event so far. It prints them as they come.
@@ -13,12 +13,12 @@ type chronicle struct {
 	p *painter
 
 	mu     sync.Mutex
-	events []messages.Event
+	events []mcpvisor.Event
 	next   chan struct{} // closed at the next event
 	done   chan struct{}
 }
 
-func newChronicle(p *painter, events <-chan messages.Event) *chronicle {
+func newChronicle(p *painter, events <-chan mcpvisor.Event) *chronicle {
 	c := &chronicle{p: p, next: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
@@ -34,9 +34,9 @@ func newChronicle(p *painter, events <-chan messages.Event) *chronicle {
 	return c
 }
 
-func (c *chronicle) print(ev messages.Event) {
+func (c *chronicle) print(ev mcpvisor.Event) {
 	switch ev.Kind {
-	case messages.EventDown:
+	case mcpvisor.EventDown:
 		if ev.Cause.Kind != "requested" {
 			failed := ""
 			if ev.Failed > 0 {
@@ -44,29 +44,29 @@ func (c *chronicle) print(ev messages.Event) {
 			}
 			c.p.fact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
 		}
-	case messages.EventRetry:
+	case mcpvisor.EventRetry:
 		c.p.fact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
-	case messages.EventStartFailed:
+	case mcpvisor.EventStartFailed:
 		c.p.fact(red, "failed", ev.Server, "✗ %s", ev.Cause.Describe())
-	case messages.EventReady:
+	case mcpvisor.EventReady:
 		again := ""
 		if ev.Epoch > 1 {
 			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, ms(ev.Down))
 		}
 		c.p.fact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
-	case messages.EventEvicted:
+	case mcpvisor.EventEvicted:
 		c.p.fact(red, "evict", ev.Server, "✗ %s · given up, as its policy says", ev.Cause)
-	case messages.EventMissed:
+	case mcpvisor.EventMissed:
 		c.p.fact(red, "missed", "", "%d events", ev.Missed)
 	}
 }
 
 // await waits for an event of that kind about an incarnation of a server. It
 // gives up if the server is evicted before.
-func (c *chronicle) await(ctx context.Context, server string, kind messages.EventKind, epoch uint64) (messages.Event, error) {
+func (c *chronicle) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) (mcpvisor.Event, error) {
 	for {
 		c.mu.Lock()
-		found, evicted := pick(c.events, server, kind), pick(c.events, server, messages.EventEvicted)
+		found, evicted := pick(c.events, server, kind), pick(c.events, server, mcpvisor.EventEvicted)
 		next := c.next
 		c.mu.Unlock()
 		for _, ev := range found {
@@ -75,30 +75,30 @@ func (c *chronicle) await(ctx context.Context, server string, kind messages.Even
 			}
 		}
 		if len(evicted) > 0 {
-			return messages.Event{}, fmt.Errorf("%s was evicted before incarnation %d was %s: %w", server, epoch, kind, evicted[0].Cause)
+			return mcpvisor.Event{}, fmt.Errorf("%s was evicted before incarnation %d was %s: %w", server, epoch, kind, evicted[0].Cause)
 		}
 		select {
 		case <-next:
 		case <-c.done:
-			return messages.Event{}, fmt.Errorf("the events ended before incarnation %d of %s was %s", epoch, server, kind)
+			return mcpvisor.Event{}, fmt.Errorf("the events ended before incarnation %d of %s was %s", epoch, server, kind)
 		case <-ctx.Done():
-			return messages.Event{}, fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, context.Cause(ctx))
+			return mcpvisor.Event{}, fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, context.Cause(ctx))
 		}
 	}
 }
 
 // all is a copy of what has happened.
-func (c *chronicle) all() []messages.Event {
+func (c *chronicle) all() []mcpvisor.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]messages.Event(nil), c.events...)
+	return append([]mcpvisor.Event(nil), c.events...)
 }
 
-func (c *chronicle) count(server string, kind messages.EventKind) int {
+func (c *chronicle) count(server string, kind mcpvisor.EventKind) int {
 	return len(pick(c.all(), server, kind))
 }
 
-func pick(events []messages.Event, server string, kind messages.EventKind) (found []messages.Event) {
+func pick(events []mcpvisor.Event, server string, kind mcpvisor.EventKind) (found []mcpvisor.Event) {
 	for _, ev := range events {
 		if ev.Server == server && ev.Kind == kind {
 			found = append(found, ev)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -70,9 +70,9 @@ func TestAnInterruptedStoryFails(t *testing.T) {
 
 func TestTheBooksOfTheStormAreChecked(t *testing.T) {
 	ok := outcome{server: "s", key: "k", answer: "k"}
-	failed := func(o messages.Error) outcome { return outcome{server: "s", key: "k", err: &o} }
-	unknown := failed(messages.Error{Outcome: messages.OutcomeUnknown})
-	refused := failed(messages.Error{Outcome: messages.OutcomeNotSent})
+	failed := func(o mcpvisor.Error) outcome { return outcome{server: "s", key: "k", err: &o} }
+	unknown := failed(mcpvisor.Error{Outcome: mcpvisor.OutcomeUnknown})
+	refused := failed(mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent})
 	done := func(n int) map[string]map[string]int { return map[string]map[string]int{"s": {"k": n}} }
 	for name, tc := range map[string]struct {
 		o    outcome
@@ -98,13 +98,13 @@ func TestTheBooksOfTheStormAreChecked(t *testing.T) {
 }
 
 func TestDelaysAreChecked(t *testing.T) {
-	var events []messages.Event
+	var events []mcpvisor.Event
 	now := time.Unix(0, 0)
 	try := func(attempt int, delay, waited time.Duration) {
 		due := now.Add(delay)
-		events = append(events, messages.Event{Server: "files", Kind: messages.EventRetry, Attempt: attempt, Delay: delay, Time: now, RetryAt: &due})
+		events = append(events, mcpvisor.Event{Server: "files", Kind: mcpvisor.EventRetry, Attempt: attempt, Delay: delay, Time: now, RetryAt: &due})
 		now = now.Add(waited)
-		events = append(events, messages.Event{Server: "files", Kind: messages.EventConnecting, Time: now})
+		events = append(events, mcpvisor.Event{Server: "files", Kind: mcpvisor.EventConnecting, Time: now})
 	}
 	try(1, 500*time.Millisecond, 501*time.Millisecond)
 	try(1, 500*time.Millisecond, 500*time.Millisecond)
@@ -120,14 +120,14 @@ func TestDelaysAreChecked(t *testing.T) {
 }
 
 func TestTheRegistryIsChecked(t *testing.T) {
-	ready := messages.ServerStatus{Name: "a", State: supervisor.StateReady}
+	ready := mcpvisor.ServerStatus{Name: "a", State: supervisor.StateReady}
 	ready.Catalog.Tools = 1
-	gone := messages.ServerStatus{Name: "b", State: supervisor.StateEvicted}
-	tool := func(server string) messages.Tool { return messages.Tool{Server: server} }
-	require.NoError(t, registry([]messages.ServerStatus{ready, gone}, []messages.Tool{tool("a")}))
-	require.Error(t, registry([]messages.ServerStatus{ready, gone}, nil))
-	require.Error(t, registry([]messages.ServerStatus{ready, gone}, []messages.Tool{tool("a"), tool("b")}))
-	require.Error(t, registry([]messages.ServerStatus{ready}, []messages.Tool{tool("a"), tool("c")}))
+	gone := mcpvisor.ServerStatus{Name: "b", State: supervisor.StateEvicted}
+	tool := func(server string) mcpvisor.Tool { return mcpvisor.Tool{Server: server} }
+	require.NoError(t, registry([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a")}))
+	require.Error(t, registry([]mcpvisor.ServerStatus{ready, gone}, nil))
+	require.Error(t, registry([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a"), tool("b")}))
+	require.Error(t, registry([]mcpvisor.ServerStatus{ready}, []mcpvisor.Tool{tool("a"), tool("c")}))
 }
 
 func TestPainter(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -44,7 +44,7 @@ func newStage() (*stage, error) {
 func (s *stage) state(name string) string { return filepath.Join(s.dir, name) }
 
 // specs are the three servers.
-func (s *stage) specs() ([]messages.ServerSpec, error) {
+func (s *stage) specs() ([]mcpvisor.ServerSpec, error) {
 	retry := supervisor.Retry(retries, baseDelay, supervisor.WithStableAfter(stableAfter))
 	scripts := map[string]mcptest.Script{
 		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
@@ -58,7 +58,7 @@ func (s *stage) specs() ([]messages.ServerSpec, error) {
 			}},
 		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
-	var specs []messages.ServerSpec
+	var specs []mcpvisor.ServerSpec
 	for _, name := range []string{"calc", "files", "legacy"} {
 		script := scripts[name]
 		script.Name, script.StateDir = name, s.state(name)
@@ -69,7 +69,7 @@ func (s *stage) specs() ([]messages.ServerSpec, error) {
 		if name == "legacy" {
 			policy = supervisor.NoRetry
 		}
-		specs = append(specs, messages.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: policy})
+		specs = append(specs, mcpvisor.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: policy})
 	}
 	return specs, nil
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // callers is how many goroutines call at once in the storm, and callEvery how
@@ -121,12 +121,12 @@ func (t *story) summary(all []outcome, kills int) {
 	var ok, unknown, refused int
 	var times []time.Duration
 	for _, o := range all {
-		var e *messages.Error
+		var e *mcpvisor.Error
 		switch {
 		case o.err == nil:
 			ok++
 			times = append(times, o.took)
-		case errors.As(o.err, &e) && e.Outcome == messages.OutcomeNotSent:
+		case errors.As(o.err, &e) && e.Outcome == mcpvisor.OutcomeNotSent:
 			refused++
 		default:
 			unknown++
@@ -157,14 +157,14 @@ func balance(all []outcome, executed map[string]map[string]int) error {
 	for _, o := range all {
 		n := executed[o.server][o.key]
 		calls += n
-		var e *messages.Error
+		var e *mcpvisor.Error
 		switch {
 		case o.err == nil && (n != 1 || o.answer != o.key):
 			return fmt.Errorf("%q on %s succeeded, was executed %d times and answered with %q", o.key, o.server, n, o.answer)
 		case o.err == nil:
 		case !errors.As(o.err, &e):
 			return fmt.Errorf("%q on %s ended with a foreign error: %w", o.key, o.server, o.err)
-		case e.Outcome == messages.OutcomeNotSent && n != 0:
+		case e.Outcome == mcpvisor.OutcomeNotSent && n != 0:
 			return fmt.Errorf("%q on %s was said not to be sent, and was executed %d times", o.key, o.server, n)
 		case n > 1:
 			return fmt.Errorf("%q on %s was executed %d times", o.key, o.server, n)

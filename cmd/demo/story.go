@@ -10,8 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // settings are what the command line says.
@@ -77,7 +77,7 @@ func (t *story) curtain(ctx context.Context) error {
 	}
 	took := time.Since(start)
 	for _, spec := range specs {
-		if _, err := t.events.await(ctx, spec.Name, messages.EventReady, 1); err != nil {
+		if _, err := t.events.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (t *story) calls(ctx context.Context) error {
 	}{
 		{"calc/add", map[string]any{"a": 2, "b": 40}, nil},
 		{"files/read", map[string]any{"path": "notes.txt"}, nil},
-		{"calc/ad", map[string]any{"a": 1}, messages.ErrUnknownTool},
+		{"calc/ad", map[string]any{"a": 1}, mcpvisor.ErrUnknownTool},
 		{"calc/div", map[string]any{"a": 1, "b": 0}, nil},
 	} {
 		if err := t.pause(ctx); err != nil {
@@ -115,7 +115,7 @@ func (t *story) call(ctx context.Context, tool string, args map[string]any) erro
 	start := time.Now()
 	res, err := t.stage.client.CallTool(ctx, tool, args)
 	took := ms(time.Since(start))
-	var e *messages.Error
+	var e *mcpvisor.Error
 	switch {
 	case errors.As(err, &e) && e.RetryAfter > 0:
 		t.p.fact(red, "call", tool, "✗ %s · retry in %s · answered in %s", e.Kind, ms(e.RetryAfter), took)
@@ -132,7 +132,7 @@ func (t *story) call(ctx context.Context, tool string, args map[string]any) erro
 }
 
 func kind(err error) string {
-	if e := (*messages.Error)(nil); errors.As(err, &e) {
+	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
 		return string(e.Kind)
 	}
 	return "no error of ours"
@@ -166,20 +166,20 @@ func (t *story) crash(ctx context.Context) error {
 	}
 	o := <-caught
 	t.made = append(t.made, o)
-	var e *messages.Error
-	t.v.expect("a call in flight fails as crashed, outcome unknown", errors.Is(o.err, messages.ErrCrashed) &&
-		errors.As(o.err, &e) && e.Outcome == messages.OutcomeUnknown, "got %v", o.err)
+	var e *mcpvisor.Error
+	t.v.expect("a call in flight fails as crashed, outcome unknown", errors.Is(o.err, mcpvisor.ErrCrashed) &&
+		errors.As(o.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", o.err)
 	t.p.fact(red, "call", "files/slow", "✗ %s · its outcome is unknown, and the error says so", kind(o.err))
-	if _, err := t.events.await(ctx, "files", messages.EventRetry, 1); err != nil {
+	if _, err := t.events.await(ctx, "files", mcpvisor.EventRetry, 1); err != nil {
 		return err
 	}
 	err := t.call(ctx, "files/read", nil)
-	t.v.expect("a server that is down says so at once", errors.Is(err, messages.ErrUnavailable), "got %v", err)
+	t.v.expect("a server that is down says so at once", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
 	for _, tool := range t.stage.client.Tools() {
 		t.v.expect("the tools of a dead server are not listed", tool.Server != "files", "%s is", tool.Name)
 	}
 	t.v.check("neighbours notice nothing", t.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
-	_, err = t.events.await(ctx, "files", messages.EventReady, 2)
+	_, err = t.events.await(ctx, "files", mcpvisor.EventReady, 2)
 	return err
 }
 
@@ -200,14 +200,14 @@ func (t *story) underWay(ctx context.Context, server string) error {
 
 // breakdown kills the server again; its next two starts fail.
 func (t *story) breakdown(ctx context.Context) error {
-	if _, err := t.events.await(ctx, "files", messages.EventStable, 2); err != nil {
+	if _, err := t.events.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
 		return err
 	}
 	t.p.fact(dim, "stable", "files", "ready for %v: all %d retries are given back", stableAfter, retries)
 	if err := t.kill("BREAK", "files", "kill -9 %d, and its next two starts will exit 1"); err != nil {
 		return err
 	}
-	_, err := t.events.await(ctx, "files", messages.EventReady, 5)
+	_, err := t.events.await(ctx, "files", mcpvisor.EventReady, 5)
 	return err
 }
 
@@ -219,13 +219,13 @@ func (t *story) eviction(ctx context.Context) error {
 	if err := t.kill("KILL", "legacy", "kill -9 %d; its policy is: no retry"); err != nil {
 		return err
 	}
-	if _, err := t.events.await(ctx, "legacy", messages.EventEvicted, 1); err != nil {
+	if _, err := t.events.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
 		return err
 	}
 	err := t.call(ctx, "legacy/convert", nil)
-	t.v.expect("an evicted server says so", errors.Is(err, messages.ErrEvicted), "got %v", err)
+	t.v.expect("an evicted server says so", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
 	// The storm begins with full budgets.
-	_, err = t.events.await(ctx, "files", messages.EventStable, 5)
+	_, err = t.events.await(ctx, "files", mcpvisor.EventStable, 5)
 	return err
 }
 

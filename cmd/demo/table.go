@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -22,7 +22,7 @@ func look(s supervisor.State) (glyph, color string) {
 }
 
 // table prints how the servers stand.
-func (p *painter) table(all []messages.ServerStatus) {
+func (p *painter) table(all []mcpvisor.ServerStatus) {
 	p.line(plainText, "")
 	p.line(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")
 	for _, s := range all {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -53,7 +53,7 @@ func (t *story) finish(goroutines int) {
 	t.p.table(status)
 	t.v.check("the registry shows the live sessions and nothing else", registry(status, tools))
 	t.v.check("the delays are exactly 500ms, 1s, 2s", delays(t.events.all()))
-	t.v.expect("the watcher missed nothing", t.events.count("", messages.EventMissed) == 0, "it missed some")
+	t.v.expect("the watcher missed nothing", t.events.count("", mcpvisor.EventMissed) == 0, "it missed some")
 	start := time.Now()
 	err := t.stage.close()
 	t.v.check("closing is bounded", err)
@@ -67,7 +67,7 @@ func (t *story) finish(goroutines int) {
 }
 
 // registry compares the listing with the states.
-func registry(status []messages.ServerStatus, tools []messages.Tool) error {
+func registry(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
 	listed := map[string]int{}
 	for _, tool := range tools {
 		listed[tool.Server]++
@@ -90,18 +90,18 @@ func registry(status []messages.ServerStatus, tools []messages.Tool) error {
 
 // delays checks every announced delay: the first after a stable session is
 // 500 ms, each further one the double, and none is cut short.
-func delays(events []messages.Event) error {
+func delays(events []mcpvisor.Event) error {
 	seen := map[string][]time.Duration{}
-	waiting := map[string]messages.Event{}
+	waiting := map[string]mcpvisor.Event{}
 	for _, ev := range events {
 		switch ev.Kind {
-		case messages.EventRetry:
+		case mcpvisor.EventRetry:
 			if want := baseDelay << (ev.Attempt - 1); ev.Delay != want {
 				return fmt.Errorf("%s waited %v before try %d, not %v", ev.Server, ev.Delay, ev.Attempt, want)
 			}
 			seen[ev.Server] = append(seen[ev.Server], ev.Delay)
 			waiting[ev.Server] = ev
-		case messages.EventConnecting:
+		case mcpvisor.EventConnecting:
 			// RetryAt is where the clock was set; the event's own time is later.
 			if w, ok := waiting[ev.Server]; ok && (w.RetryAt == nil || ev.Time.Before(*w.RetryAt)) {
 				return fmt.Errorf("%s was tried again after %v instead of %v", ev.Server, ev.Time.Sub(w.Time), w.Delay)

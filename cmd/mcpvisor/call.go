@@ -9,8 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // maxArguments is the longest arguments that are read from standard input.
@@ -63,7 +63,7 @@ func (cmd *callCmd) Run(sh *shell) error {
 		IsError    bool              `json:"isError"`
 	}
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return &exit{exitFailed, complaint{kindFailed, messages.OutcomeAnswered, server, fmt.Sprintf("the result of %s cannot be read: %v", cmd.Name, err)}}
+		return &exit{exitFailed, complaint{kindFailed, mcpvisor.OutcomeAnswered, server, fmt.Sprintf("the result of %s cannot be read: %v", cmd.Name, err)}}
 	}
 	switch {
 	case sh.json:
@@ -77,7 +77,7 @@ func (cmd *callCmd) Run(sh *shell) error {
 		}
 	}
 	if err == nil && result.IsError {
-		err = &exit{exitFailed, complaint{kindFailed, messages.OutcomeAnswered, server, cmd.Name + " reports an error"}}
+		err = &exit{exitFailed, complaint{kindFailed, mcpvisor.OutcomeAnswered, server, cmd.Name + " reports an error"}}
 	}
 	return err
 }

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The kinds of complaints that are no [messages.ErrorKind].
+// The kinds of complaints that are no [mcpvisor.ErrorKind].
 const (
 	kindWarning = "warning" // the command goes on
 	kindUsage   = "usage"   // the command line or the configuration is wrong
@@ -21,8 +21,8 @@ const (
 // complaint is what goes to stderr: a line of text or, with --json, an object in
 // one line. stdout is for the answer alone, so that nobody takes an error for one.
 type complaint struct {
-	Kind    messages.ErrorKind `json:"kind"`
-	Outcome messages.Outcome   `json:"outcome,omitempty"`
+	Kind    mcpvisor.ErrorKind `json:"kind"`
+	Outcome mcpvisor.Outcome   `json:"outcome,omitempty"`
 	Server  string             `json:"server,omitempty"`
 	Message string             `json:"message"`
 }
@@ -60,14 +60,14 @@ func (sh *shell) object(c complaint) {
 
 func complaintOf(err error) (c complaint) {
 	var own *exit
-	var e *messages.Error
+	var e *mcpvisor.Error
 	switch {
 	case errors.As(err, &own):
 		c = own.complaint
 	case errors.As(err, &e):
 		c = complaint{e.Kind, e.Outcome, e.Server, err.Error()}
 	case errors.Is(err, context.Canceled):
-		c = complaint{Kind: messages.KindCanceled, Message: err.Error()}
+		c = complaint{Kind: mcpvisor.KindCanceled, Message: err.Error()}
 	default:
 		c = complaint{Kind: kindFailed, Message: err.Error()}
 	}
@@ -76,7 +76,7 @@ func complaintOf(err error) (c complaint) {
 }
 
 // errInterrupted is the end of a command whose user did not want to wait.
-var errInterrupted = &exit{exitFailed, complaint{Kind: messages.KindCanceled, Message: "interrupted before the servers were ready"}}
+var errInterrupted = &exit{exitFailed, complaint{Kind: mcpvisor.KindCanceled, Message: "interrupted before the servers were ready"}}
 
 // exit is an error with a code of its own. Without a message, everything has
 // been said already.
@@ -93,12 +93,12 @@ func usage(format string, args ...any) error {
 
 // unavailable is the error about a server that did not come up. No request has
 // reached it.
-func unavailable(s messages.ServerStatus, format string, args ...any) error {
-	kind := messages.KindUnavailable
+func unavailable(s mcpvisor.ServerStatus, format string, args ...any) error {
+	kind := mcpvisor.KindUnavailable
 	if s.State == supervisor.StateUnauthorized {
-		kind = messages.KindAuthRequired
+		kind = mcpvisor.KindAuthRequired
 	}
-	return &exit{exitUnavailable, complaint{kind, messages.OutcomeNotSent, s.Name, fmt.Sprintf(format, args...)}}
+	return &exit{exitUnavailable, complaint{kind, mcpvisor.OutcomeNotSent, s.Name, fmt.Sprintf(format, args...)}}
 }
 
 func exitCode(err error) int {
@@ -108,10 +108,10 @@ func exitCode(err error) int {
 		return exitFine
 	case errors.As(err, &own):
 		return own.code
-	case errors.Is(err, messages.ErrUnknownTool), errors.Is(err, messages.ErrUnknownServer), errors.Is(err, messages.ErrInvalid):
+	case errors.Is(err, mcpvisor.ErrUnknownTool), errors.Is(err, mcpvisor.ErrUnknownServer), errors.Is(err, mcpvisor.ErrInvalid):
 		return exitUsage
-	case errors.Is(err, messages.ErrUnavailable), errors.Is(err, messages.ErrEvicted), errors.Is(err, messages.ErrStart),
-		errors.Is(err, messages.ErrAuthRequired), errors.Is(err, messages.ErrClosed):
+	case errors.Is(err, mcpvisor.ErrUnavailable), errors.Is(err, mcpvisor.ErrEvicted), errors.Is(err, mcpvisor.ErrStart),
+		errors.Is(err, mcpvisor.ErrAuthRequired), errors.Is(err, mcpvisor.ErrClosed):
 		return exitUnavailable
 	}
 	return exitFailed

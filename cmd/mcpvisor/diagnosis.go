@@ -8,8 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -46,7 +46,7 @@ var marks = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: "FAIL"
 
 // diagnose explains how a server stands after one try. heard is how many lines
 // it sent that are no JSON-RPC.
-func diagnose(s messages.ServerStatus, spec messages.ServerSpec, heard uint64) diagnosis {
+func diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, heard uint64) diagnosis {
 	d := diagnosis{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: s.Catalog.Warnings}
 	if heard > 0 {
 		d.Warnings = append(d.Warnings, chatter(s, heard))
@@ -82,7 +82,7 @@ func diagnose(s messages.ServerStatus, spec messages.ServerSpec, heard uint64) d
 }
 
 // advice says what to do about a failed start.
-func advice(s messages.ServerStatus, spec messages.ServerSpec) string {
+func advice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 	cause := s.LastCause
 	switch kind := cause.Kind; kind {
 	case supervisor.CauseConfig, supervisor.CauseSpawn:
@@ -110,7 +110,7 @@ func advice(s messages.ServerStatus, spec messages.ServerSpec) string {
 	case supervisor.CauseVersion:
 		return "update the server"
 	case supervisor.CauseAuth:
-		var auth *messages.OAuth
+		var auth *mcpvisor.OAuth
 		if spec.HTTP != nil {
 			auth = spec.HTTP.Auth
 		}
@@ -149,14 +149,14 @@ func timeoutAdvice(cause *supervisor.Cause) string {
 }
 
 // credentials says how a server gets the ones that it wants.
-func credentials(s messages.ServerStatus, auth *messages.OAuth) string {
-	var required *messages.AuthRequired
+func credentials(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
+	var required *mcpvisor.AuthRequired
 	switch {
 	case s.Transport != "http":
 		return "put valid credentials into \"env\""
 	case auth == nil:
 		return "put valid credentials into \"headers\"; if it authorizes by OAuth, \"auth\": {} and mcpvisor authorize " + s.Name
-	case auth.Grant != "" && auth.Grant != messages.GrantCode:
+	case auth.Grant != "" && auth.Grant != mcpvisor.GrantCode:
 		return "correct what \"auth\" says of this client"
 	case errors.As(s.LastCause, &required) && required.URL == "": // nobody could consent
 		return "correct \"auth\" as the message says, then run mcpvisor authorize " + s.Name
@@ -167,7 +167,7 @@ func credentials(s messages.ServerStatus, auth *messages.OAuth) string {
 }
 
 // junk is how much of what a server sent in its current session is no JSON-RPC.
-func junk(s messages.ServerStatus) uint64 {
+func junk(s mcpvisor.ServerStatus) uint64 {
 	if s.Session == nil {
 		return 0
 	}
@@ -175,7 +175,7 @@ func junk(s messages.ServerStatus) uint64 {
 }
 
 // chatter tells of n pieces of junk, and what to do about them.
-func chatter(s messages.ServerStatus, n uint64) string {
+func chatter(s mcpvisor.ServerStatus, n uint64) string {
 	if s.Transport != "stdio" {
 		return fmt.Sprintf("%d of its messages are no JSON-RPC; look at the server's log", n)
 	}

@@ -5,11 +5,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestDiagnose_stray_output(t *testing.T) {
-	d := diagnose(messages.ServerStatus{Name: "s", Transport: "stdio", Session: &messages.SessionInfo{
-		StrayOutput: messages.StrayOutput{Text: "Ok to proceed? (y)", Reason: "it asks a question"}}}, messages.ServerSpec{}, 0)
+	d := diagnose(mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
+		StrayOutput: mcpvisor.StrayOutput{Text: "Ok to proceed? (y)", Reason: "it asks a question"}}}, mcpvisor.ServerSpec{}, 0)
 	require.Contains(t, d.Warnings, `its stdout says "Ok to proceed? (y)": it asks a question`)
 }

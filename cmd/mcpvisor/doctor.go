@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/config"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 type doctorCmd struct{}
@@ -77,7 +77,7 @@ const listenEvery = 50 * time.Millisecond
 
 // listen waits like settle. It returns how the servers stand, and how many
 // lines each has sent so far that are no JSON-RPC.
-func (sh *shell) listen(c *started) (all []messages.ServerStatus, heard map[string]uint64, err error) {
+func (sh *shell) listen(c *started) (all []mcpvisor.ServerStatus, heard map[string]uint64, err error) {
 	heard = map[string]uint64{}
 	count := func() {
 		all = c.Status()

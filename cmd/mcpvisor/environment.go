@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/environ"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // variables are what may be names of environment variables in a text.
@@ -16,7 +16,7 @@ var variables = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|\b[A-Z]{4,
 
 // notPassed are the environment variables that a server speaks of, and that are
 // set here and do not reach it.
-func notPassed(s *messages.Stdio, lines []string) (names []string) {
+func notPassed(s *mcpvisor.Stdio, lines []string) (names []string) {
 	if s == nil || s.InheritEnv {
 		return nil
 	}

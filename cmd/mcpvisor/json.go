@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // With --json every list is an object with the list in it, and every key is in
@@ -15,7 +15,7 @@ type toolList struct {
 }
 
 type toolEntry struct {
-	messages.Tool
+	mcpvisor.Tool
 	Definition toolDefinition `json:"definition"`
 }
 
@@ -33,7 +33,7 @@ type annotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
 }
 
-func listTools(tools []messages.Tool) toolList {
+func listTools(tools []mcpvisor.Tool) toolList {
 	list := toolList{Tools: make([]toolEntry, 0, len(tools))}
 	for _, t := range tools {
 		e := toolEntry{t, toolDefinition{Tool: t.Definition}}
@@ -46,12 +46,12 @@ func listTools(tools []messages.Tool) toolList {
 }
 
 type resourceList struct {
-	Resources []messages.Resource         `json:"resources"`
-	Templates []messages.ResourceTemplate `json:"resourceTemplates"`
+	Resources []mcpvisor.Resource         `json:"resources"`
+	Templates []mcpvisor.ResourceTemplate `json:"resourceTemplates"`
 }
 
 type promptList struct {
-	Prompts []messages.Prompt `json:"prompts"`
+	Prompts []mcpvisor.Prompt `json:"prompts"`
 }
 
 // readResult is the result of resources/read. Servers before 2026-07-28 say

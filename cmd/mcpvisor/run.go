@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 type runCmd struct{}
@@ -59,7 +59,7 @@ func (runCmd) Run(sh *shell) error {
 }
 
 // tell prints one event: one line of text, or one line of JSON.
-func (sh *shell) tell(ev messages.Event) error {
+func (sh *shell) tell(ev mcpvisor.Event) error {
 	ev.Cause = causeInTerms(ev.Cause)
 	if !sh.json {
 		_, err := fmt.Fprintf(sh.out, "%s  %s\n", ev.Time.Format("15:04:05.000"), line(ev.String(), 400))

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // runUntil runs "mcpvisor run" until a line holds mark, then interrupts it,
@@ -64,14 +64,14 @@ func TestRunTellsWhatHappensUntilInterrupted(t *testing.T) {
 func TestRunPrintsOneObjectPerLine(t *testing.T) {
 	lines, code := runUntil(t, `"kind":"ready"`, "--json", "run")
 	require.Zero(t, code)
-	var last messages.Event
+	var last mcpvisor.Event
 	for i, text := range lines {
-		var ev messages.Event
+		var ev mcpvisor.Event
 		require.NoError(t, json.Unmarshal([]byte(text), &ev), text)
 		if i > 0 {
 			require.Equal(t, last.Seq+1, ev.Seq)
 		}
 		last = ev
 	}
-	require.Equal(t, messages.EventUnregistered, last.Kind)
+	require.Equal(t, mcpvisor.EventUnregistered, last.Kind)
 }

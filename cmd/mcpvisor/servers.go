@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -30,11 +30,11 @@ func (sh *shell) load() (*config.File, error) {
 }
 
 // choose finds the servers to start: all, or the named ones.
-func choose(file *config.File, names []string) ([]messages.ServerSpec, error) {
+func choose(file *config.File, names []string) ([]mcpvisor.ServerSpec, error) {
 	if len(names) == 0 {
 		return file.Specs(), nil
 	}
-	var specs []messages.ServerSpec
+	var specs []mcpvisor.ServerSpec
 	for _, name := range names {
 		server, found := file.Find(name)
 		switch {
@@ -73,11 +73,11 @@ func noServer(file *config.File) error { return usage("there is no usable server
 // retries that the file asks for all the same.
 type started struct {
 	*facade.Client
-	specs map[string]messages.ServerSpec // as they stand in the file
+	specs map[string]mcpvisor.ServerSpec // as they stand in the file
 }
 
 // Status is the client's, in the words of the file.
-func (c *started) Status() []messages.ServerStatus {
+func (c *started) Status() []mcpvisor.ServerStatus {
 	all := c.Client.Status()
 	for i := range all {
 		p := c.specs[all[i].Name].Policy
@@ -88,7 +88,7 @@ func (c *started) Status() []messages.ServerStatus {
 }
 
 // Inspect is the client's, in the words of the file.
-func (c *started) Inspect(server string) messages.ServerStatus {
+func (c *started) Inspect(server string) mcpvisor.ServerStatus {
 	s, _ := c.Client.ServerStatus(server) // it was registered at the start
 	return inTerms(s)
 }
@@ -103,10 +103,10 @@ func (c *started) startBound() (most time.Duration) {
 	for _, spec := range c.specs {
 		clocks := spec.WithDefaults().Timeouts
 		if clocks.Start < 0 {
-			clocks.Start = messages.DefaultStartTimeout
+			clocks.Start = mcpvisor.DefaultStartTimeout
 		}
 		if clocks.List < 0 {
-			clocks.List = messages.DefaultListTimeout
+			clocks.List = mcpvisor.DefaultListTimeout
 		}
 		most = max(most, clocks.Start+clocks.List)
 	}
@@ -137,7 +137,7 @@ func (sh *shell) start(names ...string) (*started, func(), error) {
 
 // begin is start without the wait, for servers of a file that was read. It warns
 // of what is wrong with their entries.
-func (sh *shell) begin(file *config.File, specs []messages.ServerSpec) (*started, func(), error) {
+func (sh *shell) begin(file *config.File, specs []mcpvisor.ServerSpec) (*started, func(), error) {
 	var entries []string
 	for _, spec := range specs {
 		entries = append(entries, spec.Name, file.EntryOf(spec.Name))
@@ -151,7 +151,7 @@ func (sh *shell) begin(file *config.File, specs []messages.ServerSpec) (*started
 	if len(specs) == 0 {
 		return nil, nil, noServer(file)
 	}
-	started := &started{specs: make(map[string]messages.ServerSpec, len(specs))}
+	started := &started{specs: make(map[string]mcpvisor.ServerSpec, len(specs))}
 	once := slices.Clone(specs)
 	for i, spec := range specs {
 		started.specs[spec.Name] = spec
@@ -214,8 +214,8 @@ func (sh *shell) startOne(name string) (*started, func(), error) {
 }
 
 // unready lists the servers that are not ready, each with its reason.
-func unready(c *started) []messages.ServerStatus {
-	return slices.DeleteFunc(c.Status(), func(s messages.ServerStatus) bool { return s.State == supervisor.StateReady })
+func unready(c *started) []mcpvisor.ServerStatus {
+	return slices.DeleteFunc(c.Status(), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
 }
 
 // complain tells of servers that did not come up. If none did, that is an error.
@@ -225,13 +225,13 @@ func (sh *shell) complain(c *started) error {
 		sh.warn(s.Name, "server %s is %s: %s", s.Name, s.State, reason(s))
 	}
 	if len(down) == len(c.Servers()) {
-		return &exit{exitUnavailable, complaint{Kind: messages.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
+		return &exit{exitUnavailable, complaint{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
 	}
 	return nil
 }
 
 // reason says in one line why a server is not ready.
-func reason(s messages.ServerStatus) string {
+func reason(s mcpvisor.ServerStatus) string {
 	if s.LastCause != nil {
 		return s.LastCause.Describe()
 	}
@@ -246,7 +246,7 @@ func reason(s messages.ServerStatus) string {
 }
 
 // stderrOf is what a server that is not ready has written to stderr.
-func stderrOf(s messages.ServerStatus) []string {
+func stderrOf(s mcpvisor.ServerStatus) []string {
 	switch {
 	case s.LastCause != nil:
 		return s.LastCause.Stderr

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -58,7 +58,7 @@ func (statusCmd) Run(sh *shell) error {
 
 // statusEntry is one server, or one entry of the file that could not be used.
 type statusEntry struct {
-	messages.ServerStatus
+	mcpvisor.ServerStatus
 	// Reason says why it is not ready, in one line.
 	Reason string `json:"reason,omitempty"`
 }

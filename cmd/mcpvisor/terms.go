@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -73,7 +73,7 @@ func snakeCase(field string) string {
 }
 
 // inTerms is a status in those words.
-func inTerms(s messages.ServerStatus) messages.ServerStatus {
+func inTerms(s mcpvisor.ServerStatus) mcpvisor.ServerStatus {
 	s.LastCause = causeInTerms(s.LastCause)
 	s.History = slices.Clone(s.History)
 	for i := range s.History {

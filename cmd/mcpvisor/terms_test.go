@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestTerms(t *testing.T) {
@@ -76,6 +76,6 @@ func TestTermsOfLibrary(t *testing.T) {
 
 // TestStartBound: a start is waited for until its own clocks have ended it.
 func TestStartBound(t *testing.T) {
-	c := started{specs: map[string]messages.ServerSpec{"a": {}, "b": {Timeouts: messages.Timeouts{Start: 1, List: -1}}}}
-	require.Greater(t, c.startBound(), messages.DefaultStartTimeout+messages.DefaultListTimeout)
+	c := started{specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
+	require.Greater(t, c.startBound(), mcpvisor.DefaultStartTimeout+mcpvisor.DefaultListTimeout)
 }

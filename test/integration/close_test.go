@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -18,7 +18,7 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
 	stubborn := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown}}}
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
 	inFlight := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(context.Background(), "stubborn/hang", nil)
@@ -31,8 +31,8 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 
 	impatient, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, c.Close(impatient), messages.ErrCanceled, "it goes on in the background")
-	require.ErrorIs(t, <-inFlight, messages.ErrClosed)
+	require.ErrorIs(t, c.Close(impatient), mcpvisor.ErrCanceled, "it goes on in the background")
+	require.ErrorIs(t, <-inFlight, mcpvisor.ErrClosed)
 	closed := make(chan error, 4)
 	for range cap(closed) {
 		go func() { closed <- c.Close(context.Background()) }()
@@ -47,14 +47,14 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	require.Empty(t, c.Servers())
 	require.Empty(t, c.Tools())
 	_, err := c.CallTool(w.within(), "stubborn/echo", nil)
-	require.ErrorIs(t, err, messages.ErrClosed)
-	require.ErrorIs(t, c.Register(w.within(), messages.ServerSpec{Name: "late", InMemory: mcptest.InMemory(mcptest.Script{})}), messages.ErrClosed)
+	require.ErrorIs(t, err, mcpvisor.ErrClosed)
+	require.ErrorIs(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "late", InMemory: mcptest.InMemory(mcptest.Script{})}), mcpvisor.ErrClosed)
 }
 
 func TestUnregisterTwiceAtOnce(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "s", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, time.Millisecond)}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "s", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, time.Millisecond)}))
 	ends := make(chan error, 4)
 	for range cap(ends) {
 		go func() { ends <- c.Unregister(context.Background(), "s") }()
@@ -64,13 +64,13 @@ func TestUnregisterTwiceAtOnce(t *testing.T) {
 		if err := <-ends; err == nil {
 			done++
 		} else {
-			require.ErrorIs(t, err, messages.ErrUnknownServer)
+			require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 		}
 	}
 	require.Positive(t, done)
 	w.requireNoProcess()
 	w.close(c)
 	<-events.ended
-	require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady,
-		messages.EventDown, messages.EventUnregistered}, kinds(events.all()))
+	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
+		mcpvisor.EventDown, mcpvisor.EventUnregistered}, kinds(events.all()))
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // What servers ask of the host and tell it, in a storm: handlers that answer
@@ -80,7 +80,7 @@ func progressed() string {
 // wishFor has a server tell what it tells, if it will.
 func (w *world) wishFor(c *facade.Client, server string) {
 	for _, err := range []error{c.Subscribe(w.within(), server, storyURI), c.SetLoggingLevel(w.within(), server, "info")} {
-		var e *messages.Error
+		var e *mcpvisor.Error
 		if err != nil {
 			require.ErrorAs(w.t, err, &e)
 		}
@@ -93,7 +93,7 @@ func (s *storm) wish(target *target) {
 		return
 	}
 	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), storyURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
-		if err != nil && !isOne(err, messages.ErrUnknownServer, messages.ErrClosed, messages.ErrCanceled) {
+		if err != nil && !isOne(err, mcpvisor.ErrUnknownServer, mcpvisor.ErrClosed, mcpvisor.ErrCanceled) {
 			s.note("%s does not want to tell: %v", target.name(), err)
 		}
 	}
@@ -159,11 +159,11 @@ func (h *hearer) requireHeard() {
 		h.call("log", map[string]any{"level": "warning", "text": text})
 		pause(soon, 20*time.Millisecond)
 		fresh := h.events.all()[from:]
-		touched := slices.ContainsFunc(fresh, func(e messages.Event) bool {
-			return e.Server == h.server && e.Kind == messages.EventResourceUpdated && e.URI == storyURI
+		touched := slices.ContainsFunc(fresh, func(e mcpvisor.Event) bool {
+			return e.Server == h.server && e.Kind == mcpvisor.EventResourceUpdated && e.URI == storyURI
 		})
-		logged := slices.ContainsFunc(fresh, func(e messages.Event) bool {
-			return e.Server == h.server && e.Kind == messages.EventLog && strings.HasPrefix(e.Log.Text, "heard")
+		logged := slices.ContainsFunc(fresh, func(e mcpvisor.Event) bool {
+			return e.Server == h.server && e.Kind == mcpvisor.EventLog && strings.HasPrefix(e.Log.Text, "heard")
 		})
 		if touched && logged {
 			break

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // fathersADaemon starts a grandchild that leaves the process group.
@@ -30,7 +30,7 @@ func TestADaemonOfAServerEndsWithIt(t *testing.T) {
 			w := newWorld(t)
 			c, _ := w.client()
 			dir := t.TempDir()
-			require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "s",
+			require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "s",
 				Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{fathersADaemon}})}))
 			require.Len(t, processes(w.mark), 2)
 			end(w, c)
@@ -44,7 +44,7 @@ func TestADaemonThatIsMeantToStayStays(t *testing.T) {
 	c, _ := w.client()
 	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{fathersADaemon}})
 	spec.KeepDaemons = true
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "s", Stdio: spec}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "s", Stdio: spec}))
 	require.NoError(t, c.Unregister(w.within(), "s"))
 	left := processes(w.mark)
 	require.Len(t, left, 1)

@@ -11,47 +11,47 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // brief is the politeness of servers that have no use for it.
-var brief = messages.Timeouts{Shutdown: 200 * time.Millisecond}
+var brief = mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}
 
 // deafen makes a server stop reading its stdin.
 func deafen(t *testing.T, w *world, c *facade.Client, server string) {
 	t.Helper()
 	_, err := c.CallTool(w.within(), server+"/echo", nil, facade.WithTimeout(50*time.Millisecond))
-	require.ErrorIs(t, err, messages.ErrTimeout)
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 }
 
 func TestDeafServerHoldsUpNobody(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
 	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.HangAll}}}
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: brief}))
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: brief}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	other := disturbable(c, "other")
 	deafen(t, w, c, "deaf")
 
 	// More than any pipe holds: the write itself cannot end.
 	large := map[string]any{"text": strings.Repeat("x", 2<<20)}
 	_, err := c.CallTool(w.within(), "deaf/echo", large, facade.WithTimeout(50*time.Millisecond))
-	require.ErrorIs(t, err, messages.ErrTimeout)
-	var e *messages.Error
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeUnknown, e.Outcome, "a part of it has left")
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, "a part of it has left")
 
 	// Behind it nothing more can leave.
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, err = c.CallTool(ctx, "deaf/echo", nil)
-	require.ErrorIs(t, err, messages.ErrCanceled)
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, messages.OutcomeNotSent, e.Outcome)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 
 	inFlight := make(chan error, 1)
 	go func() {
@@ -63,7 +63,7 @@ func TestDeafServerHoldsUpNobody(t *testing.T) {
 		return st.Calls.InFlight == 1
 	})
 	require.NoError(t, c.Unregister(w.within(), "deaf"))
-	require.ErrorIs(t, <-inFlight, messages.ErrClosed)
+	require.ErrorIs(t, <-inFlight, mcpvisor.ErrClosed)
 	w.requireNoProcess()
 	other.requireUndisturbed(t)
 }
@@ -71,15 +71,15 @@ func TestDeafServerHoldsUpNobody(t *testing.T) {
 func TestStoppedServerIsFoundByProbes(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
 		Policy: supervisor.Retry(3, 10*time.Millisecond),
-		Probe:  messages.Probe{Interval: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
+		Probe:  mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
 	pid := w.pid(c, "frozen")
 	require.True(t, send(pid, w.mark, syscall.SIGSTOP))
 	until(w.within(), t, "every thread of it is stopped", func() bool { return frozen(pid) })
 	_, err := c.CallTool(w.within(), "frozen/echo", nil)
-	require.ErrorIs(t, err, messages.ErrCrashed)
-	down, err := events.wait(w.within(), is("frozen", messages.EventDown, 1))
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	down, err := events.wait(w.within(), is("frozen", mcpvisor.EventDown, 1))
 	require.NoError(t, err)
 	require.EqualValues(t, "probe", down.Cause.Kind)
 	res, err := c.CallTool(w.within(), "frozen/echo", map[string]any{"text": "thawed"}, facade.WithWaitReady())

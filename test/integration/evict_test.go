@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -22,7 +22,7 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
 	dir := t.TempDir()
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "fragile", Policy: supervisor.Retry(budget, 10*time.Millisecond),
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "fragile", Policy: supervisor.Retry(budget, 10*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{
 			{At: mcptest.StageCall, Do: mcptest.StderrLine, Text: "out of cheese"},
 			{At: mcptest.StageCall, Do: mcptest.Exit, Code: 7}}})}))
@@ -32,16 +32,16 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	var err error
 	for {
 		_, err = c.CallTool(ctx, "fragile/echo", nil, facade.WithWaitReady())
-		var e *messages.Error
-		if !errors.As(err, &e) || !errors.Is(err, messages.ErrCrashed) {
+		var e *mcpvisor.Error
+		if !errors.As(err, &e) || !errors.Is(err, mcpvisor.ErrCrashed) {
 			break
 		}
 		crashes++
 		require.EqualValues(t, crashes, e.Epoch)
-		require.Equal(t, messages.OutcomeUnknown, e.Outcome)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.Contains(t, e.Stderr, "out of cheese")
 	}
-	require.ErrorIs(t, err, messages.ErrEvicted)
+	require.ErrorIs(t, err, mcpvisor.ErrEvicted)
 	require.Equal(t, 1+budget, crashes, "one for each incarnation")
 	require.Equal(t, crashes, mcptest.Starts(dir))
 	require.Empty(t, c.Tools())
@@ -49,14 +49,14 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 
 	var delays []time.Duration
 	for _, e := range events.of("fragile") {
-		if e.Kind == messages.EventRetry {
+		if e.Kind == mcpvisor.EventRetry {
 			require.Equal(t, len(delays)+1, e.Attempt)
 			require.Equal(t, budget, e.MaxAttempts)
 			delays = append(delays, e.Delay)
 		}
 	}
 	require.Equal(t, []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}, delays)
-	evicted, err := events.wait(w.within(), is("fragile", messages.EventEvicted, 0))
+	evicted, err := events.wait(w.within(), is("fragile", mcpvisor.EventEvicted, 0))
 	require.NoError(t, err)
 	require.Equal(t, 7, *evicted.Cause.ExitCode)
 	st, ok := c.ServerStatus("fragile")

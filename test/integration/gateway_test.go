@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -54,12 +54,12 @@ func TestListRefusedByAGateway(t *testing.T) {
 			way := &gateway{method: method}
 			way.left.Store(2)
 			t.Cleanup(way.CloseIdleConnections)
-			require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "web", StartSupervised: true,
-				Policy: supervisor.Retry(5, 5*time.Millisecond), HTTP: &messages.HTTP{URL: web.URL, Client: &http.Client{Transport: way}}}))
+			require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "web", StartSupervised: true,
+				Policy: supervisor.Retry(5, 5*time.Millisecond), HTTP: &mcpvisor.HTTP{URL: web.URL, Client: &http.Client{Transport: way}}}))
 			require.NoError(t, c.WaitReady(w.within(), "web"))
 			require.Len(t, c.Tools(), webTools)
 			require.Len(t, c.Prompts(), len(mcptest.DefaultPrompts()))
-			failed, err := events.wait(w.within(), is("web", messages.EventStartFailed, 0))
+			failed, err := events.wait(w.within(), is("web", mcpvisor.EventStartFailed, 0))
 			require.NoError(t, err)
 			require.Contains(t, failed.Cause.Error(), method)
 			require.Contains(t, failed.Cause.Error(), "502")

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // history is every event of one client, from its first to its last.
@@ -17,7 +17,7 @@ type history struct {
 	ended chan struct{} // closed when the client has closed
 
 	mu     sync.Mutex
-	events []messages.Event
+	events []mcpvisor.Event
 	grown  chan struct{} // closed when an event was added
 }
 
@@ -39,7 +39,7 @@ func follow(c *facade.Client) *history {
 }
 
 // all returns the events so far.
-func (h *history) all() []messages.Event {
+func (h *history) all() []mcpvisor.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
@@ -47,15 +47,15 @@ func (h *history) all() []messages.Event {
 
 // take returns the events so far, once every registration has ended, and
 // forgets them.
-func (h *history) take(ctx context.Context, t *testing.T) (events []messages.Event) {
+func (h *history) take(ctx context.Context, t *testing.T) (events []mcpvisor.Event) {
 	t.Helper()
 	until(ctx, t, "every registration has ended", func() bool {
 		registered := 0
 		for _, e := range h.all() {
 			switch e.Kind {
-			case messages.EventRegistered:
+			case mcpvisor.EventRegistered:
 				registered++
-			case messages.EventUnregistered:
+			case mcpvisor.EventUnregistered:
 				registered--
 			}
 		}
@@ -68,12 +68,12 @@ func (h *history) take(ctx context.Context, t *testing.T) (events []messages.Eve
 }
 
 // of returns the events of one server so far.
-func (h *history) of(server string) []messages.Event {
-	return slices.DeleteFunc(h.all(), func(e messages.Event) bool { return e.Server != server })
+func (h *history) of(server string) []mcpvisor.Event {
+	return slices.DeleteFunc(h.all(), func(e mcpvisor.Event) bool { return e.Server != server })
 }
 
 // wait returns the first event that matches, past or to come.
-func (h *history) wait(ctx context.Context, match func(messages.Event) bool) (messages.Event, error) {
+func (h *history) wait(ctx context.Context, match func(mcpvisor.Event) bool) (mcpvisor.Event, error) {
 	for seen := 0; ; {
 		h.mu.Lock()
 		fresh, grown := h.events[seen:], h.grown
@@ -87,23 +87,23 @@ func (h *history) wait(ctx context.Context, match func(messages.Event) bool) (me
 		select {
 		case <-grown:
 		case <-h.ended:
-			return messages.Event{}, messages.ErrClosed
+			return mcpvisor.Event{}, mcpvisor.ErrClosed
 		case <-ctx.Done():
-			return messages.Event{}, ctx.Err()
+			return mcpvisor.Event{}, ctx.Err()
 		}
 	}
 }
 
 // is matches the kind of a server's event at an epoch; epoch 0 matches any.
-func is(server string, kind messages.EventKind, epoch uint64) func(messages.Event) bool {
-	return func(e messages.Event) bool {
+func is(server string, kind mcpvisor.EventKind, epoch uint64) func(mcpvisor.Event) bool {
+	return func(e mcpvisor.Event) bool {
 		return e.Server == server && e.Kind == kind && (epoch == 0 || e.Epoch == epoch)
 	}
 }
 
 // kinds is what happened, without when.
-func kinds(events []messages.Event) []messages.EventKind {
-	out := make([]messages.EventKind, 0, len(events))
+func kinds(events []mcpvisor.Event) []mcpvisor.EventKind {
+	out := make([]mcpvisor.EventKind, 0, len(events))
 	for _, e := range events {
 		out = append(out, e.Kind)
 	}

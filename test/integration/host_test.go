@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // hostRole, in the environment, makes this binary a host of servers; its value
@@ -22,12 +22,12 @@ import (
 const hostRole = "MCPVISOR_INTEGRATION_HOST"
 
 // hosted is what the host starts: none of them would end by itself.
-func hosted(mark string) []messages.ServerSpec {
+func hosted(mark string) []mcpvisor.ServerSpec {
 	w := &world{mark: mark}
-	script := func(faults ...mcptest.Fault) *messages.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
+	script := func(faults ...mcptest.Fault) *mcpvisor.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
 	wrapped := script()
 	wrapped.Command, wrapped.Args = "/bin/sh", []string{"-c", `"$0"; exit $?`, wrapped.Command}
-	return []messages.ServerSpec{
+	return []mcpvisor.ServerSpec{
 		{Name: "polite", Stdio: script()},
 		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown})},
 		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.HangAll})},

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // evidence is everything that was seen of one client, after it has closed.
 type evidence struct {
-	events  []messages.Event
+	events  []mcpvisor.Event
 	records []*record
 	open    int
 	// executions is how often each key ran, as the servers recorded it.
@@ -35,8 +35,8 @@ const lateness = 10 * time.Second
 
 // allowed is the kinds of error that faults may lead to. The others would say
 // that an answer was garbled, or that the client lost its way.
-var allowed = []messages.ErrorKind{messages.KindUnknownServer, messages.KindUnavailable, messages.KindCrashed,
-	messages.KindTimeout, messages.KindCanceled, messages.KindClosed}
+var allowed = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
+	mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
 
 // violations is the one place that judges. An empty answer is what every storm
 // must end with.
@@ -96,7 +96,7 @@ func wrongCount(r *record, ran int, bad complain) {
 		bad(r, "ran %d times", ran)
 	case r.err == nil && ran != 1:
 		bad(r, "succeeded and never ran")
-	case e != nil && e.Outcome == messages.OutcomeNotSent && ran > 0:
+	case e != nil && e.Outcome == mcpvisor.OutcomeNotSent && ran > 0:
 		bad(r, "ran, and its error says that nothing was sent")
 	}
 }
@@ -111,14 +111,14 @@ func wrongError(ev evidence, r *record, all []*life, bad complain) {
 	}
 	// A server without sessions that was broken when it was asked for its version is
 	// spoken to in an older one, in which it cannot ask.
-	mute := ev.web[r.server] && r.tool == "consult" && e.Kind == messages.KindRPC
-	if !slices.Contains(allowed, e.Kind) && !(ev.web[r.server] && e.Kind == messages.KindProtocol) && !mute {
+	mute := ev.web[r.server] && r.tool == "consult" && e.Kind == mcpvisor.KindRPC
+	if !slices.Contains(allowed, e.Kind) && !(ev.web[r.server] && e.Kind == mcpvisor.KindProtocol) && !mute {
 		bad(r, "is of kind %q", e.Kind)
 	}
-	if e.Outcome == messages.OutcomeNone {
+	if e.Outcome == mcpvisor.OutcomeNone {
 		bad(r, "does not say whether the request was sent")
 	}
-	if e.Kind != messages.KindCrashed {
+	if e.Kind != mcpvisor.KindCrashed {
 		return
 	}
 	if !slices.ContainsFunc(all, func(l *life) bool {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -96,9 +96,9 @@ func (n *neighbour) requireUndisturbed(t *testing.T) {
 func TestKillOfAnIdleServer(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "victim", Policy: supervisor.Retry(3, 100*time.Millisecond),
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "victim", Policy: supervisor.Retry(3, 100*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{ExtraTools: 50, PageSize: 20})}))
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
 	before := surface(c)
 	other := disturbable(c, "other")
 	late := measureHiccups()
@@ -107,7 +107,7 @@ func TestKillOfAnIdleServer(t *testing.T) {
 	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
 	gone := until(w.within(), t, "the tools are gone", func() bool { return !offers(c, "victim") }).Sub(killed)
 	_, err := c.CallTool(w.within(), "victim/echo", nil)
-	require.ErrorIs(t, err, messages.ErrUnavailable)
+	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	ready := until(w.within(), t, "the tools are back", func() bool { return offers(c, "victim") }).Sub(killed)
 	require.Equal(t, before, surface(c), "all four lists are complete, and the same as before")
 	allowance := 4 * late.end()
@@ -116,12 +116,12 @@ func TestKillOfAnIdleServer(t *testing.T) {
 	require.Less(t, ready, recovers+allowance)
 	other.requireUndisturbed(t)
 
-	again, err := events.wait(w.within(), is("victim", messages.EventReady, 2))
+	again, err := events.wait(w.within(), is("victim", mcpvisor.EventReady, 2))
 	require.NoError(t, err)
 	require.Equal(t, w.pid(c, "victim"), again.PID)
-	require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady,
-		messages.EventDown, messages.EventRetry, messages.EventConnecting, messages.EventReady}, kinds(events.of("victim")))
-	retry, err := events.wait(w.within(), is("victim", messages.EventRetry, 0))
+	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
+		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(events.of("victim")))
+	retry, err := events.wait(w.within(), is("victim", mcpvisor.EventRetry, 0))
 	require.NoError(t, err)
 	require.Equal(t, 100*time.Millisecond, retry.Delay)
 	require.Equal(t, "killed", retry.Cause.Signal)
@@ -131,9 +131,9 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	const calls = 20
 	w := newWorld(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "victim",
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "victim",
 		Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, 100*time.Millisecond)}))
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
 	other := disturbable(c, "other")
 	_, err := c.CallTool(w.within(), "victim/stderr", map[string]any{"text": "last words"})
 	require.NoError(t, err)
@@ -164,10 +164,10 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	for range calls {
 		e := <-ends
 		slowest = max(slowest, e.at.Sub(killed))
-		var failure *messages.Error
+		var failure *mcpvisor.Error
 		require.ErrorAs(t, e.err, &failure)
-		require.ErrorIs(t, e.err, messages.ErrCrashed)
-		require.Equal(t, messages.OutcomeUnknown, failure.Outcome)
+		require.ErrorIs(t, e.err, mcpvisor.ErrCrashed)
+		require.Equal(t, mcpvisor.OutcomeUnknown, failure.Outcome)
 		require.Equal(t, "victim", failure.Server)
 		require.EqualValues(t, 1, failure.Epoch)
 		require.Contains(t, failure.Stderr, "last words")
@@ -175,7 +175,7 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	allowance := 4 * late.end()
 	t.Logf("the last of %d calls failed after %v; allowance %v", calls, slowest, allowance)
 	require.Less(t, slowest, noticed+allowance)
-	down, err := events.wait(w.within(), is("victim", messages.EventDown, 1))
+	down, err := events.wait(w.within(), is("victim", mcpvisor.EventDown, 1))
 	require.NoError(t, err)
 	require.Equal(t, calls, down.Failed)
 	_, err = c.CallTool(w.within(), "victim/echo", nil, facade.WithWaitReady())

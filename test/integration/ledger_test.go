@@ -11,8 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // record is one call, from its beginning to its end.
@@ -29,8 +29,8 @@ type record struct {
 }
 
 // failure is the error as one of ours, or nil.
-func (r *record) failure() *messages.Error {
-	var e *messages.Error
+func (r *record) failure() *mcpvisor.Error {
+	var e *mcpvisor.Error
 	errors.As(r.err, &e)
 	return e
 }
@@ -92,7 +92,7 @@ func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string
 		text = answered(textOf(res))
 	case "slow_progress":
 		var seen []float64
-		opts = append(opts, facade.WithProgress(func(p messages.Progress) { seen = append(seen, p.Progress) }))
+		opts = append(opts, facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }))
 		_, err = c.CallTool(ctx, server+"/slow_progress", map[string]any{"steps": steps, "ms": 1}, opts...)
 		text = fmt.Sprint(seen)
 	case "add_tool", "remove_tool":

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -31,35 +31,35 @@ func (l *life) served(from, to time.Time) bool {
 
 // successors is which events may follow which, on one registration. "" is its
 // beginning.
-var successors = map[messages.EventKind][]messages.EventKind{
-	"":                         {messages.EventRegistered},
-	messages.EventRegistered:   {messages.EventConnecting},
-	messages.EventConnecting:   {messages.EventReady, messages.EventStartFailed, messages.EventConnecting, messages.EventUnregistered},
-	messages.EventReady:        {messages.EventStable, messages.EventDown},
-	messages.EventStable:       {messages.EventDown},
-	messages.EventDown:         {messages.EventRetry, messages.EventParked, messages.EventEvicted, messages.EventConnecting, messages.EventUnregistered},
-	messages.EventStartFailed:  {messages.EventRetry, messages.EventParked, messages.EventEvicted, messages.EventConnecting, messages.EventUnregistered},
-	messages.EventRetry:        {messages.EventConnecting, messages.EventUnregistered},
-	messages.EventParked:       {messages.EventConnecting, messages.EventUnregistered},
-	messages.EventAuthRequired: {messages.EventConnecting, messages.EventUnregistered},
-	messages.EventEvicted:      {messages.EventConnecting, messages.EventUnregistered},
+var successors = map[mcpvisor.EventKind][]mcpvisor.EventKind{
+	"":                         {mcpvisor.EventRegistered},
+	mcpvisor.EventRegistered:   {mcpvisor.EventConnecting},
+	mcpvisor.EventConnecting:   {mcpvisor.EventReady, mcpvisor.EventStartFailed, mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
+	mcpvisor.EventReady:        {mcpvisor.EventStable, mcpvisor.EventDown},
+	mcpvisor.EventStable:       {mcpvisor.EventDown},
+	mcpvisor.EventDown:         {mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
+	mcpvisor.EventStartFailed:  {mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
+	mcpvisor.EventRetry:        {mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
+	mcpvisor.EventParked:       {mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
+	mcpvisor.EventAuthRequired: {mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
+	mcpvisor.EventEvicted:      {mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
 }
 
 // lives reads the incarnations out of the events, and everything in the events
 // that cannot be: a gap, an order that no lifecycle has, an epoch that is not
 // the next, anything after the end of a registration.
-func lives(events []messages.Event) (all []*life, wrong []string) {
+func lives(events []mcpvisor.Event) (all []*life, wrong []string) {
 	type registration struct {
 		server string
 		gen    uint64
 	}
-	last := map[registration]messages.EventKind{}
+	last := map[registration]mcpvisor.EventKind{}
 	current := map[registration]*life{}
 	for i, e := range events {
 		bad := func(format string, args ...any) {
 			wrong = append(wrong, fmt.Sprintf("event %d (%s, gen %d, epoch %d): ", e.Seq, e, e.Gen, e.Epoch)+fmt.Sprintf(format, args...))
 		}
-		if e.Kind == messages.EventMissed {
+		if e.Kind == mcpvisor.EventMissed {
 			bad("events are missing")
 			continue
 		}
@@ -67,7 +67,7 @@ func lives(events []messages.Event) (all []*life, wrong []string) {
 			bad("comes after %d", events[i-1].Seq)
 		}
 		r := registration{e.Server, e.Gen}
-		if e.Kind == messages.EventLog || e.Kind == messages.EventResourceUpdated || e.Kind == messages.EventChanged {
+		if e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated || e.Kind == mcpvisor.EventChanged {
 			continue // of the server's own telling, at any time
 		}
 		if !slices.Contains(successors[last[r]], e.Kind) {
@@ -76,17 +76,17 @@ func lives(events []messages.Event) (all []*life, wrong []string) {
 		last[r] = e.Kind
 		now := current[r]
 		switch e.Kind {
-		case messages.EventRegistered:
+		case mcpvisor.EventRegistered:
 			continue
-		case messages.EventConnecting:
+		case mcpvisor.EventConnecting:
 			if now != nil && e.Epoch != now.epoch+1 || now == nil && e.Epoch != 1 {
 				bad("is not the next epoch")
 			}
 			now = &life{server: e.Server, gen: e.Gen, epoch: e.Epoch}
 			current[r], all = now, append(all, now)
-		case messages.EventReady:
+		case mcpvisor.EventReady:
 			now.ready, now.pid = e.Time, e.PID
-		case messages.EventDown:
+		case mcpvisor.EventDown:
 			now.down = e.Time
 			if e.Cause != nil && (e.Cause.Kind == supervisor.CauseRequested || e.Cause.Kind == supervisor.CauseRestart) {
 				now.down = now.down.Add(farewell)

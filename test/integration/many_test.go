@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // crowd is how many servers start at once.
@@ -23,7 +23,7 @@ func crowd() int {
 
 // Starting hundreds of processes takes the machine a while, and says nothing
 // about one server: the clocks are far off, save for the one that is tested.
-var unhurried = messages.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
+var unhurried = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
 	Shutdown: 500 * time.Millisecond}
 
 func TestCloseOfManyServers(t *testing.T) {
@@ -36,9 +36,9 @@ func TestCloseOfManyServers(t *testing.T) {
 			w := newWorld(t)
 			c, _ := w.client()
 			began := time.Now()
-			specs := make([]messages.ServerSpec, crowd())
+			specs := make([]mcpvisor.ServerSpec, crowd())
 			for i := range specs {
-				specs[i] = messages.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: unhurried,
+				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: unhurried,
 					Stdio: w.stdio(mcptest.Script{Faults: faults})}
 			}
 			require.NoError(t, c.Apply(w.within(), specs))

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -18,8 +18,8 @@ import (
 // same names.
 func TestTwoClientsSideBySide(t *testing.T) {
 	w := newWorld(t)
-	spec := func() messages.ServerSpec {
-		return messages.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)}
+	spec := func() mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)}
 	}
 	first, firstEvents := w.client()
 	second, secondEvents := w.client()
@@ -30,7 +30,7 @@ func TestTwoClientsSideBySide(t *testing.T) {
 	other := disturbable(second, "twin")
 
 	require.True(t, send(w.pid(first, "twin"), w.mark, syscall.SIGKILL))
-	_, err := firstEvents.wait(w.within(), is("twin", messages.EventReady, 2))
+	_, err := firstEvents.wait(w.within(), is("twin", mcpvisor.EventReady, 2))
 	require.NoError(t, err)
 	require.Equal(t, kept, w.pid(second, "twin"))
 	require.NoError(t, first.Unregister(w.within(), "twin"))
@@ -39,5 +39,5 @@ func TestTwoClientsSideBySide(t *testing.T) {
 	w.close(first)
 	require.Equal(t, []int{kept}, processes(w.mark))
 	other.requireUndisturbed(t)
-	require.Equal(t, []messages.EventKind{messages.EventRegistered, messages.EventConnecting, messages.EventReady}, kinds(secondEvents.all()))
+	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(secondEvents.all()))
 }

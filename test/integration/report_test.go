@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // report is what a storm tells when it is over, gathered gust by gust.
@@ -72,8 +72,8 @@ func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
 
 // measure finds what a kill led to, if the process was in service and nothing
 // else had ended its session first.
-func (r *report) measure(k kill, events []messages.Event) {
-	ready := slices.IndexFunc(events, func(e messages.Event) bool { return e.Kind == messages.EventReady && e.PID == k.pid })
+func (r *report) measure(k kill, events []mcpvisor.Event) {
+	ready := slices.IndexFunc(events, func(e mcpvisor.Event) bool { return e.Kind == mcpvisor.EventReady && e.PID == k.pid })
 	if ready < 0 || events[ready].Time.After(k.at) {
 		return
 	}
@@ -83,12 +83,12 @@ func (r *report) measure(k kill, events []messages.Event) {
 			continue
 		}
 		switch {
-		case e.Kind == messages.EventDown && e.Epoch == was.Epoch:
+		case e.Kind == mcpvisor.EventDown && e.Epoch == was.Epoch:
 			if e.Time.Before(k.at) || e.Cause == nil || e.Cause.Signal != "killed" {
 				return
 			}
 			r.detection = append(r.detection, e.Time.Sub(k.at))
-		case e.Kind == messages.EventReady:
+		case e.Kind == mcpvisor.EventReady:
 			r.recovery = append(r.recovery, e.Time.Sub(k.at))
 			return
 		}

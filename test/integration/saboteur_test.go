@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // sabotage harms one server after the other, without mercy but with pauses.
@@ -134,7 +134,7 @@ func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 		}
 		pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
 		s.did("unregister")
-		if err := s.c.Unregister(s.within(), target.name()); err != nil && !isOne(err, messages.ErrUnknownServer) {
+		if err := s.c.Unregister(s.within(), target.name()); err != nil && !isOne(err, mcpvisor.ErrUnknownServer) {
 			s.note("unregister %s: %v", target.name(), err)
 		}
 		s.lookBehind(target)
@@ -158,7 +158,7 @@ func (s *storm) comeBack(r *rand.Rand, target *target) {
 		s.wish(target)
 		return
 	}
-	if !isOne(err, messages.ErrCanceled, messages.ErrStart, messages.ErrClosed) {
+	if !isOne(err, mcpvisor.ErrCanceled, mcpvisor.ErrStart, mcpvisor.ErrClosed) {
 		s.note("register %s: %v", target.name(), err)
 	}
 	// A registration that is taken back may still be on its way out.

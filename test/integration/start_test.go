@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // hungStarts is the ways in which a start can fail to come to an end.
@@ -36,9 +36,9 @@ func TestHungStart(t *testing.T) {
 		end  func(c *facade.Client, cancel context.CancelFunc) error
 		want error
 	}{
-		"canceled":     {func(_ *facade.Client, cancel context.CancelFunc) error { cancel(); return nil }, messages.ErrCanceled},
-		"unregistered": {func(c *facade.Client, _ context.CancelFunc) error { return c.Unregister(context.Background(), "hung") }, messages.ErrClosed},
-		"closed":       {func(c *facade.Client, _ context.CancelFunc) error { return c.Close(context.Background()) }, messages.ErrClosed},
+		"canceled":     {func(_ *facade.Client, cancel context.CancelFunc) error { cancel(); return nil }, mcpvisor.ErrCanceled},
+		"unregistered": {func(c *facade.Client, _ context.CancelFunc) error { return c.Unregister(context.Background(), "hung") }, mcpvisor.ErrClosed},
+		"closed":       {func(c *facade.Client, _ context.CancelFunc) error { return c.Close(context.Background()) }, mcpvisor.ErrClosed},
 	}
 	for start, script := range hungStarts() {
 		for ending, how := range endings {
@@ -49,14 +49,14 @@ func TestHungStart(t *testing.T) {
 				defer cancel()
 				registered := make(chan error, 1)
 				go func() {
-					registered <- c.Register(ctx, messages.ServerSpec{Name: "hung", Stdio: w.stdio(script), Timeouts: brief})
+					registered <- c.Register(ctx, mcpvisor.ServerSpec{Name: "hung", Stdio: w.stdio(script), Timeouts: brief})
 				}()
 				starting(w)
 				require.Empty(t, c.Tools())
 				require.NoError(t, how.end(c, cancel))
 				require.ErrorIs(t, <-registered, how.want)
 				// A registration that is taken back ends in the background.
-				_, err := events.wait(w.within(), is("hung", messages.EventUnregistered, 0))
+				_, err := events.wait(w.within(), is("hung", mcpvisor.EventUnregistered, 0))
 				require.NoError(t, err)
 				w.requireNoProcess()
 				require.Empty(t, c.Servers())
@@ -70,7 +70,7 @@ func TestHungStart(t *testing.T) {
 func TestCancelAtTheMomentOfReadiness(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
-	spec := messages.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}
+	spec := mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}
 	began := time.Now()
 	require.NoError(t, c.Register(w.within(), spec))
 	usual := time.Since(began)
@@ -83,7 +83,7 @@ func TestCancelAtTheMomentOfReadiness(t *testing.T) {
 			require.NoError(t, c.Unregister(w.within(), "m"))
 			continue
 		}
-		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		until(w.within(), t, "the registration is taken back", func() bool { return len(c.Servers()) == 0 })
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -66,7 +66,7 @@ func reapOnlyOurs(mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Register(ctx, messages.ServerSpec{Name: "s", Stdio: spec, Policy: supervisor.Retry(10, time.Millisecond)}); err != nil {
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: spec, Policy: supervisor.Retry(10, time.Millisecond)}); err != nil {
 		return err
 	}
 	for range 3 {

@@ -6,14 +6,14 @@ import (
 	"maps"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // target is one server in a storm.
 type target struct {
-	spec messages.ServerSpec
+	spec mcpvisor.ServerSpec
 	dir  string // of its accounts
 	web  *mcptest.HTTPServer
 	// tools is how many tools its whole catalog has.
@@ -53,8 +53,8 @@ func targets(w *world) []*target {
 	all := len(mcptest.DefaultTools())
 	make := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
 		t := &target{dir: w.t.TempDir(), tools: all}
-		t.spec = messages.ServerSpec{Name: name, Policy: persistent,
-			Timeouts: messages.Timeouts{Shutdown: 200 * time.Millisecond}}
+		t.spec = mcpvisor.ServerSpec{Name: name, Policy: persistent,
+			Timeouts: mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}}
 		script.StateDir = t.dir
 		kind(t, script)
 		return t
@@ -65,7 +65,7 @@ func targets(w *world) []*target {
 		return func(t *target, s mcptest.Script) {
 			t.web = mcptest.NewHTTP(s, opts...)
 			w.t.Cleanup(t.web.Close)
-			t.spec.HTTP, t.tools = &messages.HTTP{URL: t.web.URL}, webTools
+			t.spec.HTTP, t.tools = &mcpvisor.HTTP{URL: t.web.URL}, webTools
 		}
 	}
 	calm := func(t *target) *target { t.calm = true; return t }
@@ -76,7 +76,7 @@ func targets(w *world) []*target {
 	family.grandchildren = 1
 	// This one notices by its probes when the server is stopped.
 	probed := make("probed", mcptest.Script{}, process)
-	probed.spec.Probe = messages.Probe{Interval: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
+	probed.spec.Probe = mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
 
 	// This one garbles what it says, and one incarnation after the other goes deaf,
 	// closes its stdout, or floods.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -22,7 +22,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("stdio "+version, func(t *testing.T) {
 			h := newHearer(t)
-			h.register(messages.ServerSpec{Stdio: h.stdio(script)}, version)
+			h.register(mcpvisor.ServerSpec{Stdio: h.stdio(script)}, version)
 			for range 3 {
 				pid := h.pid(h.c, h.server)
 				require.True(t, send(pid, h.mark, syscall.SIGKILL))
@@ -42,7 +42,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
 			h.patient = true // the loss of a session is noticed by its use
-			h.register(messages.ServerSpec{HTTP: &messages.HTTP{URL: web.URL}}, version)
+			h.register(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}, version)
 			for range 3 {
 				web.Restart()
 				h.requireHeard()
@@ -55,7 +55,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 // along; what is shown is the truth of the one that follows.
 func TestChangeThatDiesWithItsServer(t *testing.T) {
 	h := newHearer(t)
-	h.register(messages.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+	h.register(mcpvisor.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.CloseStdout, Starts: []int{1}},
 	}})}, mcptest.Version20260728)
 	require.EqualValues(t, 2, h.epoch())
@@ -69,7 +69,7 @@ func newHearer(t *testing.T) *hearer {
 }
 
 // register registers the server with the wishes, and hears them fulfilled.
-func (h *hearer) register(spec messages.ServerSpec, version string) {
+func (h *hearer) register(spec mcpvisor.ServerSpec, version string) {
 	h.t.Helper()
 	spec.Name, spec.Policy = h.server, supervisor.Retry(5, 5*time.Millisecond)
 	require.NoError(h.t, h.c.Register(h.within(), spec))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -17,22 +17,22 @@ import (
 // each of the faults that it is there for.
 func TestVerdict(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
-	event := func(ms int, seq, epoch uint64, kind messages.EventKind, pid int) messages.Event {
-		return messages.Event{Seq: seq, Time: at(ms), Kind: kind, Server: "s", Gen: 1, Epoch: epoch, PID: pid, Cause: &supervisor.Cause{}}
+	event := func(ms int, seq, epoch uint64, kind mcpvisor.EventKind, pid int) mcpvisor.Event {
+		return mcpvisor.Event{Seq: seq, Time: at(ms), Kind: kind, Server: "s", Gen: 1, Epoch: epoch, PID: pid, Cause: &supervisor.Cause{}}
 	}
 	// Incarnation 1 serves from 10 to 50, incarnation 2 from 70 to 90.
-	history := func() []messages.Event {
-		return []messages.Event{
-			event(0, 1, 1, messages.EventRegistered, 0), event(0, 2, 1, messages.EventConnecting, 0), event(10, 3, 1, messages.EventReady, 100),
-			event(50, 4, 1, messages.EventDown, 0), event(50, 5, 1, messages.EventRetry, 0),
-			event(60, 6, 2, messages.EventConnecting, 0), event(70, 7, 2, messages.EventReady, 200),
-			event(90, 8, 2, messages.EventDown, 0), event(95, 9, 2, messages.EventUnregistered, 0),
+	history := func() []mcpvisor.Event {
+		return []mcpvisor.Event{
+			event(0, 1, 1, mcpvisor.EventRegistered, 0), event(0, 2, 1, mcpvisor.EventConnecting, 0), event(10, 3, 1, mcpvisor.EventReady, 100),
+			event(50, 4, 1, mcpvisor.EventDown, 0), event(50, 5, 1, mcpvisor.EventRetry, 0),
+			event(60, 6, 2, mcpvisor.EventConnecting, 0), event(70, 7, 2, mcpvisor.EventReady, 200),
+			event(90, 8, 2, mcpvisor.EventDown, 0), event(95, 9, 2, mcpvisor.EventUnregistered, 0),
 		}
 	}
 	call := func(tool string, from, to int) *record {
 		return &record{server: "s", tool: tool, key: "k", began: at(from), ended: at(to), bound: time.Second, text: "k"}
 	}
-	failed := func(tool string, from, to int, e *messages.Error) *record {
+	failed := func(tool string, from, to int, e *mcpvisor.Error) *record {
 		r := call(tool, from, to)
 		r.text, r.err = "", e
 		return r
@@ -42,8 +42,8 @@ func TestVerdict(t *testing.T) {
 		r.who = identity{PID: pid, Instance: instance}
 		return r
 	}
-	crash := func(epoch uint64) *messages.Error {
-		return &messages.Error{Gen: 1, Epoch: epoch, Kind: messages.KindCrashed, Outcome: messages.OutcomeUnknown}
+	crash := func(epoch uint64) *mcpvisor.Error {
+		return &mcpvisor.Error{Gen: 1, Epoch: epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}
 	}
 	for name, tc := range map[string]struct {
 		guilty bool
@@ -63,13 +63,13 @@ func TestVerdict(t *testing.T) {
 		"ran as another":   {true, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("echo", 20, 30)}, 1 }},
 		"foreign error":    {true, func(ev *evidence) { r := call("echo", 20, 30); r.err = errors.New("x"); ev.records = []*record{r} }},
 		"unexplained error": {true, func(ev *evidence) {
-			ev.records = []*record{failed("echo", 20, 30, &messages.Error{Kind: messages.KindInvalid, Outcome: messages.OutcomeNotSent})}
+			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent})}
 		}},
 		"no outcome": {true, func(ev *evidence) {
-			ev.records = []*record{failed("echo", 20, 30, &messages.Error{Kind: messages.KindTimeout})}
+			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindTimeout})}
 		}},
 		"ran unsent": {true, func(ev *evidence) {
-			ev.records, ev.executions["k"] = []*record{failed("count", 20, 30, &messages.Error{Kind: messages.KindUnavailable, Outcome: messages.OutcomeNotSent})}, 1
+			ev.records, ev.executions["k"] = []*record{failed("count", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent})}, 1
 		}},
 		"crash of a later epoch":     {true, func(ev *evidence) { ev.records = []*record{failed("echo", 20, 30, crash(2))} }},
 		"crash of an earlier epoch":  {true, func(ev *evidence) { ev.records = []*record{failed("echo", 75, 80, crash(1))} }},
@@ -78,12 +78,12 @@ func TestVerdict(t *testing.T) {
 		"one instance in two epochs": {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
 		"answer after unregister":    {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
 		"calm server failed":         {true, func(ev *evidence) { ev.calm["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
-		"event after unregister":     {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, messages.EventRetry, 0)) }},
-		"ready twice":                {true, func(ev *evidence) { ev.events[3].Kind = messages.EventReady }},
+		"event after unregister":     {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
+		"ready twice":                {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
 		"epoch skipped":              {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
 		"ready of another epoch":     {true, func(ev *evidence) { ev.events[6].Epoch = 1 }},
 		"event lost":                 {true, func(ev *evidence) { ev.events[8].Seq = 10 }},
-		"watcher too slow":           {true, func(ev *evidence) { ev.events[8].Kind = messages.EventMissed }},
+		"watcher too slow":           {true, func(ev *evidence) { ev.events[8].Kind = mcpvisor.EventMissed }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := evidence{events: history(), executions: map[string]int{}, processes: map[string]bool{"s": true},

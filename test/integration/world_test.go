@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // world is the ground of one test: everything that it starts carries its mark,
@@ -57,7 +57,7 @@ func (w *world) requireNoProcess() {
 }
 
 // stdio is a script as a process with the mark.
-func (w *world) stdio(s mcptest.Script) *messages.Stdio {
+func (w *world) stdio(s mcptest.Script) *mcpvisor.Stdio {
 	spec := mcptest.Stdio(s)
 	env := maps.Clone(spec.Env)
 	env[markVar] = w.mark

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // frugal is what a call with far too large an answer may cost: a few times the
@@ -23,7 +23,7 @@ var httpBodyRows = []httpRow{
 		ctx, cancel := context.WithTimeout(s.world.within(), httpSoon)
 		defer cancel()
 		_, err := s.c.CallTool(ctx, "zoo/misbehave", nil)
-		s.judge(err, &verdictHTTP{messages.ErrCanceled, messages.OutcomeUnknown, "deadline"})
+		s.judge(err, &verdictHTTP{mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown, "deadline"})
 		s.serves(1)
 	}),
 	httpFine("call/no-answer").with("unregister", nil).acting(func(s *sceneHTTP) {
@@ -39,7 +39,7 @@ var httpBodyRows = []httpRow{
 		began := time.Now()
 		require.NoError(s.t, s.c.Unregister(s.world.within(), "zoo"))
 		s.inTime("unregister", began, zooShutdown)
-		require.ErrorIs(s.t, <-failed, messages.ErrClosed)
+		require.ErrorIs(s.t, <-failed, mcpvisor.ErrClosed)
 	}),
 	httpOverdue("call/stalled-body"),
 	httpRefused("call/stalled-error", "HTTP 500").by(httpSoon),
@@ -72,7 +72,7 @@ var httpBodyRows = []httpRow{
 	httpRefused("call/endless-blanks", "longer than 1048576 bytes").within(frugal),
 	httpRefused("call/endless-error", "HTTP 500").within(frugal),
 	httpRefused("call/50-mb", "longer than 1048576 bytes").within(frugal),
-	httpFine("call/50-mb").with("under the limit", func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(messages.EraLegacy).acting(func(s *sceneHTTP) {
+	httpFine("call/50-mb").with("under the limit", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(mcpvisor.EraLegacy).acting(func(s *sceneHTTP) {
 		raw, err := s.c.CallToolRaw(s.world.within(), "zoo/misbehave", nil)
 		require.NoError(s.t, err)
 		require.Greater(s.t, len(raw), 50_000_000)
@@ -81,8 +81,8 @@ var httpBodyRows = []httpRow{
 	httpBroad("call/broad-content"),
 	httpBroad("call/broad-structured"),
 	httpRefused("call/says-huge", "longer than 1048576 bytes").within(frugal),
-	httpFails("call/deep", messages.ErrProtocol, messages.OutcomeAnswered, "").within(frugal),
-	httpFails("call/deep-objects", messages.ErrProtocol, messages.OutcomeAnswered, "").within(frugal),
+	httpFails("call/deep", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "").within(frugal),
+	httpFails("call/deep-objects", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "").within(frugal),
 
 	httpGarbled("call/foreign-id", "no answer to the request"),
 	httpFine("call/string-id"),
@@ -97,12 +97,12 @@ var httpBodyRows = []httpRow{
 	httpGarbled("call/neither", "no answer to the request"),
 	httpGarbled("call/echo-request", "no answer to the request"),
 	httpSays("call/error-text", "no such luck"),
-	httpSays("call/error-huge", "very very").in(messages.EraModern),
+	httpSays("call/error-huge", "very very").in(mcpvisor.EraModern),
 	httpSays("call/error-rude", "bad"),
-	httpFails("call/result-null", messages.ErrProtocol, messages.OutcomeAnswered, "cannot be read"),
-	httpFails("call/result-text", messages.ErrProtocol, messages.OutcomeAnswered, "cannot be read"),
-	httpFails("call/content-holes", messages.ErrProtocol, messages.OutcomeAnswered, "cannot be read"),
-	httpFails("call/content-unknown", messages.ErrProtocol, messages.OutcomeAnswered, "cannot be read"),
+	httpFails("call/result-null", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
+	httpFails("call/result-text", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
+	httpFails("call/content-holes", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
+	httpFails("call/content-unknown", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
 	httpFine("call/tool-error").saying("no"),
 	httpFine("call/swapped").acting(func(s *sceneHTTP) {
 		var callers sync.WaitGroup
@@ -114,7 +114,7 @@ var httpBodyRows = []httpRow{
 		}
 		callers.Wait()
 		for _, err := range errs {
-			s.judge(err, &verdictHTTP{messages.ErrProtocol, messages.OutcomeUnknown, "no answer to the request"})
+			s.judge(err, &verdictHTTP{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"})
 		}
 		s.serves(1)
 	}),

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 var httpEventRows = []httpRow{
@@ -25,12 +25,12 @@ var httpEventRows = []httpRow{
 	httpGarbled("events/cut", "ended without the answer"),
 	httpGarbled("events/reset", "broke before the answer"),
 	httpOverdue("events/comments"),
-	httpFine("events/flood").in(messages.EraLegacy),
+	httpFine("events/flood").in(mcpvisor.EraLegacy),
 	httpOverdue("events/flood-for-ever"),
 	httpOverdue("events/endless-line"),
 	httpOverdue("events/endless-event"),
 	httpOverdue("events/endless-field"),
-	httpRefused("events/100-mb", "longer than 1048576 bytes").within(frugal).in(messages.EraLegacy),
+	httpRefused("events/100-mb", "longer than 1048576 bytes").within(frugal).in(mcpvisor.EraLegacy),
 	httpFine("events/huge-before"),
 	httpOverdue("events/gzip-bomb"),
 	httpFine("events/unknown-type"),
@@ -47,8 +47,8 @@ var httpEventRows = []httpRow{
 	httpFine("resume/second-try"),
 	httpGarbled("resume/405", "could not be resumed: HTTP 405"),
 	httpGarbled("resume/400", "could not be resumed: HTTP 400"),
-	httpFails("resume/401", messages.ErrAuthRequired, messages.OutcomeUnknown, "could not be resumed: HTTP 401"),
-	httpFails("resume/404", messages.ErrCrashed, messages.OutcomeUnknown, "forgot the session").renewed(),
+	httpFails("resume/401", mcpvisor.ErrAuthRequired, mcpvisor.OutcomeUnknown, "could not be resumed: HTTP 401"),
+	httpFails("resume/404", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "forgot the session").renewed(),
 	httpGarbled("resume/html", "could not be resumed"),
 	httpGarbled("resume/json", "could not be resumed"),
 	httpOverdue("resume/hang"),
@@ -73,7 +73,7 @@ var httpEventRows = []httpRow{
 	httpFine("answers/own-id"),
 	httpFine("answers/same-id"),
 	httpFine("answers/odd-ids"),
-	httpFine("answers/broad").with("", func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).within(8 * frugal),
+	httpFine("answers/broad").with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).within(8 * frugal),
 	httpFine("answers/odd-notifications"),
 	httpFine("answers/cancels-us"),
 	httpFine("answers/list-changed-storm"),
@@ -102,7 +102,7 @@ var httpEventRows = []httpRow{
 	httpFine("stream/junk"),
 	httpFine("stream/never-again").then(fewStreams(1)),
 	httpFine("stream/breaks").then(func(s *sceneHTTP) {
-		_, err := s.events.wait(s.world.within(), is("zoo", messages.EventReady, 2))
+		_, err := s.events.wait(s.world.within(), is("zoo", mcpvisor.EventReady, 2))
 		require.NoError(s.t, err, "a session that is lost is found out without a call")
 	}).renewed(),
 }

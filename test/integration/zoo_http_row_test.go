@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // httpSoon is the clock of calls that are never answered.
@@ -16,46 +16,46 @@ const httpSoon = 150 * time.Millisecond
 func httpFine(name string) httpRow { return httpRow{name: name} }
 
 // httpFails: the call ends in an error of this kind, and the session is kept.
-func httpFails(name string, kind error, outcome messages.Outcome, says string) httpRow {
+func httpFails(name string, kind error, outcome mcpvisor.Outcome, says string) httpRow {
 	return httpRow{name: name, call: &verdictHTTP{kind, outcome, says}}
 }
 
 // httpGarbled: the call ends as one whose answer cannot be read.
 func httpGarbled(name, says string) httpRow {
-	return httpFails(name, messages.ErrProtocol, messages.OutcomeUnknown, says)
+	return httpFails(name, mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, says)
 }
 
 // httpRefused: the call ends as one to which something else was answered.
 func httpRefused(name, says string) httpRow {
-	return httpFails(name, messages.ErrProtocol, messages.OutcomeAnswered, says)
+	return httpFails(name, mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, says)
 }
 
 // httpBroad: the call ends because its answer, of a length that is allowed, holds
 // too much to be decoded. Reading it costs a few times its length, decoding nothing.
 func httpBroad(name string) httpRow {
-	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
+	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
 }
 
 // httpOverdue: the call ends by its own clock.
 func httpOverdue(name string) httpRow {
-	r := httpFails(name, messages.ErrTimeout, messages.OutcomeUnknown, "timed out")
+	r := httpFails(name, mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown, "timed out")
 	r.clock = httpSoon
 	return r
 }
 
 // httpUnstartable: Register fails.
 func httpUnstartable(name, says string) httpRow {
-	return httpRow{name: name, start: &verdictHTTP{messages.ErrStart, "", says}}
+	return httpRow{name: name, start: &verdictHTTP{mcpvisor.ErrStart, "", says}}
 }
 
 // in says in which eras the row holds; by default in all that there are.
-func (r httpRow) in(eras ...messages.Era) httpRow {
+func (r httpRow) in(eras ...mcpvisor.Era) httpRow {
 	r.eras = eras
 	return r
 }
 
 // with changes the specification.
-func (r httpRow) with(about string, change func(*messages.ServerSpec)) httpRow {
+func (r httpRow) with(about string, change func(*mcpvisor.ServerSpec)) httpRow {
 	r.about, r.spec = about, change
 	return r
 }
@@ -105,7 +105,7 @@ func statusRows(row func(name, says string) httpRow, says string, statuses ...in
 		}
 		r := row(fmt.Sprintf("call/status-%d", status), text)
 		if status%2 == 1 && status > 404 { // these are all alike
-			r = r.in(messages.EraModern)
+			r = r.in(mcpvisor.EraModern)
 		}
 		rows = append(rows, r)
 	}

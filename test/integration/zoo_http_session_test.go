@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -17,21 +17,21 @@ var httpSessionRows = []httpRow{
 	httpLost("session/lost"),
 	httpLost("session/lost-rpc"),
 	// An error with the id of the call is its answer, although the session ends.
-	httpFails("session/lost-rpc-own", messages.ErrRPC, messages.OutcomeAnswered, "Session not found").renewed().in(messages.EraLegacy),
+	httpFails("session/lost-rpc-own", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "Session not found").renewed().in(mcpvisor.EraLegacy),
 	httpLost("session/lost-400"),
 	httpRow{name: "session/lost-silently"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
-		s.judge(err, &verdictHTTP{messages.ErrUnavailable, messages.OutcomeNotSent, "forgot the session"})
+		s.judge(err, &verdictHTTP{mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session"})
 		s.serves(2)
 	}),
 	httpRow{name: "session/lost-always"}.acting(func(s *sceneHTTP) {
 		// Each session is lost by its first call: the budget ends it.
 		var err error
-		for !errors.Is(err, messages.ErrEvicted) {
+		for !errors.Is(err, mcpvisor.ErrEvicted) {
 			_, err = s.c.CallTool(s.world.within(), "zoo/echo", nil, facade.WithWaitReady())
 			require.Error(s.t, err)
-			require.True(s.t, isOne(err, messages.ErrUnavailable, messages.ErrEvicted), "%v", err)
+			require.True(s.t, isOne(err, mcpvisor.ErrUnavailable, mcpvisor.ErrEvicted), "%v", err)
 		}
 		require.EqualValues(s.t, 4, s.epoch())
 	}),
@@ -46,7 +46,7 @@ var httpSessionRows = []httpRow{
 	httpRow{name: "session/busy"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		_, err := s.c.CallTool(s.world.within(), "zoo/misbehave", nil)
-		s.judge(err, &verdictHTTP{messages.ErrProtocol, messages.OutcomeAnswered, "one at a time"})
+		s.judge(err, &verdictHTTP{mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "one at a time"})
 		s.misbehave()
 		s.serves(1)
 	}),
@@ -54,7 +54,7 @@ var httpSessionRows = []httpRow{
 	httpRow{name: "none"}.with("restarted on the same port", nil).acting(func(s *sceneHTTP) {
 		s.server.Restart()
 		s.interrupted()
-		if s.spec.Era == messages.EraModern {
+		if s.spec.Era == mcpvisor.EraModern {
 			// There was no session that could be lost; but a stream of notifications
 			// may have found out that nothing listened for a moment.
 			res, err := s.c.CallTool(s.world.within(), "zoo/echo", map[string]any{"text": "again"}, facade.WithWaitReady())
@@ -65,7 +65,7 @@ var httpSessionRows = []httpRow{
 		}
 		s.serves(2)
 	}),
-	httpRow{name: "none"}.with("gone and back", func(s *messages.ServerSpec) {
+	httpRow{name: "none"}.with("gone and back", func(s *mcpvisor.ServerSpec) {
 		s.Policy = supervisor.Retry(50, httpSoon/10)
 		s.Policy.Max = httpSoon
 	}).acting(func(s *sceneHTTP) {
@@ -89,8 +89,8 @@ var httpSessionRows = []httpRow{
 		})
 		s.server.Stop()
 		err := <-failed
-		require.True(s.t, isOne(err, messages.ErrCrashed, messages.ErrUnavailable), "%v", err)
-		require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), messages.ErrEvicted, "nothing listens any more")
+		require.True(s.t, isOne(err, mcpvisor.ErrCrashed, mcpvisor.ErrUnavailable), "%v", err)
+		require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), mcpvisor.ErrEvicted, "nothing listens any more")
 	}),
 
 	httpFine("shutdown/hang"),
@@ -113,10 +113,10 @@ func (s *sceneHTTP) interrupted() {
 		require.Equal(s.t, "hello", textOf(res))
 		return
 	}
-	want := messages.OutcomeUnknown
-	if s.lawful(err).Kind == messages.KindUnavailable {
-		want = messages.OutcomeNotSent
+	want := mcpvisor.OutcomeUnknown
+	if s.lawful(err).Kind == mcpvisor.KindUnavailable {
+		want = mcpvisor.OutcomeNotSent
 	}
-	require.True(s.t, isOne(err, messages.ErrUnavailable, messages.ErrCrashed, messages.ErrProtocol), "%v", err)
+	require.True(s.t, isOne(err, mcpvisor.ErrUnavailable, mcpvisor.ErrCrashed, mcpvisor.ErrProtocol), "%v", err)
 	require.Equal(s.t, want, s.lawful(err).Outcome, "%v", err)
 }

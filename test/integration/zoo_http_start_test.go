@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // httpShort is the clock of starts that come to nothing.
-func httpShort(s *messages.ServerSpec) {
+func httpShort(s *mcpvisor.ServerSpec) {
 	s.Timeouts.Start, s.Timeouts.Negotiate = 3*httpSoon, httpSoon
 }
 
@@ -19,8 +19,8 @@ func httpShort(s *messages.ServerSpec) {
 func (r httpRow) hurried() httpRow { return r.with("", httpShort) }
 
 // speaking asserts the era that was agreed on.
-func (r httpRow) speaking(era messages.Era) httpRow {
-	r.eras = []messages.Era{messages.EraAuto}
+func (r httpRow) speaking(era mcpvisor.Era) httpRow {
+	r.eras = []mcpvisor.Era{mcpvisor.EraAuto}
 	return r.then(func(s *sceneHTTP) {
 		st, _ := s.c.ServerStatus("zoo")
 		require.NotNil(s.t, st.Session)
@@ -31,7 +31,7 @@ func (r httpRow) speaking(era messages.Era) httpRow {
 var httpStartRows = []httpRow{
 	httpUnstartable("start/html-200", "not an MCP endpoint"),
 	httpUnstartable("start/404", "HTTP 404"),
-	httpUnstartable("start/405", "HTTP 405").in(messages.EraAuto, messages.EraLegacy),
+	httpUnstartable("start/405", "HTTP 405").in(mcpvisor.EraAuto, mcpvisor.EraLegacy),
 	httpForbidden("start/401", "HTTP 401"),
 	httpForbidden("start/403", "HTTP 403"),
 	httpUnstartable("start/500", "HTTP 500"),
@@ -63,11 +63,11 @@ var httpStartRows = []httpRow{
 		require.Equal(s.t, []string{"near", "zoo"}, s.c.Servers())
 		require.False(s.t, offers(s.c, "zoo"), "what is not declared is not listed")
 		_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
-		s.judge(err, &verdictHTTP{messages.ErrUnknownTool, messages.OutcomeNotSent, ""})
+		s.judge(err, &verdictHTTP{mcpvisor.ErrUnknownTool, mcpvisor.OutcomeNotSent, ""})
 	}),
 	httpFine("start/info-missing"),
 	httpUnstartable("start/instructions-huge", "longer than 1048576 bytes"),
-	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 0 }),
+	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }),
 	httpFine("start/events-open"),
 	httpFine("start/answered-twice"),
 	httpFine("start/asks-first"),
@@ -77,50 +77,50 @@ var httpStartRows = []httpRow{
 	httpUnstartable("start/initialized-hang", "in time").hurried(),
 	httpFine("start/initialized-result"),
 
-	httpFine("version/discover-400").speaking(messages.EraLegacy),
-	httpFine("version/discover-rpc-400").speaking(messages.EraLegacy),
-	httpFine("version/discover-session-400").speaking(messages.EraLegacy),
-	httpFine("version/discover-404").speaking(messages.EraLegacy),
-	httpFine("version/discover-405").speaking(messages.EraLegacy),
-	httpFine("version/discover-500").speaking(messages.EraLegacy),
-	httpFine("version/discover-html").speaking(messages.EraLegacy),
-	httpFine("version/discover-202").speaking(messages.EraLegacy),
-	httpFine("version/discover-hang").speaking(messages.EraLegacy),
-	httpFine("version/discover-stalled").speaking(messages.EraLegacy),
-	httpFine("version/discover-reset").speaking(messages.EraLegacy),
-	httpFine("version/discover-switching").speaking(messages.EraLegacy),
-	httpFine("version/discover-endless").speaking(messages.EraLegacy),
-	httpFine("version/discover-null").speaking(messages.EraLegacy),
-	httpFine("version/discover-initialize").speaking(messages.EraLegacy),
-	httpFine("version/discover-old").speaking(messages.EraLegacy),
-	httpUnstartable("version/discover-404", "").in(messages.EraModern),
-	httpUnstartable("version/discover-hang", "in time").in(messages.EraModern).hurried(),
-	httpUnstartable("version/discover-old", "").in(messages.EraModern),
-	httpUnstartable("version/future", "2099-01-01").in(messages.EraAuto, messages.EraLegacy),
-	httpUnstartable("version/future", "").in(messages.EraModern),
-	httpUnstartable("version/discover-busy", "still starting up").in(messages.EraModern),
-	httpRow{name: "version/discover-busy"}.with("supervised", httpSupervised).in(messages.EraModern).acting(httpRecovers),
-	httpFine("version/discover-busy").speaking(messages.EraLegacy),
-	httpFine("none").speaking(messages.EraModern),
-	httpSays("version/flips", "Unsupported protocol version").in(messages.EraModern),
-	httpSays("version/header-mismatch", "Header mismatch").in(messages.EraModern),
-	httpFine("version/session-anyway").in(messages.EraModern),
-	httpFine("version/no-result-type").in(messages.EraModern).saying("fine"),
-	httpFails("version/unknown-result-type", messages.ErrProtocol, messages.OutcomeAnswered, "").in(messages.EraModern),
+	httpFine("version/discover-400").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-rpc-400").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-session-400").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-404").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-405").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-500").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-html").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-202").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-hang").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-stalled").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-reset").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-switching").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-endless").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-null").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-initialize").speaking(mcpvisor.EraLegacy),
+	httpFine("version/discover-old").speaking(mcpvisor.EraLegacy),
+	httpUnstartable("version/discover-404", "").in(mcpvisor.EraModern),
+	httpUnstartable("version/discover-hang", "in time").in(mcpvisor.EraModern).hurried(),
+	httpUnstartable("version/discover-old", "").in(mcpvisor.EraModern),
+	httpUnstartable("version/future", "2099-01-01").in(mcpvisor.EraAuto, mcpvisor.EraLegacy),
+	httpUnstartable("version/future", "").in(mcpvisor.EraModern),
+	httpUnstartable("version/discover-busy", "still starting up").in(mcpvisor.EraModern),
+	httpRow{name: "version/discover-busy"}.with("supervised", httpSupervised).in(mcpvisor.EraModern).acting(httpRecovers),
+	httpFine("version/discover-busy").speaking(mcpvisor.EraLegacy),
+	httpFine("none").speaking(mcpvisor.EraModern),
+	httpSays("version/flips", "Unsupported protocol version").in(mcpvisor.EraModern),
+	httpSays("version/header-mismatch", "Header mismatch").in(mcpvisor.EraModern),
+	httpFine("version/session-anyway").in(mcpvisor.EraModern),
+	httpFine("version/no-result-type").in(mcpvisor.EraModern).saying("fine"),
+	httpFails("version/unknown-result-type", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "").in(mcpvisor.EraModern),
 }
 
 // httpForbidden: Register fails for want of credentials.
 func httpForbidden(name, says string) httpRow {
-	return httpRow{name: name, start: &verdictHTTP{messages.ErrAuthRequired, "", says}}
+	return httpRow{name: name, start: &verdictHTTP{mcpvisor.ErrAuthRequired, "", says}}
 }
 
 var httpListRows = []httpRow{
-	httpUnstartable("list/stalled-page", "").with("", func(s *messages.ServerSpec) { s.Timeouts.List = httpSoon }),
+	httpUnstartable("list/stalled-page", "").with("", func(s *mcpvisor.ServerSpec) { s.Timeouts.List = httpSoon }),
 	httpUnstartable("list/once-500", "HTTP 500"),
 	httpUnstartable("list/once-html-502", "HTTP 502"),
 	httpRow{name: "list/once-500"}.with("supervised", httpSupervised).acting(httpRecovers),
 	httpRow{name: "list/once-html-502"}.with("supervised", httpSupervised).acting(httpRecovers),
-	httpRow{name: "list/stalled-page"}.with("supervised", func(s *messages.ServerSpec) {
+	httpRow{name: "list/stalled-page"}.with("supervised", func(s *mcpvisor.ServerSpec) {
 		httpSupervised(s)
 		s.Timeouts.List = httpSoon
 	}).acting(httpGivenUp),
@@ -137,7 +137,7 @@ var httpListRows = []httpRow{
 	httpUnstartable("list/cut", "broke"),
 }
 
-func httpSupervised(s *messages.ServerSpec) { s.StartSupervised = true }
+func httpSupervised(s *mcpvisor.ServerSpec) { s.StartSupervised = true }
 
 // httpRecovers: the policy starts the server anew.
 func httpRecovers(s *sceneHTTP) {
@@ -148,10 +148,10 @@ func httpRecovers(s *sceneHTTP) {
 // httpGivenUp: the policy tries as often as it says, and then no more.
 func httpGivenUp(s *sceneHTTP) {
 	began := time.Now()
-	require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), messages.ErrEvicted)
+	require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), "zoo"), mcpvisor.ErrEvicted)
 	s.inTime("giving up", began, 4*s.spec.Timeouts.List)
 	_, err := s.c.CallTool(s.world.within(), "zoo/echo", nil)
-	s.judge(err, &verdictHTTP{messages.ErrEvicted, messages.OutcomeNotSent, ""})
+	s.judge(err, &verdictHTTP{mcpvisor.ErrEvicted, mcpvisor.OutcomeNotSent, ""})
 	require.EqualValues(s.t, 4, s.epoch(), "one try and three more")
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 var httpStatusRows = slices.Concat(
@@ -20,15 +20,15 @@ var httpStatusRows = slices.Concat(
 	statusRows(wantsPeace, "", 429),
 	[]httpRow{
 		httpFine("none"),
-		httpRefused("call/status-404", "HTTP 404").in(messages.EraModern),
+		httpRefused("call/status-404", "HTTP 404").in(mcpvisor.EraModern),
 		httpLost("call/status-404"),
 		wantsCredentials("call/challenge-401", "The token has expired"),
 		wantsCredentials("call/scope-403", "HTTP 403"),
 		httpRefused("call/html-400", "HTTP 400"),
 		httpGarbled("call/html-502", "HTTP 502"),
-		httpRefused("call/html-404", "HTTP 404").in(messages.EraModern),
+		httpRefused("call/html-404", "HTTP 404").in(mcpvisor.EraModern),
 		// The session is lost by its status; a page does not say what became of the call.
-		httpFails("call/html-404", messages.ErrCrashed, messages.OutcomeUnknown, "forgot the session").renewed().in(messages.EraLegacy),
+		httpFails("call/html-404", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "forgot the session").renewed().in(mcpvisor.EraLegacy),
 		httpSays("call/rpc-400", "that will not do"),
 		httpSays("call/rpc-400-null", "that will not do"),
 		httpSays("call/rpc-404", "gone fishing"),
@@ -46,7 +46,7 @@ var httpStatusRows = slices.Concat(
 		httpFine("redirect/same-origin-308-absolute"),
 		httpFine("redirect/to-slash"),
 		httpFine("redirect/user-in-url"),
-		httpFine("redirect/stalled-body").with("", func(s *messages.ServerSpec) { s.Timeouts.Call = time.Second }),
+		httpFine("redirect/stalled-body").with("", func(s *mcpvisor.ServerSpec) { s.Timeouts.Call = time.Second }),
 		httpRefused("redirect/same-origin-302", "redirects to"),
 		httpRefused("redirect/see-other-303", "redirects to"),
 		httpRefused("redirect/elsewhere-307", "redirects to"),
@@ -72,28 +72,28 @@ var httpStatusRows = slices.Concat(
 
 // httpSays: the server's own error arrives.
 func httpSays(name, text string) httpRow {
-	return httpFails(name, messages.ErrRPC, messages.OutcomeAnswered, text)
+	return httpFails(name, mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, text)
 }
 
 // httpLost: a legacy server has forgotten the session before it looked at the call.
 func httpLost(name string) httpRow {
-	return httpFails(name, messages.ErrUnavailable, messages.OutcomeNotSent, "forgot the session").renewed().in(messages.EraLegacy)
+	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").renewed().in(mcpvisor.EraLegacy)
 }
 
 func wantsCredentials(name, text string) httpRow {
-	return httpFails(name, messages.ErrAuthRequired, messages.OutcomeAnswered, text)
+	return httpFails(name, mcpvisor.ErrAuthRequired, mcpvisor.OutcomeAnswered, text)
 }
 
 func wantsPeace(name, _ string) httpRow {
-	return httpFails(name, messages.ErrUnavailable, messages.OutcomeAnswered, "")
+	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, "")
 }
 
 // wantsPeaceFor: the error says when it is worth trying again.
 func wantsPeaceFor(name string, least, most time.Duration) httpRow {
 	return httpRow{name: name}.acting(func(s *sceneHTTP) {
 		_, err := s.c.CallTool(s.world.within(), "zoo/misbehave", nil)
-		s.judge(err, &verdictHTTP{messages.ErrUnavailable, messages.OutcomeAnswered, ""})
-		var e *messages.Error
+		s.judge(err, &verdictHTTP{mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, ""})
+		var e *mcpvisor.Error
 		require.ErrorAs(s.t, err, &e)
 		require.GreaterOrEqual(s.t, e.RetryAfter, least)
 		require.LessOrEqual(s.t, e.RetryAfter, most)

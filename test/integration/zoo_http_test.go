@@ -17,9 +17,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -27,7 +27,7 @@ import (
 type httpRow struct {
 	name  string
 	about string // tells two rows of one misbehaviour apart
-	eras  []messages.Era
+	eras  []mcpvisor.Era
 	// start is how Register must end, and call how a call of the tool that
 	// misbehaves must; nil if they succeed.
 	start, call *verdictHTTP
@@ -38,7 +38,7 @@ type httpRow struct {
 	// replaced: the session ends with the call, and the next one is as good as new.
 	replaced bool
 	// spec changes the specification.
-	spec func(*messages.ServerSpec)
+	spec func(*mcpvisor.ServerSpec)
 	// instead replaces the call, and also follows it.
 	instead, also func(*sceneHTTP)
 	// memory bounds what the call may allocate, in bytes; 0 is no bound.
@@ -48,7 +48,7 @@ type httpRow struct {
 // verdictHTTP is what is known of an error.
 type verdictHTTP struct {
 	kind    error
-	outcome messages.Outcome
+	outcome mcpvisor.Outcome
 	says    string
 }
 
@@ -61,7 +61,7 @@ type sceneHTTP struct {
 	events *history
 	server *mcptest.HostileHTTP
 	near   *mcptest.HostileHTTP
-	spec   messages.ServerSpec
+	spec   mcpvisor.ServerSpec
 	log    *jotter
 	shown  []string // texts that a host would show to people
 }
@@ -122,23 +122,23 @@ func httpRows() []httpRow {
 	return slices.Concat(httpStartRows, httpListRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, sseRows)
 }
 
-func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era messages.Era) {
+func (r httpRow) run(t *testing.T, m mcptest.HTTPMisbehaviour, era mcpvisor.Era) {
 	s := &sceneHTTP{world: newWorld(t), row: r, server: m.Serve(), log: new(jotter)}
 	t.Cleanup(s.server.Close)
 	s.near = mcptest.HTTPMisbehaviours()[0].Serve()
 	t.Cleanup(s.near.Close)
 	s.c, s.events = s.client(append(talking(), facade.WithLogger(zerolog.New(s.log)))...)
-	require.NoError(t, s.c.Register(s.within(), messages.ServerSpec{Name: "near", HTTP: &messages.HTTP{URL: s.near.URL},
-		Timeouts: messages.Timeouts{Shutdown: zooShutdown}}))
+	require.NoError(t, s.c.Register(s.within(), mcpvisor.ServerSpec{Name: "near", HTTP: &mcpvisor.HTTP{URL: s.near.URL},
+		Timeouts: mcpvisor.Timeouts{Shutdown: zooShutdown}}))
 	near := disturbable(s.c, "near")
 	t.Cleanup(func() { near.stop(); near.done.Wait() })
 
-	s.spec = messages.ServerSpec{Name: "zoo", Era: era,
-		HTTP: &messages.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + zooSecret}},
-		Timeouts: messages.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
+	s.spec = mcpvisor.ServerSpec{Name: "zoo", Era: era,
+		HTTP: &mcpvisor.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + zooSecret}},
+		Timeouts: mcpvisor.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
 			Call: 20 * time.Second, Shutdown: zooShutdown},
-		Limits: messages.Limits{MaxMessageBytes: zooLine, MaxPages: 10},
-		Policy: supervisor.Retry(3, 10*time.Millisecond), Probe: messages.Probe{Interval: -1}}
+		Limits: mcpvisor.Limits{MaxMessageBytes: zooLine, MaxPages: 10},
+		Policy: supervisor.Retry(3, 10*time.Millisecond), Probe: mcpvisor.Probe{Interval: -1}}
 	if r.spec != nil {
 		r.spec(&s.spec)
 	}
@@ -187,7 +187,7 @@ func (s *sceneHTTP) play() {
 // misbehave makes the call that the row is about.
 func (s *sceneHTTP) misbehave() {
 	s.t.Helper()
-	opts := []facade.CallOption{facade.WithProgress(func(messages.Progress) {})}
+	opts := []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
 	bound := s.spec.Timeouts.Call
 	if s.row.clock > 0 {
 		bound, opts = s.row.clock, append(opts, facade.WithTimeout(s.row.clock))
@@ -238,9 +238,9 @@ func (s *sceneHTTP) judge(err error, want *verdictHTTP) {
 }
 
 // lawful holds an error to the law.
-func (s *sceneHTTP) lawful(err error) *messages.Error {
+func (s *sceneHTTP) lawful(err error) *mcpvisor.Error {
 	s.t.Helper()
-	var e *messages.Error
+	var e *mcpvisor.Error
 	require.ErrorAs(s.t, err, &e)
 	require.Less(s.t, len(err.Error()), zooErrorText, "an error that people read")
 	require.NotContains(s.t, e.Op, zooSecret)

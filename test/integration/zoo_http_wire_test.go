@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 var httpWireRows = []httpRow{
@@ -72,7 +72,7 @@ func closesAfterEach(s *sceneHTTP) {
 			continue
 		}
 		failed++
-		s.judge(err, &verdictHTTP{messages.ErrProtocol, messages.OutcomeUnknown, ""})
+		s.judge(err, &verdictHTTP{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, ""})
 	}
 	// Each failure asks once whether the server still lives.
 	require.LessOrEqual(s.t, s.server.Requests("POST")-before, calls+failed, "a call was sent twice")

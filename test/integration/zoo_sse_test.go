@@ -8,20 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // overSSE registers the server as one that speaks HTTP+SSE.
-func overSSE(s *messages.ServerSpec) { s.HTTP.SSE = true }
+func overSSE(s *mcpvisor.ServerSpec) { s.HTTP.SSE = true }
 
 // declared is the row for a server whose transport is known before.
 func (r httpRow) declared() httpRow { return r.with("declared", overSSE) }
 
 // declaredShort is that with little time to start.
 func (r httpRow) declaredShort() httpRow {
-	return r.with("declared", func(s *messages.ServerSpec) {
+	return r.with("declared", func(s *mcpvisor.ServerSpec) {
 		overSSE(s)
 		s.Timeouts.Start = time.Second
 	})
@@ -32,7 +32,7 @@ func (r httpRow) declaredShort() httpRow {
 func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") }
 
 // onStatus looks at the status of the session.
-func (r httpRow) onStatus(look func(*sceneHTTP, messages.ServerStatus)) httpRow {
+func (r httpRow) onStatus(look func(*sceneHTTP, mcpvisor.ServerStatus)) httpRow {
 	return r.then(func(s *sceneHTTP) {
 		st, ok := s.c.ServerStatus("zoo")
 		require.True(s.t, ok)
@@ -60,9 +60,9 @@ func (s *sceneHTTP) noticesEnd() {
 }
 
 var sseRows = []httpRow{
-	httpFine("sse/none").in(messages.EraLegacy, messages.EraAuto).onStatus(func(s *sceneHTTP, st messages.ServerStatus) {
+	httpFine("sse/none").in(mcpvisor.EraLegacy, mcpvisor.EraAuto).onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
 		require.Contains(s.t, st.Session.Deprecated, "HTTP+SSE")
-		require.Equal(s.t, messages.EraLegacy, st.Session.Era)
+		require.Equal(s.t, mcpvisor.EraLegacy, st.Session.Era)
 	}),
 	httpFine("sse/none").declared().then(func(s *sceneHTTP) {
 		require.Equal(s.t, 1, s.server.Requests("GET"))
@@ -110,9 +110,9 @@ var sseRows = []httpRow{
 	httpUnstartable("sse/closes-always", "the server "),
 
 	httpRefused("sse/post-400", "not like this"),
-	httpFails("sse/post-lost", messages.ErrUnavailable, messages.OutcomeNotSent, "forgot the session").renewed(),
+	httpFails("sse/post-lost", mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").renewed(),
 	httpRefused("sse/post-500", "HTTP 500"),
-	httpFails("sse/post-503", messages.ErrUnavailable, messages.OutcomeAnswered, "HTTP 503"),
+	httpFails("sse/post-503", mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, "HTTP 503"),
 	httpRefused("sse/post-html", "web page"),
 	httpRefused("sse/post-elsewhere", "redirects to"),
 	httpGarbled("sse/post-reset", "broke before the answer came"),
@@ -123,42 +123,42 @@ var sseRows = []httpRow{
 	httpFine("sse/answer-first"),
 
 	httpOverdue("sse/never"),
-	httpFails("sse/ends", messages.ErrCrashed, messages.OutcomeUnknown, "event stream").renewed(),
+	httpFails("sse/ends", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
 	httpRow{name: "sse/ends-after"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		s.noticesEnd()
 		s.serves(2)
 	}),
-	httpFails("sse/half-event", messages.ErrCrashed, messages.OutcomeUnknown, "event stream").renewed(),
+	httpFails("sse/half-event", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
 	httpRow{name: "sse/no-blank-line"}.acting(func(s *sceneHTTP) {
 		s.misbehave()
 		s.noticesEnd()
 		s.serves(2)
 	}),
-	httpFails("sse/reset", messages.ErrCrashed, messages.OutcomeUnknown, "event stream").renewed(),
+	httpFails("sse/reset", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
 	httpRefused("sse/oversize", "longer than 1048576 bytes").within(frugal),
-	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st messages.ServerStatus) {
+	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
 		require.GreaterOrEqual(s.t, st.Session.Discarded.Malformed, uint64(4))
 	}),
-	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st messages.ServerStatus) {
-		require.Equal(s.t, messages.Discarded{Unmatched: 2}, st.Session.Discarded)
+	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+		require.Equal(s.t, mcpvisor.Discarded{Unmatched: 2}, st.Session.Discarded)
 	}),
 	httpFine("sse/twice"),
 	httpFine("sse/flood"),
 	httpFine("sse/slow"),
 	httpOverdue("sse/trickle").onlyLoses(),
 	httpOverdue("sse/endless").within(frugal).onlyLoses(),
-	httpFails("sse/error-no-id", messages.ErrRPC, messages.OutcomeAnswered, "parse error"),
+	httpFails("sse/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "parse error"),
 	httpFine("sse/crlf"),
 
 	// Each session ends with its first answer: the budget ends the server.
 	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *sceneHTTP) {
 		var err error
 		for range 8 {
-			if _, err = s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, messages.ErrEvicted) {
+			if _, err = s.c.CallTool(s.world.within(), "zoo/misbehave", map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, mcpvisor.ErrEvicted) {
 				break
 			}
 		}
-		require.ErrorIs(s.t, err, messages.ErrEvicted)
+		require.ErrorIs(s.t, err, mcpvisor.ErrEvicted)
 	}),
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // The rows that recur. A silent one runs into the limit of its call.
@@ -61,8 +61,8 @@ var stdioCallRows = map[string]stdioRow{
 	"call/deaf": {limit: soon, end: timesOut, fate: replaced, spec: probed, act: func(v *stdioVisit) (*mcp.CallToolResult, error) {
 		return v.bad(large)
 	}},
-	"call/never-reads":        {spec: terse, limit: soon, end: ending{is: []error{messages.ErrCanceled}}, fate: useless, act: canceled(large)},
-	"call/late":               {end: fails(messages.ErrCanceled, messages.OutcomeUnknown), act: canceled(nil), check: eventuallyUnmatched},
+	"call/never-reads":        {spec: terse, limit: soon, end: ending{is: []error{mcpvisor.ErrCanceled}}, fate: useless, act: canceled(large)},
+	"call/late":               {end: fails(mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown), act: canceled(nil), check: eventuallyUnmatched},
 	"call/one-byte":           crashed,
 	"call/byte-by-byte":       tolerated,
 	"call/reverse":            {eras: bothEras, act: several(5), any: true},
@@ -80,15 +80,15 @@ var stdioCallRows = map[string]stdioRow{
 }
 
 // probed makes a server show soon that it does not answer.
-func probed(s *messages.ServerSpec) {
-	s.Probe = messages.Probe{Interval: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
+func probed(s *mcpvisor.ServerSpec) {
+	s.Probe = mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
 }
 
 // terse lets a server that says nothing be given up soon.
-func terse(s *messages.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
+func terse(s *mcpvisor.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
 
 // confined is probed, and lines have a limit that is soon reached.
-func confined(s *messages.ServerSpec) {
+func confined(s *mcpvisor.ServerSpec) {
 	probed(s)
 	s.Limits.MaxMessageBytes = 1 << 20
 }
@@ -97,6 +97,6 @@ func confined(s *messages.ServerSpec) {
 func twice(v *stdioVisit) (*mcp.CallToolResult, error) {
 	res, err := v.bad(nil)
 	_, lost := v.c.CallTool(context.Background(), hostile+"/"+mcptest.ZooEcho, nil, facade.WithTimeout(soon))
-	require.ErrorIs(v.t, lost, messages.ErrTimeout)
+	require.ErrorIs(v.t, lost, mcpvisor.ErrTimeout)
 	return res, err
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -18,14 +18,14 @@ import (
 func warned(v *stdioVisit) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
 
 // hurriedList is for lists that never come.
-func hurriedList(s *messages.ServerSpec) { s.Timeouts.List = 300 * time.Millisecond }
+func hurriedList(s *mcpvisor.ServerSpec) { s.Timeouts.List = 300 * time.Millisecond }
 
-func narrow(s *messages.ServerSpec)   { s.Limits.MaxMessageBytes = 1 << 20 }
-func fewPages(s *messages.ServerSpec) { s.Limits.MaxPages = 20 }
+func narrow(s *mcpvisor.ServerSpec)   { s.Limits.MaxMessageBytes = 1 << 20 }
+func fewPages(s *mcpvisor.ServerSpec) { s.Limits.MaxPages = 20 }
 
 // offered is the tools of the server in question.
-func (v *stdioVisit) offered() []messages.Tool {
-	return slices.DeleteFunc(v.c.Tools(), func(t messages.Tool) bool { return t.Server != hostile })
+func (v *stdioVisit) offered() []mcpvisor.Tool {
+	return slices.DeleteFunc(v.c.Tools(), func(t mcpvisor.Tool) bool { return t.Server != hostile })
 }
 
 // toolless is a server whose tools are lost, and nothing else.

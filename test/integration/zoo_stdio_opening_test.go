@@ -8,17 +8,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // hurried is for starts that are to run into their bounds.
-func hurried(s *messages.ServerSpec) {
+func hurried(s *mcpvisor.ServerSpec) {
 	s.Timeouts.Negotiate, s.Timeouts.Start, s.Timeouts.List = 100*time.Millisecond, 350*time.Millisecond, 350*time.Millisecond
 }
 
 // doubtful is for servers that do not answer the first question.
-func doubtful(s *messages.ServerSpec) { s.Timeouts.Negotiate = 100 * time.Millisecond }
+func doubtful(s *mcpvisor.ServerSpec) { s.Timeouts.Negotiate = 100 * time.Millisecond }
 
 // idle does nothing with the server.
 func idle(*stdioVisit) (*mcp.CallToolResult, error) { return nil, nil }
@@ -56,7 +56,7 @@ var stdioSpawnRows = map[string]stdioRow{
 	"spawn/truncated":            misconfigured,
 	"spawn/empty":                misconfigured,
 
-	"spawn/good":           {eras: []messages.Era{messages.EraAuto, messages.EraLegacy, messages.EraModern}},
+	"spawn/good":           {eras: []mcpvisor.Era{mcpvisor.EraAuto, mcpvisor.EraLegacy, mcpvisor.EraModern}},
 	"spawn/usage":          exits,
 	"spawn/usage-2":        checked(exits, saidOnStderr("usage: server [--port n]")),
 	"spawn/not-found":      checked(exits, saidOnStderr("mcptest-no-such-server")),
@@ -81,36 +81,36 @@ var stdioSpawnRows = map[string]stdioRow{
 	"spawn/rude-exit":      exits,
 }
 
-func inEra(r stdioRow, era messages.Era) stdioRow {
+func inEra(r stdioRow, era mcpvisor.Era) stdioRow {
 	return checked(r, func(v *stdioVisit) { require.Equal(v.t, era, v.before.Session.Era) })
 }
 
 var stdioOpeningRows = map[string]stdioRow{
-	"negotiation/hang":              inEra(opensLate, messages.EraLegacy),
-	"negotiation/exit":              inEra(opens, messages.EraLegacy),
-	"negotiation/killed":            inEra(opens, messages.EraLegacy),
-	"negotiation/close":             inEra(opens, messages.EraLegacy),
-	"negotiation/half-line":         inEra(opensLate, messages.EraLegacy),
+	"negotiation/hang":              inEra(opensLate, mcpvisor.EraLegacy),
+	"negotiation/exit":              inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/killed":            inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/close":             inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/half-line":         inEra(opensLate, mcpvisor.EraLegacy),
 	"negotiation/half-line-unended": neverAnswers,
-	"negotiation/plain-text":        inEra(opensLate, messages.EraLegacy),
-	"negotiation/null-id":           inEra(opensLate, messages.EraLegacy),
-	"negotiation/odd-error":         inEra(opens, messages.EraLegacy),
-	"negotiation/wrong-params":      inEra(opens, messages.EraLegacy),
-	"negotiation/null":              inEra(opens, messages.EraLegacy),
-	"negotiation/text":              inEra(opens, messages.EraLegacy),
-	"negotiation/empty":             inEra(opens, messages.EraLegacy),
-	"negotiation/as-initialize":     inEra(opens, messages.EraLegacy),
-	"negotiation/no-versions":       inEra(opens, messages.EraLegacy),
-	"negotiation/versions-text":     inEra(opens, messages.EraLegacy),
-	"negotiation/broad":             inEra(opens, messages.EraLegacy),
-	"negotiation/future":            inEra(opens, messages.EraLegacy),
+	"negotiation/plain-text":        inEra(opensLate, mcpvisor.EraLegacy),
+	"negotiation/null-id":           inEra(opensLate, mcpvisor.EraLegacy),
+	"negotiation/odd-error":         inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/wrong-params":      inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/null":              inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/text":              inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/empty":             inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/as-initialize":     inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/no-versions":       inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/versions-text":     inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/broad":             inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/future":            inEra(opens, mcpvisor.EraLegacy),
 	"negotiation/future-only":       {eras: auto, start: noStart(supervisor.CauseVersion), check: permanent},
-	"negotiation/legacy-in-error":   inEra(opens, messages.EraLegacy),
-	"negotiation/circle":            inEra(opens, messages.EraLegacy),
+	"negotiation/legacy-in-error":   inEra(opens, mcpvisor.EraLegacy),
+	"negotiation/circle":            inEra(opens, mcpvisor.EraLegacy),
 	"negotiation/late":              opensLate,
-	"negotiation/twice":             inEra(opens, messages.EraModern),
+	"negotiation/twice":             inEra(opens, mcpvisor.EraModern),
 	"negotiation/liar":              {eras: auto, start: noStart()},
-	"negotiation/modern-only":       inEra(opens, messages.EraModern),
+	"negotiation/modern-only":       inEra(opens, mcpvisor.EraModern),
 
 	"handshake/hang":                 {spec: hurried, start: noStart(supervisor.CauseTimeout)},
 	"handshake/hang-stubborn":        {spec: hurried, start: noStart(supervisor.CauseTimeout)},
@@ -130,7 +130,7 @@ var stdioOpeningRows = map[string]stdioRow{
 	"handshake/empty":                {start: noStart(supervisor.CauseHandshake, supervisor.CauseVersion)},
 	"handshake/array":                refuses,
 	"handshake/version-unknown":      noVersion,
-	"handshake/version-modern":       inEra(harmless, messages.EraModern),
+	"handshake/version-modern":       inEra(harmless, mcpvisor.EraModern),
 	"handshake/version-number":       refuses,
 	"handshake/version-null":         {start: noStart(supervisor.CauseHandshake, supervisor.CauseVersion)},
 	"handshake/capabilities-missing": {act: idle, any: true, fate: useless, check: offersNothing},
@@ -150,7 +150,7 @@ var stdioOpeningRows = map[string]stdioRow{
 	"handshake/deep":                refuses,
 	"handshake/broad-capabilities":  checked(refuses, saysBroad),
 	"handshake/broad-meta":          checked(refuses, saysBroad),
-	"handshake/oversize": {spec: func(s *messages.ServerSpec) { s.Limits.MaxMessageBytes = 1 << 20; s.Timeouts.Start = 2 * time.Second },
+	"handshake/oversize": {spec: func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 1 << 20; s.Timeouts.Start = 2 * time.Second },
 		start: noStart(supervisor.CauseHandshake, supervisor.CauseProtocol)},
 	"handshake/carriage-returns": {spec: hurried, start: noStart(supervisor.CauseTimeout)},
 	"handshake/asks-first":       harmless,
@@ -168,5 +168,5 @@ var harmless = stdioRow{}
 func offersNothing(v *stdioVisit) {
 	require.Zero(v.t, v.before.Catalog.Tools)
 	_, err := v.bad(nil)
-	require.ErrorIs(v.t, err, messages.ErrUnknownTool)
+	require.ErrorIs(v.t, err, mcpvisor.ErrUnknownTool)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // loaded calls the bad tool with an argument that no pipe holds.
@@ -35,7 +35,7 @@ var stdioProcessRows = map[string]stdioRow{
 	"process/grandchild-stderr":           crashed,
 	"process/grandchild-writes":           harmless,
 	"process/family":                      harmless,
-	"process/stops":                       {spec: probed, end: fails(messages.ErrCrashed, messages.OutcomeUnknown), fate: replaced},
+	"process/stops":                       {spec: probed, end: fails(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown), fate: replaced},
 	"process/kills-group":                 crashed,
 	"process/exec":                        harmless,
 	"process/descriptors":                 harmless,

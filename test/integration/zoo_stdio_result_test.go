@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // whatever is a result that may be taken or refused, and what is taken can be
@@ -94,7 +94,7 @@ var stdioResultRows = map[string]stdioRow{
 	"result/number-huge":        whatever,
 	"result/number-long":        whatever,
 	"result/meta-array":         whatever,
-	"result/input-required":     everywhere(stdioRow{end: ending{is: []error{messages.ErrProtocol, messages.ErrInputRequired}, orNone: true}, any: true}),
+	"result/input-required":     everywhere(stdioRow{end: ending{is: []error{mcpvisor.ErrProtocol, mcpvisor.ErrInputRequired}, orNone: true}, any: true}),
 	"result/unknown-kind":       everywhere(whatever),
 	"result/deep":               everywhere(unread),
 	"result/deep-enough":        harmless,

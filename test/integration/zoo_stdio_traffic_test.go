@@ -9,16 +9,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // lively is probed often, and patiently.
-func lively(s *messages.ServerSpec) {
-	s.Probe = messages.Probe{Interval: 20 * time.Millisecond, Timeout: slack, Failures: 1}
+func lively(s *mcpvisor.ServerSpec) {
+	s.Probe = mcpvisor.Probe{Interval: 20 * time.Millisecond, Timeout: slack, Failures: 1}
 }
 
 // brisk is for starts that must not wait for anything.
-func brisk(s *messages.ServerSpec) { s.Timeouts.Start = 5 * time.Second }
+func brisk(s *mcpvisor.ServerSpec) { s.Timeouts.Start = 5 * time.Second }
 
 // awaited does nothing until the end of the session is noticed.
 func awaited(*stdioVisit) (*mcp.CallToolResult, error) { return nil, nil }
@@ -35,7 +35,7 @@ func leftAlone(v *stdioVisit) (*mcp.CallToolResult, error) {
 // silentTwice calls for longer than a server that answers no ping would live.
 func silentTwice(v *stdioVisit) (*mcp.CallToolResult, error) {
 	_, err := v.bad(nil)
-	require.ErrorIs(v.t, err, messages.ErrTimeout)
+	require.ErrorIs(v.t, err, mcpvisor.ErrTimeout)
 	return v.bad(nil)
 }
 
@@ -44,7 +44,7 @@ func silentTwice(v *stdioVisit) (*mcp.CallToolResult, error) {
 var doomed = stdioRow{spec: probed, act: awaited, any: true, fate: replaced}
 
 // toleratedOrSilent: the call is answered, or fails for itself only.
-var toleratedOrSilent = stdioRow{limit: soon, end: ending{is: []error{messages.ErrTimeout, messages.ErrProtocol}, orNone: true}}
+var toleratedOrSilent = stdioRow{limit: soon, end: ending{is: []error{mcpvisor.ErrTimeout, mcpvisor.ErrProtocol}, orNone: true}}
 
 var stdioTrafficRows = map[string]stdioRow{
 	"notification/flood":            tolerated,

@@ -15,9 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -25,9 +25,9 @@ import (
 // servers: the zero row is one that starts, is called, and answers well.
 type stdioRow struct {
 	// eras are tried one after the other; none means the initialize era.
-	eras []messages.Era
+	eras []mcpvisor.Era
 	// spec changes how the server is registered.
-	spec func(*messages.ServerSpec)
+	spec func(*mcpvisor.ServerSpec)
 	// start is what becomes of Register; the zero value is that it succeeds.
 	start ending
 	// act is what is done with the server; nil is one call of the bad tool.
@@ -64,7 +64,7 @@ type ending struct {
 	// is are the sentinels, of which the error is one; none is no error.
 	is []error
 	// outcome, if set, is the error's.
-	outcome messages.Outcome
+	outcome mcpvisor.Outcome
 	// cause, if set, is the kind of the cause behind it.
 	cause []supervisor.CauseKind
 	// orNone: it may also end well.
@@ -73,16 +73,16 @@ type ending struct {
 
 // The endings that rows have in common.
 var (
-	fails    = func(kind error, outcome messages.Outcome) ending { return ending{is: []error{kind}, outcome: outcome} }
-	timesOut = fails(messages.ErrTimeout, messages.OutcomeUnknown)
-	crashes  = fails(messages.ErrCrashed, messages.OutcomeUnknown)
-	broken   = fails(messages.ErrProtocol, messages.OutcomeAnswered)
-	refused  = fails(messages.ErrRPC, messages.OutcomeAnswered)
+	fails    = func(kind error, outcome mcpvisor.Outcome) ending { return ending{is: []error{kind}, outcome: outcome} }
+	timesOut = fails(mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown)
+	crashes  = fails(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)
+	broken   = fails(mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered)
+	refused  = fails(mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered)
 	noStart  = func(cause ...supervisor.CauseKind) ending {
-		return ending{is: []error{messages.ErrStart}, cause: cause}
+		return ending{is: []error{mcpvisor.ErrStart}, cause: cause}
 	}
-	bothEras = []messages.Era{messages.EraLegacy, messages.EraModern}
-	auto     = []messages.Era{messages.EraAuto}
+	bothEras = []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern}
+	auto     = []mcpvisor.Era{mcpvisor.EraAuto}
 )
 
 const (
@@ -99,12 +99,12 @@ const (
 type stdioVisit struct {
 	*world
 	c     *facade.Client
-	spec  messages.ServerSpec
+	spec  mcpvisor.ServerSpec
 	limit time.Duration
 	// before is the status when the server had started.
-	before messages.ServerStatus
+	before mcpvisor.ServerStatus
 	// failure is what Register or act returned.
-	failure *messages.Error
+	failure *mcpvisor.Error
 }
 
 // contents are the stages that are about what an answer holds, and not about
@@ -131,7 +131,7 @@ func TestStdioZoo(t *testing.T) {
 		delete(rows, m.Name)
 		eras := row.eras
 		if eras == nil {
-			eras = []messages.Era{messages.EraLegacy}
+			eras = []mcpvisor.Era{mcpvisor.EraLegacy}
 		}
 		for _, era := range eras {
 			name := m.Name
@@ -146,21 +146,21 @@ func TestStdioZoo(t *testing.T) {
 
 // visit is one row: a client of its own, with a good neighbour that is called
 // all the while, and at the end nothing left.
-func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era messages.Era) {
+func visit(t *testing.T, m mcptest.Misbehaviour, row stdioRow, era mcpvisor.Era) {
 	w := newWorld(t)
 	c, _ := w.client(talking()...)
 	t.Cleanup(w.clear)
 	v := &stdioVisit{world: w, c: c, limit: row.limit}
-	require.NoError(t, c.Register(w.within(), messages.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
-		Timeouts: messages.Timeouts{Call: slack}}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
+		Timeouts: mcpvisor.Timeouts{Call: slack}}))
 	other := disturbable(c, "other")
 	t.Cleanup(other.stop)
 
-	v.spec = messages.ServerSpec{Name: hostile, Era: era,
+	v.spec = mcpvisor.ServerSpec{Name: hostile, Era: era,
 		Policy:   supervisor.Retry(3, time.Millisecond),
-		Timeouts: messages.Timeouts{Start: patience, Negotiate: patience, Call: slack, Shutdown: grace},
-		Probe:    messages.Probe{Interval: -1}}
-	if memory, ok := m.InMemory(); ok && !*zooProcesses && (contents[m.Stage()] || era == messages.EraModern && len(row.eras) == 2) {
+		Timeouts: mcpvisor.Timeouts{Start: patience, Negotiate: patience, Call: slack, Shutdown: grace},
+		Probe:    mcpvisor.Probe{Interval: -1}}
+	if memory, ok := m.InMemory(); ok && !*zooProcesses && (contents[m.Stage()] || era == mcpvisor.EraModern && len(row.eras) == 2) {
 		v.spec.InMemory = memory
 	} else {
 		v.spec.Stdio = w.marked(m.Stdio(t.TempDir()))
@@ -231,14 +231,14 @@ func (v *stdioVisit) bad(args any) (*mcp.CallToolResult, error) {
 }
 
 func (v *stdioVisit) opts() (opts []facade.CallOption) {
-	opts = []facade.CallOption{facade.WithProgress(func(messages.Progress) {})}
+	opts = []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
 	if v.limit > 0 {
 		opts = append(opts, facade.WithTimeout(v.limit))
 	}
 	return opts
 }
 
-func (v *stdioVisit) inspect() messages.ServerStatus {
+func (v *stdioVisit) inspect() mcpvisor.ServerStatus {
 	st, ok := v.c.ServerStatus(hostile)
 	require.True(v.t, ok)
 	require.Equal(v.t, supervisor.StateReady, st.State)
@@ -247,7 +247,7 @@ func (v *stdioVisit) inspect() messages.ServerStatus {
 }
 
 // noise is what the session of the server has skipped so far.
-func (v *stdioVisit) noise() messages.Discarded { return v.inspect().Session.Discarded }
+func (v *stdioVisit) noise() mcpvisor.Discarded { return v.inspect().Session.Discarded }
 
 func (v *stdioVisit) requireWithin(began time.Time, bound time.Duration, what string) {
 	v.t.Helper()
@@ -292,7 +292,7 @@ func (w *world) clear() {
 }
 
 // marked is the spec with the mark of the world.
-func (w *world) marked(spec *messages.Stdio) *messages.Stdio {
+func (w *world) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
 	env := maps.Clone(spec.Env)
 	if env == nil {
 		env = map[string]string{}

@@ -14,17 +14,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // playwright is a server without a browser, whatever this machine has.
-func playwright(t *testing.T) *messages.Stdio {
+func playwright(t *testing.T) *mcpvisor.Stdio {
 	return playwrightWith(t, filepath.Join(t.TempDir(), "none"))
 }
 
-func playwrightWith(t *testing.T, browser string) *messages.Stdio {
+func playwrightWith(t *testing.T, browser string) *mcpvisor.Stdio {
 	t.Helper()
 	s := node("node_modules/@playwright/mcp/cli.js", "--headless", "--isolated", "--no-sandbox",
 		"--output-dir", t.TempDir(), "--executable-path", browser)(t)
@@ -88,9 +88,9 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 	program, pids := silentBrowser(t)
 	c := newClient(t)
 	events := c.Watch(t.Context())
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
 		Policy: supervisor.Retry(3, 100*time.Millisecond)}))
-	until(t, events, messages.EventReady)
+	until(t, events, mcpvisor.EventReady)
 
 	navigate := func() (browser [2]int, server int, ended <-chan error) {
 		result := make(chan error, 1)
@@ -121,7 +121,7 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 	browser, server, ended := navigate()
 	require.NoError(t, syscall.Kill(server, syscall.SIGKILL))
 	lost(t, ended)
-	until(t, events, messages.EventReady)
+	until(t, events, mcpvisor.EventReady)
 	ends(browser, server)
 
 	browser, server, ended = navigate()

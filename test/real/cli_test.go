@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // tool builds the operator's tool.
@@ -26,7 +26,7 @@ func tool(t *testing.T) string {
 	return bin
 }
 
-func configure(t *testing.T, entries map[string]*messages.Stdio) string {
+func configure(t *testing.T, entries map[string]*mcpvisor.Stdio) string {
 	t.Helper()
 	list := map[string]any{}
 	for name, s := range entries {
@@ -56,7 +56,7 @@ func run(t *testing.T, bin string, args ...string) (stdout, stderr string, code 
 
 func TestTheOperatorsToolOnRealServers(t *testing.T) {
 	bin := tool(t)
-	entries := map[string]*messages.Stdio{"broken": {Command: "node", Args: []string{"no-such-script.js"}}}
+	entries := map[string]*mcpvisor.Stdio{"broken": {Command: "node", Args: []string{"no-such-script.js"}}}
 	for _, s := range servers[:4] {
 		entries[s.name] = s.stdio(t)
 	}
@@ -67,7 +67,7 @@ func TestTheOperatorsToolOnRealServers(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, errs, "server broken is evicted") // in a warning
 	var list struct {
-		Tools []messages.Tool `json:"tools"`
+		Tools []mcpvisor.Tool `json:"tools"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	count := map[string]int{}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // cloud stands in for the web service behind a server. It has one document for
@@ -47,10 +47,10 @@ func cloud(t *testing.T, token string, documents map[string]string) string {
 func hangs(t *testing.T, c *facade.Client, tool string, args map[string]any) {
 	t.Helper()
 	_, err := c.CallTool(t.Context(), tool, args, facade.WithTimeout(500*time.Millisecond))
-	require.ErrorIs(t, err, messages.ErrTimeout)
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 }
 
-func context7(t *testing.T) *messages.Stdio {
+func context7(t *testing.T) *mcpvisor.Stdio {
 	s := node("node_modules/@upstash/context7-mcp/dist/index.js")(t)
 	s.Env = map[string]string{"CONTEXT7_API_KEY": "ctx7sk-dummy", "CONTEXT7_API_URL": cloud(t, "ctx7sk-dummy", map[string]string{
 		"/v2/libs/search": `{"results":[{"id":"/erlang/otp","title":"Erlang/OTP","description":"Let it crash","totalSnippets":7}]}`,
@@ -67,7 +67,7 @@ func checkContext7(t *testing.T, c *facade.Client) {
 	require.True(t, res.IsError)
 }
 
-func notion(t *testing.T) *messages.Stdio {
+func notion(t *testing.T) *mcpvisor.Stdio {
 	s := node("node_modules/@notionhq/notion-mcp-server/bin/cli.mjs")(t)
 	s.Env = map[string]string{"NOTION_TOKEN": "ntn_dummy", "BASE_URL": cloud(t, "ntn_dummy", map[string]string{
 		"/v1/users/me": `{"object":"user","id":"7","type":"bot","name":"Robot"}`,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -74,9 +74,9 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			kill := serve(t, port, tc.args...)
 			c := newClient(t)
 			events := c.Watch(t.Context())
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: name,
-				HTTP:   &messages.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
-				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: messages.Probe{Interval: 200 * time.Millisecond}}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name,
+				HTTP:   &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: mcpvisor.Probe{Interval: 200 * time.Millisecond}}))
 			speaks := func() {
 				st, ok := c.ServerStatus(name)
 				require.True(t, ok)
@@ -89,7 +89,7 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			working := begin(t, c, tc.tool, tc.input)
 			kill()
 			lost(t, working)
-			until(t, events, messages.EventDown)
+			until(t, events, mcpvisor.EventDown)
 			require.Empty(t, c.Tools())
 			serve(t, port, tc.args...)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -102,7 +102,7 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 	}
 }
 
-func until(t *testing.T, events <-chan messages.Event, kind messages.EventKind) {
+func until(t *testing.T, events <-chan mcpvisor.Event, kind mcpvisor.EventKind) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for {

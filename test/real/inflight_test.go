@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // begin makes a long call that reports progress, and returns when the server is
@@ -18,7 +18,7 @@ func begin(t *testing.T, c *facade.Client, tool string, args map[string]any) (en
 	t.Helper()
 	working, result := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		_, err := c.CallTool(t.Context(), tool, args, facade.WithProgress(func(messages.Progress) {
+		_, err := c.CallTool(t.Context(), tool, args, facade.WithProgress(func(mcpvisor.Progress) {
 			select {
 			case working <- struct{}{}:
 			default:
@@ -42,10 +42,10 @@ func lost(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:
-		require.ErrorIs(t, err, messages.ErrCrashed)
-		var failed *messages.Error
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		var failed *mcpvisor.Error
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, messages.OutcomeUnknown, failed.Outcome)
+		require.Equal(t, mcpvisor.OutcomeUnknown, failed.Outcome)
 	case <-time.After(30 * time.Second):
 		require.FailNow(t, "the call did not end with its server")
 	}

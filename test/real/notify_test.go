@@ -10,23 +10,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // heard waits for an event and returns the log lines that came before it.
-func heard(t *testing.T, events <-chan messages.Event, what string, is func(messages.Event) bool) (log []messages.LogMessage) {
+func heard(t *testing.T, events <-chan mcpvisor.Event, what string, is func(mcpvisor.Event) bool) (log []mcpvisor.LogMessage) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for {
 		select {
 		case ev, ok := <-events:
 			require.True(t, ok)
-			require.NotEqual(t, messages.EventMissed, ev.Kind)
+			require.NotEqual(t, mcpvisor.EventMissed, ev.Kind)
 			if is(ev) {
 				return log
 			}
-			if ev.Kind == messages.EventLog {
+			if ev.Kind == mcpvisor.EventLog {
 				log = append(log, *ev.Log)
 			}
 		case <-limit:
@@ -35,13 +35,13 @@ func heard(t *testing.T, events <-chan messages.Event, what string, is func(mess
 	}
 }
 
-func updated(uri string) func(messages.Event) bool {
-	return func(ev messages.Event) bool { return ev.Kind == messages.EventResourceUpdated && ev.URI == uri }
+func updated(uri string) func(mcpvisor.Event) bool {
+	return func(ev mcpvisor.Event) bool { return ev.Kind == mcpvisor.EventResourceUpdated && ev.URI == uri }
 }
 
-func logged(text string) func(messages.Event) bool {
-	return func(ev messages.Event) bool {
-		return ev.Kind == messages.EventLog && strings.Contains(ev.Log.Text, text)
+func logged(text string) func(mcpvisor.Event) bool {
+	return func(ev mcpvisor.Event) bool {
+		return ev.Kind == mcpvisor.EventLog && strings.Contains(ev.Log.Text, text)
 	}
 }
 
@@ -57,9 +57,9 @@ func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
 	kill := serve(t, port, script...)
 	c := newClient(t)
 	events := c.Watch(t.Context())
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: name,
-		HTTP:   &messages.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
-		Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: messages.Probe{Interval: 200 * time.Millisecond}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name,
+		HTTP:   &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+		Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: mcpvisor.Probe{Interval: 200 * time.Millisecond}}))
 
 	require.NoError(t, c.Subscribe(t.Context(), name, first))
 	heard(t, events, "the log line about the first subscription", logged(first))
@@ -71,9 +71,9 @@ func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
 	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
 	kill()
 	lost(t, working)
-	until(t, events, messages.EventDown)
+	until(t, events, mcpvisor.EventDown)
 	serve(t, port, script...)
-	until(t, events, messages.EventReady)
+	until(t, events, mcpvisor.EventReady)
 
 	// Nobody subscribes again, and nobody sets the level.
 	call(t, c, updates, nil)

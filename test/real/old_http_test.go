@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -85,9 +85,9 @@ func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			watch, stop := context.WithCancel(t.Context())
 			defer stop()
 			events := c.Watch(watch)
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: name,
-				HTTP:   &messages.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d%s", port, s.path)},
-				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: messages.Probe{Interval: 200 * time.Millisecond}}))
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name,
+				HTTP:   &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d%s", port, s.path)},
+				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: mcpvisor.Probe{Interval: 200 * time.Millisecond}}))
 			serves := func() {
 				t.Helper()
 				st, ok := c.ServerStatus(name)
@@ -101,7 +101,7 @@ func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			require.NotEmpty(t, tools)
 
 			kill()
-			until(t, events, messages.EventDown)
+			until(t, events, mcpvisor.EventDown)
 			require.Empty(t, c.Tools())
 			serveGroup(t, port, args...)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -119,8 +119,8 @@ func TestCallInFlightEndsWithItsServerOverSSE(t *testing.T) {
 	port := freePort(t)
 	kill := serveGroup(t, port, everything, "sse")
 	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: "everything",
-		HTTP: &messages.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/sse", port), SSE: true}, Probe: messages.Probe{Interval: -1}}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "everything",
+		HTTP: &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/sse", port), SSE: true}, Probe: mcpvisor.Probe{Interval: -1}}))
 	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
 	kill()
 	lost(t, working)

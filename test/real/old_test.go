@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // old is where the servers and bridges of old and unusual dialects are installed.
@@ -59,14 +59,14 @@ var oldServers = []server{
 
 // azure is written in .NET, and compiled ahead of time. Without credentials its
 // tools can be asked what they offer.
-func azure(t *testing.T) *messages.Stdio {
-	return &messages.Stdio{Command: installed(t, old+"node_modules/@azure/mcp-linux-x64/dist/azmcp"), Args: []string{"server", "start"},
+func azure(t *testing.T) *mcpvisor.Stdio {
+	return &mcpvisor.Stdio{Command: installed(t, old+"node_modules/@azure/mcp-linux-x64/dist/azmcp"), Args: []string{"server", "start"},
 		Env: map[string]string{"AZURE_MCP_COLLECT_TELEMETRY": "false"}}
 }
 
 // kubernetes is written in Go, below a wrapper on node such as npm's packages of it
 // have. Without a cluster it can show its configuration.
-func kubernetes(t *testing.T) *messages.Stdio {
+func kubernetes(t *testing.T) *mcpvisor.Stdio {
 	program := installed(t, old+"node_modules/kubernetes-mcp-server-linux-amd64/bin/kubernetes-mcp-server-linux-amd64")
 	config := filepath.Join(t.TempDir(), "config")
 	require.NoError(t, os.WriteFile(config, []byte(`
@@ -93,8 +93,8 @@ func installed(t *testing.T, program string) string {
 }
 
 // supergatewayTo is a bridge from stdio to a server over HTTP.
-func supergatewayTo(flag, kind string) func(*testing.T) *messages.Stdio {
-	return func(t *testing.T) *messages.Stdio {
+func supergatewayTo(flag, kind string) func(*testing.T) *mcpvisor.Stdio {
+	return func(t *testing.T) *mcpvisor.Stdio {
 		s := node(supergateway, flag, everythingOver(t, kind), "--logLevel", "none")(t)
 		s.Env = map[string]string{"NODE_OPTIONS": loopback(t)}
 		return s
@@ -102,8 +102,8 @@ func supergatewayTo(flag, kind string) func(*testing.T) *messages.Stdio {
 }
 
 // mcpRemoteTo is another one.
-func mcpRemoteTo(strategy, kind string) func(*testing.T) *messages.Stdio {
-	return func(t *testing.T) *messages.Stdio {
+func mcpRemoteTo(strategy, kind string) func(*testing.T) *mcpvisor.Stdio {
+	return func(t *testing.T) *mcpvisor.Stdio {
 		s := node(mcpRemote, everythingOver(t, kind), "--transport", strategy, "--allow-http")(t)
 		s.Env = map[string]string{"NODE_OPTIONS": loopback(t), "MCP_REMOTE_CONFIG_DIR": t.TempDir()}
 		return s

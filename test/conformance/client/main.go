@@ -14,8 +14,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/messages"
 )
 
 const server = "conformance"
@@ -56,7 +56,7 @@ func run() error {
 		return err
 	}
 	name := os.Getenv("MCP_CONFORMANCE_SCENARIO")
-	do, spec := scenarios[name], messages.ServerSpec{Name: server, HTTP: &messages.HTTP{URL: os.Args[1]}}
+	do, spec := scenarios[name], mcpvisor.ServerSpec{Name: server, HTTP: &mcpvisor.HTTP{URL: os.Args[1]}}
 	if strings.HasPrefix(name, "auth/") {
 		do = callTestTool
 		if spec.HTTP.Auth, err = authorization(name); err != nil {

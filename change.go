@@ -1,20 +1,9 @@
-package messages
+package mcpvisor
 
 import (
 	"fmt"
 	"strings"
 	"unsafe"
-)
-
-// Lists is a set of the lists that a server offers.
-type Lists uint8
-
-// The lists. Resource templates go with the resources, as in the protocol.
-const (
-	ListTools Lists = 1 << iota
-	ListResources
-	ListPrompts
-	AllLists = ListTools | ListResources | ListPrompts
 )
 
 // LogMessage is one line of a server's log (notifications/message).
@@ -73,22 +62,9 @@ type Delta struct {
 // DeltaNames is how many entries of each kind a [Delta] names.
 const DeltaNames = 50
 
-// deltaBytes is how many bytes the names of each kind may have together.
-const deltaBytes = 16 << 10
-
 // IsZero reports whether nothing changed.
 func (d Delta) IsZero() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Changed)+d.AddedMore+d.RemovedMore+d.ChangedMore == 0
-}
-
-// note adds a name to those of one kind, or counts it.
-func note(names *[]string, bytes, more *int, name string) {
-	if *more > 0 || len(*names) >= DeltaNames || *bytes+len(name) > deltaBytes {
-		*more++
-		return
-	}
-	*bytes += len(name)
-	*names = append(*names, strings.Clone(name)) // a part of a catalog would keep all of it
 }
 
 // Bytes is about how much memory the names take.

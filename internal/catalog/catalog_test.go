@@ -1,4 +1,4 @@
-package messages
+package catalog
 
 import (
 	"encoding/json"
@@ -7,39 +7,41 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // tool is as discovery makes it.
-func tool(server, name, description string) Tool {
-	return Tool{Name: Qualify(server, name), Server: server, OriginalName: name, Alias: Alias(server, name),
+func tool(server, name, description string) mcpvisor.Tool {
+	return mcpvisor.Tool{Name: mcpvisor.Qualify(server, name), Server: server, OriginalName: name, Alias: mcpvisor.Alias(server, name),
 		Definition: &mcp.Tool{Name: name, Description: description}}
 }
 
 func TestCatalogIsSorted(t *testing.T) {
 	c := NewCatalog(
-		[]Tool{tool("s", "b", ""), tool("s", "a", ""), tool("s", "B", "")},
-		[]Resource{{URI: "file:///b"}, {URI: "file:///a"}},
-		[]ResourceTemplate{{URITemplate: "x/{b}"}, {URITemplate: "x/{a}"}},
-		[]Prompt{{OriginalName: "q"}, {OriginalName: "p"}}, nil)
+		[]mcpvisor.Tool{tool("s", "b", ""), tool("s", "a", ""), tool("s", "B", "")},
+		[]mcpvisor.Resource{{URI: "file:///b"}, {URI: "file:///a"}},
+		[]mcpvisor.ResourceTemplate{{URITemplate: "x/{b}"}, {URITemplate: "x/{a}"}},
+		[]mcpvisor.Prompt{{OriginalName: "q"}, {OriginalName: "p"}}, nil)
 	require.Equal(t, []string{"B", "a", "b"}, []string{c.Tools[0].OriginalName, c.Tools[1].OriginalName, c.Tools[2].OriginalName})
-	require.Equal(t, []Resource{{URI: "file:///a"}, {URI: "file:///b"}}, c.Resources)
-	require.Equal(t, []ResourceTemplate{{URITemplate: "x/{a}"}, {URITemplate: "x/{b}"}}, c.Templates)
-	require.Equal(t, []Prompt{{OriginalName: "p"}, {OriginalName: "q"}}, c.Prompts)
+	require.Equal(t, []mcpvisor.Resource{{URI: "file:///a"}, {URI: "file:///b"}}, c.Resources)
+	require.Equal(t, []mcpvisor.ResourceTemplate{{URITemplate: "x/{a}"}, {URITemplate: "x/{b}"}}, c.Templates)
+	require.Equal(t, []mcpvisor.Prompt{{OriginalName: "p"}, {OriginalName: "q"}}, c.Prompts)
 	require.Empty(t, c.Warnings)
 }
 
 func TestCatalogKeepsTheFirstOfTwins(t *testing.T) {
 	c := NewCatalog(
-		[]Tool{tool("s", "b", "first"), tool("s", "a", ""), tool("s", "b", "second"), tool("s", "b", "third")},
-		[]Resource{{URI: "u", Server: "1"}, {URI: "u", Server: "2"}},
-		[]ResourceTemplate{{URITemplate: "t", Server: "1"}, {URITemplate: "t", Server: "2"}},
-		[]Prompt{{OriginalName: "p", Server: "1"}, {OriginalName: "p", Server: "2"}},
+		[]mcpvisor.Tool{tool("s", "b", "first"), tool("s", "a", ""), tool("s", "b", "second"), tool("s", "b", "third")},
+		[]mcpvisor.Resource{{URI: "u", Server: "1"}, {URI: "u", Server: "2"}},
+		[]mcpvisor.ResourceTemplate{{URITemplate: "t", Server: "1"}, {URITemplate: "t", Server: "2"}},
+		[]mcpvisor.Prompt{{OriginalName: "p", Server: "1"}, {OriginalName: "p", Server: "2"}},
 		[]string{"an earlier warning"})
 	require.Len(t, c.Tools, 2)
 	require.Equal(t, "first", c.Tools[1].Definition.Description)
-	require.Equal(t, []Resource{{URI: "u", Server: "1"}}, c.Resources)
-	require.Equal(t, []ResourceTemplate{{URITemplate: "t", Server: "1"}}, c.Templates)
-	require.Equal(t, []Prompt{{OriginalName: "p", Server: "1"}}, c.Prompts)
+	require.Equal(t, []mcpvisor.Resource{{URI: "u", Server: "1"}}, c.Resources)
+	require.Equal(t, []mcpvisor.ResourceTemplate{{URITemplate: "t", Server: "1"}}, c.Templates)
+	require.Equal(t, []mcpvisor.Prompt{{OriginalName: "p", Server: "1"}}, c.Prompts)
 	require.Equal(t, []string{
 		"an earlier warning",
 		`tool "b" is listed twice; the first one is kept`,
@@ -51,7 +53,7 @@ func TestCatalogKeepsTheFirstOfTwins(t *testing.T) {
 }
 
 func TestCatalogLooksUp(t *testing.T) {
-	c := NewCatalog([]Tool{tool("s", "b/c", ""), tool("s", "a", "")}, nil, nil, nil, nil)
+	c := NewCatalog([]mcpvisor.Tool{tool("s", "b/c", ""), tool("s", "a", "")}, nil, nil, nil, nil)
 	got, ok := c.Tool("b/c")
 	require.True(t, ok)
 	require.Equal(t, "s/b/c", got.Name)
@@ -82,7 +84,7 @@ func TestCatalogProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfDistinct(rapid.StringMatching(`[ab_./]{1,4}`), rapid.ID[string]).Draw(t, "names")
 		build := func(names []string) *Catalog {
-			var tools []Tool
+			var tools []mcpvisor.Tool
 			for _, name := range names {
 				tools = append(tools, tool("s", name, ""))
 			}
@@ -95,7 +97,7 @@ func TestCatalogProperties(t *testing.T) {
 			byName, ok := c.Tool(name)
 			require.True(t, ok)
 			require.Equal(t, name, byName.OriginalName)
-			byAlias, ok := c.ToolByAlias(Alias("s", name))
+			byAlias, ok := c.ToolByAlias(mcpvisor.Alias("s", name))
 			require.True(t, ok)
 			require.Equal(t, byName, byAlias)
 		}

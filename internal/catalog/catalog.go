@@ -1,4 +1,4 @@
-package messages
+package catalog
 
 import (
 	"cmp"
@@ -7,61 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/mcpvisor/mcpvisor"
 )
-
-// Tool is one tool of one server, as it is listed.
-type Tool struct {
-	// Name is the qualified name that Call takes: "fs/list_directory".
-	Name string `json:"name"`
-	// Server is the registration that offers the tool.
-	Server string `json:"server"`
-	// OriginalName is the server's own name for it; it may hold a "/".
-	OriginalName string `json:"originalName"`
-	// Alias is the name for model providers; see [Alias]. Call takes it too.
-	Alias string `json:"alias"`
-	// Definition is what the server declared. Its InputSchema and OutputSchema
-	// are json.RawMessage, byte for byte as the server sent them. Shared between
-	// all who list it: do not change it.
-	Definition *mcp.Tool `json:"definition"`
-}
-
-// Resource is one resource of one server.
-type Resource struct {
-	Server string `json:"server"`
-	// URI is what Read takes beside the server's name.
-	URI string `json:"uri"`
-	// Definition is what the server declared. Do not change it.
-	Definition *mcp.Resource `json:"definition"`
-}
-
-// ResourceTemplate is one resource template of one server.
-type ResourceTemplate struct {
-	Server string `json:"server"`
-	// URITemplate is an RFC 6570 template.
-	URITemplate string `json:"uriTemplate"`
-	// Definition is what the server declared. Do not change it.
-	Definition *mcp.ResourceTemplate `json:"definition"`
-}
-
-// Prompt is one prompt of one server.
-type Prompt struct {
-	// Name is the qualified name.
-	Name   string `json:"name"`
-	Server string `json:"server"`
-	// OriginalName is what Prompt takes beside the server's name.
-	OriginalName string `json:"originalName"`
-	// Definition is what the server declared. Do not change it.
-	Definition *mcp.Prompt `json:"definition"`
-}
 
 // Catalog is everything that one incarnation of a server offers. It is
 // immutable once built, and sorted: equal servers list equally.
 type Catalog struct {
-	Tools     []Tool
-	Resources []Resource
-	Templates []ResourceTemplate
-	Prompts   []Prompt
+	Tools     []mcpvisor.Tool
+	Resources []mcpvisor.Resource
+	Templates []mcpvisor.ResourceTemplate
+	Prompts   []mcpvisor.Prompt
 	// Hidden is how many tools [ServerSpec].Tools keeps from being offered.
 	Hidden int
 	// Warnings says what was left out and why: a list that failed, an entry that
@@ -83,12 +38,12 @@ const WarningExamples = 10
 
 // NewCatalog sorts the lists by name or URI, drops duplicates with a warning
 // (the first one listed wins), and indexes the tools.
-func NewCatalog(tools []Tool, resources []Resource, templates []ResourceTemplate, prompts []Prompt, warnings []string) *Catalog {
+func NewCatalog(tools []mcpvisor.Tool, resources []mcpvisor.Resource, templates []mcpvisor.ResourceTemplate, prompts []mcpvisor.Prompt, warnings []string) *Catalog {
 	c := &Catalog{Warnings: warnings}
-	c.Tools = sorted(tools, func(t *Tool) string { return t.OriginalName }, "tool", &c.Warnings)
-	c.Resources = sorted(resources, func(r *Resource) string { return r.URI }, "resource", &c.Warnings)
-	c.Templates = sorted(templates, func(r *ResourceTemplate) string { return r.URITemplate }, "resource template", &c.Warnings)
-	c.Prompts = sorted(prompts, func(p *Prompt) string { return p.OriginalName }, "prompt", &c.Warnings)
+	c.Tools = sorted(tools, func(t *mcpvisor.Tool) string { return t.OriginalName }, "tool", &c.Warnings)
+	c.Resources = sorted(resources, func(r *mcpvisor.Resource) string { return r.URI }, "resource", &c.Warnings)
+	c.Templates = sorted(templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, "resource template", &c.Warnings)
+	c.Prompts = sorted(prompts, func(p *mcpvisor.Prompt) string { return p.OriginalName }, "prompt", &c.Warnings)
 	c.index()
 	return c
 }
@@ -99,7 +54,7 @@ func (c *Catalog) index() {
 	for i := range c.Tools {
 		t := &c.Tools[i]
 		c.byName[t.OriginalName] = int32(i)
-		if _, _, plain := SplitAlias(t.Alias); !plain {
+		if _, _, plain := mcpvisor.SplitAlias(t.Alias); !plain {
 			if c.byHash == nil {
 				c.byHash = map[string]int32{}
 			}
@@ -141,28 +96,28 @@ func sorted[T any](items []T, key func(*T) string, noun string, warnings *[]stri
 }
 
 // Tool looks a tool up by the server's own name for it.
-func (c *Catalog) Tool(originalName string) (Tool, bool) {
+func (c *Catalog) Tool(originalName string) (mcpvisor.Tool, bool) {
 	if c == nil {
-		return Tool{}, false
+		return mcpvisor.Tool{}, false
 	}
 	i, ok := c.byName[originalName]
 	if !ok {
-		return Tool{}, false
+		return mcpvisor.Tool{}, false
 	}
 	return c.Tools[i], true
 }
 
 // ToolByAlias looks a tool up by its alias.
-func (c *Catalog) ToolByAlias(alias string) (Tool, bool) {
+func (c *Catalog) ToolByAlias(alias string) (mcpvisor.Tool, bool) {
 	if c == nil {
-		return Tool{}, false
+		return mcpvisor.Tool{}, false
 	}
-	if server, name, plain := SplitAlias(alias); plain {
+	if server, name, plain := mcpvisor.SplitAlias(alias); plain {
 		t, ok := c.Tool(name)
 		return t, ok && t.Server == server
 	}
 	if i, ok := c.byHash[alias]; ok {
 		return c.Tools[i], true
 	}
-	return Tool{}, false
+	return mcpvisor.Tool{}, false
 }

@@ -1,19 +1,21 @@
-package messages
+package catalog
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Every status holds all warnings, so a server must not have 10,000 of them.
 func TestWarningsAreCountedBeyondTheFirst(t *testing.T) {
-	var tools []Tool
-	var prompts []Prompt
+	var tools []mcpvisor.Tool
+	var prompts []mcpvisor.Prompt
 	for i := range 10_000 {
 		tools = append(tools, tool("s", "same", ""))
-		prompts = append(prompts, Prompt{OriginalName: fmt.Sprint(i / 2)})
+		prompts = append(prompts, mcpvisor.Prompt{OriginalName: fmt.Sprint(i / 2)})
 	}
 	c := NewCatalog(tools, nil, nil, prompts, nil)
 	require.Len(t, c.Tools, 1)
@@ -24,10 +26,10 @@ func TestWarningsAreCountedBeyondTheFirst(t *testing.T) {
 	require.Equal(t, `prompt names: 4990 more are listed twice; the first ones are kept`, c.Warnings[2*WarningExamples+1])
 
 	// Those of a list that is read again are replaced.
-	next, _ := c.Refreshed(NewCatalog([]Tool{tool("s", "same", "")}, nil, nil, nil, nil), ListTools)
+	next, _ := c.Refreshed(NewCatalog([]mcpvisor.Tool{tool("s", "same", "")}, nil, nil, nil, nil), ListTools)
 	require.Len(t, next.Warnings, WarningExamples+1)
 
-	filter := ToolFilter{}
+	filter := mcpvisor.ToolFilter{}
 	for i := range 1000 {
 		filter.Deny = append(filter.Deny, fmt.Sprintf("nonesuch%d", i))
 	}

@@ -1,4 +1,4 @@
-package messages
+package mcpvisor
 
 // Progress is what a server says about a call that is under way
 // (notifications/progress).

@@ -1,4 +1,4 @@
-package messages
+package catalog
 
 import (
 	"fmt"
@@ -8,14 +8,16 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // manyTools has n tools whose names begin with a text.
 func manyTools(prefix string, n int, description string) *Catalog {
-	tools := make([]Tool, n)
+	tools := make([]mcpvisor.Tool, n)
 	for i := range tools {
 		name := fmt.Sprintf("%s%05d", prefix, i)
-		tools[i] = Tool{Name: "s/" + name, Server: "s", OriginalName: name, Definition: &mcp.Tool{Name: name, Description: description}}
+		tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name, Definition: &mcp.Tool{Name: name, Description: description}}
 	}
 	return NewCatalog(tools, nil, nil, nil, nil)
 }
@@ -24,16 +26,16 @@ func TestDelta(t *testing.T) {
 	t.Run("names_the_first_and_counts_the_rest", func(t *testing.T) {
 		_, change := manyTools("a", 10_000, "").Refreshed(manyTools("b", 9_000, ""), ListTools)
 		d := change.Tools
-		require.Len(t, d.Added, DeltaNames)
-		require.Len(t, d.Removed, DeltaNames)
-		require.Equal(t, 9_000-DeltaNames, d.AddedMore)
-		require.Equal(t, 10_000-DeltaNames, d.RemovedMore)
+		require.Len(t, d.Added, mcpvisor.DeltaNames)
+		require.Len(t, d.Removed, mcpvisor.DeltaNames)
+		require.Equal(t, 9_000-mcpvisor.DeltaNames, d.AddedMore)
+		require.Equal(t, 10_000-mcpvisor.DeltaNames, d.RemovedMore)
 		require.Zero(t, d.ChangedMore)
 		require.Equal(t, "s/b00000", d.Added[0])
 		require.Equal(t, "tools +9000 −10000 ~0", change.String())
 
 		_, change = manyTools("a", 10_000, "x").Refreshed(manyTools("a", 10_000, "y"), ListTools)
-		require.Len(t, change.Tools.Changed, DeltaNames)
+		require.Len(t, change.Tools.Changed, mcpvisor.DeltaNames)
 		require.Equal(t, "tools +0 −0 ~10000", change.String())
 		require.False(t, change.IsZero())
 	})

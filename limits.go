@@ -1,4 +1,4 @@
-package messages
+package mcpvisor
 
 // Limits bound what one server may cost this process. In each field 0 means
 // the default.

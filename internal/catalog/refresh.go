@@ -1,4 +1,4 @@
-package messages
+package catalog
 
 import (
 	"cmp"
@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Refreshed is the catalog with those lists taken from fresh, and how it differs.
 // Both are unchanged. The warnings of fresh take the place of those about the same
 // lists, also where it warns that a list could not be read and stays as it was.
-func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
+func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Change) {
 	next := *c
 	read := lists
 	for _, w := range fresh.Warnings {
@@ -32,25 +34,25 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
 			next.TTL[list] = ttl
 		}
 	}
-	var change Change
+	var change mcpvisor.Change
 	if lists&ListTools != 0 {
 		next.Tools, next.Hidden, next.byName, next.byHash = fresh.Tools, fresh.Hidden, fresh.byName, fresh.byHash
-		change.Tools = delta(c.Tools, fresh.Tools, func(t *Tool) string { return t.Name }, func(a, b *Tool) bool {
+		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) string { return t.Name }, func(a, b *mcpvisor.Tool) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})
 	}
 	if lists&ListResources != 0 {
 		next.Resources, next.Templates = fresh.Resources, fresh.Templates
-		change.Resources = delta(c.Resources, fresh.Resources, func(r *Resource) string { return r.URI }, func(a, b *Resource) bool {
+		change.Resources = delta(c.Resources, fresh.Resources, func(r *mcpvisor.Resource) string { return r.URI }, func(a, b *mcpvisor.Resource) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})
-		change.Templates = delta(c.Templates, fresh.Templates, func(r *ResourceTemplate) string { return r.URITemplate }, func(a, b *ResourceTemplate) bool {
+		change.Templates = delta(c.Templates, fresh.Templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, func(a, b *mcpvisor.ResourceTemplate) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})
 	}
 	if lists&ListPrompts != 0 {
 		next.Prompts = fresh.Prompts
-		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *Prompt) string { return p.Name }, func(a, b *Prompt) bool {
+		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) string { return p.Name }, func(a, b *mcpvisor.Prompt) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})
 	}
@@ -58,7 +60,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, Change) {
 }
 
 // delta walks through two sorted lists side by side.
-func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool) (d Delta) {
+func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool) (d mcpvisor.Delta) {
 	i, j := 0, 0
 	var added, removed, changed int // bytes
 	for i < len(old) || j < len(fresh) {
@@ -98,4 +100,17 @@ func aboutLists(warning string) Lists {
 		}
 	}
 	return AllLists
+}
+
+// deltaBytes is how many bytes the names of each kind may have together.
+const deltaBytes = 16 << 10
+
+// note adds a name to those of one kind, or counts it.
+func note(names *[]string, bytes, more *int, name string) {
+	if *more > 0 || len(*names) >= mcpvisor.DeltaNames || *bytes+len(name) > deltaBytes {
+		*more++
+		return
+	}
+	*bytes += len(name)
+	*names = append(*names, strings.Clone(name)) // a part of a catalog would keep all of it
 }

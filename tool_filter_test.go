@@ -1,0 +1,45 @@
+package mcpvisor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestToolFilter(t *testing.T) {
+	for _, c := range []struct {
+		allow, deny, offered, hidden string // words
+	}{
+		{"", "", "read_file any/thing", ""},
+		{"read_file list", "", "read_file list", "read_files Read_file x"},
+		{"read_*", "", "read_ read_file read_a/b", "read xread_file"},
+		{"*_file", "", "read_file _file", "read_files"},
+		{"a*b*c", "", "abc aXbYc abbcc abcbc", "ab ac abcd"},
+		{"?", "", "a é", "ab"},
+		{"", "rm*", "list", "rm rmdir"},
+		{"*", "rm*", "list", "rm rmdir"},
+		{"rm", "rm", "", "rm list"},
+		{"[a]", "", "[a]", "a"},
+		{"**", "", "anything", ""},
+	} {
+		f := ToolFilter{Allow: strings.Fields(c.allow), Deny: strings.Fields(c.deny)}
+		for _, name := range strings.Fields(c.offered) {
+			require.True(t, f.Allows(name), "%+v %s", f, name)
+		}
+		for _, name := range strings.Fields(c.hidden) {
+			require.False(t, f.Allows(name), "%+v %s", f, name)
+		}
+	}
+	require.True(t, ToolFilter{}.IsZero())
+	require.False(t, ToolFilter{Deny: []string{"x"}}.IsZero())
+}
+
+// A pattern with many stars must not make a search of all ways to match it.
+func TestToolFilterIsCheapForAnyPattern(t *testing.T) {
+	f := ToolFilter{Allow: []string{strings.Repeat("*a", 500) + "b"}}
+	began := time.Now()
+	require.False(t, f.Allows(strings.Repeat("a", 2000)))
+	require.Less(t, time.Since(began), time.Second)
+}

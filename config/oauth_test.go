@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 )
 
 func TestOAuth(t *testing.T) {
@@ -37,11 +37,11 @@ func TestOAuth(t *testing.T) {
 
 func TestOAuthStore(t *testing.T) {
 	dir := t.TempDir()
-	files, err := auth.NewFileStore(filepath.Join(dir, "tokens"))
+	files, err := oauth.NewFileStore(filepath.Join(dir, "tokens"))
 	require.NoError(t, err)
 	for text, want := range map[string]mcpvisor.TokenStore{
-		"keyring":                       auth.NewKeyringStore(),
-		"memory":                        auth.NewMemoryStore(),
+		"keyring":                       oauth.NewKeyringStore(),
+		"memory":                        oauth.NewMemoryStore(),
 		"./tokens":                      files,
 		filepath.Join(dir, "tokens"):    files,
 		"${workspaceFolder}/tokens":     files,

@@ -13,9 +13,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -24,7 +24,7 @@ import (
 type httpDialer struct {
 	spec mcpvisor.ServerSpec
 	opts Options
-	auth *auth.Authorizer // nil: tokens are headers of the spec, if there are any
+	auth *oauth.Authorizer // nil: tokens are headers of the spec, if there are any
 
 	asked *questions
 	// abandoned counts the requests that the host's RoundTripper does not return,

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -19,12 +19,12 @@ const maxRenewals = 3
 
 // newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if
 // the spec wants none.
-func newAuthorizer(spec mcpvisor.ServerSpec, opts Options) *auth.Authorizer {
+func newAuthorizer(spec mcpvisor.ServerSpec, opts Options) *oauth.Authorizer {
 	if spec.HTTP.Auth == nil {
 		return nil
 	}
 	log := opts.Logger.With().Str("server", spec.Name).Logger()
-	a, err := auth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
+	a, err := oauth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
 	if err != nil {
 		return nil // no session will have an endpoint either
 	}
@@ -50,7 +50,7 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 			return nil, f
 		}
 		refused := resp.StatusCode == http.StatusUnauthorized
-		if !refused && !auth.WantsMore(resp.StatusCode, resp.Header) || renewals == maxRenewals {
+		if !refused && !oauth.WantsMore(resp.StatusCode, resp.Header) || renewals == maxRenewals {
 			return resp, nil
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
@@ -89,7 +89,7 @@ func withToken(header http.Header, token string) http.Header {
 // not begun to work on it.
 func (e *endpoint) noToken(ctx context.Context, err error) *fault {
 	var required *mcpvisor.AuthRequired
-	var passing *auth.Unavailable
+	var passing *oauth.Unavailable
 	switch {
 	case errors.As(err, &required):
 		return &fault{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
@@ -123,20 +123,20 @@ type Authorizer interface {
 }
 
 // Inherit hands over from the authorizer of an earlier registration of a server
-// to that of the next; see auth.Authorizer.Inherit.
+// to that of the next; see oauth.Authorizer.Inherit.
 func Inherit(next, last Authorizer) {
-	n, ok := next.(*auth.Authorizer)
-	if l, same := last.(*auth.Authorizer); ok && same {
+	n, ok := next.(*oauth.Authorizer)
+	if l, same := last.(*oauth.Authorizer); ok && same {
 		n.Inherit(l)
 	}
 }
 
-// NewTokenFiles returns a store of files in a directory; see auth.NewFileStore.
-func NewTokenFiles(dir string) (mcpvisor.TokenStore, error) { return auth.NewFileStore(dir) }
+// NewTokenFiles returns a store of files in a directory; see oauth.NewFileStore.
+func NewTokenFiles(dir string) (mcpvisor.TokenStore, error) { return oauth.NewFileStore(dir) }
 
 // NewTokenKeyring returns a store in the keyring of the operating system; see
-// auth.NewKeyringStore.
-func NewTokenKeyring() mcpvisor.TokenStore { return auth.NewKeyringStore() }
+// oauth.NewKeyringStore.
+func NewTokenKeyring() mcpvisor.TokenStore { return oauth.NewKeyringStore() }
 
 // NewTokenMemory returns a store that forgets at the end of the process.
-func NewTokenMemory() mcpvisor.TokenStore { return auth.NewMemoryStore() }
+func NewTokenMemory() mcpvisor.TokenStore { return oauth.NewMemoryStore() }

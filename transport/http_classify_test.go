@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/auth"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -207,7 +207,7 @@ func TestWithToken(t *testing.T) {
 func TestNoTokenForNow(t *testing.T) {
 	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
-	f := e.noToken(t.Context(), &auth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
+	f := e.noToken(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
 	require.Equal(t, mcpvisor.KindUnavailable, f.kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, f.outcome)
 	require.Equal(t, 7*time.Second, f.retryAfter)

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/auth"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 )
 
 const (
@@ -42,7 +42,7 @@ type endpoint struct {
 	// posts is where POSTs go on a session over HTTP+SSE; nil: to url.
 	posts   atomic.Pointer[postTarget]
 	secrets *strings.Replacer
-	auth    *auth.Authorizer // nil: no tokens but those in own
+	auth    *oauth.Authorizer // nil: no tokens but those in own
 	// refused is told when no token can be had without a person.
 	refused func(*fault)
 }

@@ -1,0 +1,205 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// soon bounds what must happen, but not at once.
+const soon = 10 * time.Second
+
+func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority {
+	t.Helper()
+	s := mcptest.NewAuthority("")
+	s.Set(rules)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newAuthorizer makes an authorizer with a session attached.
+func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
+	t.Helper()
+	a := detached(t, s, o)
+	a.Attach(t.Context())
+	t.Cleanup(func() { a.Detach(0) })
+	return a
+}
+
+func detached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
+	t.Helper()
+	if o.Store == nil {
+		o.Store = NewMemoryStore()
+	}
+	a, err := New(&mcpvisor.HTTP{URL: s.URL, Auth: &o}, func(text string) { t.Log("warning:", text) })
+	require.NoError(t, err)
+	return a
+}
+
+// visit is a browser that consents.
+func visit(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusFound {
+		return "", errors.New("not redirected: " + resp.Status)
+	}
+	return resp.Header.Get("Location"), nil
+}
+
+// request makes one request as the transport does, and repeats it as it does.
+// It returns the last status, or the error for want of a token.
+func request(ctx context.Context, a *Authorizer, method string) (int, error) {
+	for renewals := 0; ; renewals++ {
+		token, err := a.Token(ctx)
+		if err != nil {
+			return 0, err
+		}
+		resp, err := try(ctx, a, token, method)
+		if err != nil {
+			return 0, err
+		}
+		again := resp.StatusCode == http.StatusUnauthorized || WantsMore(resp.StatusCode, resp.Header)
+		if !again || renewals == 3 {
+			return resp.StatusCode, nil
+		}
+		if err := a.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
+			return resp.StatusCode, err
+		}
+	}
+}
+
+func try(ctx context.Context, a *Authorizer, token, method string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.web.server.String(), http.NoBody)
+	if method != "" {
+		req, err = http.NewRequestWithContext(ctx, http.MethodPost, a.web.server.String(), strings.NewReader(`{"method":"`+method+`"}`))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return resp, err
+}
+
+// requireOK makes a request that succeeds.
+func requireOK(t *testing.T, a *Authorizer) {
+	t.Helper()
+	status, err := request(t.Context(), a, "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNoContent, status)
+}
+
+// requirePerson makes a request for which a person is needed.
+func requirePerson(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthRequired {
+	t.Helper()
+	_, err := request(t.Context(), a, method)
+	var required *mcpvisor.AuthRequired
+	require.ErrorAs(t, err, &required)
+	return required
+}
+
+// authorizedStore is a store with the tokens of a visit.
+func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvisor.TokenStore {
+	t.Helper()
+	store := NewMemoryStore()
+	first := detached(t, s, mcpvisor.OAuth{Visit: visit, Store: store, Scopes: scopes})
+	first.Attach(t.Context())
+	requireOK(t, first)
+	first.Detach(time.Second)
+	return store
+}
+
+// browse is a person who consents and is sent back to where somebody listens.
+func browse(url string) error {
+	go func() {
+		if redirect, err := visit(context.Background(), url); err == nil {
+			_, _ = visit(context.Background(), redirect)
+		}
+	}()
+	return nil
+}
+
+// refusing is a rule by which the token endpoint refuses a grant, once it is told.
+func refusing(kind string, status int, body string) (rule func(http.ResponseWriter, *http.Request) bool, now *atomic.Bool) {
+	now = new(atomic.Bool)
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		refused := now.Load() && r.PostForm.Get("grant_type") == kind
+		if refused {
+			answerWith(w, status, body)
+		}
+		return refused
+	}, now
+}
+
+// together makes n requests at once and returns their errors.
+func together(ctx context.Context, a *Authorizer, n int) []error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range errs {
+		wg.Go(func() {
+			<-start
+			_, errs[i] = request(ctx, a, "")
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
+}
+
+// hanging is a rule by which the token endpoint never answers a grant. It is
+// over when the test is, or with the returned function.
+func hanging(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.Request) bool, asked <-chan struct{}, free func()) {
+	t.Helper()
+	quit, seen := make(chan struct{}), make(chan struct{}, 64)
+	free = sync.OnceFunc(func() { close(quit) })
+	t.Cleanup(free)
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.PostForm.Get("grant_type") != kind {
+			return false
+		}
+		seen <- struct{}{}
+		select {
+		case <-quit:
+		case <-r.Context().Done():
+		}
+		return false
+	}, seen, free
+}
+
+// age changes how long the current token lives, and how much of that is left,
+// here and in the store.
+func age(t *testing.T, a *Authorizer, left, life time.Duration) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held = a.held.Clone()
+	a.held.Expires = time.Now().Add(left)
+	a.held.Obtained = a.held.Expires.Add(-life)
+	if a.store != nil {
+		require.NoError(t, a.store.Save(t.Context(), a.key, a.held))
+	}
+	a.arm()
+}

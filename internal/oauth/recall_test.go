@@ -1,0 +1,200 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// moodyStore can be kept from reading and from writing.
+type moodyStore struct {
+	mcpvisor.TokenStore
+	deaf, dumb atomic.Bool
+}
+
+func (m *moodyStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+	if m.deaf.Load() {
+		return nil, errors.New("too many open files")
+	}
+	return m.TokenStore.Load(ctx, key)
+}
+
+func (m *moodyStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
+	if m.dumb.Load() {
+		return errors.New("the disk is full")
+	}
+	return m.TokenStore.Save(ctx, key, n)
+}
+
+// While the store cannot be read, what is held may have been used by another.
+func TestStoreThatCannotBeReadForAMoment(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	shared := NewMemoryStore()
+	one := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: shared})
+	requireOK(t, one)
+	m := &moodyStore{TokenStore: shared}
+	two := newAuthorizer(t, s, mcpvisor.OAuth{Store: m})
+	s.Revoke(false, false)
+	requireOK(t, one) // rotates
+	m.deaf.Store(true)
+	_, err := request(t.Context(), two, "")
+	var passing *Unavailable
+	require.ErrorAs(t, err, &passing)
+	require.ErrorContains(t, err, "too many open files")
+	require.Equal(t, 1, s.Counts().Refreshes, "a refresh token that is used twice may cost both")
+	m.deaf.Store(false)
+	require.Eventually(t, func() bool { _, err := request(t.Context(), two, ""); return err == nil }, soon, 50*time.Millisecond)
+	require.Equal(t, 1, s.Counts().Visits)
+}
+
+// A store that never works is no store, and no reason to do nothing.
+func TestStoreThatNeverWorks(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	m := &moodyStore{TokenStore: NewMemoryStore()}
+	m.deaf.Store(true)
+	m.dumb.Store(true)
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: m})
+	requireOK(t, a)
+	s.Revoke(false, false)
+	requireOK(t, a)
+	require.Equal(t, 1, s.Counts().Visits)
+}
+
+// A file that nobody can read is as good as none.
+func TestStoreThatIsSpoiled(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	store, err := NewFileStore(t.TempDir())
+	require.NoError(t, err)
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	requireOK(t, a)
+	require.NoError(t, os.WriteFile(store.(*fileStore).path(a.key, ".json"), []byte("{"), 0o600))
+	s.Revoke(false, false)
+	requireOK(t, a)
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
+}
+
+// What another process has written counts, whatever the clocks say.
+func TestStoreOfAnotherTime(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	store := NewMemoryStore()
+	first := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	requireOK(t, first)
+	age(t, first, 2*time.Hour, time.Hour) // before the clock was set back
+	s.Revoke(false, false)
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store})) // rotates
+	requireOK(t, first)
+	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Refreshes)
+}
+
+// What could not be stored is better than what was stored before.
+func TestStoreThatFallsBehind(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	m := &moodyStore{TokenStore: NewMemoryStore()}
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: m})
+	requireOK(t, a)
+	m.dumb.Store(true)
+	for range 3 {
+		s.Revoke(false, false)
+		requireOK(t, a)
+	}
+	require.Equal(t, 1, s.Counts().Visits)
+}
+
+// Servers that differ in the query have tokens of their own; what is for one of
+// them is not sent to the other.
+func TestTokensOfAnotherResource(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	store := NewMemoryStore()
+	at := func(project string) *Authorizer {
+		a, err := New(&mcpvisor.HTTP{URL: s.URL + "?project=" + project, Auth: &mcpvisor.OAuth{Store: store}}, func(string) {})
+		require.NoError(t, err)
+		return a
+	}
+	one, two := at("a"), at("b")
+	require.NotEqual(t, one.key, two.key)
+	require.NotContains(t, one.key.Server, "project", "a query may be a secret")
+	tokens := &mcpvisor.Authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
+	for _, a := range []*Authorizer{one, two} {
+		require.NoError(t, store.Save(t.Context(), a.key, tokens))
+		require.NoError(t, a.recall(t.Context()))
+	}
+	require.Equal(t, "for-project-a", one.Held())
+	require.Empty(t, two.Held())
+}
+
+// timedStore takes its time to save, and heeds its context.
+type timedStore struct {
+	mcpvisor.TokenStore
+	slow    atomic.Bool
+	entered chan struct{}
+}
+
+func (s *timedStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
+	if s.slow.Load() {
+		close(s.entered)
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.TokenStore.Save(ctx, key, n)
+}
+
+func TestDetachStoresARotatedToken(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	store := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
+	a := detached(t, s, mcpvisor.OAuth{Store: store})
+	a.Attach(t.Context())
+	s.Revoke(false, false)
+	store.slow.Store(true)
+	go func() { _, _ = request(context.Background(), a, "") }()
+	<-store.entered
+	a.Detach(0)
+	store.slow.Store(false)
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
+}
+
+// What is forgotten does not come back with a renewal that was under way.
+func TestForgetDuringARefresh(t *testing.T) {
+	rule, asked, _ := hanging(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	store := authorizedStore(t, s)
+	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
+	age(t, a, 0, time.Hour)
+	done := make(chan error, 1)
+	go func() { _, err := request(context.Background(), a, ""); done <- err }()
+	<-asked
+	require.NoError(t, a.Forget(t.Context()))
+	require.Error(t, <-done, "it does not go on for nobody")
+	requireForgotten(t, a, store)
+
+	slow := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
+	s.Set(mcptest.AuthorityRules{Rotate: true})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Store: slow})
+	age(t, a, 0, time.Hour)
+	slow.slow.Store(true)
+	go func() { _, err := request(context.Background(), a, ""); done <- err }()
+	<-slow.entered // the token is here, and is being stored
+	require.NoError(t, a.Forget(t.Context()))
+	require.Error(t, <-done)
+	requireForgotten(t, a, slow)
+}
+
+func requireForgotten(t *testing.T, a *Authorizer, store mcpvisor.TokenStore) {
+	t.Helper()
+	stored, err := store.Load(t.Context(), a.key)
+	require.NoError(t, err)
+	require.Nil(t, stored)
+	require.Empty(t, a.Held())
+}

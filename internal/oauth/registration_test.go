@@ -1,0 +1,274 @@
+package oauth
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestClientByHand(t *testing.T) {
+	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
+		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
+		s.AddClient("by hand:+%", "its secret&=")
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "by hand:+%", ClientSecret: "its secret&="})
+		requireOK(t, a)
+		require.Zero(t, s.Counts().Registrations)
+		require.Equal(t, method == "client_secret_post", s.Counts().LastToken.Has("client_secret"))
+		s.Revoke(false, false)
+		requireOK(t, a)
+		require.Equal(t, 1, s.Counts().Refreshes)
+	}
+}
+
+func TestRegisteredClientWithASecret(t *testing.T) {
+	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
+		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
+		store := NewMemoryStore()
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+		requireOK(t, a)
+		s.Revoke(false, false)
+		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
+		require.Equal(t, 1, s.Counts().Refreshes, method)
+	}
+}
+
+// Some servers read the client's name from the form alone, also where they offer
+// both ways to show a secret; others refuse a form that has it beside the header.
+func TestServersOrderOfMethods(t *testing.T) {
+	for _, methods := range [][]string{{"client_secret_post", "client_secret_basic"}, {"client_secret_basic", "client_secret_post"}} {
+		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: methods, Token: func(w http.ResponseWriter, r *http.Request) bool {
+			if r.PostForm.Has("client_id") == (methods[0] == "client_secret_post") {
+				return false
+			}
+			answerWith(w, http.StatusUnauthorized, `{"error":"invalid_client"}`)
+			return true
+		}})
+		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit}))
+	}
+}
+
+// Some servers give a client the scopes that it registered for, and no others.
+// Others register no client that names scopes.
+func TestRegistrationNamesScopes(t *testing.T) {
+	for _, takes := range []bool{true, false} {
+		var asked []string
+		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var m struct{ Scope string }
+			_ = json.NewDecoder(r.Body).Decode(&m)
+			if asked = append(asked, m.Scope); !takes && m.Scope != "" {
+				answerWith(w, http.StatusForbidden, `{"error":"insufficient_scope"}`)
+				return
+			}
+			answerWith(w, http.StatusCreated, `{"client_id":"me"}`)
+		}))
+		s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Document: func(_ string, d map[string]any) int {
+			switch {
+			case d["registration_endpoint"] != nil:
+				d["registration_endpoint"] = desk.URL
+			case d["resource"] != nil:
+				d["scopes_supported"] = []string{"read", "write"}
+			}
+			return 0
+		}})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{})
+		require.Equal(t, []string{"read"}, requirePerson(t, a, "").Scopes)
+		desk.Close()
+		want := []string{"read write", ""}
+		if takes {
+			want = want[:1] // what it may ask for later, too
+		}
+		require.Equal(t, want, asked)
+	}
+}
+
+func TestMetadataDocumentAsClient(t *testing.T) {
+	supported := func(_ string, d map[string]any) int {
+		d["client_id_metadata_document_supported"] = true
+		return 0
+	}
+	o := mcpvisor.OAuth{Visit: visit, ClientMetadataURL: "https://host.example/client.json"}
+	s := newAuthority(t, mcptest.AuthorityRules{Document: supported})
+	requireOK(t, newAuthorizer(t, s, o))
+	require.Zero(t, s.Counts().Registrations)
+	require.Equal(t, o.ClientMetadataURL, s.Counts().LastVisit.Get("client_id"))
+
+	s = newAuthority(t, mcptest.AuthorityRules{}) // knows no such documents
+	requireOK(t, newAuthorizer(t, s, o))
+	require.Equal(t, 1, s.Counts().Registrations)
+}
+
+// A secret is shown to no other authorization server than its own.
+func TestSecretBelongsToOneIssuer(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	s.AddClient("me", "my-secret")
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
+	_, err := request(t.Context(), a, "")
+	require.ErrorContains(t, err, "belongs to https://right.example")
+	require.Empty(t, s.Counts().LastToken)
+
+	// Without Issuer it is the one that was used first.
+	store := NewMemoryStore()
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: store})
+	requireOK(t, a)
+	other := newAuthority(t, mcptest.AuthorityRules{})
+	other.AddClient("me", "my-secret")
+	s.Revoke(true, false)
+	s.Set(mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
+		if d["authorization_servers"] != nil {
+			d["authorization_servers"] = []string{other.Issuer}
+		}
+		return 0
+	}})
+	_, err = request(t.Context(), a, "")
+	require.ErrorContains(t, err, "belongs to "+s.Issuer)
+	require.Empty(t, other.Counts().LastToken)
+}
+
+// A secret that was set anew with another Issuer is not shown to the one that the
+// stored tokens are of, either: not to renew them.
+func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_post"}})
+	s.AddClient("me", "my-secret")
+	o := mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
+	requireOK(t, newAuthorizer(t, s, o))
+	s.Revoke(false, false)
+	o.ClientSecret, o.Issuer = "secret-of-another", "https://right.example"
+	_, err := request(t.Context(), newAuthorizer(t, s, o), "")
+	require.ErrorContains(t, err, "belongs to https://right.example")
+	require.NotEqual(t, "secret-of-another", s.Counts().LastToken.Get("client_secret"))
+}
+
+// A client that registered itself does so again at another server, and leaves
+// behind what it had at the first.
+func TestServerMovesToAnotherIssuer(t *testing.T) {
+	s, other := newAuthority(t, mcptest.AuthorityRules{}), newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
+	requireOK(t, a)
+	before := a.held
+	s.Revoke(true, false)
+	s.Set(mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
+		if d["authorization_servers"] != nil {
+			d["authorization_servers"] = []string{other.Issuer}
+		}
+		return 0
+	}})
+	_, _ = request(t.Context(), a, "") // other gives tokens for itself only
+	require.Equal(t, 1, other.Counts().Registrations)
+	require.Equal(t, 1, other.Counts().Visits)
+	require.NotEqual(t, before.ClientID, other.Counts().LastVisit.Get("client_id"))
+}
+
+func TestRegistrationIsRefused(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
+		delete(d, "registration_endpoint")
+		return 0
+	}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	_, err := request(t.Context(), a, "")
+	require.ErrorContains(t, err, "set ClientID")
+}
+
+// Whatever goes wrong, no secret is in what is said about it.
+func TestErrorsHoldNoSecrets(t *testing.T) {
+	var token string
+	s := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+		if r.PostForm.Get("grant_type") != "refresh_token" {
+			return false
+		}
+		token = r.PostForm.Get("refresh_token")
+		answerWith(w, http.StatusServiceUnavailable, "")
+		return true
+	}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	requireOK(t, a)
+	access := a.Held()
+	s.Revoke(false, false)
+	_, err := request(t.Context(), a, "")
+	require.Error(t, err)
+	for _, secret := range []string{token, access, s.Counts().LastVisit.Get("state"), s.Counts().LastToken.Get("code_verifier")} {
+		if secret == "" {
+			continue
+		}
+		require.NotContains(t, err.Error(), secret)
+		require.Equal(t, "said ***!", a.Hide("said "+secret+"!"))
+	}
+
+	parrot := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+		answerWith(w, http.StatusBadRequest, `{"error":"invalid_grant","error_description":"`+r.PostForm.Get("code")+" "+r.PostForm.Get("code_verifier")+`"}`)
+		return true
+	}})
+	a = newAuthorizer(t, parrot, mcpvisor.OAuth{Visit: visit})
+	_, err = request(t.Context(), a, "")
+	require.ErrorContains(t, err, "invalid_grant")
+	require.NotContains(t, err.Error(), "code-")
+	require.NotContains(t, err.Error(), parrot.Counts().LastToken.Get("code_verifier"))
+	require.NotContains(t, a.held.String(), a.held.ClientID)
+}
+
+// A registration is used again where it fits: at its issuer, for the redirect that
+// was registered, and while its secret is good.
+func TestRegistrationThatFits(t *testing.T) {
+	known := &mcpvisor.Authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
+	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
+	require.NotNil(t, registered(known, known.Issuer, ""))
+	require.Nil(t, registered(nil, known.Issuer, ""))
+	require.Nil(t, registered(known, "https://b.example", known.RedirectURL))
+	require.Nil(t, registered(known, known.Issuer, "http://127.0.0.1:2/callback"))
+	known.ClientExpires = time.Now().Add(time.Hour)
+	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
+	known.ClientExpires = time.Now().Add(-time.Second)
+	require.Nil(t, registered(known, known.Issuer, known.RedirectURL))
+}
+
+// What a server answers to a registration is believed if it is one.
+func TestRegistrationAnswers(t *testing.T) {
+	for _, c := range []struct {
+		status     int
+		body, says string
+	}{
+		{http.StatusCreated, `{"client_id": "me", "client_secret": "secret-of-me", "client_secret_expires_at": 4102444800}`, ""},
+		{http.StatusForbidden, `{"client_id": "me", "client_secret": "secret-of-me"}`, "HTTP 403"},
+		{http.StatusCreated, `{"client_secret": "secret-of-me"}`, "names no client"},
+		{http.StatusCreated, `<html>`, "invalid character"},
+		{http.StatusOK, `{"client_id": "me", "error": "invalid_redirect_uri", "error_description": "not secret-of-me"}`, "invalid_redirect_uri"},
+	} {
+		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
+		s := newAuthority(t, mcptest.AuthorityRules{})
+		a := detached(t, s, mcpvisor.OAuth{})
+		got, err := a.enroll(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
+			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
+		desk.Close()
+		if c.says != "" {
+			require.ErrorContains(t, err, c.says)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, client{id: "me", secret: "secret-of-me", expires: time.Unix(4102444800, 0), method: methodBasic,
+			redirect: "http://127.0.0.1:1/callback", dynamic: true}, *got)
+		require.Equal(t, "***", a.Hide("secret-of-me"))
+	}
+}
+
+// The URL of a client that the server has forgotten is given to nobody any more.
+func TestConsentOfAForgottenClient(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
+	n, err := a.begin(t.Context(), challenge{}, nil, false)
+	require.NoError(t, err)
+	a.mu.Lock()
+	held := a.held
+	a.mu.Unlock()
+	require.True(t, a.without(t.Context(), held, refused, &refusal{code: "invalid_client"}))
+	next, err := a.begin(t.Context(), challenge{}, nil, false)
+	require.NoError(t, err)
+	require.NotEqual(t, n.client.id, next.client.id)
+	require.ErrorIs(t, a.Finish(t.Context(), back(n)), errTaken)
+}

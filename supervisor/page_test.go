@@ -75,7 +75,7 @@ func lifecyclePage(t *testing.T) string {
 	words := glossary(t)
 	for _, section := range []struct{ title, kind, lead string }{
 		{"States", "State", "Where a server stands, as `Status` and the events show it."},
-		{"Events", "EventKind", "What happened."},
+		{"Inputs", "InputKind", "What happened."},
 		{"Conditions", "Guard", "What decides between rows."},
 		{"Effects", "EffectKind", "What the supervising actor must do, in the order given."},
 		{"Cause kinds", "CauseKind", "Why a session ended, or did not begin. A cause may be marked permanent:\nthen trying again cannot help, and no retry is spent on it."},

@@ -10,37 +10,39 @@ import (
 )
 
 const (
-	sdk      = "github.com/modelcontextprotocol/go-sdk/"
-	proto    = "github.com/asynkron/protoactor-go/"
-	zerolog  = "github.com/rs/zerolog"
-	xsys     = "golang.org/x/sys/"
-	xtime    = "golang.org/x/time/"
-	keyring  = "github.com/zalando/go-keyring/"
-	vocables = "messages supervisor"
+	sdk     = "github.com/modelcontextprotocol/go-sdk/"
+	proto   = "github.com/asynkron/protoactor-go/"
+	zerolog = "github.com/rs/zerolog"
+	xsys    = "golang.org/x/sys/"
+	xtime   = "golang.org/x/time/"
+	keyring = "github.com/zalando/go-keyring/"
 )
 
 // arrow says what a folder may import beside the standard library.
 type arrow struct {
-	// folders of this module, separated by spaces. "internal" means all below it.
+	// folders of this module, separated by spaces: "." is the root package, and a
+	// folder that ends in "/" stands for all packages below it.
 	folders string
 	// foreign are prefixes of import paths.
 	foreign []string
 }
 
-// arrows is the plan of the house: they all point one way. A folder that is
-// not named here takes the arrow of the folder above it.
+// arrows is the import plan: all arrows point one way. A folder that is not
+// named here takes the arrow of the folder above it.
 var arrows = map[string]arrow{
-	"supervisor": {},
-	"internal":   {folders: "internal"},
-	"messages":   {"supervisor internal", []string{sdk}},
-	"auth":       {"messages internal", []string{sdk + "oauthex/", keyring}},
-	"transport":  {vocables + " auth internal", []string{sdk, zerolog, xsys, xtime}},
-	"actors":     {vocables + " transport", []string{proto, zerolog}},
-	"facade":     {vocables + " transport actors internal", []string{sdk, zerolog}},
-	"config":     {vocables + " auth internal", []string{"github.com/tailscale/hujson"}},
-	"mcptest":    {"messages", []string{sdk, xsys}},
-	"cmd":        {vocables + " facade config mcptest internal", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
-	"test":       {vocables + " facade config mcptest", []string{sdk, zerolog}},
+	"supervisor":       {},
+	"internal":         {folders: "internal/"},
+	".":                {"supervisor internal/", []string{sdk}},
+	"internal/catalog": {". supervisor", []string{sdk}},
+	"internal/oauth":   {". internal/", []string{sdk + "oauthex/", keyring}},
+	"messages":         {". supervisor internal/catalog", []string{sdk}},
+	"transport":        {". supervisor internal/ transport transport/", []string{sdk, zerolog, xsys, xtime}},
+	"actors":           {". supervisor internal/ messages transport transport/discovery", []string{proto, zerolog}},
+	"facade":           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
+	"config":           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
+	"mcptest":          {". mcptest mcptest/ internal/", []string{sdk, xsys}},
+	"cmd":              {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"test":             {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},
 }
 
 // arrowOf finds the arrow of a folder.
@@ -61,9 +63,10 @@ func (a arrow) allows(path string, standard bool) bool {
 	if standard {
 		return true
 	}
-	if folder, ours := strings.CutPrefix(path, module); ours {
-		top, _, _ := strings.Cut(folder, "/")
-		return slices.Contains(strings.Fields(a.folders), top)
+	if folder, ours := folderOf(path); ours {
+		return slices.ContainsFunc(strings.Fields(a.folders), func(allowed string) bool {
+			return folder == allowed || strings.HasSuffix(allowed, "/") && strings.HasPrefix(folder, allowed)
+		})
 	}
 	return slices.ContainsFunc(a.foreign, func(prefix string) bool { return strings.HasPrefix(path+"/", prefix) })
 }

@@ -35,7 +35,15 @@ type pkg struct {
 }
 
 // folder is the package's place in this module, or false for a foreign one.
-func (p *pkg) folder() (string, bool) { return strings.CutPrefix(p.ImportPath, module) }
+func (p *pkg) folder() (string, bool) { return folderOf(p.ImportPath) }
+
+// folderOf is the folder of an import path of this module; "." is the root package.
+func folderOf(path string) (string, bool) {
+	if path+"/" == module {
+		return ".", true
+	}
+	return strings.CutPrefix(path, module)
+}
 
 // graph is every package of the module and everything that they need, by
 // import path. It is read once for each platform and shared: do not change it.

@@ -46,12 +46,12 @@ func TestSnippets(t *testing.T) {
 
 // TestSnippets: the check sees what a compiler sees.
 func TestSnippetsThatDoNotCompile(t *testing.T) {
-	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return facade.NoRetry }\n~~~\n"+
+	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry }\n~~~\n"+
 		"~~~go\nfmt.Println(facade.Version)\n~~~\n~~~go\nfunc f() string { return facade.Version }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
 	all := snippetsIn("page.md", page)
 	require.Len(t, all, 6)
 	compile := compiler(t, all)
-	for i, want := range []string{"declared and not used: c", "declared and not used: x", "undefined: facade.Nothing", "cannot use facade.NoRetry", "", ""} {
+	for i, want := range []string{"declared and not used: c", "declared and not used: x", "undefined: facade.Nothing", "cannot use supervisor.NoRetry", "", ""} {
 		err := compile(all[i])
 		if want == "" {
 			require.NoError(t, err)
@@ -98,6 +98,7 @@ func parseSnippet(place, text string) snippet {
 
 // known are the packages of which snippets may leave out the import.
 var known = map[string]string{
+	"mcpvisor": strings.TrimSuffix(module, "/"), "supervisor": module + "supervisor",
 	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "mcp": sdk + "mcp", "zerolog": zerolog,
 	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec",
 }

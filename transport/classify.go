@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,41 +21,6 @@ import (
 
 // codeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
 const codeUnsupportedVersion = -32022
-
-// spawnCause explains why a command could not be started.
-func spawnCause(command string, err error) *supervisor.Cause {
-	c := &supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err}
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && isFile(command):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
-		c.Message = fmt.Sprintf("command %q names an interpreter in its first line that was not found; install that, or correct the line", command)
-	case errors.Is(err, syscall.ENOEXEC):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
-		c.Message = fmt.Sprintf("command %q is no program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
-		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)
-	case errors.Is(err, fs.ErrPermission):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
-		c.Message = fmt.Sprintf("command %q may not be executed; check its mode and owner", command)
-	case errors.Is(err, exec.ErrDot):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
-		c.Message = fmt.Sprintf("command %q was found in the current directory only; write ./%s", command, command)
-	default:
-		c.Message = fmt.Sprintf("command %q could not be started: %v", command, err)
-	}
-	return c
-}
-
-// isFile reports whether a command that cannot be found is there all the same.
-func isFile(command string) bool {
-	path, err := exec.LookPath(command)
-	if err != nil {
-		return false
-	}
-	st, err := os.Stat(path)
-	return err == nil && !st.IsDir()
-}
 
 // openCause explains why negotiation failed. died is the cause of the
 // session's own death, if it has one: it knows more than the error that the

@@ -21,13 +21,13 @@ type dyingProcess struct {
 
 func (p *dyingProcess) Stdin() io.WriteCloser   { return p.stdin }
 func (p *dyingProcess) Stdout() io.ReadCloser   { return p.stdout }
-func (p *dyingProcess) Widen()                  {}
+func (p *dyingProcess) GrowStdout()             {}
 func (p *dyingProcess) PID() int                { return 0 }
 func (p *dyingProcess) Exited() <-chan struct{} { return p.exited }
 func (p *dyingProcess) Exiting() bool           { return p.exiting }
 func (p *dyingProcess) Terminate(time.Duration) { <-p.exited }
 func (p *dyingProcess) Release() error          { return nil }
-func (p *dyingProcess) Exit() *supervisor.Cause {
+func (p *dyingProcess) ExitCause() *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 4"}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 // lastWords is how long after the end of one stream, or of the process, the
@@ -22,7 +23,7 @@ const lastWords = 50 * time.Millisecond
 // link is one process with a wire to it, from spawn to reaping.
 type link struct {
 	*wire
-	proc     process
+	proc     process.Process
 	grace    time.Duration
 	loops    sync.WaitGroup
 	readDone chan struct{}
@@ -34,7 +35,7 @@ type link struct {
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process, limit int, grace time.Duration, told *notices, hidden veil, asked *questions, buffer *budget.Budget) *link {
+func newLink(p process.Process, limit int, grace time.Duration, told *notices, hidden veil, asked *questions, buffer *budget.Budget) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
 	l.notices, l.veil, l.buffer = told, hidden, buffer
@@ -42,7 +43,7 @@ func newLink(p process, limit int, grace time.Duration, told *notices, hidden ve
 	l.answers.veil = hidden
 	l.asked.answers = l.answers
 	l.asked.start = func(f func()) bool { l.loops.Go(f); return true } // called by a loop
-	l.in.onLarge = p.Widen
+	l.in.onLarge = p.GrowStdout
 	l.loops.Go(func() {
 		err := l.readLoop()
 		close(l.readDone)
@@ -78,7 +79,7 @@ func (l *link) streamEnded(name string, err error) {
 		what = fmt.Sprintf("broke its %s (%v)", name, err)
 	}
 	l.die(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err,
-		Message: "server " + what + " but did not exit", Stderr: l.proc.Exit().Stderr})
+		Message: "server " + what + " but did not exit", Stderr: l.proc.ExitCause().Stderr})
 }
 
 // watch follows the process to its end, and then takes everything down.
@@ -92,7 +93,7 @@ func (l *link) watch() {
 		case <-t.C:
 		}
 		t.Stop()
-		l.die(l.proc.Exit())
+		l.die(l.proc.ExitCause())
 	case <-l.dead:
 	}
 	l.proc.Terminate(l.grace)

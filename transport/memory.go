@@ -12,13 +12,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 func newMemoryDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)
 	hidden := redactorOf(&secrets)
-	d := newPipedDialer(spec, opts, func() (process, *supervisor.Cause) {
+	d := newPipedDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
 		return startRoutine(spec.InMemory, spec.Limits.MaxStderrLines, hidden), nil
 	})
 	d.veil = hidden
@@ -29,7 +31,7 @@ func newMemoryDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 type routine struct {
 	stdin  *io.PipeWriter
 	stdout *io.PipeReader
-	stderr *stderrTail
+	stderr *process.StderrTail
 	cancel context.CancelFunc
 	ending atomic.Bool // set before the streams end
 	exited chan struct{}
@@ -40,7 +42,7 @@ func startRoutine(m *mcpvisor.InMemory, lines int, hidden veil) *routine {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &routine{stdin: inW, stdout: outR, stderr: newStderrTail(lines, hidden), cancel: cancel, exited: make(chan struct{})}
+	r := &routine{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redact.Redactor(hidden)), cancel: cancel, exited: make(chan struct{})}
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -59,13 +61,13 @@ func startRoutine(m *mcpvisor.InMemory, lines int, hidden veil) *routine {
 
 func (r *routine) Stdin() io.WriteCloser   { return r.stdin }
 func (r *routine) Stdout() io.ReadCloser   { return r.stdout }
-func (r *routine) Widen()                  {}
+func (r *routine) GrowStdout()             {}
 func (r *routine) PID() int                { return 0 }
 func (r *routine) Exited() <-chan struct{} { return r.exited }
 func (r *routine) Exiting() bool           { return r.ending.Load() }
 
-func (r *routine) Exit() *supervisor.Cause {
-	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: r.stderr.lines()}
+func (r *routine) ExitCause() *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: r.stderr.Lines()}
 	select {
 	case <-r.exited:
 	default:

@@ -165,7 +165,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 						c.serve(ctx, stdin, never)
 						return nil
 					}}, 5, nil)
-				require.Equal(t, "server is running", r.Exit().Error())
+				require.Equal(t, "server is running", r.ExitCause().Error())
 				start := time.Now()
 				r.Terminate(grace)
 				r.Release()
@@ -173,7 +173,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 				select {
 				case <-r.Exited():
 					require.False(t, c.left)
-					require.Equal(t, "server ended", r.Exit().Error())
+					require.Equal(t, "server ended", r.ExitCause().Error())
 				default:
 					require.True(t, c.left)
 				}
@@ -207,4 +207,16 @@ func TestMemoryServerThatReadsNothing(t *testing.T) {
 		const recall = 5 * time.Second // the go-sdk may try that long to recall its request
 		require.LessOrEqual(t, time.Since(start), time.Minute+recall+mcpvisor.DefaultShutdownTimeout)
 	})
+}
+
+// A goroutine cannot be killed. The error of Release says that it still runs.
+func TestRoutine_release_while_it_runs(t *testing.T) {
+	stays := make(chan struct{})
+	defer close(stays)
+	r := startRoutine(&mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
+		<-stays
+		return nil
+	}}, 5, nil)
+	r.Terminate(0)
+	require.ErrorContains(t, r.Release(), "is still running")
 }

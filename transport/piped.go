@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 // pipedDialer makes sessions with processes behind a pair of streams: stdio
@@ -22,15 +23,14 @@ type pipedDialer struct {
 	spec   mcpvisor.ServerSpec
 	opts   Options
 	asked  *questions
-	spawn  func() (process, *supervisor.Cause)
+	spawn  func() (process.Process, *supervisor.Cause)
 	buffer *budget.Budget
 	veil   veil         // of what the server was given in confidence
 	era    atomic.Value // mcpvisor.Era
 	// doubts counts starts in a row that ended with the question whether the
 	// server is still modern.
 	doubts atomic.Int32
-	// hanging counts starts that were given up, and have not come back from the
-	// operating system.
+	// hanging counts starts that were given up and still hang in the operating system.
 	hanging atomic.Int32
 }
 
@@ -38,7 +38,7 @@ type pipedDialer struct {
 // the time, before they are taken for the answer "no".
 const faith = 2
 
-func newPipedDialer(spec mcpvisor.ServerSpec, opts Options, spawn func() (process, *supervisor.Cause)) *pipedDialer {
+func newPipedDialer(spec mcpvisor.ServerSpec, opts Options, spawn func() (process.Process, *supervisor.Cause)) *pipedDialer {
 	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 	d.era.Store(spec.Era)
 	return d
@@ -225,7 +225,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		c.Permanent = false // it was not heard whether it speaks the other era
 	}
 	if len(c.Stderr) == 0 {
-		c.Stderr = l.proc.Exit().Stderr
+		c.Stderr = l.proc.ExitCause().Stderr
 	}
 	return c
 }
@@ -386,7 +386,7 @@ func (s *pipedSession) Info() mcpvisor.SessionInfo {
 // Stderr implements Speaker.
 func (s *pipedSession) Stderr() []string {
 	if l := s.current(); l != nil {
-		return l.proc.Exit().Stderr
+		return l.proc.ExitCause().Stderr
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // What a server says about itself is shown to people, kept for as long as it
@@ -49,3 +50,9 @@ func cut(text string, size int) string {
 	}
 	return text[:end] + sign
 }
+
+// cutAt is the beginning of a text, of at most size bytes.
+func cutAt(text string, size int) string { return display.Prefix(text, size) }
+
+// plain makes a server's text fit to be shown, on one line.
+func plain(text string) string { return display.Line(text) }

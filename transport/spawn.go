@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 // spawned is what came of starting a process: one of the two.
 type spawned struct {
-	proc  process
+	proc  process.Process
 	cause *supervisor.Cause
 }
 

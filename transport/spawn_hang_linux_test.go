@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"context"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 // hangingCommand is a program whose file cannot be opened until answer is
@@ -34,6 +36,17 @@ func hangingCommand(t *testing.T) (path string, answer func()) {
 	return path, answer
 }
 
+// startShell starts a script as a server and waits for its first line.
+func startShell(t *testing.T, script string) *process.Child {
+	t.Helper()
+	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, process.Options{StderrLines: 5})
+	require.Nil(t, cause)
+	t.Cleanup(func() { c.Terminate(0); c.Release() })
+	_, err := bufio.NewReader(c.Stdout()).ReadString('\n')
+	require.NoError(t, err)
+	return c
+}
+
 // A start that hangs in the operating system costs its own server, and no other.
 func TestHangingExec(t *testing.T) {
 	dialer := func(path string) *pipedDialer {
@@ -43,9 +56,9 @@ func TestHangingExec(t *testing.T) {
 	}
 	t.Run("others_start_and_end", func(t *testing.T) {
 		path, answer := hangingCommand(t)
-		var before []*child
+		var before []*process.Child
 		for range 20 {
-			before = append(before, shell(t, "echo here; cat"))
+			before = append(before, startShell(t, "echo ready; cat"))
 		}
 		s := dialer(path).NewSession()
 		opened := make(chan error, 1)
@@ -54,7 +67,7 @@ func TestHangingExec(t *testing.T) {
 			c.Terminate(time.Minute)
 			c.Release()
 		}
-		later := shell(t, "echo here; cat")
+		later := startShell(t, "echo ready; cat")
 		later.Terminate(time.Minute)
 		later.Release()
 		select {
@@ -99,50 +112,5 @@ func TestHangingExec(t *testing.T) {
 		requireClosed(t, s.Released(), "the release waits for the operating system")
 		answer()
 		require.Eventually(t, func() bool { return d.hanging.Load() == 0 }, patience, timeStep)
-	})
-}
-
-// A thread that does not come back from starting something is not waited for by
-// other starts.
-func TestSpawnPool(t *testing.T) {
-	t.Run("another_thread_when_one_is_stuck", func(t *testing.T) {
-		p := newSpawnPool()
-		stuck, back := make(chan struct{}), make(chan error, 1)
-		go func() {
-			_, err := p.run(func() error { <-stuck; return os.ErrDeadlineExceeded })
-			back <- err
-		}()
-		require.Eventually(t, func() bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.threads == 1 && len(p.queue) == 0
-		}, patience, timeStep)
-		var children []*parentThread
-		for range 40 {
-			thread, err := p.run(func() error { return nil })
-			require.NoError(t, err)
-			children = append(children, thread)
-		}
-		require.Equal(t, 2, p.threads, "one more is enough")
-		for _, thread := range children {
-			p.end(thread)
-		}
-		require.Equal(t, 1, p.threads, "the one that is stuck")
-		close(stuck)
-		require.ErrorIs(t, <-back, os.ErrDeadlineExceeded)
-		require.Zero(t, p.threads)
-	})
-	t.Run("threads_end_with_their_last_child", func(t *testing.T) {
-		p := newSpawnPool()
-		var starts sync.WaitGroup
-		for range 200 {
-			starts.Go(func() {
-				thread, err := p.run(func() error { return nil })
-				require.NoError(t, err)
-				p.end(thread)
-			})
-		}
-		starts.Wait()
-		require.Zero(t, p.threads)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 var errGivenUp = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
@@ -21,7 +22,7 @@ var errGivenUp = &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "en
 // It is released already: whatever it started now, nobody would wait for.
 func TestASessionThatIsGivenUpStartsNothing(t *testing.T) {
 	d, _ := lives(t, mcpvisor.EraAuto, legacyServer(nil))
-	d.spawn = func() (process, *supervisor.Cause) {
+	d.spawn = func() (process.Process, *supervisor.Cause) {
 		require.Fail(t, "a process is started")
 		return nil, errGivenUp
 	}
@@ -36,8 +37,8 @@ func TestASessionThatIsGivenUpStartsNothing(t *testing.T) {
 func TestASessionThatIsGivenUpWhileItSpawns(t *testing.T) {
 	d, _ := lives(t, mcpvisor.EraAuto, legacyServer(nil))
 	s, spawn := d.NewSession(), d.spawn
-	var started process
-	d.spawn = func() (process, *supervisor.Cause) {
+	var started process.Process
+	d.spawn = func() (process.Process, *supervisor.Cause) {
 		s.Abort(errGivenUp)
 		select {
 		case <-s.Released():
@@ -230,11 +231,11 @@ func TestAServerWithoutItsStreamsIsOfNoUse(t *testing.T) {
 }
 
 // slowProcess is one whose words take a while to arrive.
-type slowProcess struct{ process }
+type slowProcess struct{ process.Process }
 
 type slowReader struct{ io.ReadCloser }
 
-func (s slowProcess) Stdout() io.ReadCloser { return slowReader{s.process.Stdout()} }
+func (s slowProcess) Stdout() io.ReadCloser { return slowReader{s.Process.Stdout()} }
 
 func (s slowReader) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
@@ -253,7 +254,7 @@ func TestAnAnswerOutlivesItsServer(t *testing.T) {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, isLegacyServer)
 		}))
 		spawn := d.spawn
-		d.spawn = func() (process, *supervisor.Cause) {
+		d.spawn = func() (process.Process, *supervisor.Cause) {
 			p, cause := spawn()
 			return slowProcess{p}, cause
 		}

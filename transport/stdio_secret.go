@@ -5,6 +5,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
 // veilOf hides what a stdio server was given in confidence: variables of its
@@ -18,7 +19,7 @@ import (
 func veilOf(s *mcpvisor.Stdio, secrets ...string) veil {
 	var found secret.List
 	found.Add(secrets...)
-	found.Env(childEnv(s))
+	found.Env(process.Environ(s))
 	found.Args(append(strings.Fields(s.Command)[min(1, len(strings.Fields(s.Command))):], s.Args...))
 	return redactorOf(&found)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Line returns text on one line: valid UTF-8, with a space for each line break
@@ -77,4 +78,28 @@ func Count[N int | int64 | uint64](n N, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Prefix returns the beginning of a text: at most size bytes, and no half of a
+// character.
+func Prefix(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:max(size, 0)]
+}
+
+// cutMark ends a text that [Shorten] has cut.
+const cutMark = " … (cut)"
+
+// Shorten returns a text of at most size bytes. A longer text is cut, and ends
+// with " … (cut)". size must be more than that mark takes.
+func Shorten(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	return Prefix(text, size-len(cutMark)) + cutMark
 }

@@ -1,0 +1,268 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+const (
+	// KillGrace is how long a killed process may take to disappear. After that it
+	// counts as unkillable: it hangs in the kernel.
+	KillGrace = 5 * time.Second
+	// drainTime is how long stderr may take to arrive after the exit. Usually it is
+	// in the pipe already.
+	drainTime = 50 * time.Millisecond
+	// retagDelay is how long a fork may take that had begun before the server was
+	// tagged. The descendants are tagged again after it.
+	retagDelay = 100 * time.Millisecond
+)
+
+// Child is an operating system process in a process group of its own. All three
+// pipes are ours, as *os.File. So os/exec starts no goroutine that copies, and
+// waits for no grandchild that holds a pipe open.
+//
+// The goroutine of reap owns the end: it alone collects the exit status. All
+// methods are safe for concurrent use.
+type Child struct {
+	// Set by Start, constant afterwards.
+	cmd        *exec.Cmd
+	group      *processGroup
+	stdin      *os.File
+	stdout     *os.File
+	stderrPipe *os.File
+	stderr     *StderrTail
+	tag        string // process tag; empty if descendants may stay, and where there are no tags
+
+	// Closed once each, in this order, by reap and the reader of stderr.
+	exited     chan struct{} // the exit is known, and the group is killed
+	reapDone   chan struct{} // nothing is left in the process table, save for survivors
+	stderrDone chan struct{} // the reader of stderr has returned; at any time
+
+	// Written by reap.
+	exitCause *supervisor.Cause // valid after exited
+	survivors error             // descendants that could not be killed; valid after reapDone
+
+	// Closed by Terminate and Release, read by reap.
+	shutdown     chan struct{} // our shutdown has begun, so this is no crash
+	graceOver    chan struct{} // the group has had its time
+	shutdownOnce sync.Once
+	graceOnce    sync.Once
+
+	releaseOnce sync.Once
+	releaseErr  error // what Release returns
+
+	mu       sync.Mutex
+	released bool // the id of the group may not be signalled any more
+}
+
+// Start starts the command of a stdio server. It may hang for as long as the file
+// system of the command does not answer; callers bound that by a goroutine.
+func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
+	if s.Dir != "" {
+		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
+			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
+				Message: fmt.Sprintf("working directory %q does not exist or is no directory; create it or change Dir", s.Dir)}
+		}
+	}
+	cmd := exec.Command(s.Command, s.Args...)
+	if cmd.Err != nil {
+		return nil, startCause(s.Command, cmd.Err)
+	}
+	cmd.Dir, cmd.Env = s.Dir, Environ(s)
+	c := &Child{cmd: cmd, stderr: NewStderrTail(o.StderrLines, o.Redact),
+		stderrDone: make(chan struct{}), exited: make(chan struct{}), reapDone: make(chan struct{}),
+		shutdown: make(chan struct{}), graceOver: make(chan struct{})}
+	if !s.KeepDaemons {
+		if c.tag = newTag(); c.tag != "" {
+			cmd.Env = append(cmd.Env, tagEntry(c.tag))
+		}
+	}
+	openBeforeExec(cmd)
+	if err := c.startWithPipes(); err != nil {
+		return nil, startCause(s.Command, err)
+	}
+	go func() {
+		defer close(c.stderrDone)
+		_, _ = io.Copy(c.stderr, c.stderrPipe)
+	}()
+	go c.reap()
+	return c, nil
+}
+
+// startWithPipes makes the three pipes and starts the command. After an error all
+// of them are closed.
+func (c *Child) startWithPipes() (err error) {
+	var ours, theirs []*os.File
+	defer func() {
+		closeAll(theirs)
+		if err != nil {
+			closeAll(ours)
+		}
+	}()
+	for range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		if len(ours) == 0 { // stdin: the child reads
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	c.stdin, c.stdout, c.stderrPipe = ours[0], ours[1], ours[2]
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	c.group, err = startInGroup(c.cmd, c.tag)
+	return err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// reap waits for the exit, kills the rest of the group while its id is still ours,
+// and gives stderr a moment to arrive. Once the exit is published it searches for
+// descendants that have left the group. It reaps the process last, because that
+// gives its id away.
+//
+// After a crash the group is killed at once, so that the crash is reported at
+// once. In our own shutdown the server may stand behind a wrapper that exits
+// first; then the group keeps its whole grace.
+func (c *Child) reap() {
+	retag := time.AfterFunc(retagDelay, c.tagDescendants)
+	status := c.group.waitExit()
+	retag.Stop()
+	select {
+	case <-c.shutdown:
+		c.group.awaitEmpty(c.tag, c.graceOver)
+	default:
+	}
+	c.group.kill()
+	t := time.NewTimer(drainTime)
+	select {
+	case <-c.stderrDone:
+	case <-t.C:
+	}
+	t.Stop()
+	c.exitCause = exitCause(status)
+	close(c.exited)
+	c.mu.Lock()
+	c.released = true
+	c.mu.Unlock()
+	if c.tag != "" {
+		c.survivors = killTagged(c.tag)
+	}
+	c.group.beforeReap()
+	_ = c.cmd.Wait()
+	c.group.afterReap()
+	close(c.reapDone)
+}
+
+// tagDescendants tags what the server has started, while its id is ours.
+func (c *Child) tagDescendants() {
+	c.whileHeld(func() { tagDescendants(c.PID(), c.tag) })
+}
+
+// Stdin implements [Process].
+func (c *Child) Stdin() io.WriteCloser { return c.stdin }
+
+// Stdout implements [Process].
+func (c *Child) Stdout() io.ReadCloser { return c.stdout }
+
+// GrowStdout implements [Process].
+func (c *Child) GrowStdout() { growPipe(c.stdout) }
+
+// PID implements [Process].
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Exited implements [Process].
+func (c *Child) Exited() <-chan struct{} { return c.exited }
+
+// Exiting implements [Process].
+func (c *Child) Exiting() bool { return isExiting(c.PID()) }
+
+// ExitCause implements [Process].
+func (c *Child) ExitCause() *supervisor.Cause {
+	select {
+	case <-c.exited:
+		cause := *c.exitCause
+		cause.Stderr = c.stderr.Lines()
+		return &cause
+	default:
+		return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: c.stderr.Lines()}
+	}
+}
+
+// Terminate implements [Process]. "For the stdio transport, the client SHOULD
+// initiate shutdown by: 1. First, closing the input stream to the child process
+// (the server) 2. Waiting for the server to exit, or sending SIGTERM if the server
+// does not exit within a reasonable time 3. Sending SIGKILL if the server does not
+// exit within a reasonable time after SIGTERM" (MCP, lifecycle, shutdown). Both
+// signals go to the group. It has ended when every process of it has.
+func (c *Child) Terminate(grace time.Duration) {
+	c.shutdownOnce.Do(func() { close(c.shutdown) })
+	c.tagDescendants()
+	_ = c.stdin.Close()
+	for _, step := range []struct {
+		act  func()
+		wait time.Duration
+	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.killGroup, KillGrace}} {
+		c.whileHeld(step.act)
+		t := time.NewTimer(step.wait)
+		select {
+		case <-c.exited:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+}
+
+func (c *Child) killGroup() {
+	c.endGrace()
+	c.group.kill()
+}
+
+func (c *Child) endGrace() { c.graceOnce.Do(func() { close(c.graceOver) }) }
+
+// whileHeld calls f while the process has not been reaped. Afterwards its id may
+// belong to another process, and f is not called.
+func (c *Child) whileHeld(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.released {
+		f()
+	}
+}
+
+// Release implements [Process].
+func (c *Child) Release() error {
+	c.releaseOnce.Do(func() {
+		closeAll([]*os.File{c.stdin, c.stdout, c.stderrPipe})
+		<-c.stderrDone
+		select {
+		case <-c.exited:
+		default:
+			if isDead(c.PID()) { // reap only waits for the rest of its group
+				c.endGrace()
+				<-c.exited
+			}
+		}
+		select {
+		case <-c.exited:
+			<-c.reapDone
+			c.releaseErr = c.survivors
+		default:
+			c.releaseErr = fmt.Errorf("process %d (%s) is still running after SIGKILL", c.PID(), c.cmd.Path)
+		}
+	})
+	return c.releaseErr
+}

@@ -1,0 +1,75 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// openAll opens files until this process has no free descriptor.
+func openAll(t *testing.T) {
+	t.Helper()
+	for {
+		if _, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			require.ErrorIs(t, err, unix.EMFILE)
+			return
+		}
+	}
+}
+
+// An open that fails for another reason than a lack of descriptors uses up no spare one.
+// The test runs in a process of its own, because it takes all descriptors.
+func TestDescriptorReserve_open_fails(t *testing.T) {
+	const alone = "TRANSPORT_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDescriptorReserve_open_fails$")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	var r descriptorReserve
+	r.addUser()
+	defer r.removeUser()
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}))
+	openAll(t)
+	for range 2 * spareDescriptors {
+		_, err := r.open(func() (int, error) { return unix.Open("/proc/self/none", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+		require.ErrorIs(t, err, unix.ENOENT)
+		require.Len(t, r.spares, spareDescriptors)
+		openAll(t)
+	}
+	for range 2 * spareDescriptors {
+		d, err := r.open(func() (int, error) { return unix.Open("/proc/self/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+		require.NoError(t, err)
+		r.close(d)
+		openAll(t)
+	}
+	require.Len(t, r.spares, spareDescriptors)
+}
+
+// The last server ends while a search that was given up still reads /proc: the directory
+// is not closed before that search has returned.
+func TestDescriptorReserve_removeUser_during_a_search(t *testing.T) {
+	var r descriptorReserve
+	var searches sync.WaitGroup
+	for range 50 {
+		r.addUser()
+		began := make(chan struct{})
+		searches.Go(func() {
+			close(began)
+			names, err := r.listPIDs()
+			if err == nil { // otherwise the end came first
+				require.NotEmpty(t, names)
+			}
+		})
+		<-began
+		r.removeUser()
+	}
+	searches.Wait()
+	require.Nil(t, r.proc)
+}

@@ -1,0 +1,67 @@
+//go:build unix && !linux
+
+package process
+
+import (
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// processGroup is the process group of one child. These systems have no
+// waitid(2) in Go and no pidfd. So the exit is awaited by reaping the child, and
+// the group is killed just after that.
+type processGroup struct {
+	pgid   int
+	cmd    *exec.Cmd
+	reaped atomic.Bool
+}
+
+// startInGroup starts the command as the leader of a process group of its own. There
+// are no process tags here.
+func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &processGroup{pgid: cmd.Process.Pid, cmd: cmd}, nil
+}
+
+// waitExit reaps the child and returns its exit status; nil if that is not known.
+func (g *processGroup) waitExit() *syscall.WaitStatus {
+	_ = g.cmd.Wait()
+	g.reaped.Store(true)
+	if g.cmd.ProcessState == nil {
+		return nil
+	}
+	status, ok := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok {
+		return nil
+	}
+	return &status
+}
+
+// isReaped reports whether the child's id may belong to another process.
+func (g *processGroup) isReaped() bool { return g.reaped.Load() }
+
+// awaitEmpty waits until no process of the group exists, or until stop is closed.
+func (g *processGroup) awaitEmpty(_ string, stop <-chan struct{}) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for syscall.Kill(-g.pgid, 0) == nil {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (g *processGroup) beforeReap() {}
+
+func (g *processGroup) afterReap() {}
+
+// growPipe does nothing here: the system sizes its pipes by itself.
+func growPipe(*os.File) {}

@@ -1,0 +1,211 @@
+package process
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// processGroup is the process group of one child. It belongs to the goroutine of
+// [Child.reap]; only terminate and kill are called by others, while the child is
+// not reaped.
+type processGroup struct {
+	pgid   int
+	pidfd  *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
+	thread *parentThread // the thread that started the child
+}
+
+// startInGroup starts the command as the leader of a process group of its own
+// (setpgid(2)) and asks the kernel to kill it when this process ends
+// (PR_SET_PDEATHSIG; see parentThreads for what that takes). The child gets the
+// tag in its limits; descendants inherit it. An empty tag means none.
+func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
+	fd := -1
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
+	thread, err := parentThreads.run(func() error {
+		err := cmd.Start()
+		if err == nil {
+			procTable.addServer(cmd.Process.Pid)
+			tagDescendants(cmd.Process.Pid, tag)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	g := &processGroup{pgid: cmd.Process.Pid, thread: thread}
+	descriptors.addUser()
+	hostWatchdog.add(g.pgid)
+	if fd >= 0 {
+		if err := unix.SetNonblock(fd, true); err == nil {
+			g.pidfd = os.NewFile(uintptr(fd), "pidfd")
+		} else {
+			_ = unix.Close(fd)
+		}
+	}
+	return g, nil
+}
+
+// waitExit returns the exit status of the child and leaves the child a zombie
+// (WNOWAIT, waitid(2)). While it is one, neither its process id nor its group id can
+// be given to another process. The status is nil if the child is not ours to wait
+// for.
+func (g *processGroup) waitExit() *syscall.WaitStatus {
+	var info unix.Siginfo
+	var err error
+	hasExited := func(options int) bool {
+		for {
+			info = unix.Siginfo{}
+			err = unix.Waitid(unix.P_PID, g.pgid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
+			if err != unix.EINTR {
+				return err != nil || info.Signo != 0
+			}
+		}
+	}
+	seen := false
+	if g.pidfd != nil { // the runtime's poller waits, without a thread
+		raw, unusable := g.pidfd.SyscallConn()
+		seen = unusable == nil && raw.Read(func(uintptr) bool { return hasExited(unix.WNOHANG) }) == nil
+	}
+	if !seen {
+		hasExited(0)
+	}
+	if err != nil {
+		return nil
+	}
+	return waitStatus(&info)
+}
+
+// waitStatus converts the result of waitid(2) to the status that wait4(2) would
+// have returned.
+func waitStatus(info *unix.Siginfo) *syscall.WaitStatus {
+	const exited, dumped = 1, 3 // CLD_EXITED and CLD_DUMPED; CLD_KILLED is 2
+	// siginfo_t begins with three ints. Behind them, aligned to a pointer, is a union.
+	// For SIGCHLD it begins with si_pid, si_uid and si_status (sigaction(2)).
+	const union = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) &^ (unsafe.Sizeof(uintptr(0)) - 1)
+	value := *(*int32)(unsafe.Add(unsafe.Pointer(info), union+2*4)) //nolint:gosec // inside of a Siginfo, which has 128 bytes
+	status := syscall.WaitStatus(value)
+	switch info.Code {
+	case exited:
+		status <<= 8
+	case dumped:
+		status |= 0x80
+	}
+	return &status
+}
+
+// groupPollInterval is the time between two looks at the members of a group.
+const groupPollInterval = 10 * time.Millisecond
+
+// awaitEmpty waits until the group holds no living process, or until stop is
+// closed. The leader has exited and is a zombie. Linux does not report the end of a
+// group, so it is polled: the process table is searched once, then the members that
+// were found are checked until all have ended; then it is searched again.
+func (g *processGroup) awaitEmpty(tag string, stop <-chan struct{}) {
+	tick := time.NewTicker(groupPollInterval)
+	defer tick.Stop()
+	buf := make([]byte, procBufferSize)
+	for {
+		members, err := g.membersUntil(tag, buf, stop)
+		if err != nil || len(members) == 0 {
+			return
+		}
+		for len(members) > 0 {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			members = slices.DeleteFunc(members, func(pid int) bool { return !g.holds(pid, buf) })
+		}
+	}
+}
+
+// membersUntil is members, but returns nothing as soon as stop is closed. The
+// search goes on in the background: other servers may share it.
+func (g *processGroup) membersUntil(tag string, buf []byte, stop <-chan struct{}) (pids []int, err error) {
+	read := make(chan struct{})
+	var found []int
+	var failed error
+	go func() {
+		defer close(read)
+		found, failed = g.members(tag, buf)
+	}()
+	select {
+	case <-read:
+		return found, failed
+	case <-stop:
+		return nil, nil
+	}
+}
+
+// members returns the living processes of the group. With a tag it uses the shared
+// search for tagged processes; without, it checks every process.
+func (g *processGroup) members(tag string, buf []byte) ([]int, error) {
+	var pids []int
+	if tag != "" {
+		found, err := procTable.scan()
+		if err != nil {
+			return nil, err
+		}
+		pids = slices.Clone(found[tag])
+	} else {
+		names, err := descriptors.listPIDs()
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return slices.DeleteFunc(pids, func(pid int) bool { return !g.holds(pid, buf) }), nil
+}
+
+// holds reports whether a process lives and belongs to the group.
+func (g *processGroup) holds(pid int, buf []byte) bool {
+	st, err := readStat(pid, buf)
+	return err == nil && st.exists && !st.dead && st.group == g.pgid
+}
+
+// isReaped reports whether the child's id may belong to another process. It never
+// does while the group is signalled: the child stays a zombie until afterReap.
+func (*processGroup) isReaped() bool { return false }
+
+// beforeReap is called when the child and its descendants are dead, just before the
+// child is reaped. From then on another process may get its id: the watchdog must
+// not kill it, and the search for tagged processes must not skip it.
+func (g *processGroup) beforeReap() {
+	hostWatchdog.remove(g.pgid)
+	procTable.beforeReap(g.pgid)
+}
+
+// afterReap releases what this process holds for the group.
+func (g *processGroup) afterReap() {
+	procTable.afterReap(g.pgid)
+	if g.pidfd != nil {
+		_ = g.pidfd.Close()
+	}
+	parentThreads.release(g.thread)
+	descriptors.removeUser()
+}
+
+// largePipeSize is the size of a pipe for large messages, in bytes. It is the default of
+// /proc/sys/fs/pipe-max-size (pipe(7)).
+const largePipeSize = 1 << 20
+
+// growPipe asks for a large pipe (F_SETPIPE_SZ, fcntl(2)). The pipes of one user
+// share a soft limit of 64 MiB, so callers do it for large messages only. If the kernel
+// refuses, messages take more reads.
+func growPipe(f *os.File) {
+	if raw, err := f.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, largePipeSize) })
+	}
+}

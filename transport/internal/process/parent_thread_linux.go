@@ -1,0 +1,147 @@
+package process
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// parentThreads starts children from locked OS threads, each of which lives as long
+// as any of its children.
+//
+// PR_SET_PDEATHSIG requires that. The signal is sent when "the parent" dies, and
+// "the 'parent' in this case is considered to be the thread that created this
+// process" (PR_SET_PDEATHSIG(2const)). A child started from an ordinary thread of
+// the Go runtime would be killed whenever the runtime ends that thread.
+//
+// One thread serves all servers. If it hangs in starting one, the next start gets
+// another thread.
+var parentThreads = newThreadPool()
+
+// hungAfter is how long a start waits while no thread takes anything from the queue,
+// before the pool adds a thread.
+const hungAfter = 250 * time.Millisecond
+
+// threadPool is a pool of parentThreads.
+type threadPool struct {
+	mu       sync.Mutex // guards what follows, and the fields of each parentThread
+	changed  sync.Cond  // any of it
+	queue    []*startJob
+	threads  int
+	lastTake time.Time // when a thread last took a job
+}
+
+// startJob is a child to start. The thread that takes the job sets thread and err
+// before it closes done.
+type startJob struct {
+	start  func() error
+	thread *parentThread
+	err    error
+	done   chan struct{}
+}
+
+// parentThread is a goroutine that is locked to its OS thread.
+type parentThread struct {
+	children int  // started and not released
+	busy     bool // with a job
+	ended    bool // takes no more jobs
+	done     chan struct{}
+}
+
+func newThreadPool() *threadPool {
+	p := &threadPool{}
+	p.changed.L = &p.mu
+	return p
+}
+
+// run calls start on a parent thread. If start succeeds it has started a child, and
+// release must be called with the thread after the child has been reaped.
+func (p *threadPool) run(start func() error) (*parentThread, error) {
+	j := &startJob{start: start, done: make(chan struct{})}
+	p.mu.Lock()
+	p.queue = append(p.queue, j)
+	if p.threads == 0 {
+		p.addThreadLocked()
+	}
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	check := time.NewTicker(hungAfter)
+	defer check.Stop()
+	for {
+		select {
+		case <-j.done:
+			if j.err != nil {
+				p.awaitEnd(j.thread)
+				return nil, j.err
+			}
+			return j.thread, nil
+		case <-check.C:
+			p.mu.Lock()
+			if len(p.queue) > 0 && time.Since(p.lastTake) >= hungAfter {
+				p.addThreadLocked()
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// release counts one child of a thread out. If it was the last one, release returns
+// when the thread has ended.
+func (p *threadPool) release(t *parentThread) {
+	p.mu.Lock()
+	t.children--
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	p.awaitEnd(t)
+}
+
+// awaitEnd waits for the end of a thread, unless it has children or a job.
+func (p *threadPool) awaitEnd(t *parentThread) {
+	p.mu.Lock()
+	for t.children == 0 && !t.busy && !t.ended {
+		p.changed.Wait()
+	}
+	ended := t.ended
+	p.mu.Unlock()
+	if ended {
+		<-t.done
+	}
+}
+
+func (p *threadPool) addThreadLocked() {
+	p.threads++
+	p.lastTake = time.Now()
+	go p.serve(&parentThread{done: make(chan struct{})})
+}
+
+// serve runs jobs until the thread has no children and the queue is empty.
+func (p *threadPool) serve(t *parentThread) {
+	defer close(t.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		for len(p.queue) == 0 {
+			if t.children == 0 {
+				t.ended = true
+				p.threads--
+				p.changed.Broadcast()
+				return
+			}
+			p.changed.Wait()
+		}
+		j := p.queue[0]
+		p.queue, p.lastTake, t.busy = p.queue[1:], time.Now(), true
+		p.mu.Unlock()
+		err := j.start()
+		p.mu.Lock()
+		if err == nil {
+			t.children++
+		}
+		t.busy = false
+		j.thread, j.err = t, err
+		close(j.done)
+		p.changed.Broadcast()
+	}
+}

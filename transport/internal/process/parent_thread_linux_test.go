@@ -1,0 +1,52 @@
+package process
+
+import (
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThreadPool(t *testing.T) {
+	t.Run("adds_a_thread_when_one_hangs", func(t *testing.T) {
+		p := newThreadPool()
+		answer, returned := make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := p.run(func() error { <-answer; return os.ErrDeadlineExceeded })
+			returned <- err
+		}()
+		require.Eventually(t, func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.threads == 1 && len(p.queue) == 0
+		}, waitLimit, checkInterval)
+		var children []*parentThread
+		for range 40 {
+			thread, err := p.run(func() error { return nil })
+			require.NoError(t, err)
+			children = append(children, thread)
+		}
+		require.Equal(t, 2, p.threads, "one more is enough")
+		for _, thread := range children {
+			p.release(thread)
+		}
+		require.Equal(t, 1, p.threads, "the one that hangs")
+		close(answer)
+		require.ErrorIs(t, <-returned, os.ErrDeadlineExceeded)
+		require.Zero(t, p.threads)
+	})
+	t.Run("threads_end_with_their_last_child", func(t *testing.T) {
+		p := newThreadPool()
+		var starts sync.WaitGroup
+		for range 200 {
+			starts.Go(func() {
+				thread, err := p.run(func() error { return nil })
+				require.NoError(t, err)
+				p.release(thread)
+			})
+		}
+		starts.Wait()
+		require.Zero(t, p.threads)
+	})
+}

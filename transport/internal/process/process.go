@@ -1,0 +1,47 @@
+package process
+
+import (
+	"io"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+)
+
+// Process is a running server behind a pair of streams: a [Child], or a goroutine
+// that stands for a process.
+type Process interface {
+	// Stdin is written by one goroutine. Another one may close it.
+	Stdin() io.WriteCloser
+	// Stdout is read by one goroutine. Another one may close it.
+	Stdout() io.ReadCloser
+	// GrowStdout enlarges the pipe behind Stdout for large messages, if the system
+	// allows that. It is an optimization and cannot fail.
+	GrowStdout()
+	// PID returns the process id; 0 for a goroutine.
+	PID() int
+	// Exited is closed when the process has ended. Its group is dead by then.
+	Exited() <-chan struct{}
+	// Exiting reports whether the process has begun to exit, as far as the system
+	// shows that. Exited follows, on a busy machine after a while.
+	Exiting() bool
+	// ExitCause describes the end, with the lines of stderr. Before Exited is
+	// closed it only says that the server is running.
+	ExitCause() *supervisor.Cause
+	// Terminate ends the process: it closes stdin, asks the group to end after
+	// half of grace, and kills it after all of it. It returns when the process has
+	// ended, or when killing it had no effect.
+	Terminate(grace time.Duration)
+	// Release closes our ends of the streams and waits for the goroutines that use
+	// them. It is called after Exited, or after a Terminate without effect. The
+	// error names each process that could not be ended.
+	Release() error
+}
+
+// Options adjust how a process is observed.
+type Options struct {
+	// StderrLines is how many lines of stderr are kept; see [NewStderrTail].
+	StderrLines int
+	// Redact replaces secrets in these lines.
+	Redact redact.Redactor
+}

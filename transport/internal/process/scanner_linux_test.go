@@ -1,0 +1,35 @@
+package process
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A search skips the servers that live. After a server is reaped its id may be that of
+// a descendant, so it is searched again.
+func TestScan_skips_living_servers(t *testing.T) {
+	c := startShell(t, "echo ready; cat")
+	pid := c.PID()
+	require.True(t, procTable.isServer(pid))
+	require.NotEmpty(t, mustReadTag(t, pid), "it has a tag")
+	found, err := procTable.scan()
+	require.NoError(t, err)
+	for _, pids := range found {
+		require.NotContains(t, pids, pid)
+	}
+	c.Terminate(time.Second)
+	require.NoError(t, c.Release())
+	require.False(t, procTable.isServer(pid))
+	require.False(t, procTable.isUnreaped(pid))
+}
+
+// BenchmarkScan is one search of the process table of this machine.
+func BenchmarkScan(b *testing.B) {
+	for b.Loop() {
+		if _, err := new(procScanner).scanOnce(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// startCause explains why a command could not be started. What the user has to
+// correct is permanent: trying again would not help.
+func startCause(command string, err error) *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && isFile(command):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q names an interpreter in its first line that was not found; install that, or correct the line", command)
+	case errors.Is(err, syscall.ENOEXEC):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q is no program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)
+	case errors.Is(err, fs.ErrPermission):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q may not be executed; check its mode and owner", command)
+	case errors.Is(err, exec.ErrDot):
+		c.Kind, c.Permanent = supervisor.CauseConfig, true
+		c.Message = fmt.Sprintf("command %q was found in the current directory only; write ./%s", command, command)
+	default:
+		c.Message = fmt.Sprintf("command %q could not be started: %v", command, err)
+	}
+	return c
+}
+
+// isFile reports whether a command exists. execve(2) reports ENOENT also where the
+// interpreter of a script is missing, which is another mistake.
+func isFile(command string) bool {
+	path, err := exec.LookPath(command)
+	if err != nil {
+		return false
+	}
+	st, err := os.Stat(path)
+	return err == nil && !st.IsDir()
+}

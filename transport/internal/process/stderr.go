@@ -1,0 +1,136 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+)
+
+const (
+	// maxStderrLine is the longest piece of one line that Lines returns, in bytes.
+	maxStderrLine = 400
+	// maxRawStderrLine is how much of a line is stored. It is more than is shown, so
+	// that a secret can be found before the line is cut.
+	maxRawStderrLine = 4 * maxStderrLine
+)
+
+// StderrTail keeps the first and the last lines that a server writes to stderr:
+// many programs first say what is wrong, and then how they are used. "The server
+// MAY write UTF-8 strings to its standard error (stderr) for logging purposes"
+// (MCP, transports, stdio). So stderr is always drained, and text on it is never an
+// error by itself.
+//
+// Lines are stored raw and cleaned when they are read: most lines of a server that
+// logs much are never read. StderrTail implements io.Writer and is safe for
+// concurrent use.
+type StderrTail struct {
+	redact           redact.Redactor // constant
+	maxHead, maxTail int             // constant: how many lines head and ring hold
+
+	mu   sync.Mutex // guards what follows
+	head [][]byte   // the first lines, raw, none of them blank
+	// ring holds the last lines behind head, raw, none of them blank. When it is
+	// full, next is the index of its oldest line. Buffers of dropped lines are reused.
+	ring    [][]byte
+	next    int
+	dropped int    // lines between head and ring
+	partial []byte // the line that has no end yet
+}
+
+// NewStderrTail returns a StderrTail for at most limit lines. If there are more, it
+// keeps a third of limit from the beginning and the rest from the end.
+func NewStderrTail(limit int, redact redact.Redactor) *StderrTail {
+	limit = max(limit, 0)
+	return &StderrTail{maxHead: limit / 3, maxTail: limit - limit/3, redact: redact}
+}
+
+// Write implements io.Writer. It never fails.
+func (t *StderrTail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		line, rest, found := bytes.Cut(p, []byte("\n"))
+		if room := maxRawStderrLine - len(t.partial); room > 0 {
+			t.partial = append(t.partial, line[:min(len(line), room)]...)
+		}
+		if found {
+			t.pushLocked()
+		}
+		p = rest
+	}
+	return n, nil
+}
+
+// pushLocked stores the line that has just ended. In a full ring it replaces the
+// oldest line, whose buffer becomes that of the next line.
+func (t *StderrTail) pushLocked() {
+	switch {
+	case isBlank(t.partial) || t.maxTail == 0:
+		t.partial = t.partial[:0]
+	case len(t.head) < t.maxHead:
+		t.head, t.partial = append(t.head, t.partial), nil
+	case len(t.ring) < t.maxTail:
+		t.ring, t.partial = append(t.ring, t.partial), nil
+	default:
+		t.ring[t.next], t.partial = t.partial, t.ring[t.next][:0]
+		t.next = (t.next + 1) % t.maxTail
+		t.dropped++
+	}
+}
+
+// Lines returns the kept lines, oldest first, with an unfinished one at the end.
+// Secrets are redacted. Where lines were dropped, one line says how many.
+func (t *StderrTail) Lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var head, tail []string
+	for _, line := range t.head {
+		head = append(head, t.clean(line))
+	}
+	for i := range t.ring {
+		tail = append(tail, t.clean(t.ring[(t.next+i)%len(t.ring)]))
+	}
+	dropped := t.dropped
+	if text := t.clean(t.partial); text != "" {
+		if tail = append(tail, text); len(tail) > t.maxTail {
+			tail, dropped = tail[1:], dropped+1
+		}
+	}
+	switch {
+	case dropped == 1:
+		head = append(head, "… 1 line is left out …")
+	case dropped > 1:
+		head = append(head, fmt.Sprintf("… %d lines are left out …", dropped))
+	}
+	return append(head, tail...)
+}
+
+// clean makes a raw line printable: redacted, without control characters, and cut
+// at maxStderrLine. A line that fills its buffer may end within a secret.
+func (t *StderrTail) clean(raw []byte) string {
+	redact := t.redact.Text
+	if len(raw) >= maxRawStderrLine {
+		redact = t.redact.Prefix
+	}
+	return strings.TrimSpace(display.Prefix(display.Line(redact(string(raw))), maxStderrLine))
+}
+
+// isBlank reports whether clean would return nothing. It stops at the first
+// character that clean keeps.
+func isBlank(line []byte) bool {
+	for len(line) > 0 {
+		r, size := utf8.DecodeRune(line)
+		if !unicode.IsSpace(r) && !display.Unsafe(r) {
+			return false
+		}
+		line = line[size:]
+	}
+	return true
+}

@@ -1,0 +1,20 @@
+//go:build !linux
+
+package process
+
+// Other systems have no process tags: a process that leaves its group is out of
+// reach there. docs/rough-edges.md says so to users.
+
+func newTag() string { return "" }
+
+func tagEntry(string) string { return "" }
+
+func tagDescendants(int, string) {}
+
+func killTagged(string) error { return nil }
+
+// isExiting cannot be known here.
+func isExiting(int) bool { return false }
+
+// isDead cannot be known here before the exit status is.
+func isDead(int) bool { return false }

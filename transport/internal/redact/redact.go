@@ -1,0 +1,121 @@
+// Package redact replaces secrets in text that servers send.
+//
+// Servers repeat what they were given: "invalid key sk-…" on stderr, a token in
+// an error message, a password in a URL. The host shows such text, logs it and
+// hands it to models. A [Redactor] replaces the secrets that one server was
+// given before any of that happens.
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
+)
+
+// Redactor replaces every secret in a text by [secret.Mask]. A nil Redactor
+// changes nothing. Safe for concurrent use.
+type Redactor func(text string) string
+
+// New returns a Redactor for the secrets of a list; nil if the list is empty.
+func New(secrets *secret.List) Redactor {
+	if secrets.Empty() {
+		return nil
+	}
+	return secrets.Replacer().Replace
+}
+
+// Text returns text without secrets.
+func (r Redactor) Text(text string) string {
+	if r == nil {
+		return text
+	}
+	return r(text)
+}
+
+// Prefix redacts the beginning of a longer text. The end of that beginning may
+// be the first part of a secret, which Text could not recognize. So Prefix drops
+// what follows the last secret it found; if it found none, it drops as many bytes
+// as the longest part of a secret can have.
+func (r Redactor) Prefix(text string) string {
+	if r == nil {
+		return text
+	}
+	redacted := r(text)
+	if redacted == text {
+		return display.Prefix(text, max(0, len(text)-secret.PartLength))
+	}
+	return redacted[:max(0, strings.LastIndex(redacted, secret.Mask))] + secret.Mask
+}
+
+// Error returns err itself if its text holds no secret. Otherwise it returns a
+// new error with the redacted text, which wraps nothing: the wrapped errors hold
+// the secret, too.
+func (r Redactor) Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if redacted := r.Text(text); redacted != text {
+		return errors.New(redacted)
+	}
+	return err
+}
+
+// JSON redacts a JSON value, however its strings are escaped. A value without a
+// secret is returned as it is, byte for byte.
+//
+// JSON works on the text and builds no values, so its memory is a small multiple
+// of the text: one error may be as long as a message.
+func (r Redactor) JSON(raw json.RawMessage) json.RawMessage {
+	if r == nil {
+		return raw
+	}
+	redacted := r.escapedStrings(raw)
+	// A secret may remain outside of strings: in a number, or in text that is not JSON.
+	text := string(redacted)
+	if rest := r(text); rest != text {
+		if redacted = json.RawMessage(rest); !json.Valid(redacted) {
+			return json.RawMessage(`"` + secret.Mask + `"`)
+		}
+	}
+	return redacted
+}
+
+// escapedStrings redacts the strings of a JSON value that contain escapes. A
+// string without escapes holds a secret verbatim, so a plain search finds it.
+func (r Redactor) escapedStrings(raw json.RawMessage) json.RawMessage {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	var out []byte // nil while nothing has changed
+	done := 0      // raw[:done] is in out
+	for at := 0; at < len(raw); {
+		if raw[at] != '"' {
+			at++
+			continue
+		}
+		s := jsonscan.Scanner{B: raw, I: at}
+		text, escaped, ok := s.String()
+		if !ok {
+			break
+		}
+		if escaped {
+			plain := jsonscan.Unquote(text, true)
+			if redacted := r(plain); redacted != plain {
+				quoted, _ := json.Marshal(redacted) // a string always marshals
+				out = append(append(out, raw[done:at]...), quoted...)
+				done = s.I
+			}
+		}
+		at = s.I
+	}
+	if out == nil {
+		return raw
+	}
+	return append(out, raw[done:]...)
+}

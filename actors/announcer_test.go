@@ -22,35 +22,35 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// announcer is a server that announces its changes. Its sessions answer as a
+// notifyingServer is a server that announces its changes. Its sessions answer as a
 // function says, and where that says nothing as a good server would.
-type announcer struct {
+type notifyingServer struct {
 	modern bool
-	handle func(ctx context.Context, s *announcing, r transport.Request) (string, error)
+	handle func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error)
 
 	mu       sync.Mutex
-	sessions []*announcing
+	sessions []*notifyingSession
 	tools    string // the answer to tools/list; empty: one tool
 }
 
 // NewSession implements transport.Dialer.
-func (a *announcer) NewSession() transport.Session {
+func (a *notifyingServer) NewSession() transport.Session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := &announcing{of: a, epoch: len(a.sessions) + 1, dead: make(chan struct{}), asked: map[string]int{}, streams: map[int64]streamed{}}
+	s := &notifyingSession{of: a, epoch: len(a.sessions) + 1, dead: make(chan struct{}), requestCounts: map[string]int{}, streams: map[int64]subscriptionFilter{}}
 	a.sessions = append(a.sessions, s)
 	return s
 }
 
 // session is one of them, by its epoch.
-func (a *announcer) session(n int) *announcing {
+func (a *notifyingServer) session(n int) *notifyingSession {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.sessions[n-1]
 }
 
 // offers sets what is listed from now on.
-func (a *announcer) offers(names ...string) {
+func (a *notifyingServer) offers(names ...string) {
 	tools := make([]string, 0, len(names))
 	for _, name := range names {
 		tools = append(tools, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
@@ -60,7 +60,7 @@ func (a *announcer) offers(names ...string) {
 	a.tools = `{"tools":[` + strings.Join(tools, ",") + `]}`
 }
 
-func (a *announcer) toolList() string {
+func (a *notifyingServer) toolList() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.tools == "" {
@@ -69,34 +69,34 @@ func (a *announcer) toolList() string {
 	return a.tools
 }
 
-type announcing struct {
-	of    *announcer
-	epoch int
-	tell  func(transport.Notice)
-	dead  chan struct{}
+type notifyingSession struct {
+	of     *notifyingServer
+	epoch  int
+	notify func(transport.Notice)
+	dead   chan struct{}
 
-	mu      sync.Mutex
-	cause   *supervisor.Cause
-	asked   map[string]int
-	lines   []string
-	id      int64
-	streams map[int64]streamed // that stand
+	mu            sync.Mutex
+	cause         *supervisor.Cause
+	requestCounts map[string]int
+	requests      []string
+	id            int64
+	streams       map[int64]subscriptionFilter // that stand
 }
 
-func (s *announcing) Open(context.Context) error           { return nil }
-func (s *announcing) OnNotice(tell func(transport.Notice)) { s.tell = tell }
-func (s *announcing) Dead() <-chan struct{}                { return s.dead }
-func (s *announcing) Released() <-chan struct{}            { return s.dead }
-func (s *announcing) Left() error                          { return nil }
-func (s *announcing) LastHeard() time.Time                 { return time.Now() }
+func (s *notifyingSession) Open(context.Context) error           { return nil }
+func (s *notifyingSession) OnNotice(tell func(transport.Notice)) { s.notify = tell }
+func (s *notifyingSession) Dead() <-chan struct{}                { return s.dead }
+func (s *notifyingSession) Released() <-chan struct{}            { return s.dead }
+func (s *notifyingSession) Left() error                          { return nil }
+func (s *notifyingSession) LastHeard() time.Time                 { return time.Now() }
 
-func (s *announcing) Cause() *supervisor.Cause {
+func (s *notifyingSession) Cause() *supervisor.Cause {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cause
 }
 
-func (s *announcing) Abort(c *supervisor.Cause) {
+func (s *notifyingSession) Abort(c *supervisor.Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause == nil {
@@ -105,7 +105,7 @@ func (s *announcing) Abort(c *supervisor.Cause) {
 	}
 }
 
-func (s *announcing) Info() mcpvisor.SessionInfo {
+func (s *notifyingSession) Info() mcpvisor.SessionInfo {
 	i := mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, ProtocolVersion: "2025-11-25", Capabilities: &mcp.ServerCapabilities{
 		Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}}}
 	if s.of.modern {
@@ -115,23 +115,23 @@ func (s *announcing) Info() mcpvisor.SessionInfo {
 }
 
 // count is how often something was asked.
-func (s *announcing) count(method string) int {
+func (s *notifyingSession) count(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[method]
+	return s.requestCounts[method]
 }
 
-// heard is all that was asked.
-func (s *announcing) heard() string {
+// requestLog is all that was asked.
+func (s *notifyingSession) requestLog() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.lines, "\n")
+	return strings.Join(s.requests, "\n")
 }
 
-func (s *announcing) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+func (s *notifyingSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	s.mu.Lock()
-	s.asked[r.Method]++
-	s.lines = append(s.lines, r.Method+" "+string(r.Params))
+	s.requestCounts[r.Method]++
+	s.requests = append(s.requests, r.Method+" "+string(r.Params))
 	s.mu.Unlock()
 	if s.of.handle != nil {
 		text, err := s.of.handle(ctx, s, r)
@@ -152,14 +152,14 @@ func (s *announcing) Request(ctx context.Context, r transport.Request) (json.Raw
 	return json.RawMessage(`{}`), nil
 }
 
-func wantsOf(r transport.Request) streamed {
-	var p struct{ Notifications streamed }
+func wantsOf(r transport.Request) subscriptionFilter {
+	var p struct{ Notifications subscriptionFilter }
 	_ = json.Unmarshal(r.Params, &p)
 	return p.Notifications
 }
 
 // listen acknowledges after a while and stands until ctx or the session ends.
-func (s *announcing) listen(ctx context.Context, r transport.Request, ackAfter time.Duration, honored []string) error {
+func (s *notifyingSession) listen(ctx context.Context, r transport.Request, ackAfter time.Duration, honored []string) error {
 	s.mu.Lock()
 	s.id++
 	id, wants := s.id, wantsOf(r)
@@ -170,7 +170,7 @@ func (s *announcing) listen(ctx context.Context, r transport.Request, ackAfter t
 		s.mu.Lock()
 		s.streams[id] = wants
 		s.mu.Unlock()
-		s.tell(transport.Notice{Kind: transport.Acknowledged, Honored: honored, Stream: id})
+		s.notify(transport.Notice{Kind: transport.Acknowledged, Honored: honored, Stream: id})
 		s.pause(ctx, -1)
 		s.mu.Lock()
 		delete(s.streams, id)
@@ -180,7 +180,7 @@ func (s *announcing) listen(ctx context.Context, r transport.Request, ackAfter t
 }
 
 // pause waits, for ever if d is negative; false: something ended.
-func (s *announcing) pause(ctx context.Context, d time.Duration) bool {
+func (s *notifyingSession) pause(ctx context.Context, d time.Duration) bool {
 	var due <-chan time.Time
 	if d >= 0 {
 		due = time.After(d)
@@ -195,21 +195,21 @@ func (s *announcing) pause(ctx context.Context, d time.Duration) bool {
 }
 
 // update tells that a resource changed, to each stream that is about it.
-func (s *announcing) update(uri string) {
-	s.announce(func(w streamed) bool { return slices.Contains(w.ResourceSubscriptions, uri) },
+func (s *notifyingSession) update(uri string) {
+	s.announce(func(w subscriptionFilter) bool { return slices.Contains(w.ResourceSubscriptions, uri) },
 		transport.Notice{Kind: transport.ResourceUpdated, URI: uri})
 }
 
-func (s *announcing) toolsChanged() {
+func (s *notifyingSession) toolsChanged() {
 	n := transport.Notice{Kind: transport.ListChanged, Lists: catalog.ListTools}
 	if !s.of.modern {
-		s.tell(n)
+		s.notify(n)
 		return
 	}
-	s.announce(func(w streamed) bool { return w.ToolsListChanged }, n)
+	s.announce(func(w subscriptionFilter) bool { return w.ToolsListChanged }, n)
 }
 
-func (s *announcing) announce(about func(streamed) bool, n transport.Notice) {
+func (s *notifyingSession) announce(about func(subscriptionFilter) bool, n transport.Notice) {
 	s.mu.Lock()
 	listeners := 0
 	for _, w := range s.streams {
@@ -219,7 +219,7 @@ func (s *announcing) announce(about func(streamed) bool, n transport.Notice) {
 	}
 	s.mu.Unlock()
 	for range listeners {
-		s.tell(n)
+		s.notify(n)
 	}
 }
 
@@ -227,13 +227,13 @@ func rpcErr(text string) error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New(text)}
 }
 
-// announces registers the server and runs f in virtual time. got is what was
+// withNotifyingServer registers the server and runs f in virtual time. got is what was
 // published so far.
-func announces(t *testing.T, a *announcer, spec mcpvisor.ServerSpec, f func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event)) {
+func withNotifyingServer(t *testing.T, a *notifyingServer, spec mcpvisor.ServerSpec, f func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		rt := newAnnounced(a)
-		h := &house{t: t, rt: rt}
+		rt := newNotifyingRuntime(a)
+		h := &harness{t: t, rt: rt}
 		got := h.events()
 		defer func() {
 			_ = rt.Close(context.Background())
@@ -249,7 +249,7 @@ func announces(t *testing.T, a *announcer, spec mcpvisor.ServerSpec, f func(t *t
 	})
 }
 
-func newAnnounced(a *announcer) *Runtime {
+func newNotifyingRuntime(a *notifyingServer) *Runtime {
 	return New(Options{NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) { return a, nil }, Logger: zerolog.Nop()})
 }
 

@@ -21,10 +21,10 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		return nil, v.unavailable()
 	}
 	inc := v.current
-	r.Timeout, r.TotalTimeout = CallClocks(v.Spec.Timeouts, timeout)
+	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.logLevel()
 	began := time.Now()
-	if e := inc.begin(ctx, shorter(r.Timeout, r.TotalTimeout)); e != nil {
+	if e := inc.beginCall(ctx, shorter(r.Timeout, r.TotalTimeout)); e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 		return nil, e
 	}
@@ -32,7 +32,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		r.TotalTimeout = max(r.TotalTimeout-waited, time.Millisecond)
 	}
 	failed, lost := true, false // also if somebody's code on the way panics
-	defer func() { inc.end(failed, lost) }()
+	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
 	if took := time.Since(began); took >= slowCall {
 		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", r.Target).
@@ -54,13 +54,13 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	case e.Kind == mcpvisor.KindCrashed:
 		lost = true
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
-		e.Hint = overdue(r, time.Since(began))
+		e.Hint = timeoutHint(r, time.Since(began))
 	}
 	return nil, e
 }
 
-// overdue says which clock ended a call.
-func overdue(r transport.Request, took time.Duration) string {
+// timeoutHint says which clock ended a call.
+func timeoutHint(r transport.Request, took time.Duration) string {
 	if r.TotalTimeout > 0 && (took >= r.TotalTimeout || r.Timeout == 0) {
 		return fmt.Sprintf("it took %v, and Timeouts.HardMax allows no more", r.TotalTimeout.Round(time.Millisecond))
 	}
@@ -78,9 +78,9 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-// CallClocks is how long a call may take without progress, and at all; 0 means
+// CallTimeouts is how long a call may take without progress, and at all; 0 means
 // as long as its context.
-func CallClocks(t mcpvisor.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
+func CallTimeouts(t mcpvisor.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
 	idle = asked
 	if idle == 0 {
 		idle = t.Call
@@ -127,7 +127,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 		v := s.Server(name)
 		switch {
 		case v == nil && s.closed:
-			return nil, Closed(name)
+			return nil, ClosedError(name)
 		case v == nil:
 			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 		case v.State == supervisor.StateReady && v.current.session.Cause() == nil:

@@ -19,10 +19,10 @@ var callRequest = transport.Request{Method: "tools/call", Target: "ls"}
 
 // The release of the dead session takes 10 s; the calls on it wait for none of
 // that, and the neighbour notices nothing.
-func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: 10 * time.Second}, script{tools: []string{"ls"}})
-		h.plays("next", script{tools: []string{"ls"}, callAfter: time.Minute})
+func TestCallInFlightFailsWhenServerDies(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: 10 * time.Second}, script{tools: []string{"ls"}})
+		h.script("next", script{tools: []string{"ls"}, callAfter: time.Minute})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		h.register(mcpvisor.ServerSpec{Name: "next", Timeouts: mcpvisor.Timeouts{Call: time.Hour}})
 		events := h.events()
@@ -59,7 +59,7 @@ func TestCallsInFlightFailTheMomentTheServerDies(t *testing.T) {
 	})
 }
 
-func TestCallClocks(t *testing.T) {
+func TestCallTimeouts(t *testing.T) {
 	cases := map[string]struct {
 		timeouts mcpvisor.Timeouts
 		asked    time.Duration
@@ -74,8 +74,8 @@ func TestCallClocks(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
-				h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
+			withHarness(t, func(t *testing.T, h *harness) {
+				h.script("fs", script{tools: []string{"ls"}, callHangs: true})
 				h.register(mcpvisor.ServerSpec{Name: "fs", Timeouts: c.timeouts, Probe: mcpvisor.Probe{Interval: -1}})
 				var err error
 				require.Equal(t, c.takes, spends(func() { _, err = h.call(context.Background(), "fs", c.asked) }))
@@ -86,14 +86,14 @@ func TestCallClocks(t *testing.T) {
 			})
 		})
 	}
-	idle, hardMax := CallClocks(mcpvisor.Timeouts{Call: -1, CallTotal: -1}, 0)
+	idle, hardMax := CallTimeouts(mcpvisor.Timeouts{Call: -1, CallTotal: -1}, 0)
 	require.Zero(t, idle)
 	require.Zero(t, hardMax)
 }
 
-func TestACallersContextEndsItsCallOnly(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+func TestCallContextEndsOnlyItsCall(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
@@ -107,9 +107,9 @@ func TestACallersContextEndsItsCallOnly(t *testing.T) {
 	})
 }
 
-func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+func TestCallBeyondLimitsIsRejected(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 2, MaxQueued: -1}})
 		var wg sync.WaitGroup
 		errs := make([]error, 2)
@@ -134,14 +134,14 @@ func TestCallsBeyondTheLimitAreRefused(t *testing.T) {
 	})
 }
 
-func TestCallsWhileTheServerIsDown(t *testing.T) {
+func TestCallWhileServerIsDown(t *testing.T) {
 	kinds := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}
 	for _, c := range states() {
 		if c.state == supervisor.StateReady {
 			continue
 		}
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				_, err := h.call(context.Background(), "fs", 0)
 				e := asError(t, err)
@@ -158,9 +158,9 @@ func TestCallsWhileTheServerIsDown(t *testing.T) {
 }
 
 // A view may be older than the death that it does not show.
-func TestACallOnAnOldViewHasLostNothing(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestCallOnOutdatedViewIsNotSent(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
@@ -176,9 +176,9 @@ func TestACallOnAnOldViewHasLostNothing(t *testing.T) {
 	})
 }
 
-func TestAwaitReadyHasItsExits(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openHangs: true})
+func TestAwaitReadyEnds(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openHangs: true})
 		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -195,14 +195,14 @@ func TestAwaitReadyHasItsExits(t *testing.T) {
 
 // A failure of which nobody says what became of the request may have had an
 // effect: it must not be repeated.
-func TestAnUnknownFailureIsOfUnknownOutcome(t *testing.T) {
-	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+func TestCallUntypedErrorHasUnknownOutcome(t *testing.T) {
+	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/call" {
 			return "", errors.New("no typed error")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		_, err := rt.Request(context.Background(), view(rt), callRequest, 0)
 		e := asError(t, err)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
@@ -212,9 +212,9 @@ func TestAnUnknownFailureIsOfUnknownOutcome(t *testing.T) {
 }
 
 // Only what failed with the session is a casualty of its end.
-func TestOtherFailuresAreNoCasualties(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, callHangs: true})
+func TestLostCallsCountsOnlySessionFailures(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callHangs: true})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		for range 3 {
 			_, err := h.call(context.Background(), "fs", time.Second)
@@ -229,9 +229,9 @@ func TestOtherFailuresAreNoCasualties(t *testing.T) {
 }
 
 // An error of a server that is down explains it: the cause, and its last words.
-func TestAServerThatIsDownIsExplained(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestUnavailableErrorNamesCauseAndStderr(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
 		h.session("fs").Abort(why)
@@ -245,14 +245,14 @@ func TestAServerThatIsDownIsExplained(t *testing.T) {
 }
 
 // Nothing comes after these states by itself, so nobody waits in them.
-func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
+func TestAwaitReadyFailsInFinalStates(t *testing.T) {
 	for _, c := range states() {
 		want, ok := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}[c.state]
 		if !ok {
 			continue
 		}
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
@@ -262,8 +262,8 @@ func TestAwaitReadyDoesNotWaitInVain(t *testing.T) {
 			})
 		})
 	}
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))

@@ -17,7 +17,7 @@ import (
 func TestCloseInEachState(t *testing.T) {
 	for _, c := range states() {
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				require.Equal(t, c.state, h.state("fs"))
 				require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Close(context.Background())) }))
@@ -28,11 +28,11 @@ func TestCloseInEachState(t *testing.T) {
 }
 
 // Servers are stopped in parallel: all together take as long as the slowest.
-func TestCloseIsParallelAndMayBeCalledOften(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestCloseStopsServersInParallel(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		for i := range 10 {
 			name := fmt.Sprintf("s%d", i)
-			h.plays(name, script{tools: []string{"ls"}, releaseAfter: time.Duration(i) * time.Second})
+			h.script(name, script{tools: []string{"ls"}, releaseAfter: time.Duration(i) * time.Second})
 			h.register(mcpvisor.ServerSpec{Name: name})
 		}
 		impatient, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -57,15 +57,15 @@ func TestCloseIsParallelAndMayBeCalledOften(t *testing.T) {
 	})
 }
 
-func TestAfterCloseEverythingAnswers(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestOperationsAfterCloseFail(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		events := h.rt.Watch(context.Background())
-		h.plays("fs", script{tools: []string{"ls"}})
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		v := h.rt.Snapshot().Server("fs")
 		require.NoError(t, h.rt.Close(context.Background()))
 		synctest.Wait()
-		letters := len(h.rt.desk.letters)
+		letters := len(h.rt.inbox.messages)
 		require.Zero(t, spends(func() {
 			require.ErrorIs(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}), mcpvisor.ErrClosed)
 			require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrClosed)
@@ -82,15 +82,15 @@ func TestAfterCloseEverythingAnswers(t *testing.T) {
 			_, open := <-h.rt.Watch(context.Background())
 			require.False(t, open)
 		}))
-		require.Len(t, h.rt.desk.letters, letters, "letters that nobody will read do not pile up")
+		require.Len(t, h.rt.inbox.messages, letters, "letters that nobody will read do not pile up")
 	})
 }
 
 // A Register, Unregister or Restart under way when Close comes is answered.
-func TestCloseAnswersWhoWaits(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("slow", script{openHangs: true, releaseAfter: 2 * time.Second})
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+func TestCloseAnswersWaitingOperations(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("slow", script{openHangs: true, releaseAfter: 2 * time.Second})
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		var wg sync.WaitGroup
 		var register, unregister, await, late error
@@ -109,8 +109,8 @@ func TestCloseAnswersWhoWaits(t *testing.T) {
 	})
 }
 
-func TestCloseOfAnEmptyRuntime(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestCloseWithoutServers(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		_, err := h.rt.AwaitReady(context.Background(), "fs")
 		require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
 		require.NoError(t, h.rt.Close(context.Background()))

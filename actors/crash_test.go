@@ -15,9 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestAPortThatPanicsCostsOneSession(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}, script{tools: []string{"ls"}})
+func TestPortPanicEndsOneSession(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}, script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		failed := make(chan error, 1)
 		go func() {
@@ -35,10 +35,10 @@ func TestAPortThatPanicsCostsOneSession(t *testing.T) {
 	})
 }
 
-func TestAPortThatPanicsWhileItStarts(t *testing.T) {
+func TestPortPanicDuringStart(t *testing.T) {
 	for _, c := range states()[:2] {
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				h.crashPort("fs")
 				time.Sleep(time.Hour + time.Second)
@@ -51,18 +51,18 @@ func TestAPortThatPanicsWhileItStarts(t *testing.T) {
 
 // When the supervising actor itself fails, its registration is given up. The
 // name stays taken, and Unregister waits, until the session is released.
-func TestASupervisorThatPanicsCostsOneRegistration(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestSupervisorPanicEndsOneRegistration(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		// No delay between tries: an actor that is ending has the most chances to
 		// dial once more.
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 9 * time.Second})
-		h.plays("next", script{tools: []string{"ls"}})
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 9 * time.Second})
+		h.script("next", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
 		h.register(mcpvisor.ServerSpec{Name: "next"})
 		events := h.events()
 		h.crashSupervisor("fs")
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
-		require.True(t, ended(h.session("fs").dead))
+		require.True(t, isClosed(h.session("fs").dead))
 		require.Equal(t, "next/ls", h.rt.Snapshot().Tools()[0].Name)
 		require.ErrorIs(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}), mcpvisor.ErrExists)
 		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrClosed)
@@ -77,10 +77,10 @@ func TestASupervisorThatPanicsCostsOneRegistration(t *testing.T) {
 	})
 }
 
-func TestASupervisorThatPanicsInEachState(t *testing.T) {
+func TestSupervisorPanicInEachState(t *testing.T) {
 	for _, c := range states() {
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				h.crashSupervisor("fs")
 				synctest.Wait()
@@ -93,9 +93,9 @@ func TestASupervisorThatPanicsInEachState(t *testing.T) {
 	}
 }
 
-func TestASupervisorThatPanicsAnswersARegisterThatWaits(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openHangs: true, releaseAfter: time.Second})
+func TestSupervisorPanicAnswersWaitingRegister(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openHangs: true, releaseAfter: time.Second})
 		registered := make(chan error, 1)
 		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
 		h.crashSupervisor("fs")
@@ -106,12 +106,12 @@ func TestASupervisorThatPanicsAnswersARegisterThatWaits(t *testing.T) {
 
 // A letter that comes while the port is still stopping must not make a
 // supervising actor that has crashed dial again.
-func TestAnEndedSupervisorReadsNoLetters(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestSupervisorIgnoresMessagesAfterPanic(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		for i := range 30 {
 			name := fmt.Sprintf("s%d", i)
-			h.plays(name, script{tools: []string{"ls"}})
+			h.script(name, script{tools: []string{"ls"}})
 			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(1000, 0)})
 			pid := h.supervisorOf(name)
 			h.send(pid, (*messages.Failed)(nil))
@@ -124,14 +124,14 @@ func TestAnEndedSupervisorReadsNoLetters(t *testing.T) {
 }
 
 // Sessions outlive the manager, and so do those who wait for an answer.
-func TestAManagerThatPanicsCostsNothing(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestManagerPanicKeepsSessions(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		for i := range 5 {
 			name := fmt.Sprintf("s%d", i)
-			h.plays(name, script{tools: []string{"ls"}, callAfter: 5 * time.Second, releaseAfter: time.Second})
+			h.script(name, script{tools: []string{"ls"}, callAfter: 5 * time.Second, releaseAfter: time.Second})
 			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(3, time.Second)})
 		}
-		h.plays("slow", script{tools: []string{"ls"}, openAfter: time.Minute})
+		h.script("slow", script{tools: []string{"ls"}, openAfter: time.Minute})
 		before := h.rt.Snapshot().Tools()
 		var wg sync.WaitGroup
 		var call, register, unregister error
@@ -159,9 +159,9 @@ func TestAManagerThatPanicsCostsNothing(t *testing.T) {
 }
 
 // What was sent before the crash and not read is read by the next manager.
-func TestLettersBehindACrashAreNotLost(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestManagerPanicKeepsUnreadMessages(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		for range 50 {
 			h.crashManager()
 			require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}))
@@ -175,9 +175,9 @@ func TestLettersBehindACrashAreNotLost(t *testing.T) {
 	})
 }
 
-func TestAManagerThatPanicsDuringClose(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openHangs: true, releaseAfter: 10 * time.Second})
+func TestManagerPanicDuringClose(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openHangs: true, releaseAfter: 10 * time.Second})
 		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
 		closed := make(chan error, 1)
 		go func() { closed <- h.rt.Close(context.Background()) }()
@@ -188,16 +188,16 @@ func TestAManagerThatPanicsDuringClose(t *testing.T) {
 }
 
 // A manager that crashed half way may leave its books and the registries apart.
-func TestANewManagerMendsTheBooks(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestNewManagerRepairsRegistrations(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		delete(h.rt.desk.entries, "fs")
+		delete(h.rt.inbox.registrations, "fs")
 		ghost := *h.rt.Snapshot().Server("fs")
 		ghost.Name, ghost.Gen = "ghost", h.rt.nextGen.Add(1)
 		h.rt.snapshot.Store(h.rt.Snapshot().with("ghost", &ghost))
 		reply := make(chan error, 1)
-		h.rt.desk.entries["unborn"] = &entry{gen: h.rt.nextGen.Add(1), register: reply}
+		h.rt.inbox.registrations["unborn"] = &registration{gen: h.rt.nextGen.Add(1), register: reply}
 		h.crashManager()
 		require.Equal(t, mcpvisor.KindStart, asError(t, <-reply).Kind)
 		synctest.Wait()
@@ -212,12 +212,12 @@ func TestANewManagerMendsTheBooks(t *testing.T) {
 
 // The letter that crashed its reader is not read again; its sender is told,
 // unless a later report will tell.
-func TestTheLetterInHandIsAnswered(t *testing.T) {
-	m := &manager{desk: &desk{entries: map[string]*entry{}}}
+func TestManagerAnswersTheMessageThatCrashedIt(t *testing.T) {
+	m := &manager{inbox: &inbox{registrations: map[string]*registration{}}}
 	ask := func(letter func(reply chan<- error) any) chan error {
 		reply := make(chan error, 1)
-		m.reading = letter(reply)
-		m.abandon()
+		m.current = letter(reply)
+		m.answerAbandoned()
 		return reply
 	}
 	register := func(reply chan<- error) any {
@@ -228,25 +228,25 @@ func TestTheLetterInHandIsAnswered(t *testing.T) {
 	require.ErrorIs(t, <-ask(unregister), mcpvisor.ErrClosed)
 	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &messages.Restart{Name: "fs", Reply: reply} }), mcpvisor.ErrClosed)
 
-	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &report{name: "fs", done: []chan<- error{reply}} }), mcpvisor.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &report{name: "fs", replies: []chan<- error{reply}} }), mcpvisor.ErrClosed)
 
 	waits := make(chan error, 1)
-	m.entries["fs"] = &entry{restart: []chan<- error{waits}}
+	m.registrations["fs"] = &registration{restart: []chan<- error{waits}}
 	require.Empty(t, ask(func(reply chan<- error) any {
-		m.entries["fs"].register = reply
+		m.registrations["fs"].register = reply
 		return register(reply)
 	}))
 	require.Empty(t, ask(func(reply chan<- error) any {
-		m.entries["fs"].unregister = []chan<- error{reply}
+		m.registrations["fs"].unregister = []chan<- error{reply}
 		return unregister(reply)
 	}))
 	require.ErrorIs(t, <-waits, mcpvisor.ErrClosed)
 }
 
 // A crash report names the letter and shows the stack, never what it carries.
-func TestCrashReportsTellNoSecrets(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openPanics: true})
+func TestCrashReportHidesSecrets(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openPanics: true})
 		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs",
 			HTTP: &mcpvisor.HTTP{URL: "https://example.com", Headers: map[string]string{"Authorization": "Bearer hunter2"}}})
 		require.ErrorContains(t, err, "scripted panic in Open")

@@ -21,11 +21,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// house is a runtime over scripted servers, inside a bubble of virtual time.
-type house struct {
+// harness is a runtime over scripted servers, inside a bubble of virtual time.
+type harness struct {
 	t       testing.TB
 	rt      *Runtime
-	log     *safeBuffer
+	log     *lockedBuffer
 	scripts sync.Map // server name → func(registration, epoch int) script
 
 	mu      sync.Mutex
@@ -34,30 +34,30 @@ type house struct {
 	leaves  bool // Close reports what sessions have left
 }
 
-type safeBuffer struct {
+type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (s *safeBuffer) Write(p []byte) (int, error) {
+func (s *lockedBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.Write(p)
 }
 
-func (s *safeBuffer) String() string {
+func (s *lockedBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
 }
 
-// inHouse runs f in virtual time, then closes the runtime and checks that it
+// withHarness runs f in virtual time, then closes the runtime and checks that it
 // leaves nothing: no session unreleased, and (the bubble sees to it) no
 // goroutine.
-func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
+func withHarness(t *testing.T, f func(t *testing.T, h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newHarness(t)
 		defer func() {
 			if t.Failed() { // leave nothing to hide the failure behind
 				_ = h.rt.Close(context.Background())
@@ -69,13 +69,13 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 	})
 }
 
-func newHouse(t testing.TB) *house {
-	h := &house{t: t, log: &safeBuffer{}, dialers: map[string][]*scriptedDialer{}}
+func newHarness(t testing.TB) *harness {
+	h := &harness{t: t, log: &lockedBuffer{}, dialers: map[string][]*scriptedDialer{}}
 	h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log)})
 	return h
 }
 
-func (h *house) newDialer(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
+func (h *harness) newDialer(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
 	found, ok := h.scripts.Load(spec.Name)
 	if !ok {
 		return nil, fmt.Errorf("no script for %s", spec.Name)
@@ -91,7 +91,7 @@ func (h *house) newDialer(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
 	return d, nil
 }
 
-func (h *house) close() {
+func (h *harness) close() {
 	started := time.Now()
 	if err := h.rt.Close(context.Background()); h.leaves {
 		require.ErrorIs(h.t, err, mcpvisor.ErrLeftBehind)
@@ -103,7 +103,7 @@ func (h *house) close() {
 	for name, dialers := range h.dialers {
 		for _, d := range dialers {
 			for _, s := range d.all() {
-				require.Truef(h.t, ended(s.released), "%s: session %d of registration %d outlives Close", name, s.epoch, d.id)
+				require.Truef(h.t, isClosed(s.released), "%s: session %d of registration %d outlives Close", name, s.epoch, d.id)
 			}
 		}
 	}
@@ -111,17 +111,17 @@ func (h *house) close() {
 	time.Sleep(2 * time.Second) // what the actor library throttles in the background ends by then
 }
 
-// plays sets the same script for every session of a server.
-func (h *house) plays(name string, s script) {
+// script sets the same script for every session of a server.
+func (h *harness) script(name string, s script) {
 	h.scripts.Store(name, func(int, int) script { return s })
 }
 
-// playsInTurn sets a script for each session in turn; the last one repeats.
-func (h *house) playsInTurn(name string, scripts ...script) {
+// scriptSessions sets a script for each session in turn; the last one repeats.
+func (h *harness) scriptSessions(name string, scripts ...script) {
 	h.scripts.Store(name, func(_, epoch int) script { return scripts[min(epoch, len(scripts))-1] })
 }
 
-func (h *house) sessions(name string) []*scriptedSession {
+func (h *harness) sessions(name string) []*scriptedSession {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []*scriptedSession
@@ -131,19 +131,19 @@ func (h *house) sessions(name string) []*scriptedSession {
 	return all
 }
 
-func (h *house) session(name string) *scriptedSession {
+func (h *harness) session(name string) *scriptedSession {
 	all := h.sessions(name)
 	return all[len(all)-1]
 }
 
 // register adds a server that must become ready.
-func (h *house) register(spec mcpvisor.ServerSpec) {
+func (h *harness) register(spec mcpvisor.ServerSpec) {
 	h.t.Helper()
 	require.NoError(h.t, h.rt.Register(context.Background(), spec))
 	synctest.Wait()
 }
 
-func (h *house) call(ctx context.Context, name string, timeout time.Duration) (epoch int, err error) {
+func (h *harness) call(ctx context.Context, name string, timeout time.Duration) (epoch int, err error) {
 	v := h.rt.Snapshot().Server(name)
 	if v == nil {
 		return 0, fmt.Errorf("%s is not registered", name)
@@ -157,7 +157,7 @@ func (h *house) call(ctx context.Context, name string, timeout time.Duration) (e
 	return answer.Epoch, err
 }
 
-func (h *house) state(name string) supervisor.State {
+func (h *harness) state(name string) supervisor.State {
 	synctest.Wait()
 	if v := h.rt.Snapshot().Server(name); v != nil {
 		return v.State
@@ -166,25 +166,25 @@ func (h *house) state(name string) supervisor.State {
 }
 
 // supervisorOf and portOf find actors; the house must be at rest.
-func (h *house) supervisorOf(name string) *actor.PID {
+func (h *harness) supervisorOf(name string) *actor.PID {
 	synctest.Wait()
-	return h.rt.desk.entries[name].supervisor
+	return h.rt.inbox.registrations[name].supervisor
 }
 
-func (h *house) portOf(name string) *actor.PID {
+func (h *harness) portOf(name string) *actor.PID {
 	parent := h.supervisorOf(name)
 	v := h.rt.Snapshot().Server(name)
 	return actor.NewPID(parent.Address, fmt.Sprintf("%s/port-%s.%d.%d", parent.Id, name, v.Gen, v.Epoch))
 }
 
 // Letters that make their reader panic: a nil one where none is expected.
-func (h *house) crashManager()               { h.rt.tell((*report)(nil)) }
-func (h *house) crashSupervisor(name string) { h.send(h.supervisorOf(name), (*messages.Failed)(nil)) }
-func (h *house) crashPort(name string)       { h.send(h.portOf(name), (*messages.EndSession)(nil)) }
-func (h *house) send(pid *actor.PID, m any)  { h.rt.system.Root.Send(pid, m) }
+func (h *harness) crashManager()               { h.rt.post((*report)(nil)) }
+func (h *harness) crashSupervisor(name string) { h.send(h.supervisorOf(name), (*messages.Failed)(nil)) }
+func (h *harness) crashPort(name string)       { h.send(h.portOf(name), (*messages.EndSession)(nil)) }
+func (h *harness) send(pid *actor.PID, m any)  { h.rt.system.Root.Send(pid, m) }
 
 // events records what is published from now on.
-func (h *house) events() func() []mcpvisor.Event {
+func (h *harness) events() func() []mcpvisor.Event {
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
 	var got []mcpvisor.Event

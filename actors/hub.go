@@ -9,15 +9,15 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// watcherQueue is how many events wait for one watcher; beyond it the oldest
+// maxWatcherEvents is how many events wait for one watcher; beyond it the oldest
 // are dropped and the watcher is told how many.
-const watcherQueue = 1024
+const maxWatcherEvents = 1024
 
-// watcherBytes is how much memory the events that wait for one watcher may take.
-const watcherBytes = 8 << 20
+// maxWatcherBytes is how much memory the events that wait for one watcher may take.
+const maxWatcherBytes = 8 << 20
 
-// hub hands events to watchers. Publishing never waits for anybody.
-type hub struct {
+// eventHub hands events to watchers. Publishing never waits for anybody.
+type eventHub struct {
 	mu       sync.Mutex
 	seq      uint64
 	watchers map[*watcher]struct{}
@@ -27,69 +27,69 @@ type hub struct {
 // watcher is one who watches. What servers tell of themselves waits apart from
 // the news of them, so that it cannot push those out.
 type watcher struct {
-	mu         sync.Mutex
-	news, chat []queued
-	bytes      int // of those that wait
-	missed     uint64
-	ended      bool
-	wake       chan struct{}
+	mu                              sync.Mutex
+	supervisionEvents, serverEvents []queuedEvent
+	bytes                           int // of those that wait
+	missed                          uint64
+	ended                           bool
+	wake                            chan struct{}
 }
 
-// queued is an event that waits, with its size at the time when it came: others
+// queuedEvent is an event that waits, with its size at the time when it came: others
 // have the same event, and may change what it points at.
-type queued struct {
+type queuedEvent struct {
 	mcpvisor.Event
 	bytes int
 }
 
-func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
+func newEventHub() *eventHub { return &eventHub{watchers: map[*watcher]struct{}{}} }
 
-func (h *hub) emit(events ...mcpvisor.Event) {
+func (h *eventHub) publish(events ...mcpvisor.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range events {
 		h.seq++
 		e.Seq = h.seq
 		for w := range h.watchers {
-			w.put(e)
+			w.enqueue(e)
 		}
 	}
 }
 
-// chatQueue is how many of those that wait may be of the servers' own telling: a
+// maxServerEvents is how many of those that wait may be of the servers' own telling: a
 // server that talks too much must not cost a watcher the news of another.
-const chatQueue = watcherQueue / 2
+const maxServerEvents = maxWatcherEvents / 2
 
-func (w *watcher) put(e mcpvisor.Event) {
+func (w *watcher) enqueue(e mcpvisor.Event) {
 	w.mu.Lock()
-	mine, most := &w.news, watcherQueue
-	if isChat(e) {
-		mine, most = &w.chat, chatQueue
+	mine, most := &w.supervisionEvents, maxWatcherEvents
+	if isServerEvent(e) {
+		mine, most = &w.serverEvents, maxServerEvents
 	}
 	size := bytesOf(&e)
-	for w.bytes+size > watcherBytes && len(w.news)+len(w.chat) > 0 {
-		if len(w.chat) > 0 {
-			w.drop(&w.chat)
+	for w.bytes+size > maxWatcherBytes && len(w.supervisionEvents)+len(w.serverEvents) > 0 {
+		if len(w.serverEvents) > 0 {
+			w.drop(&w.serverEvents)
 		} else {
-			w.drop(&w.news)
+			w.drop(&w.supervisionEvents)
 		}
 	}
-	full := len(w.news)+len(w.chat) >= watcherQueue
+	full := len(w.supervisionEvents)+len(w.serverEvents) >= maxWatcherEvents
 	switch {
-	case full && len(w.chat) > 0:
-		w.drop(&w.chat)
+	case full && len(w.serverEvents) > 0:
+		w.drop(&w.serverEvents)
 	case len(*mine) >= most:
 		w.drop(mine)
 	case full: // of news, and this is none
 		w.missed++
 		w.mu.Unlock()
-		w.ring()
+		w.signal()
 		return
 	}
-	*mine = append(*mine, queued{e, size})
+	*mine = append(*mine, queuedEvent{e, size})
 	w.bytes += size
 	w.mu.Unlock()
-	w.ring()
+	w.signal()
 }
 
 // bytesOf is about how much memory an event takes, with what it points at. What
@@ -109,25 +109,25 @@ func bytesOf(e *mcpvisor.Event) int {
 }
 
 // drop makes room by the oldest of a queue.
-func (w *watcher) drop(queue *[]queued) {
+func (w *watcher) drop(queue *[]queuedEvent) {
 	w.pop(queue)
 	w.missed++
 }
 
 // pop removes the oldest of a queue.
-func (w *watcher) pop(queue *[]queued) mcpvisor.Event {
+func (w *watcher) pop(queue *[]queuedEvent) mcpvisor.Event {
 	first := (*queue)[0]
-	(*queue)[0] = queued{} // the array stays until the queue grows
+	(*queue)[0] = queuedEvent{} // the array stays until the queue grows
 	*queue = (*queue)[1:]
 	w.bytes -= first.bytes
 	return first.Event
 }
 
-func isChat(e mcpvisor.Event) bool {
+func isServerEvent(e mcpvisor.Event) bool {
 	return e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated
 }
 
-func (w *watcher) ring() {
+func (w *watcher) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -143,12 +143,12 @@ func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
 	case w.missed > 0:
 		e = mcpvisor.Event{Kind: mcpvisor.EventMissed, Time: time.Now(), Missed: w.missed}
 		w.missed = 0
-	case len(w.news) > 0 && (len(w.chat) == 0 || w.news[0].Seq <= w.chat[0].Seq): // in the order of publication
-		e = w.pop(&w.news)
-	case len(w.chat) > 0:
-		e = w.pop(&w.chat)
+	case len(w.supervisionEvents) > 0 && (len(w.serverEvents) == 0 || w.supervisionEvents[0].Seq <= w.serverEvents[0].Seq): // in the order of publication
+		e = w.pop(&w.supervisionEvents)
+	case len(w.serverEvents) > 0:
+		e = w.pop(&w.serverEvents)
 	default:
-		w.news, w.chat = nil, nil
+		w.supervisionEvents, w.serverEvents = nil, nil
 		return e, false, w.ended
 	}
 	return e, true, false
@@ -156,7 +156,7 @@ func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
 
 // watch subscribes at once. The channel is closed when ctx ends, or when the
 // runtime has closed and everything was delivered.
-func (h *hub) watch(ctx context.Context) <-chan mcpvisor.Event {
+func (h *eventHub) watch(ctx context.Context) <-chan mcpvisor.Event {
 	out := make(chan mcpvisor.Event)
 	w := &watcher{wake: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -164,7 +164,7 @@ func (h *hub) watch(ctx context.Context) <-chan mcpvisor.Event {
 		h.watchers[w] = struct{}{}
 	}
 	h.mu.Unlock()
-	w.ring()
+	w.signal()
 	go func() {
 		defer close(out)
 		defer func() {
@@ -198,7 +198,7 @@ func (h *hub) watch(ctx context.Context) <-chan mcpvisor.Event {
 }
 
 // close ends every watch after what is waiting has been delivered.
-func (h *hub) close() {
+func (h *eventHub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
@@ -206,6 +206,6 @@ func (h *hub) close() {
 		w.mu.Lock()
 		w.ended = true
 		w.mu.Unlock()
-		w.ring()
+		w.signal()
 	}
 }

@@ -26,19 +26,19 @@ func (w *watcher) take() (events []mcpvisor.Event, ended bool) {
 
 // A server that talks without end costs a watcher what servers tell, and no
 // news of any server.
-func TestChatterCostsNoNews(t *testing.T) {
+func TestWatcherDropsServerEventsFirst(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	news := 0
-	for i := range 10 * watcherQueue {
-		w.put(mcpvisor.Event{Kind: mcpvisor.EventLog})
+	for i := range 10 * maxWatcherEvents {
+		w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 		if i%40 == 0 {
 			news++
-			w.put(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: news})
+			w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: news})
 		}
 	}
 	events, _ := w.take()
 	require.Equal(t, mcpvisor.EventMissed, events[0].Kind)
-	require.EqualValues(t, 10*watcherQueue-chatQueue, events[0].Missed)
+	require.EqualValues(t, 10*maxWatcherEvents-maxServerEvents, events[0].Missed)
 	heard := 0
 	for _, e := range events {
 		if e.Kind == mcpvisor.EventDown {
@@ -47,44 +47,44 @@ func TestChatterCostsNoNews(t *testing.T) {
 		}
 	}
 	require.Equal(t, news, heard)
-	w.put(mcpvisor.Event{Kind: mcpvisor.EventLog})
+	w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 	events, _ = w.take()
 	require.Len(t, events, 1, "there is room again")
 }
 
 // Without chatter the oldest make room.
-func TestASlowWatcherLosesTheOldest(t *testing.T) {
+func TestWatcherDropsTheOldest(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
-	for i := range watcherQueue + 10 {
+	for i := range maxWatcherEvents + 10 {
 		kind := mcpvisor.EventDown
 		if i < 5 {
 			kind = mcpvisor.EventLog
 		}
-		w.put(mcpvisor.Event{Kind: kind, Failed: i})
+		w.enqueue(mcpvisor.Event{Kind: kind, Failed: i})
 	}
-	require.Empty(t, w.chat)
+	require.Empty(t, w.serverEvents)
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
 	require.Equal(t, 10, events[1].Failed)
 }
 
 // What is lost is told, whatever it was.
-func TestChatterThatFindsNoRoomIsMissed(t *testing.T) {
+func TestWatcherCountsServerEventsWithoutRoom(t *testing.T) {
 	w := &watcher{wake: make(chan struct{}, 1)}
-	for range watcherQueue {
-		w.put(mcpvisor.Event{Kind: mcpvisor.EventDown})
+	for range maxWatcherEvents {
+		w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown})
 	}
-	w.put(mcpvisor.Event{Kind: mcpvisor.EventLog})
+	w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 	events, _ := w.take()
 	require.EqualValues(t, 1, events[0].Missed)
-	require.Len(t, events, 1+watcherQueue, "and it cost no news")
+	require.Len(t, events, 1+maxWatcherEvents, "and it cost no news")
 	events, _ = w.take()
 	require.Empty(t, events, "it is told once")
 }
 
 // News and chatter wait apart, and are told in the order in which they happened.
-func TestAWatcherHearsInOrder(t *testing.T) {
-	h := newHub()
+func TestWatcherDeliversInOrder(t *testing.T) {
+	h := newEventHub()
 	w := &watcher{wake: make(chan struct{}, 1)}
 	h.watchers[w] = struct{}{}
 	for i := range 30 {
@@ -92,7 +92,7 @@ func TestAWatcherHearsInOrder(t *testing.T) {
 		if i%3 == 0 || i%7 == 0 {
 			kind = mcpvisor.EventLog
 		}
-		h.emit(mcpvisor.Event{Kind: kind})
+		h.publish(mcpvisor.Event{Kind: kind})
 	}
 	events, _ := w.take()
 	require.Len(t, events, 30)
@@ -102,9 +102,9 @@ func TestAWatcherHearsInOrder(t *testing.T) {
 }
 
 // Whoever stops watching is forgotten at once, though nothing happens.
-func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
+func TestWatcherIsRemovedWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub()
+		h := newEventHub()
 		idle, leave := context.WithCancel(context.Background())
 		quiet := h.watch(idle)
 		synctest.Wait()
@@ -114,7 +114,7 @@ func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
 
 		full, leave := context.WithCancel(context.Background())
 		h.watch(full) // and does not read
-		h.emit(mcpvisor.Event{Kind: mcpvisor.EventDown})
+		h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown})
 		synctest.Wait()
 		leave()
 		synctest.Wait()
@@ -124,7 +124,7 @@ func TestAWatcherThatLeavesIsForgotten(t *testing.T) {
 
 // A server whose list flips between two large catalogs does not fill the memory
 // who watches and does not read.
-func TestAWatcherThatDoesNotRead(t *testing.T) {
+func TestWatcherThatDoesNotRead(t *testing.T) {
 	catalogOf := func(prefix string) *catalog.Catalog {
 		tools := make([]mcpvisor.Tool, 10_000)
 		for i := range tools {
@@ -139,12 +139,12 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 	}
 
 	t.Run("holds_little_memory", func(t *testing.T) {
-		h := newHub()
+		h := newEventHub()
 		ctx, leave := context.WithCancel(t.Context())
 		events := h.watch(ctx)
 		before := heap()
 		for range 12 {
-			h.emit(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: change()})
+			h.publish(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: change()})
 		}
 		require.Less(t, heap()-before, 2<<20)
 		leave()
@@ -155,14 +155,14 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 	t.Run("is_told_what_it_missed_once_its_bytes_are_used_up", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const size = 1 << 20
-			h := newHub()
+			h := newEventHub()
 			events := h.watch(t.Context())
 			line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
-			h.emit(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: 7})
+			h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: 7})
 			synctest.Wait() // it is being handed that one
 			for i := range 100 {
-				h.emit(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, Failed: i})
-				h.emit(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: i})
+				h.publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, Failed: i})
+				h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: i})
 			}
 			h.close()
 			got := []mcpvisor.Event{}
@@ -187,9 +187,9 @@ func TestAWatcherThatDoesNotRead(t *testing.T) {
 	})
 	t.Run("has_room_again_when_it_has_read", func(t *testing.T) {
 		w := &watcher{wake: make(chan struct{}, 1)}
-		e := mcpvisor.Event{Kind: mcpvisor.EventLog, Log: &mcpvisor.LogMessage{Text: strings.Repeat("x", watcherBytes/2)}}
+		e := mcpvisor.Event{Kind: mcpvisor.EventLog, Log: &mcpvisor.LogMessage{Text: strings.Repeat("x", maxWatcherBytes/2)}}
 		for range 3 {
-			w.put(e)
+			w.enqueue(e)
 		}
 		events, _ := w.take()
 		require.Equal(t, 2, len(events)) //nolint:testifylint // they are large

@@ -21,43 +21,43 @@ type incarnation struct {
 	spec    *mcpvisor.ServerSpec
 	session transport.Session
 	started time.Time
-	tally   *tally
+	stats   *callStats
 
-	gate gate
+	limiter limiter
 
 	// port owns it; set before anybody else sees it.
-	port   *actor.PID
-	wishes *wishes
-	// spare: it is a standby, and what it tells is told by the one in service.
-	spare atomic.Bool
+	port    *actor.PID
+	desired *desiredSubscriptions
+	// isStandby: it is a standby, and what it tells is told by the one in service.
+	isStandby atomic.Bool
 	// left: what its session has left behind is recorded once, and reported once.
 	left sync.Once
 }
 
-// tally counts calls over a whole registration.
-type tally struct{ total, failed, inFlight, queued atomic.Int64 }
+// callStats counts calls over a whole registration.
+type callStats struct{ total, failed, inFlight, queued atomic.Int64 }
 
-func newIncarnation(server string, gen, epoch uint64, spec *mcpvisor.ServerSpec, tally *tally, wishes *wishes, session transport.Session) *incarnation {
-	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), tally: tally, wishes: wishes,
-		gate: gate{limit: int64(spec.Limits.MaxInFlight), room: int64(max(spec.Limits.MaxQueued, 0))}}
+func newIncarnation(server string, gen, epoch uint64, spec *mcpvisor.ServerSpec, tally *callStats, wishes *desiredSubscriptions, session transport.Session) *incarnation {
+	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), stats: tally, desired: wishes,
+		limiter: limiter{maxInFlight: int64(spec.Limits.MaxInFlight), maxQueued: int64(max(spec.Limits.MaxQueued, 0))}}
 }
 
-// begin counts a call in, when it is its turn; clock is how long it may wait. A
+// beginCall counts a call in, when it is its turn; clock is how long it may wait. A
 // session that is dead lets nobody in: what comes later is no casualty of it.
-func (i *incarnation) begin(ctx context.Context, clock time.Duration) *mcpvisor.Error {
-	if ended(i.session.Dead()) {
+func (i *incarnation) beginCall(ctx context.Context, clock time.Duration) *mcpvisor.Error {
+	if isClosed(i.session.Dead()) {
 		return i.unavailable()
 	}
-	if !i.gate.tryEnter() {
-		i.tally.queued.Add(1)
-		e := i.gate.enter(ctx, i.session.Dead(), clock)
-		i.tally.queued.Add(-1)
+	if !i.limiter.tryAcquire() {
+		i.stats.queued.Add(1)
+		e := i.limiter.acquire(ctx, i.session.Dead(), clock)
+		i.stats.queued.Add(-1)
 		if e != nil {
 			return e
 		}
 	}
-	i.tally.total.Add(1)
-	i.tally.inFlight.Add(1)
+	i.stats.total.Add(1)
+	i.stats.inFlight.Add(1)
 	return nil
 }
 
@@ -70,17 +70,17 @@ func (i *incarnation) unavailable() *mcpvisor.Error {
 	return e
 }
 
-// end counts a call out.
-func (i *incarnation) end(failed, lost bool) {
-	i.tally.inFlight.Add(-1)
+// endCall counts a call out.
+func (i *incarnation) endCall(failed, lost bool) {
+	i.stats.inFlight.Add(-1)
 	if failed {
-		i.tally.failed.Add(1)
+		i.stats.failed.Add(1)
 	}
-	i.gate.leave(lost)
+	i.limiter.release(lost)
 }
 
-// casualties is how many calls failed, or are about to, with the session.
-func (i *incarnation) casualties() int { return i.gate.casualties() }
+// lostCalls is how many calls failed, or are about to, with the session.
+func (i *incarnation) lostCalls() int { return i.limiter.lostCalls() }
 
 // logLevel is what a request to a modern server carries.
-func (i *incarnation) logLevel() string { return i.wishes.logLevel() }
+func (i *incarnation) logLevel() string { return i.desired.logLevel() }

@@ -11,11 +11,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// journal writes what watchers see to the logger. It is a watcher itself: a
+// startEventLogger writes what watchers see to the logger. It is a watcher itself: a
 // writer that blocks holds up nobody, and what it does not keep up with is lost
 // and counted. The channel is closed when everything is written, after the hub
 // was closed.
-func (rt *Runtime) journal() <-chan struct{} {
+func (rt *Runtime) startEventLogger() <-chan struct{} {
 	written := make(chan struct{})
 	if rt.opts.Logger.GetLevel() == zerolog.Disabled {
 		close(written)
@@ -28,11 +28,11 @@ func (rt *Runtime) journal() <-chan struct{} {
 			select {
 			case e, ok := <-events:
 				if !ok {
-					rt.lines.writeQueued(&rt.opts.Logger)
+					rt.logQueue.writeQueued(&rt.opts.Logger)
 					return
 				}
-				record(&rt.opts.Logger, e)
-			case one := <-rt.lines.queue:
+				logEvent(&rt.opts.Logger, e)
+			case one := <-rt.logQueue.queue:
 				one.writeTo(&rt.opts.Logger)
 			}
 		}
@@ -40,35 +40,35 @@ func (rt *Runtime) journal() <-chan struct{} {
 	return written
 }
 
-// linesQueue is how many lines wait for the writer; further ones are lost.
-const linesQueue = 64
+// maxQueuedLogs is how many lines wait for the writer; further ones are lost.
+const maxQueuedLogs = 64
 
-// logLines are lines for the log that are no events. The journal writes them, so
+// logQueue are lines for the log that are no events. The journal writes them, so
 // that a writer that blocks holds up nothing. Safe for concurrent use.
-type logLines struct {
-	queue  chan logLine
+type logQueue struct {
+	queue  chan queuedLog
 	missed atomic.Uint64
 }
 
-// logLine is one of them.
-type logLine struct {
+// queuedLog is one of them.
+type queuedLog struct {
 	write  func(*zerolog.Logger)
 	missed uint64 // how many were lost before it
 }
 
 // add queues a line. It never blocks. What is added after the end of the tree of
 // actors is lost.
-func (l *logLines) add(write func(*zerolog.Logger)) {
+func (l *logQueue) add(write func(*zerolog.Logger)) {
 	missed := l.missed.Swap(0)
 	select {
-	case l.queue <- logLine{write, missed}:
+	case l.queue <- queuedLog{write, missed}:
 	default:
 		l.missed.Add(missed + 1)
 	}
 }
 
 // writeQueued writes what is queued, and how many lines were lost since.
-func (l *logLines) writeQueued(log *zerolog.Logger) {
+func (l *logQueue) writeQueued(log *zerolog.Logger) {
 	for {
 		select {
 		case one := <-l.queue:
@@ -80,7 +80,7 @@ func (l *logLines) writeQueued(log *zerolog.Logger) {
 	}
 }
 
-func (l *logLine) writeTo(log *zerolog.Logger) {
+func (l *queuedLog) writeTo(log *zerolog.Logger) {
 	logMissed(log, l.missed)
 	l.write(log)
 }
@@ -91,12 +91,12 @@ func logMissed(log *zerolog.Logger, missed uint64) {
 	}
 }
 
-// journalPatience is how long Close waits for a writer.
-const journalPatience = time.Second
+// closeLogTimeout is how long Close waits for a writer.
+const closeLogTimeout = time.Second
 
-// finish waits until the journal is written, or its writer takes too long.
-func finish(journal <-chan struct{}) {
-	t := time.NewTimer(journalPatience)
+// awaitEventLogger waits until the journal is written, or its writer takes too long.
+func awaitEventLogger(journal <-chan struct{}) {
+	t := time.NewTimer(closeLogTimeout)
 	defer t.Stop()
 	select {
 	case <-journal:
@@ -104,16 +104,16 @@ func finish(journal <-chan struct{}) {
 	}
 }
 
-func record(log *zerolog.Logger, e mcpvisor.Event) {
+func logEvent(log *zerolog.Logger, e mcpvisor.Event) {
 	if e.Kind == mcpvisor.EventLog {
-		log.WithLevel(severity(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
+		log.WithLevel(logLevelOf(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
 		return
 	}
-	log.WithLevel(weight(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch).Msg(e.String())
+	log.WithLevel(eventLevel(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch).Msg(e.String())
 }
 
-// weight is the level at which an event is logged.
-func weight(e mcpvisor.Event) zerolog.Level {
+// eventLevel is the level at which an event is logged.
+func eventLevel(e mcpvisor.Event) zerolog.Level {
 	switch e.Kind {
 	case mcpvisor.EventEvicted, mcpvisor.EventParked:
 		return zerolog.ErrorLevel
@@ -130,8 +130,8 @@ func weight(e mcpvisor.Event) zerolog.Level {
 	return zerolog.InfoLevel
 }
 
-// severity is a level of RFC 5424, which the protocol uses, as one of zerolog's.
-func severity(level string) zerolog.Level {
+// logLevelOf is a level of RFC 5424, which the protocol uses, as one of zerolog's.
+func logLevelOf(level string) zerolog.Level {
 	switch level {
 	case "debug":
 		return zerolog.DebugLevel

@@ -18,18 +18,18 @@ type leftBehind struct {
 	atClose []error            // of those that Close has ended
 }
 
-// leftBehindMost is how much is kept of one registration: the latest.
-const leftBehindMost = 8
+// maxLeftErrors is how much is kept of one registration: the latest.
+const maxLeftErrors = 8
 
-// noteLeft records and logs what a session has left, once for each incarnation. It
+// recordLeft records and logs what a session has left, once for each incarnation. It
 // comes before the release of the session is reported, and does not wait for the log.
-func (rt *Runtime) noteLeft(inc *incarnation) {
+func (rt *Runtime) recordLeft(inc *incarnation) {
 	inc.left.Do(func() {
 		err := inc.session.Left()
-		if err == nil || !rt.left.add(inc.gen, err) {
+		if err == nil || !rt.leftBehind.add(inc.gen, err) {
 			return
 		}
-		rt.lines.add(func(log *zerolog.Logger) {
+		rt.logQueue.add(func(log *zerolog.Logger) {
 			log.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Err(err).
 				Msg("the end of a server has left something behind")
 		})
@@ -50,7 +50,7 @@ func (l *leftBehind) add(gen uint64, err error) bool {
 		l.byGen = map[uint64][]error{}
 	}
 	all := append(l.byGen[gen], err)
-	l.byGen[gen] = all[max(0, len(all)-leftBehindMost):]
+	l.byGen[gen] = all[max(0, len(all)-maxLeftErrors):]
 	return true
 }
 
@@ -64,9 +64,9 @@ func (l *leftBehind) take(name string, gen uint64, closing bool) error {
 	}
 	delete(l.byGen, gen)
 	if closing {
-		l.atClose = append(l.atClose, fmt.Errorf("server %q: %w", name, inOneLine(all)))
+		l.atClose = append(l.atClose, fmt.Errorf("server %q: %w", name, joinErrors(all)))
 	}
-	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindLeftBehind, Cause: inOneLine(all), Hint: leftHint}
+	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindLeftBehind, Cause: joinErrors(all), Hint: leftHint}
 }
 
 // afterClose is what Close has left; nil if nothing.
@@ -76,13 +76,13 @@ func (l *leftBehind) afterClose() error {
 	if len(l.atClose) == 0 {
 		return nil
 	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindLeftBehind, Cause: inOneLine(l.atClose), Hint: leftHint}
+	return &mcpvisor.Error{Kind: mcpvisor.KindLeftBehind, Cause: joinErrors(l.atClose), Hint: leftHint}
 }
 
 const leftHint = "end what is left by hand"
 
-// inOneLine joins errors, of which there is at least one.
-func inOneLine(all []error) error {
+// joinErrors joins errors, of which there is at least one.
+func joinErrors(all []error) error {
 	joined := all[0]
 	for _, err := range all[1:] {
 		joined = fmt.Errorf("%w; %w", joined, err)

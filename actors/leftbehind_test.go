@@ -29,25 +29,25 @@ func TestLeftBehind(t *testing.T) {
 		require.NotContains(t, err.Error(), "\n")
 	}
 	t.Run("reported_by_unregister", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", script{left: errLeft})
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", script{left: errLeft})
 			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			requireLeft(t, h.rt.Unregister(context.Background(), "fs"))
 			require.Empty(t, h.rt.Snapshot().Names(), "the name is free")
-			h.plays("fs", script{})
+			h.script("fs", script{})
 			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			require.NoError(t, h.rt.Unregister(context.Background(), "fs"), "it was another registration")
 			require.NoError(t, h.rt.Close(context.Background()))
 		})
 	})
 	t.Run("reported_by_close_with_all_names", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			for _, name := range []string{"fs", "git"} {
-				h.plays(name, script{left: errLeft})
+				h.script(name, script{left: errLeft})
 				h.register(mcpvisor.ServerSpec{Name: name})
 			}
 			h.leaves = true
-			h.plays("clean", script{})
+			h.script("clean", script{})
 			h.register(mcpvisor.ServerSpec{Name: "clean"})
 			for range 2 {
 				err := h.rt.Close(context.Background())
@@ -59,8 +59,8 @@ func TestLeftBehind(t *testing.T) {
 		})
 	})
 	t.Run("of_an_earlier_incarnation", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.playsInTurn("fs", script{left: errLeft}, script{})
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.scriptSessions("fs", script{left: errLeft}, script{})
 			h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})
 			h.session("fs").Abort(errScripted)
 			time.Sleep(time.Second)
@@ -69,8 +69,8 @@ func TestLeftBehind(t *testing.T) {
 		})
 	})
 	t.Run("of_a_start_that_fails", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", script{left: errLeft, openErr: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Message: "no such file"}})
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", script{left: errLeft, openErr: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Message: "no such file"}})
 			err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
 			require.ErrorIs(t, err, mcpvisor.ErrStart)
 			require.ErrorContains(t, err, "no such file")
@@ -82,7 +82,7 @@ func TestLeftBehind(t *testing.T) {
 // stuckLog is a log whose writer blocks at what a server has left behind, until it
 // is opened.
 type stuckLog struct {
-	safeBuffer
+	lockedBuffer
 	stuck chan struct{} // closed when the writer blocks
 	open  chan struct{}
 }
@@ -96,27 +96,27 @@ func (w *stuckLog) Write(p []byte) (int, error) {
 		}
 		<-w.open
 	}
-	return w.safeBuffer.Write(p)
+	return w.lockedBuffer.Write(p)
 }
 
 // What is left behind is logged, and a log that blocks holds up nothing: neither the
 // server that has left it, nor another one, nor Close.
 func TestLeftBehindLog(t *testing.T) {
-	const servers = linesQueue + 10
+	const servers = maxQueuedLogs + 10
 	t.Run("complete_after_close", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", script{left: errLeft})
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", script{left: errLeft})
 			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			require.ErrorIs(t, h.rt.Unregister(t.Context(), "fs"), mcpvisor.ErrLeftBehind)
 			require.NoError(t, h.rt.Close(t.Context()))
 			require.Equal(t, 1, strings.Count(h.log.String(), errLeft.Error()), "once")
-			require.Empty(t, h.rt.left.byGen, "it was reported")
+			require.Empty(t, h.rt.leftBehind.byGen, "it was reported")
 		})
 	})
 	t.Run("writer_blocks", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &stuckLog{stuck: make(chan struct{}), open: make(chan struct{})}
-			h := &house{t: t, log: &log.safeBuffer, dialers: map[string][]*scriptedDialer{}}
+			h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
 			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
 			defer time.Sleep(2 * time.Second) // as in inHouse
 			defer func() { _ = h.rt.Close(context.Background()) }()
@@ -125,10 +125,10 @@ func TestLeftBehindLog(t *testing.T) {
 			defer cancel()
 			for i := range servers {
 				name := fmt.Sprintf("fs%d", i)
-				h.plays(name, script{left: errLeft})
+				h.script(name, script{left: errLeft})
 				h.register(mcpvisor.ServerSpec{Name: name})
 			}
-			h.plays("git", script{})
+			h.script("git", script{})
 			h.register(mcpvisor.ServerSpec{Name: "git"})
 			began := time.Now()
 			for i := range servers {
@@ -137,18 +137,18 @@ func TestLeftBehindLog(t *testing.T) {
 			}
 			require.NoError(t, h.rt.Unregister(ctx, "git"), "another server")
 			require.NoError(t, h.rt.Close(ctx))
-			require.LessOrEqual(t, time.Since(began), 2*journalPatience)
+			require.LessOrEqual(t, time.Since(began), 2*closeLogTimeout)
 		})
 	})
 	t.Run("lost_lines_are_counted", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &stuckLog{stuck: make(chan struct{}), open: make(chan struct{})}
-			h := &house{t: t, log: &log.safeBuffer, dialers: map[string][]*scriptedDialer{}}
+			h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
 			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
 			defer time.Sleep(2 * time.Second)
 			for i := range servers {
 				name := fmt.Sprintf("fs%d", i)
-				h.plays(name, script{left: errLeft})
+				h.script(name, script{left: errLeft})
 				h.register(mcpvisor.ServerSpec{Name: name})
 				require.ErrorIs(t, h.rt.Unregister(t.Context(), name), mcpvisor.ErrLeftBehind)
 				<-log.stuck
@@ -156,7 +156,7 @@ func TestLeftBehindLog(t *testing.T) {
 			close(log.open)
 			require.NoError(t, h.rt.Close(t.Context()))
 			written := strings.Count(log.String(), "left something behind")
-			require.Equal(t, linesQueue+1, written, "one that was being written, and those that waited")
+			require.Equal(t, maxQueuedLogs+1, written, "one that was being written, and those that waited")
 			require.Contains(t, log.String(), fmt.Sprintf(`"missed":%d,`, servers-written), "the others are counted")
 		})
 	})

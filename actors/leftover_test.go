@@ -16,7 +16,7 @@ import (
 )
 
 // ports are the transport actors of a server that are still there, by epoch.
-func (h *house) ports(name string) (epochs []int) {
+func (h *harness) ports(name string) (epochs []int) {
 	synctest.Wait()
 	v := h.rt.Snapshot().Server(name)
 	for epoch := 1; epoch <= len(h.sessions(name)); epoch++ {
@@ -30,9 +30,9 @@ func (h *house) ports(name string) (epochs []int) {
 
 // A server that runs for months has many incarnations: none leaves an actor
 // behind, whether it was in service, replaced, or a standby.
-func TestAnIncarnationThatHasEndedLeavesNoActor(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+func TestIncarnationEndLeavesNoActor(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 		spec := withStandby(supervisor.Retry(supervisor.Unlimited, time.Minute))
 		h.register(spec)
 		require.Equal(t, []int{1, 2}, h.ports("fs"))
@@ -58,25 +58,25 @@ func TestAnIncarnationThatHasEndedLeavesNoActor(t *testing.T) {
 
 // A registration that has ended is forgotten by the parent of all, too: it does
 // not answer a roll call.
-func TestARollCallIsAnsweredByTheLiving(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestReconcileFindsOnlyLiveRegistrations(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		gen := h.rt.Snapshot().Server("fs").Gen
 		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
 		synctest.Wait()
-		h.rt.desk.entries["fs"] = &entry{gen: gen} // as a manager leaves it that crashed half way
+		h.rt.inbox.registrations["fs"] = &registration{gen: gen} // as a manager leaves it that crashed half way
 		h.crashManager()
 		synctest.Wait()
-		require.Empty(t, h.rt.desk.entries)
+		require.Empty(t, h.rt.inbox.registrations)
 	})
 }
 
 // Nothing is dialled before all that was replaced is released, however fast the
 // latest is.
-func TestLeftoversHoldUpTheNextDial(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute}, script{tools: []string{"ls"}})
+func TestDialWaitsForDrainingIncarnations(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute}, script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
@@ -92,9 +92,9 @@ func TestLeftoversHoldUpTheNextDial(t *testing.T) {
 }
 
 // The next standby waits for the leftovers, and comes when they are gone.
-func TestTheNextStandbyWaitsForLeftovers(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
+func TestStandbyWaitsForDrainingIncarnations(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
@@ -108,14 +108,14 @@ func TestTheNextStandbyWaitsForLeftovers(t *testing.T) {
 }
 
 // The policy's delay comes before the next standby, whatever old timers say.
-func TestTheNextStandbyWaitsForThePolicy(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestStandbyWaitsForThePolicyDelay(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(5, time.Minute)))
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
 		h.state("fs")
-		h.send(h.supervisorOf("fs"), &spareDue{token: 1}) // of the first standby
+		h.send(h.supervisorOf("fs"), &standbyDue{token: 1}) // of the first standby
 		time.Sleep(time.Minute - 1)
 		h.state("fs")
 		require.Len(t, h.sessions("fs"), 2)
@@ -126,8 +126,8 @@ func TestTheNextStandbyWaitsForThePolicy(t *testing.T) {
 }
 
 // A new session is a new chance for a standby that was given up.
-func TestARestartTriesForAStandbyAnew(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestRestartRetriesAGivenUpStandby(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		h.scripts.Store("fs", func(_, epoch int) script {
 			if epoch == 1 || epoch == 5 {
 				return script{tools: []string{"ls"}}
@@ -146,9 +146,9 @@ func TestARestartTriesForAStandbyAnew(t *testing.T) {
 }
 
 // The history is bounded, and keeps the latest.
-func TestTheHistoryIsBounded(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestHistoryIsBounded(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(supervisor.Unlimited, time.Second)})
 		for range mcpvisor.HistoryLimit + 5 {
 			h.session("fs").Abort(errScripted)
@@ -164,10 +164,10 @@ func TestTheHistoryIsBounded(t *testing.T) {
 
 // A death before the server is ready is told, whoever saw it first: the port that
 // asked for something, or the watch over the session.
-func TestADeathDuringTheStartIsTold(t *testing.T) {
+func TestDeathDuringStartIsAnEvent(t *testing.T) {
 	for _, c := range states()[:2] {
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				events := h.events()
 				h.send(h.supervisorOf("fs"), &messages.Died{Epoch: 1, Cause: errScripted})
@@ -183,10 +183,10 @@ func TestADeathDuringTheStartIsTold(t *testing.T) {
 
 // When a supervising actor crashes, the name stays taken until all that it had is
 // released: also what was replaced, and the standby.
-func TestACrashWaitsForLeftoversAndStandby(t *testing.T) {
+func TestSupervisorPanicWaitsForEveryRelease(t *testing.T) {
 	for name, slow := range map[string]int{"what was replaced": 1, "the standby": 3} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				h.scripts.Store("fs", func(_, epoch int) script {
 					if epoch == slow {
 						return script{tools: []string{"ls"}, releaseAfter: time.Minute}
@@ -204,7 +204,7 @@ func TestACrashWaitsForLeftoversAndStandby(t *testing.T) {
 				}
 				h.crashSupervisor("fs")
 				require.Equal(t, time.Minute, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
-				require.True(t, ended(h.sessions("fs")[slow-1].released))
+				require.True(t, isClosed(h.sessions("fs")[slow-1].released))
 			})
 		})
 	}
@@ -212,9 +212,9 @@ func TestACrashWaitsForLeftoversAndStandby(t *testing.T) {
 
 // A standby is shown when it can take over, not sooner; one that is dropped with
 // its server was not lost.
-func TestAStandbyIsShownWhenItIsOne(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Minute})
+func TestStatusShowsOnlyAReadyStandby(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Minute})
 		events := h.events()
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")
@@ -226,8 +226,8 @@ func TestAStandbyIsShownWhenItIsOne(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NotContains(t, kinds(events()), mcpvisor.EventStandbyLost)
 	})
-	inHouse(t, func(t *testing.T, h *house) { // it is listed, and gone
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Hour, releaseAfter: time.Minute})
+	withHarness(t, func(t *testing.T, h *harness) { // it is listed, and gone
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Hour, releaseAfter: time.Minute})
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")
 		events := h.events()

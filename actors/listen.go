@@ -33,15 +33,15 @@ type listener struct {
 	streams
 
 	mu      sync.Mutex
-	watched map[string]bool   // that were asked for one by one
-	opened  map[int64]*stream // by their requests
+	watched map[string]bool         // that were asked for one by one
+	opened  map[int64]*listenStream // by their requests
 }
 
 // apply makes the server know the wishes, as far as it does not, and answers
 // those who wait for one. What was refused before is asked for again if somebody
 // wishes it anew, or if all is to be tried anew.
-func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
-	w := p.inc.wishes
+func (p *port) apply(ctx context.Context, wishing []*reconcileSubscriptions, anew bool) *subscriptionsReconciled {
+	w := p.inc.desired
 	if anew {
 		maps.DeleteFunc(p.refused, func(_ string, err error) bool { return !transport.Unsupported(err) })
 		if !transport.Unsupported(p.levelErr) {
@@ -49,13 +49,13 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 		}
 	}
 	maps.DeleteFunc(p.refused, func(uri string, _ error) bool { // unless somebody wants to know
-		return !w.wants(uri) && !slices.ContainsFunc(wishing, func(one *wish) bool { return one.uri == uri })
+		return !w.contains(uri) && !slices.ContainsFunc(wishing, func(one *reconcileSubscriptions) bool { return one.uri == uri })
 	})
 	for _, one := range wishing { // not if it was taken back, as another's was refused
 		switch {
 		case one.uri == "" && one.level == w.logLevel():
 			p.refusedLevel = ""
-		case one.uri != "" && w.wants(one.uri):
+		case one.uri != "" && w.contains(one.uri):
 			delete(p.refused, one.uri)
 		}
 	}
@@ -63,7 +63,7 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 	if p.refused == nil {
 		p.refused, p.kept = map[string]error{}, map[string]error{}
 	}
-	level, uris, version := w.now()
+	level, uris, version := w.snapshot()
 	if p.inc.session.Info().Era == mcpvisor.EraModern {
 		p.listen(ctx, uris)
 		p.hearOf(ctx, wishing)
@@ -72,15 +72,15 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 		p.watchEach(ctx, uris)
 	}
 	if p.inc.session.Cause() != nil {
-		return &granted{version: version}
+		return &subscriptionsReconciled{version: version}
 	}
 	for _, one := range wishing {
 		err := p.verdict(one)
-		if err != nil && isAnswer(err) {
+		if err != nil && isRejection(err) {
 			if one.uri == "" {
-				w.takeBackLevel(one.level, p.level)
+				w.revertLevel(one.level, p.level)
 			} else if one.on {
-				w.subscribe(one.uri, false)
+				w.set(one.uri, false)
 			}
 		}
 		answer(one.reply, p.asError(err))
@@ -94,15 +94,15 @@ func (p *port) apply(ctx context.Context, wishing []*wish, anew bool) *granted {
 			Errs("errors", slices.Collect(maps.Values(p.verdicts))).Msg("the server does not tell all that was asked for")
 	}
 	for uri, err := range p.refused {
-		p.unsure = p.unsure || w.wants(uri) && !transport.Unsupported(err)
+		p.unsure = p.unsure || w.contains(uri) && !transport.Unsupported(err)
 	}
 	if level != "" && level == p.refusedLevel && w.logLevel() == level {
 		p.unsure = p.unsure || !transport.Unsupported(p.levelErr)
 	}
-	return &granted{version: version, pending: p.unsure}
+	return &subscriptionsReconciled{version: version, pending: p.unsure}
 }
 
-func (p *port) verdict(w *wish) error {
+func (p *port) verdict(w *reconcileSubscriptions) error {
 	if w.uri == "" {
 		if w.level == p.refusedLevel {
 			return p.levelErr
@@ -121,14 +121,14 @@ func (p *port) verdict(w *wish) error {
 // fail notes why a wish was not granted.
 func (p *port) fail(uri string, err error) {
 	p.verdicts[uri] = err
-	if uri != "" && isAnswer(err) {
+	if uri != "" && isRejection(err) {
 		p.refused[uri] = err
 	}
-	p.unsure = p.unsure || !isAnswer(err)
+	p.unsure = p.unsure || !isRejection(err)
 }
 
-// isAnswer reports whether it was the server who said no.
-func isAnswer(err error) bool {
+// isRejection reports whether it was the server who said no.
+func isRejection(err error) bool {
 	var e *mcpvisor.Error
 	return errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.KindUnavailable
 }
@@ -144,7 +144,7 @@ func (p *port) setLevel(ctx context.Context, level string) {
 		return
 	}
 	err = fmt.Errorf("the log level %q is refused: %w", level, err)
-	if p.fail("", err); isAnswer(err) {
+	if p.fail("", err); isRejection(err) {
 		p.refusedLevel, p.levelErr = level, err
 	}
 }
@@ -174,11 +174,11 @@ func (p *port) watchEach(ctx context.Context, uris []string) {
 			continue
 		}
 		err := ask("resources/unsubscribe", uri)
-		p.setWatched(uri, err != nil && !isAnswer(err))
+		p.setWatched(uri, err != nil && !isRejection(err))
 		if err == nil {
 			continue
 		}
-		if p.verdicts[uri] = err; isAnswer(err) {
+		if p.verdicts[uri] = err; isRejection(err) {
 			p.kept[uri] = err
 		} else {
 			p.unsure = true
@@ -187,7 +187,7 @@ func (p *port) watchEach(ctx context.Context, uris []string) {
 }
 
 func (p *port) request(ctx context.Context, method, target string, params json.RawMessage) error {
-	idle, hardMax := CallClocks(p.inc.spec.Timeouts, 0)
+	idle, hardMax := CallTimeouts(p.inc.spec.Timeouts, 0)
 	_, err := p.inc.session.Request(ctx, transport.Request{Method: method, Target: target, Params: params, Timeout: idle, TotalTimeout: hardMax})
 	return err
 }

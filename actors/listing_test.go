@@ -14,7 +14,7 @@ import (
 // beforeReport crashes the current session of fs while a call is in flight, and
 // runs f after that call has returned ErrCrashed and before any report can reach
 // the manager. So f sees what the snapshot published last says.
-func beforeReport(t *testing.T, h *house, f func()) {
+func beforeReport(t *testing.T, h *harness, f func()) {
 	t.Helper()
 	session := h.rt.Snapshot().Server("fs").current.session.(*scriptedSession)
 	failed := make(chan error, 1)
@@ -23,8 +23,8 @@ func beforeReport(t *testing.T, h *house, f func()) {
 		failed <- err
 	}()
 	h.state("fs") // the call is in flight
-	h.rt.desk.mu.Lock()
-	defer h.rt.desk.mu.Unlock()
+	h.rt.inbox.mu.Lock()
+	defer h.rt.inbox.mu.Unlock()
 	session.Abort(errScripted)
 	require.ErrorIs(t, <-failed, mcpvisor.ErrCrashed)
 	f()
@@ -34,9 +34,9 @@ func TestListing(t *testing.T) {
 	hangs := script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}
 
 	t.Run("hides_a_crashed_server_before_its_report", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", hangs)
-			h.plays("other", script{tools: []string{"cat"}})
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", hangs)
+			h.script("other", script{tools: []string{"cat"}})
 			h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 			h.register(mcpvisor.ServerSpec{Name: "other"})
 			alias := h.rt.Snapshot().Tools()[0].Alias
@@ -63,8 +63,8 @@ func TestListing(t *testing.T) {
 	})
 
 	t.Run("keeps_the_tools_that_a_standby_takes_over", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", hangs)
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
 			h.state("fs")
 			beforeReport(t, h, func() {
@@ -75,8 +75,8 @@ func TestListing(t *testing.T) {
 	})
 
 	t.Run("hides_the_tools_when_the_standby_is_dead_too", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", hangs)
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
 			h.state("fs")
 			beforeReport(t, h, func() {
@@ -89,8 +89,8 @@ func TestListing(t *testing.T) {
 	})
 
 	t.Run("hides_the_tools_when_the_budget_allows_no_takeover", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", hangs)
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(1, time.Second)))
 			h.state("fs")
 			h.sessions("fs")[0].Abort(errScripted) // the takeover spends the budget
@@ -102,14 +102,14 @@ func TestListing(t *testing.T) {
 	})
 
 	t.Run("hides_the_tools_after_a_permanent_cause_beside_a_standby", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", hangs)
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
 			h.state("fs")
 			v := h.rt.Snapshot().Server("fs")
 			require.NotNil(t, v.standby)
-			h.rt.desk.mu.Lock()
-			defer h.rt.desk.mu.Unlock()
+			h.rt.inbox.mu.Lock()
+			defer h.rt.inbox.mu.Unlock()
 			v.current.session.Abort(&supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true})
 			require.Empty(t, h.rt.Snapshot().Tools())
 		})

@@ -19,12 +19,12 @@ import (
 type manager struct {
 	rt      *Runtime
 	servers *actor.PID
-	*desk
-	reading any // the letter in hand
+	*inbox
+	current any // the letter in hand
 }
 
-// entry is one registration as the manager knows it.
-type entry struct {
+// registration is one registration as the manager knows it.
+type registration struct {
 	gen        uint64
 	supervisor *actor.PID
 	stopping   bool
@@ -42,23 +42,23 @@ func (m *manager) Receive(c actor.Context) {
 	switch c.Message().(type) {
 	case *actor.Started:
 		if m.rt.managers.Add(1) > 1 {
-			m.adopt(c)
+			m.recoverState(c)
 		}
-		m.work(c)
-	case *knock:
-		m.work(c)
+		m.drainInbox(c)
+	case *wake:
+		m.drainInbox(c)
 	case *actor.Stopping:
-		m.abandon()
+		m.answerAbandoned()
 	}
 }
 
-func (m *manager) work(c actor.Context) {
-	for m.reading = m.take(); m.reading != nil; m.reading = m.take() {
-		m.read(c, m.reading)
+func (m *manager) drainInbox(c actor.Context) {
+	for m.current = m.pop(); m.current != nil; m.current = m.pop() {
+		m.handle(c, m.current)
 	}
 }
 
-func (m *manager) read(c actor.Context, letter any) {
+func (m *manager) handle(c actor.Context, letter any) {
 	switch msg := letter.(type) {
 	case *messages.Register:
 		m.register(c, msg)
@@ -69,8 +69,8 @@ func (m *manager) read(c actor.Context, letter any) {
 	case *messages.CloseAll:
 		m.closing = true
 		m.stopAll(c)
-	case *started:
-		if e := m.entries[msg.name]; e != nil && e.gen == msg.gen {
+	case *supervisorStarted:
+		if e := m.registrations[msg.name]; e != nil && e.gen == msg.gen {
 			e.supervisor = msg.pid
 			if e.stopping {
 				c.Send(e.supervisor, &messages.Stop{})
@@ -78,60 +78,60 @@ func (m *manager) read(c actor.Context, letter any) {
 		}
 	case *report:
 		m.report(c, msg)
-	case *lost:
-		m.lost(c, msg)
-	case *roll:
-		for name, e := range m.entries {
+	case *supervisorEnded:
+		m.supervisorEnded(c, msg)
+	case *reconcileReply:
+		for name, e := range m.registrations {
 			if e.gen <= msg.upTo && !msg.present[e.gen] {
-				m.lost(c, &lost{name: name, gen: e.gen, released: true})
+				m.supervisorEnded(c, &supervisorEnded{name: name, gen: e.gen, released: true})
 			}
 		}
 	}
 }
 
-// adopt mends what a predecessor may have left half done: the servers live on
+// recoverState mends what a predecessor may have left half done: the servers live on
 // beside it. They report anew, and what none of them answers for is gone.
-func (m *manager) adopt(c actor.Context) {
+func (m *manager) recoverState(c actor.Context) {
 	for name, v := range m.rt.Snapshot().servers {
-		if e := m.entries[name]; e == nil || e.gen != v.Gen {
-			m.entries[name] = &entry{gen: v.Gen}
+		if e := m.registrations[name]; e == nil || e.gen != v.Gen {
+			m.registrations[name] = &registration{gen: v.Gen}
 		}
 	}
-	for _, e := range m.entries {
+	for _, e := range m.registrations {
 		if e.stopping && e.supervisor != nil {
 			c.Send(e.supervisor, &messages.Stop{})
 		}
 	}
-	c.Send(m.servers, &rollCall{upTo: m.rt.nextGen.Load()})
+	c.Send(m.servers, &reconcileRequest{upTo: m.rt.nextGen.Load()})
 	if m.closing {
 		m.stopAll(c)
 	}
 }
 
-// abandon answers those whom no successor will: the sender of the letter in
+// answerAbandoned answers those whom no successor will: the sender of the letter in
 // hand, and those who wait for a letter that may have been just that one.
-func (m *manager) abandon() {
+func (m *manager) answerAbandoned() {
 	err := &mcpvisor.Error{Kind: mcpvisor.KindClosed, Hint: "try again",
 		Cause: errors.New("the manager stopped before it could answer")}
-	switch msg := m.reading.(type) {
+	switch msg := m.current.(type) {
 	case *messages.Register:
-		if e := m.entries[msg.Spec.Name]; e == nil || e.register != msg.Reply && e.successor != msg {
+		if e := m.registrations[msg.Spec.Name]; e == nil || e.register != msg.Reply && e.successor != msg {
 			answer(msg.Reply, err)
 		}
 	case *messages.Unregister:
-		if e := m.entries[msg.Name]; e == nil || !slices.Contains(e.unregister, msg.Reply) {
+		if e := m.registrations[msg.Name]; e == nil || !slices.Contains(e.unregister, msg.Reply) {
 			answer(msg.Reply, err)
 		}
 	case *messages.Restart:
 		answer(msg.Reply, err)
 	case *report:
 		if msg != nil {
-			for _, reply := range msg.done {
+			for _, reply := range msg.replies {
 				answer(reply, err)
 			}
 		}
 	}
-	for _, e := range m.entries {
+	for _, e := range m.registrations {
 		for _, reply := range e.restart {
 			answer(reply, err)
 		}
@@ -150,31 +150,31 @@ func answer(reply chan<- error, err error) {
 func (m *manager) register(c actor.Context, msg *messages.Register) {
 	name := msg.Spec.Name
 	if m.closing {
-		answer(msg.Reply, Closed(name))
+		answer(msg.Reply, ClosedError(name))
 		return
 	}
-	if e := m.entries[name]; e != nil {
+	if e := m.registrations[name]; e != nil {
 		m.replace(c, msg, e)
 		return
 	}
 	gen := m.rt.nextGen.Add(1)
-	m.entries[name] = &entry{gen: gen, register: msg.Reply}
+	m.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
-	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), tally: &tally{}}
-	m.rt.wished.Store(gen, newWishes())
+	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &callStats{}}
+	m.rt.desired.Store(gen, newDesiredSubscriptions())
 	m.publish(m.rt.Snapshot().with(name, view))
 	if msg.Accepted != nil {
 		msg.Accepted <- gen
 	}
 	c.Send(m.servers, &messages.Start{Spec: spec, Gen: gen})
 	if spec.StartSupervised {
-		m.entries[name].registered(nil)
+		m.registrations[name].answerRegister(nil)
 	}
 }
 
 // replace registers a name that is taken: after the server of that name, if that
 // was evicted, and not at all otherwise.
-func (m *manager) replace(c actor.Context, msg *messages.Register, e *entry) {
+func (m *manager) replace(c actor.Context, msg *messages.Register, e *registration) {
 	name := msg.Spec.Name
 	if v := m.rt.Snapshot().Server(name); !e.stopping && v != nil && v.Gen == e.gen && v.State == supervisor.StateEvicted {
 		e.successor = msg
@@ -192,27 +192,27 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, e *entry) {
 }
 
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
-	e := m.entries[msg.Name]
+	e := m.registrations[msg.Name]
 	if e == nil || msg.Gen != 0 && msg.Gen != e.gen {
 		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 		return
 	}
 	e.unregister = append(e.unregister, msg.Reply)
 	if msg.Gen == 0 && e.successor != nil {
-		answer(e.successor.Reply, unregisteredTooSoon(msg.Name, e.gen))
+		answer(e.successor.Reply, unregisteredError(msg.Name, e.gen))
 		e.successor = nil
 	}
 	m.stop(c, msg.Name, e)
 }
 
-// unregisteredTooSoon is the error of a Register that Unregister has overtaken.
-func unregisteredTooSoon(name string, gen uint64) *mcpvisor.Error {
+// unregisteredError is the error of a Register that Unregister has overtaken.
+func unregisteredError(name string, gen uint64) *mcpvisor.Error {
 	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindClosed,
 		Cause: errors.New("the server was unregistered before it was ready")}
 }
 
 func (m *manager) stopAll(c actor.Context) {
-	for name, e := range m.entries {
+	for name, e := range m.registrations {
 		m.stop(c, name, e)
 	}
 	m.finish()
@@ -220,7 +220,7 @@ func (m *manager) stopAll(c actor.Context) {
 
 // stop ends a registration. Its tools leave the listing here and now, not
 // when the process is gone.
-func (m *manager) stop(c actor.Context, name string, e *entry) {
+func (m *manager) stop(c actor.Context, name string, e *registration) {
 	if e.stopping {
 		return
 	}
@@ -241,7 +241,7 @@ func (m *manager) withdraw(name string, gen uint64) {
 }
 
 func (m *manager) restart(c actor.Context, msg *messages.Restart) {
-	e := m.entries[msg.Name]
+	e := m.registrations[msg.Name]
 	switch {
 	case e == nil:
 		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
@@ -258,7 +258,7 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 // report publishes how a server stands, in one swap, and answers whoever
 // waited for that.
 func (m *manager) report(c actor.Context, r *report) {
-	e := m.entries[r.name]
+	e := m.registrations[r.name]
 	if e == nil || e.gen != r.gen {
 		m.rt.stale.Add(1)
 		return
@@ -274,7 +274,7 @@ func (m *manager) report(c actor.Context, r *report) {
 		return
 	}
 	if before := m.rt.Snapshot().Server(r.name); before != nil && r.view.Catalog == nil {
-		r.view.last = before.known()
+		r.view.last = before.knownCatalog()
 	}
 	if e.stopping && r.view.Catalog != nil {
 		hidden := *r.view
@@ -282,24 +282,24 @@ func (m *manager) report(c actor.Context, r *report) {
 		r.view = &hidden
 	}
 	m.publish(m.rt.Snapshot().with(r.name, r.view))
-	m.rt.remind(r.view)
-	m.rt.hub.emit(r.events...)
+	m.rt.notifyPorts(r.view)
+	m.rt.hub.publish(r.events...)
 	if r.view.State == supervisor.StateReady {
-		e.registered(nil)
+		e.answerRegister(nil)
 	}
-	if r.revived && len(e.restart) > 0 {
+	if r.restarted && len(e.restart) > 0 {
 		answer(e.restart[0], nil)
 		e.restart = e.restart[1:]
 	}
-	for _, reply := range r.done {
+	for _, reply := range r.replies {
 		answer(reply, nil)
 	}
 }
 
-// lost handles a supervising actor that ended without a last report: it
+// supervisorEnded handles a supervising actor that ended without a last report: it
 // panicked. The name stays taken until its session is released.
-func (m *manager) lost(c actor.Context, l *lost) {
-	e := m.entries[l.name]
+func (m *manager) supervisorEnded(c actor.Context, l *supervisorEnded) {
+	e := m.registrations[l.name]
 	if e == nil || e.gen != l.gen {
 		return
 	}
@@ -314,24 +314,24 @@ func (m *manager) lost(c actor.Context, l *lost) {
 
 // remove ends an entry: out of the registries first, then tell everybody. A
 // successor takes its place in the same swap.
-func (m *manager) remove(c actor.Context, name string, e *entry, cause *supervisor.Cause, events ...mcpvisor.Event) {
+func (m *manager) remove(c actor.Context, name string, e *registration, cause *supervisor.Cause, events ...mcpvisor.Event) {
 	next := e.successor
 	e.successor = nil
 	if next != nil && !m.closing {
-		delete(m.entries, name)
+		delete(m.registrations, name)
 		m.register(c, next)
 	} else {
 		m.publish(m.rt.Snapshot().with(name, nil))
 	}
-	m.rt.hub.emit(events...)
-	e.gone(name, cause, m.rt.left.take(name, e.gen, m.closing))
+	m.rt.hub.publish(events...)
+	e.answerAll(name, cause, m.rt.leftBehind.take(name, e.gen, m.closing))
 	if next != nil && m.closing {
-		answer(next.Reply, Closed(name))
+		answer(next.Reply, ClosedError(name))
 	}
-	if m.entries[name] == e {
-		delete(m.entries, name)
+	if m.registrations[name] == e {
+		delete(m.registrations, name)
 	}
-	m.rt.wished.Delete(e.gen)
+	m.rt.desired.Delete(e.gen)
 	m.finish()
 }
 
@@ -343,7 +343,7 @@ func (m *manager) publish(s *Snapshot) {
 
 // finish announces the end once the last server is gone after CloseAll.
 func (m *manager) finish() {
-	if !m.closing || len(m.entries) > 0 {
+	if !m.closing || len(m.registrations) > 0 {
 		return
 	}
 	if !m.rt.Snapshot().closed {
@@ -352,20 +352,20 @@ func (m *manager) finish() {
 	m.rt.drainedOnce.Do(func() { close(m.rt.drained) })
 }
 
-// registered settles a Register that still waits.
-func (e *entry) registered(err error) {
+// answerRegister settles a Register that still waits.
+func (e *registration) answerRegister(err error) {
 	if e.register != nil {
 		answer(e.register, err)
 		e.register = nil
 	}
 }
 
-// gone settles everybody when the registration has ended.
-func (e *entry) gone(name string, cause *supervisor.Cause, left error) {
+// answerAll settles everybody when the registration has ended.
+func (e *registration) answerAll(name string, cause *supervisor.Cause, left error) {
 	if e.register != nil {
 		err := &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindStart}
 		if e.stopping && !e.crashed {
-			err, cause = unregisteredTooSoon(name, e.gen), nil
+			err, cause = unregisteredError(name, e.gen), nil
 		}
 		if cause != nil {
 			err.Cause, err.Stderr = cause, cause.Stderr
@@ -376,7 +376,7 @@ func (e *entry) gone(name string, cause *supervisor.Cause, left error) {
 		if left != nil {
 			err.Hint = left.Error()
 		}
-		e.registered(err)
+		e.answerRegister(err)
 	}
 	for _, reply := range e.unregister {
 		answer(reply, left)

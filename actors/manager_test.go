@@ -16,9 +16,9 @@ import (
 // Whoever hears of a change can see it, and whoever is told that a server is gone
 // finds it gone: the swap comes first, then its events, then the answers. The hub
 // is held, so that the manager stands still between the two.
-func TestASwapComesBeforeItsNews(t *testing.T) {
-	h := newHouse(t)
-	h.plays("fs", script{tools: []string{"ls"}})
+func TestSnapshotSwapPrecedesEventsAndReplies(t *testing.T) {
+	h := newHarness(t)
+	h.script("fs", script{tools: []string{"ls"}})
 	require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Hour)}))
 	until := func(what string, is func(s *Snapshot) bool) {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestASwapComesBeforeItsNews(t *testing.T) {
 	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), mcpvisor.ErrUnknownServer, "the manager has done with that")
 	h.rt.hub.mu.Lock()
 	reply := make(chan error, 1)
-	h.rt.tell(&messages.Unregister{Name: "fs", Reply: reply})
+	h.rt.post(&messages.Unregister{Name: "fs", Reply: reply})
 	until("unregistered", func(s *Snapshot) bool { return s.Server("fs") == nil })
 	require.Empty(t, reply, "nobody is told before it is so")
 	h.rt.hub.mu.Unlock()
@@ -54,30 +54,30 @@ func TestASwapComesBeforeItsNews(t *testing.T) {
 
 // From the moment in which somebody asks for its end, a server offers nothing,
 // whatever its supervising actor has still under way.
-func TestWhatIsStoppingOffersNothing(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+func TestStoppingServerOffersNothing(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		ready := *h.rt.Snapshot().Server("fs")
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
-		h.rt.tell(&report{name: "fs", gen: ready.Gen, view: &ready}) // it became ready just before it heard
+		h.rt.post(&report{name: "fs", gen: ready.Gen, view: &ready}) // it became ready just before it heard
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.Empty(t, h.rt.Snapshot().Tools())
 	})
 	// Without the help of a supervising actor: nobody has told who that is yet.
 	rt := &Runtime{}
-	m := &manager{rt: rt, desk: &desk{}}
+	m := &manager{rt: rt, inbox: &inbox{}}
 	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
-	m.stop(nil, "s", &entry{})
+	m.stop(nil, "s", &registration{})
 	require.Empty(t, rt.Snapshot().Tools())
 	require.Equal(t, supervisor.StateStopping, rt.Snapshot().Server("s").State)
 }
 
-func TestAnEndedRegistrationLeavesNothingInTheBooks(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
-		h.plays("bad", script{openErr: errScripted})
+func TestUnregisterLeavesNoState(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
+		h.script("bad", script{openErr: errScripted})
 		for range 3 {
 			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			require.NoError(t, h.rt.SetLogLevel(context.Background(), h.rt.Snapshot().Server("fs"), "debug"))
@@ -87,8 +87,8 @@ func TestAnEndedRegistrationLeavesNothingInTheBooks(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.crashSupervisor("fs")
 		synctest.Wait()
-		require.Empty(t, h.rt.desk.entries)
-		h.rt.wished.Range(func(gen, _ any) bool {
+		require.Empty(t, h.rt.inbox.registrations)
+		h.rt.desired.Range(func(gen, _ any) bool {
 			require.Fail(t, "wishes of a registration that is no more", "%v", gen)
 			return true
 		})
@@ -97,9 +97,9 @@ func TestAnEndedRegistrationLeavesNothingInTheBooks(t *testing.T) {
 
 // Who unregisters a server that is still starting has ended the Register, also
 // when its supervising actor crashes meanwhile.
-func TestUnregisterExplainsTheEndOfARegister(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
+func TestUnregisterEndsAWaitingRegister(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
 		registered := make(chan error, 1)
 		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
 		synctest.Wait()
@@ -111,13 +111,13 @@ func TestUnregisterExplainsTheEndOfARegister(t *testing.T) {
 
 // A manager that crashed between a decision and the letter about it has decided
 // all the same.
-func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestNewManagerCarriesOutDecisions(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		reply := make(chan error, 1)
 		h.supervisorOf("fs")
-		h.rt.desk.entries["fs"].stopping, h.rt.desk.entries["fs"].unregister = true, []chan<- error{reply}
+		h.rt.inbox.registrations["fs"].stopping, h.rt.inbox.registrations["fs"].unregister = true, []chan<- error{reply}
 		h.crashManager()
 		require.NoError(t, <-reply)
 		require.Empty(t, h.rt.Snapshot().Names())
@@ -130,40 +130,40 @@ func TestANewManagerCarriesOutWhatWasDecided(t *testing.T) {
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
 		synctest.Wait()
-		h.rt.desk.closing = true
+		h.rt.inbox.closing = true
 		h.crashManager()
 		synctest.Wait()
-		require.True(t, ended(h.rt.drained))
+		require.True(t, isClosed(h.rt.drained))
 		require.Empty(t, h.rt.Snapshot().Names())
 	})
 }
 
 // Whoever waits for the letter that crashed the manager is answered, and whoever
 // waits for a restart that will not be.
-func TestACrashLeavesNobodyWaiting(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestManagerPanicAnswersWaitingCallers(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		reply := make(chan error, 1)
-		h.rt.tell(&report{name: "fs", gen: h.rt.Snapshot().Server("fs").Gen, done: []chan<- error{reply}}) // without a view
+		h.rt.post(&report{name: "fs", gen: h.rt.Snapshot().Server("fs").Gen, replies: []chan<- error{reply}}) // without a view
 		require.ErrorIs(t, <-reply, mcpvisor.ErrClosed)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
-		h.rt.desk.entries["fs"].restart = []chan<- error{reply}
+		h.rt.inbox.registrations["fs"].restart = []chan<- error{reply}
 		h.crashSupervisor("fs")
 		require.ErrorIs(t, <-reply, mcpvisor.ErrClosed)
 	})
 }
 
 // What is done is done, also for one whose context ends at the same moment.
-func TestAnAnswerCountsMoreThanTheEndOfAContext(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestReplyWinsOverEndedContext(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
 		for range 100 {
 			reply := make(chan error, 1)
 			reply <- nil
-			require.NoError(t, h.rt.wait(over, "fs", reply, nil))
+			require.NoError(t, h.rt.awaitReply(over, "fs", reply, nil))
 		}
 		require.NoError(t, h.rt.Close(context.Background()))
 		for range 100 {

@@ -36,9 +36,9 @@ func (p *port) updated(uris []string) {
 // manager: it changes nothing there. What a standby tells, the server in service
 // tells too.
 func (p *port) emit(e mcpvisor.Event) {
-	if p.inc.spare.Load() {
+	if p.inc.isStandby.Load() {
 		return
 	}
 	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), p.inc.server, p.inc.gen, p.inc.epoch
-	p.rt.hub.emit(e)
+	p.rt.hub.publish(e)
 }

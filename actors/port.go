@@ -51,7 +51,7 @@ func (p *port) Receive(c actor.Context) {
 			p.planRefresh()
 			p.goOnGranting()
 		}
-	case *listedFirst:
+	case *firstListsRead:
 		p.age(catalog.AllLists, catalog.AllLists, m.catalog)
 	case *listChanged:
 		p.announced()
@@ -60,13 +60,13 @@ func (p *port) Receive(c actor.Context) {
 	case *refreshNow:
 		p.waiting = append(p.waiting, m.reply)
 		p.refresh()
-	case *listed:
+	case *listsRead:
 		p.listedAgain(m)
-	case *wish:
+	case *reconcileSubscriptions:
 		p.wished(m)
-	case *granted:
+	case *subscriptionsReconciled:
 		p.granted(m)
-	case *wishAgain:
+	case *retrySubscriptions:
 		p.grant(true)
 	case *messages.ProbeDue:
 		p.probe()
@@ -103,7 +103,7 @@ func (p *port) discover() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
 		if inc.session.Info().Era == mcpvisor.EraModern { // first, so that no change falls in between
-			soon, cancel := context.WithTimeout(ctx, ackWait)
+			soon, cancel := context.WithTimeout(ctx, ackTimeout)
 			p.applyAtStart(soon)
 			cancel()
 		}
@@ -125,7 +125,7 @@ func (p *port) discover() {
 			p.applyAtStart(ctx)
 		}
 		catalog = catalog.Offered(inc.spec.Tools)
-		p.rt.system.Root.Send(p.self, &listedFirst{catalog: catalog})
+		p.rt.system.Root.Send(p.self, &firstListsRead{catalog: catalog})
 		p.tell(&messages.Discovered{Epoch: epoch, Catalog: catalog})
 	}, p.panicked)
 }

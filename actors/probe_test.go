@@ -15,9 +15,9 @@ func probing(every time.Duration) mcpvisor.ServerSpec {
 		Probe: mcpvisor.Probe{Interval: every, Timeout: 10 * time.Second, Failures: 3}}
 }
 
-func TestADeafServerIsReplaced(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestProbeReplacesAHungServer(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(probing(30 * time.Second))
 		deaf, since := h.session("fs"), time.Now()
 		deaf.hang()
@@ -37,9 +37,9 @@ func TestADeafServerIsReplaced(t *testing.T) {
 	})
 }
 
-func TestAnAnsweringServerIsKept(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestProbeKeepsAnAnsweringServer(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(probing(30 * time.Second))
 		time.Sleep(time.Hour)
 		require.Len(t, h.sessions("fs"), 1)
@@ -47,9 +47,9 @@ func TestAnAnsweringServerIsKept(t *testing.T) {
 	})
 }
 
-func TestTrafficCountsAsLife(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, chatter: 20 * time.Second})
+func TestTrafficReplacesProbes(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, chatter: 20 * time.Second})
 		h.register(probing(30 * time.Second))
 		time.Sleep(time.Hour)
 		require.Empty(t, h.session("fs").probed())
@@ -57,9 +57,9 @@ func TestTrafficCountsAsLife(t *testing.T) {
 }
 
 // It does not answer us, but it talks: busy, not dead.
-func TestTrafficDuringAProbeCountsAsLife(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, chatter: 33 * time.Second})
+func TestTrafficDuringAProbeCountsAsAnswer(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, chatter: 33 * time.Second})
 		h.register(probing(30 * time.Second))
 		h.session("fs").hang()
 		time.Sleep(time.Hour)
@@ -68,9 +68,9 @@ func TestTrafficDuringAProbeCountsAsLife(t *testing.T) {
 	})
 }
 
-func TestNoProbesBeforeReadyOrWhenSwitchedOff(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, openAfter: 25 * time.Second, listAfter: 25 * time.Second})
+func TestProbeOnlyWhenReadyAndEnabled(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, openAfter: 25 * time.Second, listAfter: 25 * time.Second})
 		started := time.Now()
 		h.register(probing(time.Second))
 		require.Equal(t, 50*time.Second, time.Since(started))
@@ -79,8 +79,8 @@ func TestNoProbesBeforeReadyOrWhenSwitchedOff(t *testing.T) {
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.Len(t, h.session("fs").probed(), 1)
 	})
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(probing(-1))
 		h.session("fs").hang()
 		time.Sleep(10 * time.Hour)
@@ -89,9 +89,9 @@ func TestNoProbesBeforeReadyOrWhenSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestAProbeThatPanicsIsAFailedProbe(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}, probePanics: true}, script{tools: []string{"ls"}})
+func TestProbePanicIsAFailedProbe(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}, probePanics: true}, script{tools: []string{"ls"}})
 		h.register(probing(30 * time.Second))
 		time.Sleep(31 * time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
@@ -101,9 +101,9 @@ func TestAProbeThatPanicsIsAFailedProbe(t *testing.T) {
 }
 
 // Only failures in a row count: who answers has proven that he lives.
-func TestAnAnswerForgivesMissedProbes(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestProbeAnswerResetsFailures(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(probing(30 * time.Second))
 		s := h.session("fs")
 		for range 5 {
@@ -116,7 +116,7 @@ func TestAnAnswerForgivesMissedProbes(t *testing.T) {
 			}
 			require.Len(t, s.probed(), probes+1)
 			s.mu.Lock()
-			s.deaf = false // again, but for that one probe
+			s.hung = false // again, but for that one probe
 			s.mu.Unlock()
 			time.Sleep(time.Minute)
 		}
@@ -129,8 +129,8 @@ func TestAnAnswerForgivesMissedProbes(t *testing.T) {
 // future when that clock is set back.
 func TestProbe(t *testing.T) {
 	t.Run("wall_clock_set_back", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
-			h.plays("fs", script{tools: []string{"ls"}})
+		withHarness(t, func(t *testing.T, h *harness) {
+			h.script("fs", script{tools: []string{"ls"}})
 			h.register(probing(30 * time.Second))
 			deaf := h.session("fs")
 			deaf.hang()

@@ -18,16 +18,16 @@ import (
 
 // narrow lets one call at a time through to a server that takes 10 s for each,
 // and three wait.
-func narrow(h *house) {
-	h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+func narrow(h *harness) {
+	h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
 	h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: 3}, Probe: mcpvisor.Probe{Interval: -1},
 		Policy: supervisor.Retry(3, time.Second)})
 }
 
-func counts(h *house) mcpvisor.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
+func counts(h *harness) mcpvisor.CallCounts { return h.rt.Snapshot().Server("fs").Status().Calls }
 
-func TestCallsWaitForTheirTurn(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestQueuedCallsRunInOrder(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		narrow(h)
 		var mu sync.Mutex
 		var order []int
@@ -57,23 +57,23 @@ func TestCallsWaitForTheirTurn(t *testing.T) {
 	})
 }
 
-func TestACallLeavesTheQueue(t *testing.T) {
+func TestQueuedCallEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind  mcpvisor.ErrorKind
 		after time.Duration
-		wait  func(h *house) error
+		wait  func(h *harness) error
 	}{
-		"when its own time is up": {mcpvisor.KindTimeout, 3 * time.Second, func(h *house) error {
+		"when its own time is up": {mcpvisor.KindTimeout, 3 * time.Second, func(h *harness) error {
 			_, err := h.call(context.Background(), "fs", 3*time.Second)
 			return err
 		}},
-		"when its context ends": {mcpvisor.KindCanceled, 2 * time.Second, func(h *house) error {
+		"when its context ends": {mcpvisor.KindCanceled, 2 * time.Second, func(h *harness) error {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			_, err := h.call(ctx, "fs", 0)
 			return err
 		}},
-		"when the server dies": {mcpvisor.KindUnavailable, time.Second, func(h *house) error {
+		"when the server dies": {mcpvisor.KindUnavailable, time.Second, func(h *harness) error {
 			s := h.session("fs")
 			time.AfterFunc(time.Second, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "scripted"}) })
 			_, err := h.call(context.Background(), "fs", 0)
@@ -81,7 +81,7 @@ func TestACallLeavesTheQueue(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				narrow(h)
 				var first sync.WaitGroup
 				first.Go(func() { _, _ = h.call(context.Background(), "fs", 0) })
@@ -108,9 +108,9 @@ func TestACallLeavesTheQueue(t *testing.T) {
 }
 
 // The time in the queue counts: the call as a whole keeps its hard maximum.
-func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+func TestQueueTimeCountsTowardsCallTotal(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 15 * time.Second}})
 		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
 		synctest.Wait()
@@ -121,32 +121,32 @@ func TestTheQueueDoesNotStretchTheHardMaximum(t *testing.T) {
 }
 
 // Whoever is still in the queue when the hard maximum is over has sent nothing.
-func TestTheHardMaximumEndsInTheQueue(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestCallTotalEndsInTheQueue(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 5 * time.Second}})
 		inc := h.rt.Snapshot().Server("fs").current
-		require.True(t, inc.gate.tryEnter(), "somebody is inside for long")
+		require.True(t, inc.limiter.tryAcquire(), "somebody is inside for long")
 		var err error
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
 		e := asError(t, err)
 		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-		inc.gate.leave(false)
+		inc.limiter.release(false)
 	})
 }
 
-// TestGateUnderLoad: never more inside than may be, nobody is forgotten.
-func TestGateUnderLoad(t *testing.T) {
-	g := &gate{limit: 3, room: 1000}
+// TestLimiterUnderLoad: never more inside than may be, nobody is forgotten.
+func TestLimiterUnderLoad(t *testing.T) {
+	g := &limiter{maxInFlight: 3, maxQueued: 1000}
 	var inside, most int
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
 			for range 200 {
-				if !g.tryEnter() {
-					if g.enter(context.Background(), nil, 0) != nil {
+				if !g.tryAcquire() {
+					if g.acquire(context.Background(), nil, 0) != nil {
 						panic("turned away")
 					}
 				}
@@ -157,20 +157,20 @@ func TestGateUnderLoad(t *testing.T) {
 				mu.Lock()
 				inside--
 				mu.Unlock()
-				g.leave(false)
+				g.release(false)
 			}
 		})
 	}
 	wg.Wait()
 	require.LessOrEqual(t, most, 3)
-	require.Zero(t, g.account.Load())
+	require.Zero(t, g.counts.Load())
 	require.Zero(t, g.waiting.Load())
 }
 
-func TestASlowCallIsLoggedOnce(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestSlowCallIsLoggedOnce(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		for name, takes := range map[string]time.Duration{"quick": 4 * time.Second, "slow": 6 * time.Second} {
-			h.plays(name, script{tools: []string{"ls"}, callAfter: takes})
+			h.script(name, script{tools: []string{"ls"}, callAfter: takes})
 			h.register(mcpvisor.ServerSpec{Name: name})
 			_, err := h.call(context.Background(), name, 0)
 			require.NoError(t, err)

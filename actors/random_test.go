@@ -24,10 +24,10 @@ func TestRandomNumber(t *testing.T) {
 		"that_is_within_one": {func() float64 { return 0.75 }, 12500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				require.NoError(t, h.rt.Close(t.Context()))
 				h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log), Random: c.random})
-				h.plays("fs", script{tools: []string{"ls"}})
+				h.script("fs", script{tools: []string{"ls"}})
 				h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 10*time.Second, supervisor.WithJitter(0.5))})
 				h.session("fs").Abort(errScripted)
 				require.Equal(t, supervisor.StateBackoff, h.state("fs"))

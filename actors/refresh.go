@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// settle is how long after a change the list is read: changes come in crowds.
-	settle = 50 * time.Millisecond
-	// refreshPause is the least time from the end of one reading to the next. A
+	// settleDelay is how long after a change the list is read: changes come in crowds.
+	settleDelay = 50 * time.Millisecond
+	// minRefreshInterval is the least time from the end of one reading to the next. A
 	// server that announces a thousand changes a second is read four times.
-	refreshPause = 250 * time.Millisecond
+	minRefreshInterval = 250 * time.Millisecond
 	// A list that cannot be read is tried again after 1, 2, 4 … 30 s.
-	firstAgain, lastAgain = time.Second, 30 * time.Second
-	// leastTTL bounds how often a list is read because it says that it is old.
-	leastTTL = 10 * time.Second
+	firstListRetry, maxListRetry = time.Second, 30 * time.Second
+	// minListTTL bounds how often a list is read because it says that it is old.
+	minListTTL = 10 * time.Second
 )
 
 // refresher keeps the catalog of a ready server true. It belongs to the port;
@@ -54,8 +54,8 @@ type refresher struct {
 // The letters of a port about its lists. refreshNow is a wish of the host's,
 // listed the end of a reading, listedFirst that of the first one.
 type (
-	listChanged struct{ messages.Letter }
-	listedFirst struct {
+	listChanged    struct{ messages.Letter }
+	firstListsRead struct {
 		messages.Letter
 		catalog *catalog.Catalog
 	}
@@ -64,7 +64,7 @@ type (
 		messages.Letter
 		reply chan<- error
 	}
-	listed struct {
+	listsRead struct {
 		messages.Letter
 		lists, broken catalog.Lists
 		catalog       *catalog.Catalog
@@ -119,7 +119,7 @@ func (p *port) planRefresh() {
 	if lists != 0 {
 		at = time.Now()
 	}
-	if soonest := p.last.Add(refreshPause); !at.IsZero() && at.Before(soonest) {
+	if soonest := p.last.Add(minRefreshInterval); !at.IsZero() && at.Before(soonest) {
 		at = soonest
 	}
 	if at.Equal(p.due) {
@@ -143,7 +143,7 @@ func (p *port) stopRefresh() {
 
 // announced has what was announced read when the crowd is over.
 func (p *port) announced() {
-	p.settled = time.Now().Add(settle)
+	p.settled = time.Now().Add(settleDelay)
 	p.planRefresh()
 }
 
@@ -168,20 +168,20 @@ func (p *port) refresh() {
 	p.rt.goSafe("port", func() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
-		l := &listed{lists: lists, waiting: waiting}
+		l := &listsRead{lists: lists, waiting: waiting}
 		l.catalog, l.broken, l.err = transport.DiscoverLists(ctx, inc.session, inc.server, inc.spec.Limits, lists)
 		if lists&^l.broken&catalog.ListTools != 0 {
 			l.catalog = l.catalog.Offered(inc.spec.Tools)
 		}
 		p.rt.system.Root.Send(self, l)
 	}, func(v any) {
-		p.rt.system.Root.Send(self, &listed{lists: lists, waiting: waiting, err: fmt.Errorf("internal error while listing: %v", v)})
+		p.rt.system.Root.Send(self, &listsRead{lists: lists, waiting: waiting, err: fmt.Errorf("internal error while listing: %v", v)})
 	})
 }
 
 // listedAgain draws the conclusions from a reading. Lists that could not be read
 // stay as they were, and are tried again.
-func (p *port) listedAgain(l *listed) {
+func (p *port) listedAgain(l *listsRead) {
 	p.reading, p.last = false, time.Now()
 	if p.inc.session.Cause() != nil {
 		p.answer(l.waiting, nil) // they see the end themselves
@@ -194,7 +194,7 @@ func (p *port) listedAgain(l *listed) {
 	bad := l.lists &^ good
 	if p.broken = p.broken&^good | bad; bad != 0 {
 		p.failures++
-		p.again = p.last.Add(min(firstAgain<<min(p.failures-1, 10), lastAgain))
+		p.again = p.last.Add(min(firstListRetry<<min(p.failures-1, 10), maxListRetry))
 		p.rt.opts.Logger.Warn().Str("server", p.inc.server).Err(l.err).Strs("warnings", warnings(l.catalog)).
 			Msg("a list that had changed could not be read; it is tried again")
 	} else if p.broken == 0 {
@@ -227,7 +227,7 @@ func (p *port) age(read, good catalog.Lists, c *catalog.Catalog) {
 		if p.stale == nil {
 			p.stale = map[catalog.Lists]time.Time{}
 		}
-		p.stale[list] = time.Now().Add(max(c.TTL[list], leastTTL))
+		p.stale[list] = time.Now().Add(max(c.TTL[list], minListTTL))
 	}
 }
 
@@ -281,9 +281,9 @@ func (s *supervising) refreshed(m *refreshed) {
 			events = append(events, s.stamp(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: &change, Tools: len(next.Tools),
 				Resources: len(next.Resources), Templates: len(next.Templates), Prompts: len(next.Prompts)}))
 		}
-		r := s.draft(events)
-		r.done = m.waiting
-		s.rt.tell(r)
+		r := s.newReport(events)
+		r.replies = m.waiting
+		s.rt.post(r)
 		return
 	}
 	for _, reply := range m.waiting {
@@ -294,12 +294,12 @@ func (s *supervising) refreshed(m *refreshed) {
 // Refresh reads the lists of a server anew, and returns when everybody sees the
 // result.
 func (rt *Runtime) Refresh(ctx context.Context, v *View) error {
-	return rt.ask(ctx, v, func(reply chan<- error) any { return &refreshNow{reply: reply} })
+	return rt.requestPort(ctx, v, func(reply chan<- error) any { return &refreshNow{reply: reply} })
 }
 
-// ask sends a letter to the port of a server that is ready, and waits for the
+// requestPort sends a letter to the port of a server that is ready, and waits for the
 // reply.
-func (rt *Runtime) ask(ctx context.Context, v *View, letter func(reply chan<- error) any) error {
+func (rt *Runtime) requestPort(ctx context.Context, v *View, letter func(reply chan<- error) any) error {
 	if v.State != supervisor.StateReady || v.current.port == nil {
 		return v.unavailable()
 	}

@@ -18,14 +18,14 @@ import (
 
 // Those who ask while the lists are being read are served together, by one more
 // reading.
-func TestRefreshesAreReadTogether(t *testing.T) {
-	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestConcurrentRefreshesShareOneReading(t *testing.T) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/list" && s.count(r.Method) > 1 {
 			s.pause(ctx, time.Second)
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		done := make(chan error, 10)
 		for range cap(done) {
 			go func() { done <- rt.Refresh(context.Background(), view(rt)) }()
@@ -38,9 +38,9 @@ func TestRefreshesAreReadTogether(t *testing.T) {
 	})
 }
 
-func TestARefreshThatFindsNothingNewIsNoNews(t *testing.T) {
-	a := &announcer{}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+func TestRefreshWithoutChangeIsNoEvent(t *testing.T) {
+	a := &notifyingServer{}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
 		require.NotContains(t, kinds(got()), mcpvisor.EventChanged)
 		a.offers("new")
@@ -51,20 +51,20 @@ func TestARefreshThatFindsNothingNewIsNoNews(t *testing.T) {
 
 // A change that is announced just before another list is read is not forgotten by
 // that reading.
-func TestAChangeBesideAReadingIsNotLost(t *testing.T) {
-	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+func TestChangeDuringAnotherReadingIsKept(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" {
-			return fmt.Sprintf(`{"resources":[],"ttlMs":%d}`, leastTTL.Milliseconds()), nil
+			return fmt.Sprintf(`{"resources":[],"ttlMs":%d}`, minListTTL.Milliseconds()), nil
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 5 {
-			time.Sleep(leastTTL - settle/2)
+			time.Sleep(minListTTL - settleDelay/2)
 			tool, before := fmt.Sprint("new", i), a.session(1).count("resources/list")
 			a.offers(tool)
 			a.session(1).toolsChanged()
-			time.Sleep(settle / 2)
+			time.Sleep(settleDelay / 2)
 			synctest.Wait()
 			require.Equal(t, before+1, a.session(1).count("resources/list"), "they are read before it has settled")
 			require.False(t, offered(rt, tool))
@@ -77,15 +77,15 @@ func TestAChangeBesideAReadingIsNotLost(t *testing.T) {
 
 // What is broken is tried again though other lists are read meanwhile, and when it
 // is mended it is read no more often than any other.
-func TestABrokenListIsMended(t *testing.T) {
+func TestBrokenListIsReadAgain(t *testing.T) {
 	var broken atomic.Bool
-	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" && broken.Load() {
 			return "", rpcErr("no")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		broken.Store(true)
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
 		a.session(1).toolsChanged()
@@ -99,28 +99,28 @@ func TestABrokenListIsMended(t *testing.T) {
 }
 
 // A list that is not said to grow old any more is not read for its age.
-func TestAListThatStopsGrowingOld(t *testing.T) {
-	a := &announcer{modern: true, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+func TestListWithoutTTLStopsExpiring(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/list" && s.count(r.Method) == 1 {
 			return `{"tools":[],"ttlMs":15000}`, nil
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Hour)
 		require.Equal(t, 2, a.session(1).count("tools/list"))
 	})
 }
 
 // A panic while listing is that refresh's error, and costs the catalog nothing.
-func TestARefreshThatPanics(t *testing.T) {
-	a := &announcer{handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+func TestRefreshPanicKeepsTheCatalog(t *testing.T) {
+	a := &notifyingServer{handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/list" && s.count(r.Method) == 2 {
 			panic("scripted panic in a listing")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.ErrorContains(t, rt.Refresh(context.Background(), view(rt)), "scripted panic")
 		require.True(t, offered(rt, "x"))
 		time.Sleep(time.Minute)
@@ -130,9 +130,9 @@ func TestARefreshThatPanics(t *testing.T) {
 }
 
 // What changed while a standby waited is true of it when it takes over.
-func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
-	a := &announcer{}
-	announces(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+func TestStandbyCatalogStaysCurrent(t *testing.T) {
+	a := &notifyingServer{}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		time.Sleep(time.Second)
 		require.NotNil(t, view(rt).standby)
 		a.offers("new")
@@ -144,7 +144,7 @@ func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 2, view(rt).Epoch)
 		require.True(t, offered(rt, "new"))
-		rt.system.Root.Send(rt.desk.entries["s"].supervisor, &refreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
+		rt.system.Root.Send(rt.inbox.registrations["s"].supervisor, &refreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
 		synctest.Wait()
 		require.True(t, offered(rt, "new"), "a reading of an old incarnation changes nothing")
 	})
@@ -152,9 +152,9 @@ func TestAStandbyKeepsItsCatalogTrue(t *testing.T) {
 
 // A list that takes too long at the start is explained by the clock that was too
 // short.
-func TestAStartWhoseListsTakeTooLongSaysSo(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
+func TestStartNamesTheListTimeout(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
 		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
 		var cause *supervisor.Cause
 		require.ErrorAs(t, err, &cause)
@@ -165,19 +165,19 @@ func TestAStartWhoseListsTakeTooLongSaysSo(t *testing.T) {
 
 // A server that does not confirm what it is asked to tell serves no later for it,
 // however much that is.
-func TestAStartDoesNotWaitForEveryWord(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestStartDoesNotWaitForEveryAck(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" && s.epoch > 1 {
 			return "", s.listen(ctx, r, time.Hour, nil)
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 5 {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 		}
 		a.session(1).Abort(errScripted)
-		time.Sleep(ackWait + time.Second)
+		time.Sleep(ackTimeout + time.Second)
 		require.Equal(t, supervisor.StateReady, view(rt).State)
 		require.EqualValues(t, 2, view(rt).Epoch)
 	})
@@ -185,14 +185,14 @@ func TestAStartDoesNotWaitForEveryWord(t *testing.T) {
 
 // Who wishes for a resource whose stream does not stand yet is not told that it
 // does.
-func TestAWishForWhatDoesNotStandYet(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestSubscribeBeforeTheStreamIsAcked(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if about := wantsOf(r).ResourceSubscriptions; len(about) > 0 {
 			return "", s.listen(ctx, r, 10*time.Second, about)
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 2 {
 			require.Equal(t, mcpvisor.KindTimeout, asError(t, subscribe(t, rt, "x:a")).Kind)
 		}
@@ -203,12 +203,12 @@ func TestAWishForWhatDoesNotStandYet(t *testing.T) {
 
 // After a gap in what a server tells, everything that it may have told is looked
 // for.
-func TestAGapIsMadeUpFor(t *testing.T) {
-	a := &announcer{}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+func TestGapMarksEverythingChanged(t *testing.T) {
+	a := &notifyingServer{}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		a.offers("new")
-		a.session(1).tell(transport.Notice{Kind: transport.Gap})
+		a.session(1).notify(transport.Notice{Kind: transport.Gap})
 		time.Sleep(time.Second)
 		require.True(t, offered(rt, "new"))
 		require.Equal(t, 1, updates(got(), "x:a"))

@@ -14,8 +14,8 @@ import (
 )
 
 // The server says how long its lists are true, also those that were read first.
-func TestListsAreReadAgainWhenTheyAreOld(t *testing.T) {
-	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+func TestExpiredListIsReadAgain(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		switch r.Method {
 		case "tools/list":
 			return `{"tools":[],"ttlMs":15000}`, nil
@@ -24,21 +24,21 @@ func TestListsAreReadAgainWhenTheyAreOld(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(10 * time.Minute)
 		require.InDelta(t, 40, a.session(1).count("tools/list"), 2)
 		require.InDelta(t, 10, a.session(1).count("resources/list"), 1, "each has its own time")
 	})
 }
 
-func TestReadingOneListKeepsTheTimeOfAnother(t *testing.T) {
-	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+func TestReadingOneListKeepsTheExpiryOfAnother(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" {
 			return `{"resources":[],"ttlMs":15000}`, nil
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)))
 		time.Sleep(time.Second)
 		for range 20 {
@@ -51,14 +51,14 @@ func TestReadingOneListKeepsTheTimeOfAnother(t *testing.T) {
 
 // A list that cannot be read has a pause that grows, and the others do not wait
 // for it.
-func TestABrokenListHoldsUpNoOther(t *testing.T) {
-	a := &announcer{handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+func TestBrokenListDelaysNoOther(t *testing.T) {
+	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" {
 			return "", rpcErr("ECONNREFUSED")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
 		time.Sleep(64 * time.Second) // the pause is 30 s by now
 		before := a.session(1).count("resources/list")
@@ -76,14 +76,14 @@ func TestABrokenListHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestWarningsAboutAListAreReplaced(t *testing.T) {
-	a := &announcer{handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+func TestListWarningsAreReplaced(t *testing.T) {
+	a := &notifyingServer{handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" {
 			return "", rpcErr(strings.Repeat("no ", s.count(r.Method)%7)) // never the same
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 100 {
 			require.NoError(t, rt.Refresh(context.Background(), view(rt)))
 		}
@@ -93,16 +93,16 @@ func TestWarningsAboutAListAreReplaced(t *testing.T) {
 
 // Who asks for a refresh while one is failing is served after it, and not after
 // the pause of what is broken.
-func TestRefreshWaitsForNoPause(t *testing.T) {
+func TestRefreshIgnoresTheRetryPause(t *testing.T) {
 	var broken atomic.Bool
-	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if broken.Load() && strings.HasSuffix(r.Method, "/list") {
 			s.pause(ctx, 100*time.Millisecond)
 			return "", rpcErr("no")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		broken.Store(true)
 		for range 6 {
 			require.Error(t, rt.Refresh(context.Background(), view(rt)))
@@ -114,16 +114,16 @@ func TestRefreshWaitsForNoPause(t *testing.T) {
 }
 
 // What nobody answered is no answer.
-func TestRefreshThatTimesOut(t *testing.T) {
+func TestRefreshTimeout(t *testing.T) {
 	var deaf atomic.Bool
-	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if deaf.Load() {
 			s.pause(ctx, -1)
 			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		deaf.Store(true)
 		e := asError(t, rt.Refresh(context.Background(), view(rt)))
 		require.Equal(t, mcpvisor.KindTimeout, e.Kind, "%v", e)

@@ -15,10 +15,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-func TestAFailedFirstStartLeavesNothing(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestFailedFirstStartLeavesNothing(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		why := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited", Stderr: []string{"no such module"}}
-		h.plays("fs", script{openErr: why, releaseAfter: 3 * time.Second})
+		h.script("fs", script{openErr: why, releaseAfter: 3 * time.Second})
 		events := h.events()
 		var err error
 		require.Equal(t, 3*time.Second, spends(func() {
@@ -34,13 +34,13 @@ func TestAFailedFirstStartLeavesNothing(t *testing.T) {
 		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting,
 			mcpvisor.EventStartFailed, mcpvisor.EventUnregistered}, kinds(events()))
 
-		h.plays("fs", script{tools: []string{"ls"}})
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 	})
 }
 
-func TestFirstStartsThatFailInOtherWays(t *testing.T) {
+func TestFailedFirstStartCauses(t *testing.T) {
 	cases := map[string]struct {
 		script script
 		kind   mcpvisor.ErrorKind
@@ -55,8 +55,8 @@ func TestFirstStartsThatFailInOtherWays(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
-				h.plays("fs", c.script)
+			withHarness(t, func(t *testing.T, h *harness) {
+				h.script("fs", c.script)
 				var err error
 				require.Equal(t, c.takes, spends(func() { err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }))
 				require.Equal(t, c.kind, asError(t, err).Kind)
@@ -66,15 +66,15 @@ func TestFirstStartsThatFailInOtherWays(t *testing.T) {
 	}
 }
 
-func TestADialerThatFailsOrPanicsCostsOneRegistration(t *testing.T) {
+func TestDialerFailureEndsOneRegistration(t *testing.T) {
 	for name, broken := range map[string]func() (transport.Dialer, error){
 		"fails":              func() (transport.Dialer, error) { return nil, errors.New("cannot") },
 		"panics":             func() (transport.Dialer, error) { panic("scripted panic in NewDialer") },
 		"panics in sessions": func() (transport.Dialer, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
-				h.plays("good", script{tools: []string{"ls"}})
+			withHarness(t, func(t *testing.T, h *harness) {
+				h.script("good", script{tools: []string{"ls"}})
 				h.register(mcpvisor.ServerSpec{Name: "good"})
 				make := h.rt.opts.NewDialer
 				h.rt.opts.NewDialer = func(spec mcpvisor.ServerSpec) (transport.Dialer, error) {
@@ -98,9 +98,9 @@ func TestADialerThatFailsOrPanicsCostsOneRegistration(t *testing.T) {
 	}
 }
 
-func TestRegisterWhoseContextEnds(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
+func TestRegisterContextEnds(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
 		ctx, cancel := context.WithTimeout(context.Background(), 7*time.Second)
 		defer cancel()
 		var err error
@@ -115,9 +115,9 @@ func TestRegisterWhoseContextEnds(t *testing.T) {
 
 // The answer and the end of the context may come together; an error must take
 // the registration back all the same.
-func TestRegisterWithAnEndedContextLeavesNothing(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestRegisterWithEndedContextLeavesNothing(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		for range 50 {
@@ -131,9 +131,9 @@ func TestRegisterWithAnEndedContextLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestCanceledRegisterIsWithdrawn(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		for range 50 {
 			h.register(mcpvisor.ServerSpec{Name: "fs"})
 			accepted, reply := make(chan uint64, 1), make(chan error, 1)
@@ -155,9 +155,9 @@ func TestTakeBackFollowsAnAcceptedRegistration(t *testing.T) {
 }
 
 // The caller may go on to change what he has registered.
-func TestASpecificationIsCopied(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestRegisterCopiesTheSpec(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		spec := mcpvisor.ServerSpec{Name: "fs", HTTP: &mcpvisor.HTTP{URL: "https://example.com", Headers: map[string]string{"A": "1"}}}
 		h.register(spec)
 		spec.HTTP.URL, spec.HTTP.Headers["A"] = "https://example.org", "2"
@@ -167,9 +167,9 @@ func TestASpecificationIsCopied(t *testing.T) {
 	})
 }
 
-func TestStartSupervisedComesUpLater(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
+func TestStartSupervisedBecomesReadyLater(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{openErr: errScripted}, script{openErr: errScripted}, script{tools: []string{"ls"}})
 		require.Zero(t, spends(func() {
 			require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true,
 				Policy: supervisor.Retry(3, time.Second)}))
@@ -184,16 +184,16 @@ func TestStartSupervisedComesUpLater(t *testing.T) {
 }
 
 func TestStartSupervisedWithoutRetryStaysListedAsEvicted(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openErr: errScripted})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openErr: errScripted})
 		require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true}))
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 	})
 }
 
-func TestANameIsTakenOnce(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+func TestRegisterRejectsATakenName(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
 		require.ErrorIs(t, err, mcpvisor.ErrExists)
@@ -208,7 +208,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 
 // Whoever says that credentials are wanted says so to the lifecycle, too: trying
 // again cannot help.
-func TestACauseKnowsThatCredentialsAreWanted(t *testing.T) {
+func TestAuthErrorIsAPermanentCause(t *testing.T) {
 	c := asCause(fmt.Errorf("listing: %w", mcpvisor.ErrAuthRequired), supervisor.CauseProtocol)
 	require.Equal(t, supervisor.CauseAuth, c.Kind)
 	require.True(t, c.Permanent)

@@ -34,9 +34,9 @@ type View struct {
 	last    *catalog.Catalog // of a server that is down: what it offered
 	current *incarnation     // the latest one, dead or alive; nil before the first
 	standby *incarnation     // ready to take over; nil if there is none
-	// takesOver: the policy lets the standby take over when the session ends.
-	takesOver bool
-	tally     *tally
+	// mayTakeOver: the policy lets the standby take over when the session ends.
+	mayTakeOver bool
+	stats       *callStats
 }
 
 // Snapshot is the registries at one moment: immutable, shared by all readers,
@@ -156,7 +156,7 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	var found mcpvisor.Tool
 	owners := 0
 	for _, v := range s.servers {
-		if t, ok := v.known().ToolByAlias(alias); ok {
+		if t, ok := v.knownCatalog().ToolByAlias(alias); ok {
 			found = t
 			owners++
 		}
@@ -168,8 +168,8 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	return found.Server, found.OriginalName, true
 }
 
-// known is what the server offers, or offered while it was up.
-func (v *View) known() *catalog.Catalog {
+// knownCatalog is what the server offers, or offered while it was up.
+func (v *View) knownCatalog() *catalog.Catalog {
 	if v.Catalog != nil {
 		return v.Catalog
 	}
@@ -180,21 +180,21 @@ func (v *View) known() *catalog.Catalog {
 // session has died and the report of that is still on its way to the manager. So
 // a caller that has seen a call fail with ErrCrashed never finds the tools listed.
 func (v *View) Listed() *catalog.Catalog {
-	if v.Catalog == nil || v.died() != nil {
+	if v.Catalog == nil || v.sessionCause() != nil {
 		return nil
 	}
 	return v.Catalog
 }
 
-// died is why the session of a view that shows a ready server has ended. It is
+// sessionCause is why the session of a view that shows a ready server has ended. It is
 // nil while the session lives, and when the standby takes its place: the tools
 // stay listed then.
-func (v *View) died() *supervisor.Cause {
+func (v *View) sessionCause() *supervisor.Cause {
 	if v.State != supervisor.StateReady || v.current == nil {
 		return nil
 	}
 	cause := v.current.session.Cause()
-	if cause != nil && !cause.Permanent && v.takesOver && v.standby.session.Cause() == nil {
+	if cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
 		return nil
 	}
 	return cause
@@ -214,7 +214,7 @@ func isOpen(s supervisor.State) bool {
 
 // Status is the view as users see it.
 func (v *View) Status() mcpvisor.ServerStatus {
-	if cause := v.died(); cause != nil {
+	if cause := v.sessionCause(); cause != nil {
 		down := *v
 		down.State, down.Since, down.Cause, down.Catalog = supervisor.StateClosing, time.Now(), cause, nil
 		v = &down
@@ -224,7 +224,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(),
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
-		Calls: mcpvisor.CallCounts{InFlight: v.tally.inFlight.Load(), Queued: v.tally.queued.Load(), Total: v.tally.total.Load(), Failed: v.tally.failed.Load()},
+		Calls: mcpvisor.CallCounts{InFlight: v.stats.inFlight.Load(), Queued: v.stats.queued.Load(), Total: v.stats.total.Load(), Failed: v.stats.failed.Load()},
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()

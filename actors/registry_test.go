@@ -38,11 +38,11 @@ func bigView(name string, tools int) *View {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(name, own), Server: name, OriginalName: own,
 			Alias: mcpvisor.Alias(name, own), Definition: &mcp.Tool{Name: own}}
 	}
-	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.NewCatalog(list, nil, nil, nil, nil), tally: &tally{}}
+	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.NewCatalog(list, nil, nil, nil, nil), stats: &callStats{}}
 }
 
 // One server's change must not copy what the others offer.
-func TestAChangeCopiesNoCatalog(t *testing.T) {
+func TestSnapshotChangeCopiesNoCatalog(t *testing.T) {
 	s := bigRegistry(500, 100)
 	require.Len(t, s.Tools(), 50_000)
 	changed := bigView("server-250", 101)
@@ -56,7 +56,7 @@ func TestAChangeCopiesNoCatalog(t *testing.T) {
 	require.Len(t, next.with("server-250", nil).Tools(), 49_900)
 }
 
-func TestEveryToolIsFoundByItsAlias(t *testing.T) {
+func TestAliasFindsEveryTool(t *testing.T) {
 	s := bigRegistry(20, 50)
 	for range 2 { // looked up, and remembered
 		for _, tool := range s.Tools() {
@@ -72,7 +72,7 @@ func TestEveryToolIsFoundByItsAlias(t *testing.T) {
 }
 
 // An alias that two tools share must not reach either.
-func TestASharedAliasResolvesToNeither(t *testing.T) {
+func TestAmbiguousAliasResolvesToNeither(t *testing.T) {
 	view := func(server string) *View {
 		return &View{Name: server, Catalog: catalog.NewCatalog([]mcpvisor.Tool{
 			{Server: server, OriginalName: "x.y", Alias: "mcp__x__y_0123abcd"}}, nil, nil, nil, nil)}
@@ -114,13 +114,13 @@ func BenchmarkAlias(b *testing.B) {
 
 // A status is the caller's: what he does to it is seen by nobody else. It shows no
 // session that has ended.
-func TestAStatusIsTheCallersOwn(t *testing.T) {
+func TestStatusIsACopy(t *testing.T) {
 	why := func() *supervisor.Cause {
 		return &supervisor.Cause{Kind: supervisor.CauseExit, Stderr: []string{"last words"}}
 	}
 	v := bigView("s", 1)
 	v.Spec, v.Cause, v.History = &mcpvisor.ServerSpec{}, why(), []mcpvisor.Incarnation{{Epoch: 1, Cause: why()}}
-	v.State, v.current = supervisor.StateBackoff, &incarnation{session: &announcing{of: &announcer{}}}
+	v.State, v.current = supervisor.StateBackoff, &incarnation{session: &notifyingSession{of: &notifyingServer{}}}
 	st := v.Status()
 	require.Nil(t, st.Session)
 	st.History[0].Cause.Stderr[0], st.LastCause.Stderr[0] = "mine", "mine"
@@ -133,9 +133,9 @@ func TestAStatusIsTheCallersOwn(t *testing.T) {
 
 // What a server offered is kept for the names of its tools while it is down, and
 // not beside what it offers.
-func TestAServerHoldsOneCatalog(t *testing.T) {
-	a := &announcer{handle: func(context.Context, *announcing, transport.Request) (string, error) { return "", nil }}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+func TestViewHoldsOneCatalog(t *testing.T) {
+	a := &notifyingServer{handle: func(context.Context, *notifyingSession, transport.Request) (string, error) { return "", nil }}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		offered := view(rt).Catalog
 		require.NotNil(t, offered)
 		a.session(1).Abort(errScripted)

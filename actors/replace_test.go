@@ -14,9 +14,9 @@ import (
 )
 
 // evict leads fs to eviction. Its second session takes 3 s to be released.
-func evict(t *testing.T, h *house) {
+func evict(t *testing.T, h *harness) {
 	t.Helper()
-	h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 3 * time.Second})
+	h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 3 * time.Second})
 	h.register(mcpvisor.ServerSpec{Name: "fs"})
 	h.session("fs").Abort(errScripted)
 	require.Equal(t, supervisor.StateEvicted, h.state("fs"))
@@ -27,7 +27,7 @@ func TestRegister(t *testing.T) {
 	fs := mcpvisor.ServerSpec{Name: "fs"}
 
 	t.Run("replaces_an_evicted_name", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			events := h.events()
 			before := h.rt.Snapshot()
@@ -47,7 +47,7 @@ func TestRegister(t *testing.T) {
 	})
 
 	t.Run("replaces_an_evicted_name_without_a_moment_in_which_it_is_unknown", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			s := h.rt.Snapshot()
 			go func() { _ = h.rt.Register(ctx, fs) }()
@@ -61,9 +61,9 @@ func TestRegister(t *testing.T) {
 	})
 
 	t.Run("refuses_the_second_of_two_replacements", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
-			h.plays("fs", script{tools: []string{"ls"}, openAfter: time.Second})
+			h.script("fs", script{tools: []string{"ls"}, openAfter: time.Second})
 			errs := make(chan error, 2)
 			for range 2 {
 				go func() { errs <- h.rt.Register(ctx, fs) }()
@@ -74,15 +74,15 @@ func TestRegister(t *testing.T) {
 	})
 
 	t.Run("replaces_an_evicted_name_whose_restart_has_just_begun", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
-			h.rt.desk.mu.Lock() // both letters are read before the restart is reported
+			h.rt.inbox.mu.Lock() // both letters are read before the restart is reported
 			restarted, registered := make(chan error, 1), make(chan error, 1)
-			h.rt.desk.letters = append(h.rt.desk.letters,
+			h.rt.inbox.messages = append(h.rt.inbox.messages,
 				&messages.Restart{Name: "fs", Reply: restarted},
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)})
-			h.rt.desk.mu.Unlock()
-			h.send(h.rt.root, &knock{})
+			h.rt.inbox.mu.Unlock()
+			h.send(h.rt.root, &wake{})
 			<-restarted
 			require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, <-registered) }), "the old session is released first")
 			require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
@@ -90,15 +90,15 @@ func TestRegister(t *testing.T) {
 	})
 
 	t.Run("gives_up_a_replacement_that_is_unregistered", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			registered, unregistered := make(chan error, 1), make(chan error, 1)
-			h.rt.desk.mu.Lock()
-			h.rt.desk.letters = append(h.rt.desk.letters,
+			h.rt.inbox.mu.Lock()
+			h.rt.inbox.messages = append(h.rt.inbox.messages,
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
 				&messages.Unregister{Name: "fs", Reply: unregistered})
-			h.rt.desk.mu.Unlock()
-			h.send(h.rt.root, &knock{})
+			h.rt.inbox.mu.Unlock()
+			h.send(h.rt.root, &wake{})
 			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 			require.NoError(t, <-unregistered)
 			synctest.Wait()
@@ -108,38 +108,38 @@ func TestRegister(t *testing.T) {
 	})
 
 	t.Run("gives_up_a_replacement_when_the_client_closes", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			registered := make(chan error, 1)
-			h.rt.desk.mu.Lock()
-			h.rt.desk.letters = append(h.rt.desk.letters,
+			h.rt.inbox.mu.Lock()
+			h.rt.inbox.messages = append(h.rt.inbox.messages,
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
 				&messages.CloseAll{})
-			h.rt.desk.mu.Unlock()
-			h.send(h.rt.root, &knock{})
+			h.rt.inbox.mu.Unlock()
+			h.send(h.rt.root, &wake{})
 			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 			require.Len(t, h.sessions("fs"), 1)
 		})
 	})
 
 	t.Run("keeps_a_replacement_across_a_crash_of_the_manager", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			registered := make(chan error, 1)
-			h.rt.desk.mu.Lock()
-			h.rt.desk.letters = append(h.rt.desk.letters,
+			h.rt.inbox.mu.Lock()
+			h.rt.inbox.messages = append(h.rt.inbox.messages,
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)}, (*report)(nil))
-			h.rt.desk.mu.Unlock()
-			h.send(h.rt.root, &knock{})
+			h.rt.inbox.mu.Unlock()
+			h.send(h.rt.root, &wake{})
 			require.NoError(t, <-registered)
 			require.Equal(t, supervisor.StateReady, h.state("fs"))
 		})
 	})
 
 	t.Run("takes_a_replacement_back_when_its_context_ends", func(t *testing.T) {
-		inHouse(t, func(t *testing.T, h *house) {
+		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
-			h.plays("fs", script{openHangs: true})
+			h.script("fs", script{openHangs: true})
 			ctx, cancel := context.WithTimeout(ctx, time.Second)
 			defer cancel()
 			require.ErrorIs(t, h.rt.Register(ctx, fs), mcpvisor.ErrCanceled)

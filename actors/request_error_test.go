@@ -29,7 +29,7 @@ type dialerOf struct{ make func() transport.Session }
 
 func (d dialerOf) NewSession() transport.Session { return d.make() }
 
-func TestRequestLeavesAnErrorThatSeveralCallersGetAlone(t *testing.T) {
+func TestRequestDoesNotMutateASharedError(t *testing.T) {
 	shared := &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}
 	rt := New(Options{NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) {
 		return dialerOf{func() transport.Session {

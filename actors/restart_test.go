@@ -16,14 +16,14 @@ import (
 // stateCase leads a server called fs into one state.
 type stateCase struct {
 	state   supervisor.State
-	reach   func(h *house)
+	reach   func(h *harness)
 	dialled int           // sessions so far
 	release time.Duration // what the end takes from here
 }
 
 func states() []stateCase {
 	const second, hour = time.Second, time.Hour
-	supervised := func(h *house, p supervisor.Policy) {
+	supervised := func(h *harness, p supervisor.Policy) {
 		if err := h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", StartSupervised: true, Policy: p,
 			Timeouts: mcpvisor.Timeouts{Start: 10 * hour, List: 10 * hour}}); err != nil {
 			h.t.Errorf("register: %v", err)
@@ -33,43 +33,43 @@ func states() []stateCase {
 	long := supervisor.Retry(3, hour, supervisor.WithMaxDelay(hour))
 	ready := script{tools: []string{"ls"}, releaseAfter: second}
 	return []stateCase{
-		{supervisor.StateConnecting, func(h *house) {
-			h.playsInTurn("fs", script{openHangs: true, releaseAfter: second}, ready)
+		{supervisor.StateConnecting, func(h *harness) {
+			h.scriptSessions("fs", script{openHangs: true, releaseAfter: second}, ready)
 			supervised(h, long)
 		}, 1, second},
-		{supervisor.StateDiscovering, func(h *house) {
-			h.playsInTurn("fs", script{listAfter: 9 * hour, releaseAfter: second}, ready)
+		{supervisor.StateDiscovering, func(h *harness) {
+			h.scriptSessions("fs", script{listAfter: 9 * hour, releaseAfter: second}, ready)
 			supervised(h, long)
 		}, 1, second},
-		{supervisor.StateReady, func(h *house) {
-			h.plays("fs", ready)
+		{supervisor.StateReady, func(h *harness) {
+			h.script("fs", ready)
 			supervised(h, long)
 		}, 1, second},
-		{supervisor.StateClosing, func(h *house) {
-			h.plays("fs", ready)
+		{supervisor.StateClosing, func(h *harness) {
+			h.script("fs", ready)
 			supervised(h, long)
 			h.session("fs").Abort(errScripted)
 		}, 1, second},
-		{supervisor.StateBackoff, func(h *house) {
-			h.plays("fs", ready)
+		{supervisor.StateBackoff, func(h *harness) {
+			h.script("fs", ready)
 			supervised(h, long)
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
 		}, 1, 0},
-		{supervisor.StateParked, func(h *house) {
-			h.plays("fs", ready)
+		{supervisor.StateParked, func(h *harness) {
+			h.script("fs", ready)
 			supervised(h, supervisor.Policy{ParkEvery: hour})
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
 		}, 1, 0},
-		{supervisor.StateUnauthorized, func(h *house) {
-			h.plays("fs", ready)
+		{supervisor.StateUnauthorized, func(h *harness) {
+			h.script("fs", ready)
 			supervised(h, long)
 			h.session("fs").Abort(&supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "token expired"})
 			time.Sleep(2 * second)
 		}, 1, 0},
-		{supervisor.StateEvicted, func(h *house) {
-			h.plays("fs", ready)
+		{supervisor.StateEvicted, func(h *harness) {
+			h.script("fs", ready)
 			supervised(h, supervisor.NoRetry)
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
@@ -80,7 +80,7 @@ func states() []stateCase {
 func TestRestartInEachState(t *testing.T) {
 	for _, c := range states() {
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				require.Equal(t, c.state, h.state("fs"))
 				require.Zero(t, spends(func() { require.NoError(t, h.rt.Restart(context.Background(), "fs")) }))
@@ -100,10 +100,10 @@ func TestRestartInEachState(t *testing.T) {
 	}
 }
 
-func TestRestartOfWhatIsNotThere(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestRestartOfUnknownServer(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrUnknownServer)
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		synctest.Wait()
@@ -113,8 +113,8 @@ func TestRestartOfWhatIsNotThere(t *testing.T) {
 
 // Whoever asks and then waits must not be answered with the old session.
 func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		for epoch := uint64(2); epoch < 20; epoch++ {
 			require.NoError(t, h.rt.Restart(context.Background(), "fs"))
@@ -126,8 +126,8 @@ func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
 }
 
 func TestRestartGivesAFreshBudget(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(2, time.Second)})
 		h.session("fs").Abort(errScripted)
 		time.Sleep(time.Hour)
@@ -142,12 +142,12 @@ func TestRestartGivesAFreshBudget(t *testing.T) {
 
 // A server may be ready, and have crashed, before the manager has read who supervises
 // it: the actor that starts it runs beside. Its reports say so, too.
-func TestRestartBeforeTheSupervisorIsIntroduced(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestRestartBeforeTheSupervisorIsKnown(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		pid := h.supervisorOf("fs")
-		entry := h.rt.desk.entries["fs"]
+		entry := h.rt.inbox.registrations["fs"]
 		entry.supervisor = nil // as if the letter started were still to come
 		defer func() {
 			if entry.supervisor == nil { // else Close would wait for ever

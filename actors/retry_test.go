@@ -13,8 +13,8 @@ import (
 )
 
 func TestRetryDelaysAreExact(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openErr: errScripted})
 		events := h.events()
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 500*time.Millisecond)})
 		crashed := time.Now()
@@ -46,8 +46,8 @@ func TestRetryDelaysAreExact(t *testing.T) {
 }
 
 func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.session("fs").Abort(errScripted)
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
@@ -67,8 +67,8 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 // A server that becomes ready and dies each time must not restart for ever:
 // readiness alone gives no budget back.
 func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		time.Sleep(time.Hour)
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
@@ -76,9 +76,9 @@ func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
 	})
 }
 
-func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, crashAfter: 11 * time.Second})
+func TestStableSessionResetsTheBudget(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, crashAfter: 11 * time.Second})
 		events := h.events()
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		time.Sleep(10*12*time.Second + time.Second)
@@ -95,9 +95,9 @@ func TestAStableSessionGetsTheBudgetBack(t *testing.T) {
 	})
 }
 
-func TestANewSessionIsDialledOnlyAfterRelease(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+func TestDialWaitsForRelease(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		crashed := time.Now()
 		h.session("fs").Abort(errScripted)
@@ -112,10 +112,10 @@ func TestANewSessionIsDialledOnlyAfterRelease(t *testing.T) {
 	})
 }
 
-func TestAPermanentCauseIsNotRetried(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
+func TestPermanentCauseIsNotRetried(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
 		refused := &supervisor.Cause{Kind: supervisor.CauseAuth, Permanent: true, Message: "credentials refused"}
-		h.playsInTurn("web", script{tools: []string{"get"}}, script{openErr: refused})
+		h.scriptSessions("web", script{tools: []string{"get"}}, script{openErr: refused})
 		h.register(mcpvisor.ServerSpec{Name: "web", Policy: supervisor.Retry(9, time.Second)})
 		h.session("web").Abort(errScripted)
 		time.Sleep(time.Hour)
@@ -125,9 +125,9 @@ func TestAPermanentCauseIsNotRetried(t *testing.T) {
 	})
 }
 
-func TestParkedServersAreTriedSlowly(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openErr: errScripted}, script{openErr: errScripted},
+func TestParkedServerIsTriedSlowly(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openErr: errScripted}, script{openErr: errScripted},
 			script{openErr: errScripted}, script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second, supervisor.WithParking(time.Hour))})
 		crashed := time.Now()

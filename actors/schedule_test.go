@@ -44,7 +44,7 @@ func TestRandomSchedules(t *testing.T) {
 	for i := range count {
 		seed := seed + uint64(i)
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			inHouse(t, func(_ *testing.T, h *house) { sum.add(play(h, seed)) })
+			withHarness(t, func(_ *testing.T, h *harness) { sum.add(play(h, seed)) })
 		})
 		if !ok {
 			t.Fatalf("repeat it with: go test -race ./actors -run TestRandomSchedules -schedules.seed %d", seed)
@@ -67,7 +67,7 @@ func (s *schedule) add(o schedule) {
 
 // player plays one schedule.
 type player struct {
-	*house
+	*harness
 	mu    sync.Mutex
 	done  schedule
 	wrong []string
@@ -76,8 +76,8 @@ type player struct {
 
 var playground = []string{"a", "b", "c"}
 
-func play(h *house, seed uint64) schedule {
-	p := &player{house: h, calls: map[string]error{}}
+func play(h *harness, seed uint64) schedule {
+	p := &player{harness: h, calls: map[string]error{}}
 	dice := rand.New(rand.NewPCG(seed, 1))
 	for _, name := range playground {
 		p.scripts.Store(name, func(registration, epoch int) script {
@@ -104,7 +104,7 @@ func play(h *house, seed uint64) schedule {
 	}
 	over := make(chan struct{})
 	go func() { wg.Wait(); close(over) }()
-	for began := time.Now(); !ended(over); time.Sleep(time.Second) {
+	for began := time.Now(); !isClosed(over); time.Sleep(time.Second) {
 		synctest.Wait()
 		p.checkSnapshot()
 		if time.Since(began) > 24*time.Hour {

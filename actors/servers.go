@@ -12,25 +12,25 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// started tells the manager who supervises a registration.
-type started struct {
+// supervisorStarted tells the manager who supervises a registration.
+type supervisorStarted struct {
 	messages.Letter
 	name string
 	gen  uint64
 	pid  *actor.PID
 }
 
-// lost tells the manager that a supervising actor has ended, and once more
+// supervisorEnded tells the manager that a supervising actor has ended, and once more
 // when the session that it had is released.
-type lost struct {
+type supervisorEnded struct {
 	messages.Letter
 	name     string
 	gen      uint64
 	released bool
 }
 
-// buried tells the parent that nothing is left of a child.
-type buried struct {
+// childReleased tells the parent that nothing is left of a child.
+type childReleased struct {
 	messages.Letter
 	id string
 }
@@ -54,38 +54,38 @@ func (s *servers) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *messages.Start:
 		s.start(c, m)
-	case *rollCall:
+	case *reconcileRequest:
 		present := make(map[uint64]bool, len(s.children))
 		for _, ch := range s.children {
 			present[ch.gen] = true
-			s.rt.tell(&started{name: ch.name, gen: ch.gen, pid: ch.pid})
+			s.rt.post(&supervisorStarted{name: ch.name, gen: ch.gen, pid: ch.pid})
 			c.Send(ch.pid, &messages.ReconcileRequest{})
 		}
-		s.rt.tell(&roll{upTo: m.upTo, present: present})
+		s.rt.post(&reconcileReply{upTo: m.upTo, present: present})
 	case *actor.Terminated:
 		if ch, ok := s.children[m.Who.Id]; ok {
-			s.bury(c.Self(), m.Who.Id, ch)
+			s.awaitRelease(c.Self(), m.Who.Id, ch)
 		}
-	case *buried:
+	case *childReleased:
 		delete(s.children, m.id)
 	}
 }
 
-// bury waits until the sessions of a child are released. After an orderly
+// awaitRelease waits until the sessions of a child are released. After an orderly
 // end it is already; after a panic nobody else waits for it, and the name must
 // not be dialled anew before.
-func (s *servers) bury(self *actor.PID, id string, ch child) {
-	l := lost{name: ch.name, gen: ch.gen}
-	s.rt.tell(&l)
+func (s *servers) awaitRelease(self *actor.PID, id string, ch child) {
+	l := supervisorEnded{name: ch.name, gen: ch.gen}
+	s.rt.post(&l)
 	s.rt.goSafe("servers", func() {
-		for _, inc := range ch.sup.lives() {
+		for _, inc := range ch.sup.incarnations() {
 			<-inc.session.Released()
-			s.rt.noteLeft(inc)
+			s.rt.recordLeft(inc)
 		}
 		released := l
 		released.released = true
-		s.rt.tell(&released)
-		s.rt.system.Root.Send(self, &buried{id: id})
+		s.rt.post(&released)
+		s.rt.system.Root.Send(self, &childReleased{id: id})
 	}, nil)
 }
 
@@ -94,20 +94,20 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 	dialer, err := s.dialer(spec)
 	if err != nil {
 		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
-		s.rt.tell(&report{name: spec.Name, gen: m.Gen,
-			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.StateStopped, Cause: cause, tally: &tally{}},
+		s.rt.post(&report{name: spec.Name, gen: m.Gen,
+			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.StateStopped, Cause: cause, stats: &callStats{}},
 			events: []mcpvisor.Event{{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
-	sup := &supervising{rt: s.rt, name: spec.Name, gen: m.Gen, spec: &spec, dialer: dialer, tally: &tally{},
+	sup := &supervising{rt: s.rt, name: spec.Name, gen: m.Gen, spec: &spec, dialer: dialer, stats: &callStats{},
 		lc: supervisor.NewLifecycle(spec.Policy, spec.StartSupervised, s.rt.opts.Random)}
 	pid, err := c.SpawnNamed(s.rt.props("supervisor", func() actor.Actor { return sup }), actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
-		s.rt.tell(&lost{name: spec.Name, gen: m.Gen, released: true})
+		s.rt.post(&supervisorEnded{name: spec.Name, gen: m.Gen, released: true})
 		return
 	}
 	s.children[pid.Id] = child{spec.Name, m.Gen, pid, sup}
-	s.rt.tell(&started{name: spec.Name, gen: m.Gen, pid: pid})
+	s.rt.post(&supervisorStarted{name: spec.Name, gen: m.Gen, pid: pid})
 }
 
 // dialer makes a dialer; one that panics must not take all servers with it.

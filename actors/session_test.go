@@ -56,10 +56,10 @@ func (d *scriptedDialer) NewSession() transport.Session {
 	defer d.mu.Unlock()
 	alive := 0
 	for _, s := range d.sessions {
-		if !ended(s.released) {
+		if !isClosed(s.released) {
 			alive++
 		}
-		if !ended(s.released) && (!d.standby || alive > 1) {
+		if !isClosed(s.released) && (!d.standby || alive > 1) {
 			d.t.Errorf("registration %d: session %d is dialled before session %d is released", d.id, len(d.sessions)+1, s.epoch)
 		}
 	}
@@ -88,7 +88,7 @@ type scriptedSession struct {
 	mu        sync.Mutex
 	cause     *supervisor.Cause
 	lastHeard time.Time
-	deaf      bool
+	hung      bool
 	probes    []time.Time
 	opened    bool
 	ran       map[string]int // how often a call with this target arrived
@@ -118,7 +118,7 @@ func (s *scriptedSession) Open(ctx context.Context) error {
 	s.mu.Lock()
 	s.opened = true
 	s.mu.Unlock()
-	s.hear()
+	s.touch()
 	if s.script.crashAfter > 0 {
 		go func() {
 			if s.wait(context.Background(), s.script.crashAfter, false) == nil {
@@ -129,7 +129,7 @@ func (s *scriptedSession) Open(ctx context.Context) error {
 	if s.script.chatter > 0 {
 		go func() {
 			for s.wait(context.Background(), s.script.chatter, false) == nil {
-				s.hear()
+				s.touch()
 			}
 		}()
 	}
@@ -142,7 +142,7 @@ var errDied = errors.New("session died")
 func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever bool) error {
 	var due <-chan time.Time
 	if !forever {
-		if d == 0 && !ended(s.dead) && ctx.Err() == nil {
+		if d == 0 && !isClosed(s.dead) && ctx.Err() == nil {
 			return nil
 		}
 		timer := time.NewTimer(d)
@@ -161,7 +161,7 @@ func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever boo
 
 // Request implements transport.Session.
 func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	if ended(s.dead) {
+	if isClosed(s.dead) {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent, Cause: s.Cause()}
 	}
 	var err error
@@ -178,7 +178,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	}
 	result := json.RawMessage(`{}`)
 	s.mu.Lock()
-	deaf := s.deaf
+	deaf := s.hung
 	if r.Method == "ping" {
 		s.probes = append(s.probes, time.Now())
 	}
@@ -212,7 +212,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	case err != nil:
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	}
-	s.hear()
+	s.touch()
 	return result, nil
 }
 
@@ -253,7 +253,7 @@ func (s *scriptedSession) Abort(cause *supervisor.Cause) {
 	time.AfterFunc(s.script.releaseAfter, func() { close(s.released) })
 }
 
-func (s *scriptedSession) hear() {
+func (s *scriptedSession) touch() {
 	s.mu.Lock()
 	s.lastHeard = time.Now()
 	s.mu.Unlock()
@@ -262,7 +262,7 @@ func (s *scriptedSession) hear() {
 // hang makes the server answer nothing from now on.
 func (s *scriptedSession) hang() {
 	s.mu.Lock()
-	s.deaf = true
+	s.hung = true
 	s.mu.Unlock()
 }
 

@@ -36,8 +36,8 @@ type reserve struct {
 	leftovers map[uint64]standby
 }
 
-// spareDue tells that it is time for a new standby.
-type spareDue struct {
+// standbyDue tells that it is time for a new standby.
+type standbyDue struct {
 	messages.Letter
 	token uint64
 }
@@ -60,9 +60,9 @@ func (s *supervising) takeOver() {
 	if s.leftovers == nil {
 		s.leftovers = map[uint64]standby{}
 	}
-	s.leftovers[s.inc.epoch] = standby{inc: s.inc, port: s.port}
-	s.inc, s.port, s.catalog = s.spare.inc, s.spare.port, s.spare.catalog
-	s.inc.spare.Store(false)
+	s.leftovers[s.current.epoch] = standby{inc: s.current, port: s.port}
+	s.current, s.port, s.catalog = s.spare.inc, s.spare.port, s.spare.catalog
+	s.current.isStandby.Store(false)
 	s.spare, s.released = nil, false
 }
 
@@ -74,7 +74,7 @@ func (s *supervising) planSpare(after time.Duration) {
 	s.cancelSpare()
 	s.token++
 	self, token := s.self, s.token
-	s.reserve.timer = time.AfterFunc(after, func() { s.rt.system.Root.Send(self, &spareDue{token: token}) })
+	s.reserve.timer = time.AfterFunc(after, func() { s.rt.system.Root.Send(self, &standbyDue{token: token}) })
 }
 
 // startSpare dials a standby, when nothing is left of what an earlier one
@@ -87,7 +87,7 @@ func (s *supervising) startSpare(c actor.Context) {
 		return
 	}
 	sp := &standby{}
-	sp.inc, sp.port = s.begin(c, s.lc.NextEpoch(), true)
+	sp.inc, sp.port = s.startIncarnation(c, s.lc.NextEpoch(), true)
 	s.spare = sp
 }
 
@@ -130,7 +130,7 @@ func (s *supervising) spareReleased(c actor.Context) {
 	c.Stop(s.spare.port)
 	s.spare = nil
 	if p := s.spec.Policy; p.MaxAttempts == supervisor.Unlimited || s.failures <= p.MaxAttempts {
-		s.planSpare(p.Delay(max(s.failures, 1), s.roll()))
+		s.planSpare(p.Delay(max(s.failures, 1), s.randomFloat()))
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *supervising) tellSpare(e mcpvisor.Event) {
 	s.report([]mcpvisor.Event{e}, false)
 }
 
-func (s *supervising) roll() float64 {
+func (s *supervising) randomFloat() float64 {
 	if s.rt.opts.Random != nil {
 		return s.rt.opts.Random()
 	}
@@ -173,11 +173,11 @@ func (s *supervising) ready() *incarnation {
 	return s.spare.inc
 }
 
-// lives are all incarnations that may hold something.
-func (s *supervising) lives() []*incarnation {
+// incarnations are all incarnations that may hold something.
+func (s *supervising) incarnations() []*incarnation {
 	var all []*incarnation
-	if s.inc != nil {
-		all = append(all, s.inc)
+	if s.current != nil {
+		all = append(all, s.current)
 	}
 	if s.spare != nil {
 		all = append(all, s.spare.inc)

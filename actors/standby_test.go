@@ -17,9 +17,9 @@ func withStandby(p supervisor.Policy) mcpvisor.ServerSpec {
 
 // At a crash the standby takes over without a delay and without a moment in
 // which the tools are not listed.
-func TestAStandbyTakesOver(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, openAfter: time.Second, listAfter: time.Second, releaseAfter: 3 * time.Second})
+func TestStandbyTakesOver(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, openAfter: time.Second, listAfter: time.Second, releaseAfter: 3 * time.Second})
 		events := h.events()
 		h.register(withStandby(supervisor.Retry(3, time.Minute)))
 		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby, "it takes as long as any start")
@@ -63,9 +63,9 @@ func TestAStandbyTakesOver(t *testing.T) {
 }
 
 // The standby is no way around the budget.
-func TestTakeoversSpendTheBudget(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestTakeoverSpendsTheBudget(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(2, time.Second)))
 		for range 20 {
 			h.state("fs")
@@ -80,14 +80,14 @@ func TestTakeoversSpendTheBudget(t *testing.T) {
 		require.Equal(t, supervisor.StateEvicted, h.state("fs"))
 		require.LessOrEqual(t, len(h.sessions("fs")), 1+2+2)
 		for _, s := range h.sessions("fs") {
-			require.True(t, ended(s.released), "an evicted server holds nothing, no standby either")
+			require.True(t, isClosed(s.released), "an evicted server holds nothing, no standby either")
 		}
 	})
 }
 
-func TestAStandbyThatEndsConcernsNobody(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, crashAfter: time.Minute},
+func TestStandbyLossKeepsTheServerReady(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, crashAfter: time.Minute},
 			script{openErr: errScripted}, script{listErr: true, tools: []string{"ls"}}, script{tools: []string{"ls"}})
 		events := h.events()
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
@@ -114,7 +114,7 @@ func TestAStandbyThatEndsConcernsNobody(t *testing.T) {
 }
 
 // A standby that cannot be had is not tried for ever.
-func TestAStandbyIsGivenUp(t *testing.T) {
+func TestStandbyIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		second script
 		tries  int
@@ -123,8 +123,8 @@ func TestAStandbyIsGivenUp(t *testing.T) {
 		"permanent": {script{openErr: &supervisor.Cause{Kind: supervisor.CauseSpawn, Permanent: true, Message: "gone"}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
-				h.playsInTurn("fs", script{tools: []string{"ls"}}, c.second)
+			withHarness(t, func(t *testing.T, h *harness) {
+				h.scriptSessions("fs", script{tools: []string{"ls"}}, c.second)
 				h.register(withStandby(supervisor.Retry(2, time.Second)))
 				time.Sleep(time.Hour)
 				require.Equal(t, supervisor.StateReady, h.state("fs"))
@@ -136,9 +136,9 @@ func TestAStandbyIsGivenUp(t *testing.T) {
 
 // Whoever is on the way when the server ends does not take over; it is gone
 // before the ordinary retry begins.
-func TestAnUnfinishedStandbyIsDropped(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.playsInTurn("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 5 * time.Second}, script{tools: []string{"ls"}})
+func TestUnfinishedStandbyIsDropped(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 5 * time.Second}, script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
 		time.Sleep(time.Second)
 		h.state("fs")
@@ -153,9 +153,9 @@ func TestAnUnfinishedStandbyIsDropped(t *testing.T) {
 	})
 }
 
-func TestADeadStandbyDoesNotTakeOver(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+func TestDeadStandbyDoesNotTakeOver(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
 		h.state("fs")
 		both := h.sessions("fs")
@@ -168,18 +168,18 @@ func TestADeadStandbyDoesNotTakeOver(t *testing.T) {
 	})
 }
 
-func TestTheStandbyEndsWithItsServer(t *testing.T) {
-	for name, end := range map[string]func(h *house) error{
-		"unregister": func(h *house) error { return h.rt.Unregister(context.Background(), "fs") },
-		"close":      func(h *house) error { return h.rt.Close(context.Background()) },
-		"supervisor": func(h *house) error {
+func TestStandbyEndsWithItsServer(t *testing.T) {
+	for name, end := range map[string]func(h *harness) error{
+		"unregister": func(h *harness) error { return h.rt.Unregister(context.Background(), "fs") },
+		"close":      func(h *harness) error { return h.rt.Close(context.Background()) },
+		"supervisor": func(h *harness) error {
 			h.crashSupervisor("fs")
 			return h.rt.Unregister(context.Background(), "fs")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
-				h.plays("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
+			withHarness(t, func(t *testing.T, h *harness) {
+				h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 				h.register(withStandby(supervisor.Retry(3, time.Second)))
 				h.state("fs")
 				h.sessions("fs")[0].Abort(errScripted) // so that there are leftovers too
@@ -188,16 +188,16 @@ func TestTheStandbyEndsWithItsServer(t *testing.T) {
 				h.sessions("fs")[1].Abort(errScripted)
 				require.NoError(t, end(h))
 				for _, s := range h.sessions("fs") {
-					require.True(t, ended(s.released))
+					require.True(t, isClosed(s.released))
 				}
 			})
 		})
 	}
 }
 
-func TestAHungStandbyIsFoundByProbes(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestHungStandbyFailsItsProbes(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		spec := withStandby(supervisor.Retry(3, time.Second))
 		spec.Probe = mcpvisor.Probe{Interval: 10 * time.Second, Timeout: time.Second, Failures: 2}
 		h.register(spec)
@@ -205,15 +205,15 @@ func TestAHungStandbyIsFoundByProbes(t *testing.T) {
 		h.sessions("fs")[1].hang()
 		time.Sleep(20 * time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
-		require.True(t, ended(h.sessions("fs")[1].released))
+		require.True(t, isClosed(h.sessions("fs")[1].released))
 		require.Equal(t, 1003, h.rt.Snapshot().Server("fs").Status().Standby.PID)
 	})
 }
 
 // Restart means fresh: not the standby, which is as old as the server.
 func TestRestartDoesNotUseTheStandby(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
 		h.state("fs")
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))

@@ -20,32 +20,32 @@ const (
 	// lookWithout is how often the lists are looked at while the server announces
 	// nothing although it should.
 	lookWithout = 10 * time.Minute
-	// farewell bounds the wait for a server that confirms the end of a stream.
-	farewell = time.Second
+	// cancelGrace bounds the wait for a server that confirms the end of a stream.
+	cancelGrace = time.Second
 )
 
-// streamed is what a stream of notifications is about, as the protocol writes it
+// subscriptionFilter is what a stream of notifications is about, as the protocol writes it
 // (2026-07-28, subscriptions).
-type streamed struct {
+type subscriptionFilter struct {
 	ToolsListChanged      bool     `json:"toolsListChanged,omitempty"`
 	PromptsListChanged    bool     `json:"promptsListChanged,omitempty"`
 	ResourcesListChanged  bool     `json:"resourcesListChanged,omitempty"`
 	ResourceSubscriptions []string `json:"resourceSubscriptions,omitempty"`
 }
 
-func (w streamed) isNothing() bool {
+func (w subscriptionFilter) isNothing() bool {
 	return !w.ToolsListChanged && !w.PromptsListChanged && !w.ResourcesListChanged && len(w.ResourceSubscriptions) == 0
 }
 
-// stream is one subscriptions/listen, opened again and again until it is stopped
+// listenStream is one subscriptions/listen, opened again and again until it is stopped
 // or refused for good.
-type stream struct {
+type listenStream struct {
 	uris  []string // that it is of use for; the teller's
 	about []string // that it was asked for; none: it is about lists
 	stop  context.CancelFunc
 	ended chan struct{}
 	// word is the latest word on it: of the server's, or of a failure.
-	word    chan word
+	word    chan ackResult
 	refused bool // for good; known when it has ended
 
 	// The rest is guarded by the listener.
@@ -56,16 +56,16 @@ type stream struct {
 	gap bool
 }
 
-type word struct {
+type ackResult struct {
 	honored []string
 	err     error
 	final   bool // and the stream ends
 }
 
 // openStream begins to listen. A stream about nothing has ended already.
-func (p *port) openStream(wants streamed, uris []string, gap bool) *stream {
+func (p *port) openStream(wants subscriptionFilter, uris []string, gap bool) *listenStream {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &stream{uris: uris, about: uris, stop: stop, ended: make(chan struct{}), word: make(chan word, 1), gap: gap}
+	s := &listenStream{uris: uris, about: uris, stop: stop, ended: make(chan struct{}), word: make(chan ackResult, 1), gap: gap}
 	if wants.isNothing() {
 		stop()
 		s.refused = true
@@ -81,7 +81,7 @@ func (p *port) openStream(wants streamed, uris []string, gap bool) *stream {
 	return s
 }
 
-func (s *stream) isOpen() bool {
+func (s *listenStream) isOpen() bool {
 	select {
 	case <-s.ended:
 		return false
@@ -91,13 +91,13 @@ func (s *stream) isOpen() bool {
 }
 
 // final reports whether the server has refused it for good.
-func (s *stream) final() bool { return !s.isOpen() && s.refused }
+func (s *listenStream) final() bool { return !s.isOpen() && s.refused }
 
 // keepListening holds the stream open until ctx ends, the session dies, or the
 // server refuses.
-func (p *port) keepListening(ctx context.Context, s *stream, params json.RawMessage) {
+func (p *port) keepListening(ctx context.Context, s *listenStream, params json.RawMessage) {
 	request := transport.Request{Method: "subscriptions/listen", Params: params,
-		Stream: &transport.Stream{Sent: func(id int64) { p.sent(s, id) }, Farewell: farewell}}
+		Stream: &transport.Stream{Sent: func(id int64) { p.sent(s, id) }, Farewell: cancelGrace}}
 	looked := time.Now()
 	for pause := firstReopen; ; pause = min(2*pause, lastReopen) {
 		opened := time.Now()
@@ -114,7 +114,7 @@ func (p *port) keepListening(ctx context.Context, s *stream, params json.RawMess
 				Msg("the server refuses to announce its changes; Refresh reads its lists")
 		}
 		if err != nil {
-			p.say(s, word{err: err, final: s.refused})
+			p.say(s, ackResult{err: err, final: s.refused})
 		}
 		if s.refused {
 			return
@@ -138,24 +138,24 @@ func (p *port) keepListening(ctx context.Context, s *stream, params json.RawMess
 
 // refusedBy reports whether an error is the last word on a stream that never
 // stood. Of resources any error of the server's is: the port asks again.
-func (s *stream) refusedBy(err error) bool {
+func (s *listenStream) refusedBy(err error) bool {
 	var e *mcpvisor.Error
 	return transport.Unsupported(err) || len(s.about) > 0 && errors.As(err, &e) && e.Kind == mcpvisor.KindRPC
 }
 
 // sent notes the request of a stream, so that its word is known.
-func (p *port) sent(s *stream, id int64) {
+func (p *port) sent(s *listenStream, id int64) {
 	p.listener.mu.Lock()
 	defer p.listener.mu.Unlock()
 	if p.opened == nil {
-		p.opened = map[int64]*stream{}
+		p.opened = map[int64]*listenStream{}
 	}
 	delete(p.opened, s.id)
 	p.opened[id], s.id = s, id
 }
 
 // lost notes that the request of a stream has ended.
-func (p *port) lost(s *stream) (stood, once bool) {
+func (p *port) lost(s *listenStream) (stood, once bool) {
 	p.listener.mu.Lock()
 	defer p.listener.mu.Unlock()
 	delete(p.opened, s.id)
@@ -163,19 +163,19 @@ func (p *port) lost(s *stream) (stood, once bool) {
 	return stood, s.stood
 }
 
-func (p *port) stands(s *stream) bool {
+func (p *port) stands(s *listenStream) bool {
 	p.listener.mu.Lock()
 	defer p.listener.mu.Unlock()
 	return s.stands
 }
 
-func (p *port) say(s *stream, w word) {
+func (p *port) say(s *listenStream, w ackResult) {
 	p.listener.mu.Lock()
 	defer p.listener.mu.Unlock()
 	s.sayLocked(w)
 }
 
-func (s *stream) sayLocked(w word) {
+func (s *listenStream) sayLocked(w ackResult) {
 	select {
 	case <-s.word:
 	default:
@@ -197,7 +197,7 @@ func (p *port) acknowledged(n transport.Notice) {
 	}
 	gap, lists := s.gap, len(s.about) == 0
 	s.stands, s.stood, s.gap = true, true, false
-	s.sayLocked(word{honored: n.Honored})
+	s.sayLocked(ackResult{honored: n.Honored})
 	p.listener.mu.Unlock()
 	switch {
 	case gap && lists:
@@ -208,7 +208,7 @@ func (p *port) acknowledged(n transport.Notice) {
 }
 
 // guessLocked finds the stream of a word that does not name it.
-func (p *port) guessLocked(honored []string) (found *stream) {
+func (p *port) guessLocked(honored []string) (found *listenStream) {
 	for _, s := range p.opened {
 		fits := len(honored) > 0 == (len(s.about) > 0) &&
 			!slices.ContainsFunc(honored, func(uri string) bool { return !slices.Contains(s.about, uri) })

@@ -16,25 +16,25 @@ import (
 
 // A stream that waits for its next try is ended at once, by who needs it no more
 // and by the end of the session, which leaves no goroutine.
-func TestAStreamThatWaitsIsEndedAtOnce(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, rt *Runtime, a *announcer){
-		"unsubscribe": func(t *testing.T, rt *Runtime, a *announcer) {
+func TestStreamEndsDuringItsPause(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, rt *Runtime, a *notifyingServer){
+		"unsubscribe": func(t *testing.T, rt *Runtime, a *notifyingServer) {
 			require.Zero(t, spends(func() { require.NoError(t, rt.Subscribe(context.Background(), view(rt), "x:a", false)) }))
 			synctest.Wait()
 			asked := a.session(1).count("subscriptions/listen")
 			time.Sleep(time.Hour)
 			require.Equal(t, asked, a.session(1).count("subscriptions/listen"))
 		},
-		"death": func(_ *testing.T, rt *Runtime, _ *announcer) { _ = rt.Close(context.Background()) },
+		"death": func(_ *testing.T, rt *Runtime, _ *notifyingServer) { _ = rt.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+			a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 				if len(wantsOf(r).ResourceSubscriptions) > 0 {
 					return "", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("HTTP 503")}
 				}
 				return "", nil
 			}}
-			announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 				require.Error(t, subscribe(t, rt, "x:a"))
 				time.Sleep(10*time.Minute + time.Second) // the pause is 30 s by now
 				end(t, rt, a)
@@ -44,14 +44,14 @@ func TestAStreamThatWaitsIsEndedAtOnce(t *testing.T) {
 }
 
 // A resource of which the server honors nothing has no stream.
-func TestAStreamAboutNothingIsEnded(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestStreamWithoutHonoredResourcesIsEnded(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if len(wantsOf(r).ResourceSubscriptions) > 0 {
 			return "", s.listen(ctx, r, 0, nil)
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for range 3 {
 			require.ErrorContains(t, subscribe(t, rt, "x:bad"), "does not watch")
 		}
@@ -64,7 +64,7 @@ func TestAStreamAboutNothingIsEnded(t *testing.T) {
 
 // A server that knows no such thing is not asked again for its lists; one that says
 // no for another reason may only be starting.
-func TestWhoKnowsNoStreamsIsAskedOnce(t *testing.T) {
+func TestStreamUnsupportedIsRequestedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		asked int
@@ -73,13 +73,13 @@ func TestWhoKnowsNoStreamsIsAskedOnce(t *testing.T) {
 		"another error":  {rpcErr("just starting"), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &announcer{modern: true, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+			a := &notifyingServer{modern: true, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 				if r.Method == "subscriptions/listen" && s.count(r.Method) == 1 {
 					return "", c.err
 				}
 				return "", nil
 			}}
-			announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []mcpvisor.Event) {
+			withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, _ *Runtime, _ func() []mcpvisor.Event) {
 				time.Sleep(time.Hour)
 				require.Equal(t, c.asked, a.session(1).count("subscriptions/listen"))
 			})

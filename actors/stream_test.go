@@ -18,15 +18,15 @@ import (
 
 // A resource that is refused ends the news of nothing else, also at a restart
 // that asks for all of them.
-func TestARefusedResourceCostsNoStream(t *testing.T) {
-	a := &announcer{modern: true, handle: func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+func TestRejectedResourceKeepsOtherStreams(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		about := wantsOf(r).ResourceSubscriptions
 		if slices.Contains(about, "x:bad") || s.epoch > 1 && slices.Contains(about, "x:gone") {
 			return "", rpcErr("no such resource")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:gone"))
 		require.NoError(t, subscribe(t, rt, "x:good"))
 		require.Error(t, subscribe(t, rt, "x:bad"))
@@ -47,8 +47,8 @@ func TestARefusedResourceCostsNoStream(t *testing.T) {
 
 // Only the word that there is no such thing ends the listening, and only before
 // it ever worked.
-func TestAnErrorAtReopeningIsNotTheLastWord(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestStreamErrorAfterAnAckIsRetried(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method != "subscriptions/listen" {
 			return "", nil
 		}
@@ -62,7 +62,7 @@ func TestAnErrorAtReopeningIsNotTheLastWord(t *testing.T) {
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, 1, updates(got(), "x:a"), "it counts as updated after the gap")
@@ -76,16 +76,16 @@ func TestAnErrorAtReopeningIsNotTheLastWord(t *testing.T) {
 }
 
 // Between a stream and what takes its place nothing is lost.
-func TestNoNewsIsLostWhileStreamsChange(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestNotificationsDuringStreamChanges(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
 			return "", s.listen(ctx, r, 20*time.Millisecond, wantsOf(r).ResourceSubscriptions) // a round trip
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
-		for i := range 3 * mostGroups { // more than there may be streams
+		for i := range 3 * maxResourceStreams { // more than there may be streams
 			before := updates(got(), "x:a")
 			tool := fmt.Sprint("new", i)
 			go func() {
@@ -99,15 +99,15 @@ func TestNoNewsIsLostWhileStreamsChange(t *testing.T) {
 			require.Greater(t, updates(got(), "x:a"), before, "%d", i)
 			require.True(t, offered(rt, tool), "%d", i)
 			a.session(1).mu.Lock()
-			require.LessOrEqual(t, len(a.session(1).streams), 1+mostGroups)
+			require.LessOrEqual(t, len(a.session(1).streams), 1+maxResourceStreams)
 			a.session(1).mu.Unlock()
 		}
 	})
 }
 
 // The word on one stream is not taken for that on another.
-func TestAWordIsAboutItsStream(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestAckBelongsToItsStream(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method != "subscriptions/listen" {
 			return "", nil
 		}
@@ -117,20 +117,20 @@ func TestAWordIsAboutItsStream(t *testing.T) {
 		}
 		return "", s.listen(ctx, r, after, wantsOf(r).ResourceSubscriptions)
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(900 * time.Millisecond)
 		require.NoError(t, subscribe(t, rt, "x:a"))
 	})
 }
 
-func TestAWordThatComesLateIsAGap(t *testing.T) {
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestLateAckIsAGap(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
 			return "", s.listen(ctx, r, 5*time.Second, wantsOf(r).ResourceSubscriptions)
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		time.Sleep(time.Second) // ready after 3 s
 		a.offers("new")
 		a.session(1).toolsChanged() // nobody listens yet
@@ -147,43 +147,43 @@ func TestAWordThatComesLateIsAGap(t *testing.T) {
 }
 
 // A server that does not name the stream is understood all the same.
-func TestAWordThatNamesNoStream(t *testing.T) {
-	a := &announcer{modern: true}
-	a.handle = func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestAckWithoutStreamID(t *testing.T) {
+	a := &notifyingServer{modern: true}
+	a.handle = func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method != "subscriptions/listen" {
 			return "", nil
 		}
 		r.Stream.Sent(int64(s.count(r.Method)))
-		s.tell(transport.Notice{Kind: transport.Acknowledged, Honored: wantsOf(r).ResourceSubscriptions})
+		s.notify(transport.Notice{Kind: transport.Acknowledged, Honored: wantsOf(r).ResourceSubscriptions})
 		s.pause(ctx, -1)
 		return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
 	}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		require.NoError(t, subscribe(t, rt, "x:b"))
 	})
 }
 
 // A server that never lets the request pass has its lists looked at rarely.
-func TestAttemptsToListenReadNoLists(t *testing.T) {
-	a := &announcer{modern: true, handle: func(_ context.Context, _ *announcing, r transport.Request) (string, error) {
+func TestFailedStreamsReadListsRarely(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
 			return "", &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 405")}
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Hour)
 		require.InDelta(t, 6, a.session(1).count("tools/list"), 1)
 		require.Equal(t, mcpvisor.KindProtocol, asError(t, subscribe(t, rt, "x:a")).Kind)
-		require.Empty(t, wished(rt))
+		require.Empty(t, desiredURIs(rt))
 	})
 }
 
 // What a standby tells, the server in service tells too.
-func TestAStandbyDoublesNoUpdates(t *testing.T) {
-	a := &announcer{modern: true}
-	announces(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+func TestStandbyPublishesNoUpdates(t *testing.T) {
+	a := &notifyingServer{modern: true}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		time.Sleep(time.Minute)
 		for epoch := 1; epoch <= 3; epoch++ {
@@ -200,9 +200,9 @@ func TestAStandbyDoublesNoUpdates(t *testing.T) {
 
 // A server that keeps its listeners by session, as those of the go-sdk do on a
 // pipe: the end of any stream makes it forget who listens for the lists.
-func TestListenersThatAreKeptBySession(t *testing.T) {
+func TestStreamsOfServersWithSessionListeners(t *testing.T) {
 	var forgotten atomic.Bool
-	a := &announcer{modern: true, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		about := wantsOf(r)
 		if about.ToolsListChanged {
 			forgotten.Store(false)
@@ -216,8 +216,8 @@ func TestListenersThatAreKeptBySession(t *testing.T) {
 		}
 		return "", s.listen(ctx, r, time.Millisecond, about.ResourceSubscriptions)
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		for i := range 2 * mostGroups {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		for i := range 2 * maxResourceStreams {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 			time.Sleep(time.Millisecond)
 			require.False(t, forgotten.Load())

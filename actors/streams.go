@@ -10,12 +10,12 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// ackWait bounds the wait for the word that a stream of notifications stands.
-const ackWait = 3 * time.Second
+// ackTimeout bounds the wait for the word that a stream of notifications stands.
+const ackTimeout = 3 * time.Second
 
-// mostGroups is how many streams there may be about resources: over HTTP each
+// maxResourceStreams is how many streams there may be about resources: over HTTP each
 // has a connection, or a part of one.
-const mostGroups = 16
+const maxResourceStreams = 16
 
 // streams are the open requests subscriptions/listen of one incarnation
 // (2026-07-28): one about the lists, and some about resources, each about its
@@ -28,8 +28,8 @@ const mostGroups = 16
 // even one that they refuse, they forget who listens for the lists. There the
 // stream of the lists is opened anew after that.
 type streams struct {
-	lists  *stream
-	groups []*stream
+	lists  *listenStream
+	groups []*listenStream
 	// ended: some stream has ended since that of the lists was opened.
 	ended bool
 }
@@ -41,9 +41,9 @@ func (p *port) listen(ctx context.Context, uris []string) {
 	if first {
 		p.openLists(false)
 	}
-	var over []*stream // these end
+	var over []*listenStream // these end
 	var again, fresh []string
-	kept := slices.DeleteFunc(slices.Clone(p.groups), func(g *stream) bool {
+	kept := slices.DeleteFunc(slices.Clone(p.groups), func(g *listenStream) bool {
 		gone := !g.isOpen() || slices.ContainsFunc(g.uris, func(uri string) bool { return !slices.Contains(uris, uri) })
 		if gone {
 			over = append(over, g)
@@ -51,13 +51,13 @@ func (p *port) listen(ctx context.Context, uris []string) {
 		return gone
 	})
 	for _, uri := range uris {
-		held := slices.ContainsFunc(p.groups, func(g *stream) bool { return slices.Contains(g.uris, uri) })
+		held := slices.ContainsFunc(p.groups, func(g *listenStream) bool { return slices.Contains(g.uris, uri) })
 		if !held && p.refused[uri] == nil {
 			fresh = append(fresh, uri)
 		}
 	}
-	if len(fresh) > 0 && len(kept) >= mostGroups {
-		slices.SortStableFunc(kept, func(a, b *stream) int { return len(a.uris) - len(b.uris) })
+	if len(fresh) > 0 && len(kept) >= maxResourceStreams {
+		slices.SortStableFunc(kept, func(a, b *listenStream) int { return len(a.uris) - len(b.uris) })
 		over, kept = append(over, kept[:len(kept)/2+1]...), kept[len(kept)/2+1:]
 	}
 	for _, g := range over {
@@ -92,7 +92,7 @@ func (p *port) listen(ctx context.Context, uris []string) {
 // openLists opens the stream about the lists that the server announces changes
 // of. gap: there was one before.
 func (p *port) openLists(gap bool) {
-	var wants streamed
+	var wants subscriptionFilter
 	if caps := p.inc.session.Info().Capabilities; caps != nil {
 		wants.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
 		wants.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
@@ -106,7 +106,7 @@ func (p *port) openLists(gap bool) {
 func (p *port) onePipe() bool { return p.inc.spec.HTTP == nil }
 
 // end ends streams and waits for it.
-func (p *port) end(over ...*stream) {
+func (p *port) end(over ...*listenStream) {
 	for _, s := range over {
 		s.stop()
 	}
@@ -128,7 +128,7 @@ func (p *port) try(ctx context.Context, uris []string, gap bool) {
 		}
 		return
 	}
-	g := p.openStream(streamed{ResourceSubscriptions: uris}, uris, gap)
+	g := p.openStream(subscriptionFilter{ResourceSubscriptions: uris}, uris, gap)
 	w := p.await(ctx, g)
 	switch {
 	case w.final:
@@ -165,9 +165,9 @@ func (p *port) try(ctx context.Context, uris []string, gap bool) {
 
 // hearOf waits for the streams about what is wished anew that did not stand so
 // far.
-func (p *port) hearOf(ctx context.Context, wishing []*wish) {
+func (p *port) hearOf(ctx context.Context, wishing []*reconcileSubscriptions) {
 	for _, g := range p.groups {
-		if p.stands(g) || !slices.ContainsFunc(wishing, func(w *wish) bool {
+		if p.stands(g) || !slices.ContainsFunc(wishing, func(w *reconcileSubscriptions) bool {
 			return slices.Contains(g.uris, w.uri) && p.verdicts[w.uri] == nil
 		}) {
 			continue
@@ -182,20 +182,20 @@ func (p *port) hearOf(ctx context.Context, wishing []*wish) {
 
 // await waits for the word on a stream: what the server honors, or why it does
 // not.
-func (p *port) await(ctx context.Context, s *stream) word {
-	t := time.NewTimer(ackWait)
+func (p *port) await(ctx context.Context, s *listenStream) ackResult {
+	t := time.NewTimer(ackTimeout)
 	defer t.Stop()
 	select {
 	case w := <-s.word:
 		return w
 	case <-p.inc.session.Dead():
-		return word{err: errors.New("the session has ended")}
+		return ackResult{err: errors.New("the session has ended")}
 	case <-s.ended:
 		select {
 		case w := <-s.word:
 			return w
 		default:
-			return word{} // it is about nothing
+			return ackResult{} // it is about nothing
 		}
 	case <-t.C:
 	case <-ctx.Done():
@@ -203,7 +203,7 @@ func (p *port) await(ctx context.Context, s *stream) word {
 	p.listener.mu.Lock()
 	defer p.listener.mu.Unlock()
 	s.gap = s.gap || !s.stands // what falls in between is looked for when it stands
-	return word{err: unconfirmed(s.uris...)}
+	return ackResult{err: unconfirmed(s.uris...)}
 }
 
 func unconfirmed(uris ...string) error {

@@ -22,10 +22,10 @@ type report struct {
 	from   *actor.PID // nil if no actor was started
 	view   *View
 	events []mcpvisor.Event
-	// revived: a Revive has been carried out, and the view shows it.
-	revived bool
-	// done are those who wait until everybody can see it.
-	done []chan<- error
+	// restarted: a Revive has been carried out, and the view shows it.
+	restarted bool
+	// replies are those who wait until everybody can see it.
+	replies []chan<- error
 }
 
 // supervising is the actor over one registration. The judgement is
@@ -40,8 +40,8 @@ type supervising struct {
 	self      *actor.PID
 	lc        *supervisor.Lifecycle
 	port      *actor.PID
-	inc       *incarnation
-	tally     *tally
+	current   *incarnation
+	stats     *callStats
 	catalog   *catalog.Catalog // of the epoch being started
 	published *catalog.Catalog
 	everReady bool
@@ -90,8 +90,8 @@ func (s *supervising) Receive(c actor.Context) {
 		}
 		s.step(c, supervisor.Input{Kind: supervisor.InputDied, Epoch: m.Epoch, Cause: m.Cause, Spare: s.takeOverBy()})
 	case *messages.Released:
-		s.release(c, m.Epoch)
-	case *spareDue:
+		s.onReleased(c, m.Epoch)
+	case *standbyDue:
 		if m.token == s.token {
 			s.startSpare(c)
 		}
@@ -111,7 +111,7 @@ func (s *supervising) Receive(c actor.Context) {
 		s.ended = true
 		s.stopTimer()
 		s.cancelSpare()
-		for _, inc := range s.lives() {
+		for _, inc := range s.incarnations() {
 			inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
 		}
 	}
@@ -130,7 +130,7 @@ func (s *supervising) step(c actor.Context, ev supervisor.Input) {
 		note(mcpvisor.Event{Kind: mcpvisor.EventRegistered})
 	}
 	for _, e := range effects {
-		s.carryOut(c, before, ev, e, note)
+		s.execute(c, before, ev, e, note)
 	}
 	if s.lc.State() != supervisor.StateReady {
 		s.dropSpare(c, s.lc.Cause())
@@ -141,7 +141,7 @@ func (s *supervising) step(c actor.Context, ev supervisor.Input) {
 	}
 }
 
-func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supervisor.Input, e supervisor.Effect, note func(mcpvisor.Event)) {
+func (s *supervising) execute(c actor.Context, before supervisor.State, ev supervisor.Input, e supervisor.Effect, note func(mcpvisor.Event)) {
 	switch e.Kind {
 	case supervisor.EffectDial:
 		s.dial(c, e.Epoch)
@@ -155,7 +155,7 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 		s.downSince = time.Time{}
 		// What took over was the standby; the next one waits as a retry would.
 		if ev.Kind == supervisor.InputDied {
-			s.planSpare(s.spec.Policy.Delay(s.lc.Attempt(), s.roll()))
+			s.planSpare(s.spec.Policy.Delay(s.lc.Attempt(), s.randomFloat()))
 		} else {
 			s.failures = 0
 			s.planSpare(0)
@@ -164,15 +164,15 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 		s.takeOver()
 	case supervisor.EffectWithdraw:
 		s.published, s.downSince = nil, time.Now()
-		note(mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.inc.casualties()})
+		note(mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.current.lostCalls()})
 	case supervisor.EffectEndSession:
-		s.remember(e.Cause, before == supervisor.StateReady)
+		s.recordHistory(e.Cause, before == supervisor.StateReady)
 		if before != supervisor.StateReady && ev.Kind == supervisor.InputFailed || before != supervisor.StateReady && ev.Kind == supervisor.InputDied {
 			note(mcpvisor.Event{Kind: mcpvisor.EventStartFailed, Cause: e.Cause})
 		}
 		c.Send(s.port, &messages.EndSession{Cause: e.Cause})
 	case supervisor.EffectArmRetry, supervisor.EffectArmPark, supervisor.EffectArmStable:
-		s.arm(e)
+		s.armTimer(e)
 		switch at := s.lc.RetryAt(); e.Kind {
 		case supervisor.EffectArmRetry:
 			note(mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lc.Cause(), Attempt: s.lc.Attempt(),
@@ -201,20 +201,20 @@ func (s *supervising) carryOut(c actor.Context, before supervisor.State, ev supe
 // dial starts the next incarnation.
 func (s *supervising) dial(c actor.Context, epoch uint64) {
 	s.released = false
-	s.inc, s.port = s.begin(c, epoch, false)
+	s.current, s.port = s.startIncarnation(c, epoch, false)
 }
 
-// begin makes an incarnation: a session, a port to own it, and a watch that
+// startIncarnation makes an incarnation: a session, a port to own it, and a watch that
 // reports its death and its release, whatever becomes of the port.
-func (s *supervising) begin(c actor.Context, epoch uint64, spare bool) (*incarnation, *actor.PID) {
-	inc := newIncarnation(s.name, s.gen, epoch, s.spec, s.tally, s.rt.wishes(s.gen), s.dialer.NewSession())
-	inc.spare.Store(spare)
+func (s *supervising) startIncarnation(c actor.Context, epoch uint64, spare bool) (*incarnation, *actor.PID) {
+	inc := newIncarnation(s.name, s.gen, epoch, s.spec, s.stats, s.rt.desiredSubscriptions(s.gen), s.dialer.NewSession())
+	inc.isStandby.Store(spare)
 	self := s.self
 	s.rt.goSafe("supervisor", func() {
 		<-inc.session.Dead()
 		s.rt.system.Root.Send(self, &messages.Died{Epoch: epoch, Cause: inc.session.Cause()})
 		<-inc.session.Released()
-		s.rt.noteLeft(inc)
+		s.rt.recordLeft(inc)
 		s.rt.system.Root.Send(self, &messages.Released{Epoch: epoch})
 	}, nil)
 	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)
@@ -226,10 +226,10 @@ func (s *supervising) begin(c actor.Context, epoch uint64, spare bool) (*incarna
 	return inc, pid
 }
 
-// release hears that nothing is left of an incarnation. The lifecycle is told
+// onReleased hears that nothing is left of an incarnation. The lifecycle is told
 // when nothing is left of any: what a standby replaced, and the standby itself,
 // must be gone before anything is dialled.
-func (s *supervising) release(c actor.Context, epoch uint64) {
+func (s *supervising) onReleased(c actor.Context, epoch uint64) {
 	switch old, left := s.leftovers[epoch]; {
 	case left:
 		c.Stop(old.port)
@@ -252,7 +252,7 @@ func (s *supervising) release(c actor.Context, epoch uint64) {
 	}
 }
 
-func (s *supervising) arm(e supervisor.Effect) {
+func (s *supervising) armTimer(e supervisor.Effect) {
 	self, token := s.self, e.Token
 	s.stopTimer()
 	s.timer = time.AfterFunc(e.Delay, func() {
@@ -267,16 +267,16 @@ func (s *supervising) stopTimer() {
 	}
 }
 
-func (s *supervising) remember(cause *supervisor.Cause, served bool) {
+func (s *supervising) recordHistory(cause *supervisor.Cause, served bool) {
 	if len(s.history) >= mcpvisor.HistoryLimit {
 		s.history = append([]mcpvisor.Incarnation(nil), s.history[1:]...)
 	}
-	s.history = append(s.history, mcpvisor.Incarnation{Epoch: s.inc.epoch, PID: s.inc.session.Info().PID,
-		Started: s.inc.started, Ended: time.Now(), Served: served, Cause: cause})
+	s.history = append(s.history, mcpvisor.Incarnation{Epoch: s.current.epoch, PID: s.current.session.Info().PID,
+		Started: s.current.started, Ended: time.Now(), Served: served, Cause: cause})
 }
 
 func (s *supervising) readyEvent() mcpvisor.Event {
-	info := s.inc.session.Info()
+	info := s.current.session.Info()
 	e := mcpvisor.Event{Kind: mcpvisor.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
 		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
 		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts)}
@@ -295,17 +295,17 @@ func (s *supervising) stamp(e mcpvisor.Event) mcpvisor.Event {
 }
 
 func (s *supervising) report(events []mcpvisor.Event, revived bool) {
-	r := s.draft(events)
-	r.revived = revived
-	s.rt.tell(r)
+	r := s.newReport(events)
+	r.restarted = revived
+	s.rt.post(r)
 }
 
-func (s *supervising) draft(events []mcpvisor.Event) *report {
+func (s *supervising) newReport(events []mcpvisor.Event) *report {
 	return &report{name: s.name, gen: s.gen, from: s.self, events: events, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: s.lc.State(), Since: s.lc.Since(), Epoch: s.lc.Epoch(),
 		Attempt: s.lc.Attempt(), Restarts: s.lc.Restarts(), RetryAt: s.lc.RetryAt(), Cause: s.lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]mcpvisor.Incarnation(nil), s.history...),
-		current: s.inc, standby: s.ready(), takesOver: s.takeOverBy() != 0 && s.lc.MayTakeOver(time.Now()), tally: s.tally,
+		current: s.current, standby: s.ready(), mayTakeOver: s.takeOverBy() != 0 && s.lc.MayTakeOver(time.Now()), stats: s.stats,
 	}}
 }

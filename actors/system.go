@@ -33,33 +33,33 @@ type Runtime struct {
 	system   *actor.ActorSystem
 	root     *actor.PID
 	snapshot atomic.Pointer[Snapshot]
-	hub      *hub
+	hub      *eventHub
 	nextGen  atomic.Uint64
 	stale    atomic.Uint64
 	managers atomic.Uint64 // how many there were
-	desk     desk
-	wished   sync.Map // gen → *wishes
+	inbox    inbox
+	desired  sync.Map // gen → *wishes
 
-	left leftBehind
+	leftBehind leftBehind
 
 	drained     chan struct{} // every server is gone, after CloseAll
 	drainedOnce sync.Once
 	closeOnce   sync.Once
-	lines       logLines        // of the journal, beside the events
-	written     <-chan struct{} // the journal is complete
+	logQueue    logQueue        // of the journal, beside the events
+	logWritten  <-chan struct{} // the journal is complete
 	closed      chan struct{}   // the tree is gone too, and all is written
 }
 
 // New starts a runtime without servers.
 func New(opts Options) *Runtime {
-	rt := &Runtime{opts: opts, hub: newHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	rt := &Runtime{opts: opts, hub: newEventHub(), drained: make(chan struct{}), closed: make(chan struct{})}
 	if opts.Random != nil {
 		rt.opts.Random = rt.guardRandom(opts.Random)
 	}
 	rt.snapshot.Store(newSnapshot(nil, false))
-	rt.desk.entries = map[string]*entry{}
-	rt.lines.queue = make(chan logLine, linesQueue)
-	rt.written = rt.journal()
+	rt.inbox.registrations = map[string]*registration{}
+	rt.logQueue.queue = make(chan queuedLog, maxQueuedLogs)
+	rt.logWritten = rt.startEventLogger()
 	logger := slog.New(zerolog.NewSlogHandler(opts.Logger.Level(zerolog.WarnLevel)))
 	rt.system = actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return logger }),
@@ -109,7 +109,7 @@ func (r *root) Receive(c actor.Context) {
 		}
 	case *actor.Stopping:
 		r.stopping = true
-	case *knock:
+	case *wake:
 		c.Send(r.manager, m)
 	}
 }
@@ -117,23 +117,23 @@ func (r *root) Receive(c actor.Context) {
 func (r *root) spawnManager(c actor.Context) {
 	r.managed++
 	pid, err := c.SpawnNamed(r.rt.props("manager", func() actor.Actor {
-		return &manager{rt: r.rt, servers: r.servers, desk: &r.rt.desk}
+		return &manager{rt: r.rt, servers: r.servers, inbox: &r.rt.inbox}
 	}), fmt.Sprintf("%s-manager.%d", c.Self().Id, r.managed))
 	if err == nil {
 		r.manager = pid
 	}
 }
 
-// tell sends a letter to the manager. After the end of the last server nobody
+// post sends a letter to the manager. After the end of the last server nobody
 // reads it; who waits for an answer waits for that end too.
-func (rt *Runtime) tell(letter any) {
+func (rt *Runtime) post(letter any) {
 	select {
 	case <-rt.drained:
 		return
 	default:
 	}
-	rt.desk.put(letter)
-	rt.system.Root.Send(rt.root, &knock{})
+	rt.inbox.push(letter)
+	rt.system.Root.Send(rt.root, &wake{})
 }
 
 // Snapshot is the registries as they are now.
@@ -152,7 +152,7 @@ func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }
 func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	reply, accepted := make(chan error, 1), make(chan uint64, 1)
 	spec = spec.Clone() // before anybody else sees it: the caller may go on to change it
-	rt.tell(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
+	rt.post(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
 	select {
 	case err := <-reply:
 		return err
@@ -170,7 +170,7 @@ func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error
 	case err := <-reply:
 		return err
 	default:
-		return Closed(spec.Name)
+		return ClosedError(spec.Name)
 	}
 }
 
@@ -191,24 +191,24 @@ func (rt *Runtime) takeBack(name string, accepted <-chan uint64, reply <-chan er
 	case <-rt.drained:
 		return
 	}
-	rt.tell(&messages.Unregister{Name: name, Gen: gen, Reply: make(chan error, 1)})
+	rt.post(&messages.Unregister{Name: name, Gen: gen, Reply: make(chan error, 1)})
 }
 
 // Unregister removes a server and waits until everything it held is reaped.
 func (rt *Runtime) Unregister(ctx context.Context, name string) error {
 	reply := make(chan error, 1)
-	rt.tell(&messages.Unregister{Name: name, Reply: reply})
-	return rt.wait(ctx, name, reply, nil)
+	rt.post(&messages.Unregister{Name: name, Reply: reply})
+	return rt.awaitReply(ctx, name, reply, nil)
 }
 
 // Restart asks for a fresh start of a server, with a fresh budget.
 func (rt *Runtime) Restart(ctx context.Context, name string) error {
 	reply := make(chan error, 1)
-	rt.tell(&messages.Restart{Name: name, Reply: reply})
-	return rt.wait(ctx, name, reply, Closed(name))
+	rt.post(&messages.Restart{Name: name, Reply: reply})
+	return rt.awaitReply(ctx, name, reply, ClosedError(name))
 }
 
-func (rt *Runtime) wait(ctx context.Context, name string, reply <-chan error, drained error) error {
+func (rt *Runtime) awaitReply(ctx context.Context, name string, reply <-chan error, drained error) error {
 	select {
 	case err := <-reply:
 		return err
@@ -229,7 +229,7 @@ func (rt *Runtime) wait(ctx context.Context, name string, reply <-chan error, dr
 	}
 }
 
-func ended(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -238,8 +238,8 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// Closed is what becomes of requests after Close, which leaves no server to know.
-func Closed(name string) *mcpvisor.Error {
+// ClosedError is what becomes of requests after Close, which leaves no server to know.
+func ClosedError(name string) *mcpvisor.Error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent,
 		Cause: errors.New("the client is closed; make a new one")}
 }
@@ -249,22 +249,22 @@ func Closed(name string) *mcpvisor.Error {
 // it and the error says so.
 func (rt *Runtime) Close(ctx context.Context) error {
 	rt.closeOnce.Do(func() {
-		rt.tell(&messages.CloseAll{})
+		rt.post(&messages.CloseAll{})
 		go func() {
 			<-rt.drained
 			_ = rt.system.Root.StopFuture(rt.root).Wait()
 			rt.system.Shutdown()
 			rt.hub.close()
-			finish(rt.written)
+			awaitEventLogger(rt.logWritten)
 			close(rt.closed)
 		}()
 	})
 	select {
 	case <-rt.closed:
-		return rt.left.afterClose()
+		return rt.leftBehind.afterClose()
 	case <-ctx.Done():
-		if ended(rt.closed) { // both at once: what is done is done
-			return rt.left.afterClose()
+		if isClosed(rt.closed) { // both at once: what is done is done
+			return rt.leftBehind.afterClose()
 		}
 		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx),
 			Hint: "servers are still being stopped in the background"}

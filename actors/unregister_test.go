@@ -15,9 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestUnregisterDuringALongBackoffReturnsAtOnce(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestUnregisterDuringBackoffReturnsAtOnce(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		long := supervisor.Retry(3, time.Hour, supervisor.WithMaxDelay(time.Hour))
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: long})
 		h.session("fs").Abort(errScripted)
@@ -33,9 +33,9 @@ func TestUnregisterDuringALongBackoffReturnsAtOnce(t *testing.T) {
 }
 
 // Letters of an old registration that come late change nothing in the new one.
-func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestMessagesOfAnOldRegistrationAreStale(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		old, before := h.supervisorOf("fs"), h.rt.Snapshot().Server("fs")
 		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
@@ -51,11 +51,11 @@ func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 		}
 		dead := *before
 		dead.State, dead.Catalog = supervisor.StateStopped, nil
-		h.rt.tell(&report{name: "fs", gen: before.Gen, view: &dead})
-		h.rt.tell(&lost{name: "fs", gen: before.Gen, released: true})
-		h.rt.tell(&started{name: "fs", gen: before.Gen, pid: old})
+		h.rt.post(&report{name: "fs", gen: before.Gen, view: &dead})
+		h.rt.post(&supervisorEnded{name: "fs", gen: before.Gen, released: true})
+		h.rt.post(&supervisorStarted{name: "fs", gen: before.Gen, pid: old})
 		reply := make(chan error, 1)
-		h.rt.tell(&messages.Unregister{Name: "fs", Gen: before.Gen, Reply: reply})
+		h.rt.post(&messages.Unregister{Name: "fs", Gen: before.Gen, Reply: reply})
 		require.ErrorIs(t, <-reply, mcpvisor.ErrUnknownServer)
 		synctest.Wait()
 		require.Same(t, v, h.rt.Snapshot().Server("fs"))
@@ -65,9 +65,9 @@ func TestLeftoversOfAnOldRegistrationAreStale(t *testing.T) {
 }
 
 // The same within one registration: an old epoch and an old timer say nothing.
-func TestLettersOfAnOldEpochAreStale(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}})
+func TestMessagesOfAnOldEpochAreStale(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
 		h.session("fs").Abort(errScripted)
 		time.Sleep(2 * time.Second)
@@ -90,7 +90,7 @@ func TestLettersOfAnOldEpochAreStale(t *testing.T) {
 func TestUnregisterInEachState(t *testing.T) {
 	for _, c := range states() {
 		t.Run(string(c.state), func(t *testing.T) {
-			inHouse(t, func(t *testing.T, h *house) {
+			withHarness(t, func(t *testing.T, h *harness) {
 				c.reach(h)
 				require.Equal(t, c.state, h.state("fs"))
 				require.Equal(t, c.release, spends(func() { require.NoError(t, h.rt.Unregister(context.Background(), "fs")) }))
@@ -105,9 +105,9 @@ func TestUnregisterInEachState(t *testing.T) {
 }
 
 // Several may ask; all are answered, when everything is reaped.
-func TestUnregisterTogether(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
+func TestConcurrentUnregister(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		impatient, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -125,9 +125,9 @@ func TestUnregisterTogether(t *testing.T) {
 	})
 }
 
-func TestUnregisterAnswersARegisterThatWaits(t *testing.T) {
-	inHouse(t, func(t *testing.T, h *house) {
-		h.plays("fs", script{openHangs: true})
+func TestUnregisterAnswersWaitingRegister(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{openHangs: true})
 		registered := make(chan error, 1)
 		go func() { registered <- h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}) }()
 		synctest.Wait()

@@ -15,9 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// refusing is a handler that refuses requests about something while it says so.
-func refusing(method, about string, now func(s *announcing) error) func(context.Context, *announcing, transport.Request) (string, error) {
-	return func(_ context.Context, s *announcing, r transport.Request) (string, error) {
+// rejecting is a handler that refuses requests about something while it says so.
+func rejecting(method, about string, now func(s *notifyingSession) error) func(context.Context, *notifyingSession, transport.Request) (string, error) {
+	return func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		of := r.Method == method || method == "" && (r.Method == "resources/subscribe" || len(wantsOf(r).ResourceSubscriptions) > 0)
 		if of && strings.Contains(string(r.Params), about) {
 			return "", now(s)
@@ -27,40 +27,40 @@ func refusing(method, about string, now func(s *announcing) error) func(context.
 }
 
 // What comes while a standby is being told of something else is told after that.
-func TestAStandbyIsToldOfEveryWish(t *testing.T) {
+func TestStandbyReceivesSubscriptionsDuringARun(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
-		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 			if s.epoch == 2 && r.Method != "tools/list" {
 				s.pause(ctx, time.Second)
 			}
 			return "", nil
 		}}
-		announces(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			time.Sleep(time.Minute)
 			require.NotNil(t, view(rt).standby)
 			require.NoError(t, subscribe(t, rt, "x:a"))
 			require.NoError(t, subscribe(t, rt, "x:b"))
 			time.Sleep(time.Minute)
-			require.Contains(t, a.session(2).heard(), `"x:a"`)
-			require.Contains(t, a.session(2).heard(), `"x:b"`)
+			require.Contains(t, a.session(2).requestLog(), `"x:a"`)
+			require.Contains(t, a.session(2).requestLog(), `"x:b"`)
 		})
 	})
 }
 
 // A standby knows the level that holds, also when that was taken back.
-func TestAStandbyIsToldOfLevels(t *testing.T) {
-	a := &announcer{handle: refusing("logging/setLevel", "debug", func(s *announcing) error {
+func TestStandbyReceivesTheRevertedLevel(t *testing.T) {
+	a := &notifyingServer{handle: rejecting("logging/setLevel", "debug", func(s *notifyingSession) error {
 		if s.epoch == 1 {
 			s.pause(context.Background(), time.Second) // the standby has accepted it by then
 			return rpcErr("too much")
 		}
 		return nil
 	})}
-	announces(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		time.Sleep(time.Second)
 		last := func() string {
 			synctest.Wait()
-			heard := a.session(2).heard()
+			heard := a.session(2).requestLog()
 			return heard[strings.LastIndex(heard, "logging/setLevel"):]
 		}
 		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "error"))
@@ -75,36 +75,36 @@ func TestAStandbyIsToldOfLevels(t *testing.T) {
 
 // The death of the server while it is being told is no failure of the wish: the
 // next incarnation is told.
-func TestAWishOutlivesTheServerThatHearsIt(t *testing.T) {
+func TestSubscribeSurvivesTheDeathOfTheServer(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
-		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 			if s.epoch == 1 && strings.Contains(string(r.Params), "x:a") {
 				s.pause(ctx, -1)
 				return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
 			}
 			return "", nil
 		}}
-		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			done, v := make(chan error, 1), view(rt)
 			go func() { done <- rt.Subscribe(context.Background(), v, "x:a", true) }()
 			synctest.Wait()
 			a.session(1).Abort(errScripted)
 			require.NoError(t, <-done)
 			time.Sleep(time.Second)
-			require.Contains(t, a.session(2).heard(), "x:a")
+			require.Contains(t, a.session(2).requestLog(), "x:a")
 		})
 	})
 }
 
 // A panic on the way to the server answers who waits, and is tried again.
-func TestAWishThatPanicsIsTriedAgain(t *testing.T) {
-	a := &announcer{handle: refusing("resources/subscribe", "x:a", func(s *announcing) error {
+func TestSubscribePanicIsRetried(t *testing.T) {
+	a := &notifyingServer{handle: rejecting("resources/subscribe", "x:a", func(s *notifyingSession) error {
 		if s.count("resources/subscribe") == 1 {
 			panic("scripted panic in a wish")
 		}
 		return nil
 	})}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		require.Zero(t, spends(func() { require.ErrorContains(t, rt.Subscribe(ctx, view(rt), "x:a", true), "scripted panic") }))
@@ -115,36 +115,36 @@ func TestAWishThatPanicsIsTriedAgain(t *testing.T) {
 
 // A level that is refused gives way to the one before, and not to one that was
 // wished for meanwhile.
-func TestARefusedLevelGivesWayToALaterOne(t *testing.T) {
-	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestRejectedLevelKeepsALaterOne(t *testing.T) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "logging/setLevel" && strings.Contains(string(r.Params), "debug") {
 			s.pause(ctx, time.Second)
 			return "", rpcErr("too much")
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		refused, v := make(chan error, 1), view(rt)
 		go func() { refused <- rt.SetLogLevel(context.Background(), v, "debug") }()
 		synctest.Wait()
 		require.NoError(t, rt.SetLogLevel(context.Background(), v, "error"))
 		require.ErrorContains(t, <-refused, "too much")
 		require.Equal(t, "error", v.current.logLevel())
-		require.Contains(t, a.session(1).heard(), `logging/setLevel {"level":"error"}`)
+		require.Contains(t, a.session(1).requestLog(), `logging/setLevel {"level":"error"}`)
 	})
 }
 
 // A level is refused for as long as the server refuses it: by itself it is asked
 // again after a restart, and at once if somebody wishes for it anew.
-func TestARefusedLevelIsTriedAgain(t *testing.T) {
+func TestRejectedLevelIsRetried(t *testing.T) {
 	var strict atomic.Bool
-	a := &announcer{handle: refusing("logging/setLevel", "debug", func(*announcing) error {
+	a := &notifyingServer{handle: rejecting("logging/setLevel", "debug", func(*notifyingSession) error {
 		if strict.Load() {
 			return rpcErr("not yet")
 		}
 		return nil
 	})}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		strict.Store(true)
 		require.ErrorContains(t, rt.SetLogLevel(context.Background(), view(rt), "debug"), "not yet")
 		strict.Store(false)
@@ -163,39 +163,39 @@ func TestARefusedLevelIsTriedAgain(t *testing.T) {
 
 // Who wishes for what a restart has left refused is answered by the server, not by
 // what it said then.
-func TestAWishAnewIsAskedAnew(t *testing.T) {
+func TestSubscribeAgainAsksTheServer(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		var strict atomic.Bool
-		a := &announcer{modern: modern, handle: refusing("", "x:late", func(*announcing) error {
+		a := &notifyingServer{modern: modern, handle: rejecting("", "x:late", func(*notifyingSession) error {
 			if strict.Load() {
 				return rpcErr("not yet")
 			}
 			return nil
 		})}
-		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			require.NoError(t, subscribe(t, rt, "x:late"))
 			strict.Store(true)
 			a.session(1).Abort(errScripted)
 			time.Sleep(5 * time.Minute)
 			strict.Store(false)
 			require.Zero(t, spends(func() { require.NoError(t, subscribe(t, rt, "x:late")) }))
-			require.Equal(t, []string{"x:late"}, wished(rt))
+			require.Equal(t, []string{"x:late"}, desiredURIs(rt))
 		})
 	})
 }
 
 // Whoever wishes for the same as somebody who is being refused is refused, too.
-func TestAllWhoAreRefusedHearIt(t *testing.T) {
+func TestRejectionReachesEveryCaller(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
-		refuse := refusing("", "x:bad", func(*announcing) error { return rpcErr("no such resource") })
-		a := &announcer{modern: modern, handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+		refuse := rejecting("", "x:bad", func(*notifyingSession) error { return rpcErr("no such resource") })
+		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 			_, err := refuse(ctx, s, r)
 			if err != nil {
 				s.pause(ctx, time.Second)
 			}
 			return "", err
 		}}
-		announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 			done, v := make(chan error, 3), view(rt)
 			for range cap(done) {
 				go func() { done <- rt.Subscribe(context.Background(), v, "x:bad", true) }()
@@ -204,22 +204,22 @@ func TestAllWhoAreRefusedHearIt(t *testing.T) {
 			for range cap(done) {
 				require.ErrorContains(t, <-done, "no such resource")
 			}
-			require.Empty(t, wished(rt))
+			require.Empty(t, desiredURIs(rt))
 		})
 	})
 }
 
 // A server that is not there just now has refused nothing.
-func TestAServerThatIsUnavailableRefusesNothing(t *testing.T) {
-	a := &announcer{handle: refusing("resources/subscribe", "x:a", func(s *announcing) error {
+func TestUnavailableIsNoRejection(t *testing.T) {
+	a := &notifyingServer{handle: rejecting("resources/subscribe", "x:a", func(s *notifyingSession) error {
 		if s.count("resources/subscribe") == 1 {
 			return &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered, Cause: errors.New("HTTP 503")}
 		}
 		return nil
 	})}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.ErrorIs(t, subscribe(t, rt, "x:a"), mcpvisor.ErrUnavailable)
-		require.Equal(t, []string{"x:a"}, wished(rt))
+		require.Equal(t, []string{"x:a"}, desiredURIs(rt))
 		time.Sleep(2 * time.Second)
 		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
 	})
@@ -227,7 +227,7 @@ func TestAServerThatIsUnavailableRefusesNothing(t *testing.T) {
 
 // What is not wished any more stays so, whatever the server says to that; what
 // nobody answered is asked again.
-func TestAnUnsubscribeThatFails(t *testing.T) {
+func TestUnsubscribeFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		asked int
@@ -236,54 +236,54 @@ func TestAnUnsubscribeThatFails(t *testing.T) {
 		"deaf":    {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("deaf")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(s *announcing) error {
+			a := &notifyingServer{handle: rejecting("resources/unsubscribe", "x:a", func(s *notifyingSession) error {
 				if s.count("resources/unsubscribe") == 1 {
 					return c.err
 				}
 				return nil
 			})}
-			announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 				require.NoError(t, subscribe(t, rt, "x:a"))
 				synctest.Wait()
 				require.ErrorContains(t, rt.Subscribe(context.Background(), view(rt), "x:a", false), c.err.Error())
-				require.Empty(t, wished(rt))
+				require.Empty(t, desiredURIs(rt))
 				time.Sleep(time.Hour)
 				require.Equal(t, c.asked, a.session(1).count("resources/unsubscribe"))
 				require.NoError(t, subscribe(t, rt, "x:b"))
 				require.Equal(t, c.asked, a.session(1).count("resources/unsubscribe"))
 				a.session(1).Abort(errScripted)
 				time.Sleep(time.Second)
-				require.NotContains(t, a.session(2).heard(), "x:a")
+				require.NotContains(t, a.session(2).requestLog(), "x:a")
 			})
 		})
 	}
 }
 
 // Nobody cancelled it: it was the port's own clock that ran out.
-func TestAWishThatTakesTooLongIsATimeout(t *testing.T) {
-	a := &announcer{handle: func(ctx context.Context, s *announcing, r transport.Request) (string, error) {
+func TestSubscribeTimeout(t *testing.T) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, -1)
 			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.ErrorIs(t, subscribe(t, rt, "x:a"), mcpvisor.ErrTimeout)
 	})
 }
 
 // Between the note of a wish and its letter another letter may have the port
 // compare versions. What the server refuses then is for who comes to hear it.
-func TestARefusedUnsubscribeIsToldThoughARemindOvertakesIt(t *testing.T) {
-	a := &announcer{handle: refusing("resources/unsubscribe", "x:a", func(*announcing) error { return rpcErr("never") })}
-	announces(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+func TestUnsubscribeRejectionReportedWhenReconcileOvertakes(t *testing.T) {
+	a := &notifyingServer{handle: rejecting("resources/unsubscribe", "x:a", func(*notifyingSession) error { return rpcErr("never") })}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
 		synctest.Wait()
 		v := view(rt)
-		rt.wishes(v.Gen).subscribe("x:a", false)                   // what rt.Subscribe does first …
-		rt.system.Root.Send(v.current.port, &wish{})               // … here a report is published …
-		err := rt.wish(context.Background(), v, &wish{uri: "x:a"}) // … and then it goes on
+		rt.desiredSubscriptions(v.Gen).set("x:a", false)                                         // what rt.Subscribe does first …
+		rt.system.Root.Send(v.current.port, &reconcileSubscriptions{})                           // … here a report is published …
+		err := rt.requestReconcile(context.Background(), v, &reconcileSubscriptions{uri: "x:a"}) // … and then it goes on
 		require.ErrorContains(t, err, "never")
 	})
 }

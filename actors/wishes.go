@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// wishes is what the host wants of one server for as long as it is registered:
+// desiredSubscriptions is what the host wants of one server for as long as it is registered:
 // the resources that it subscribes to, and the least severity of what is logged.
 // Every incarnation compares the version with the one that it was told of.
-type wishes struct {
+type desiredSubscriptions struct {
 	level atomic.Pointer[string] // read at every call; nil: none
 
 	mu      sync.Mutex
@@ -18,19 +18,21 @@ type wishes struct {
 	uris    map[string]bool
 }
 
-// wishes finds those of one registration. The manager makes them; when that is
+// desiredSubscriptions finds those of one registration. The manager makes them; when that is
 // gone, what is wished is of no consequence.
-func (rt *Runtime) wishes(gen uint64) *wishes {
-	if w, ok := rt.wished.Load(gen); ok {
-		return w.(*wishes)
+func (rt *Runtime) desiredSubscriptions(gen uint64) *desiredSubscriptions {
+	if w, ok := rt.desired.Load(gen); ok {
+		return w.(*desiredSubscriptions)
 	}
-	return newWishes()
+	return newDesiredSubscriptions()
 }
 
-func newWishes() *wishes { return &wishes{uris: map[string]bool{}} }
+func newDesiredSubscriptions() *desiredSubscriptions {
+	return &desiredSubscriptions{uris: map[string]bool{}}
+}
 
-// subscribe adds a resource, or takes it away.
-func (w *wishes) subscribe(uri string, on bool) {
+// set adds a resource, or takes it away.
+func (w *desiredSubscriptions) set(uri string, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.uris[uri] == on {
@@ -44,16 +46,16 @@ func (w *wishes) subscribe(uri string, on bool) {
 	}
 }
 
-func (w *wishes) setLevel(level string) {
+func (w *desiredSubscriptions) setLevel(level string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.version++
 	w.level.Store(&level)
 }
 
-// takeBackLevel puts a level that was refused back to the one that was accepted
+// revertLevel puts a level that was refused back to the one that was accepted
 // last, unless somebody wishes for another meanwhile.
-func (w *wishes) takeBackLevel(refused, accepted string) {
+func (w *desiredSubscriptions) revertLevel(refused, accepted string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.logLevel() == refused {
@@ -62,21 +64,21 @@ func (w *wishes) takeBackLevel(refused, accepted string) {
 	}
 }
 
-func (w *wishes) wants(uri string) bool {
+func (w *desiredSubscriptions) contains(uri string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.uris[uri]
 }
 
-// now is what is wished at the moment, in order.
-func (w *wishes) now() (level string, uris []string, version uint64) {
+// snapshot is what is wished at the moment, in order.
+func (w *desiredSubscriptions) snapshot() (level string, uris []string, version uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.logLevel(), slices.Sorted(maps.Keys(w.uris)), w.version
 }
 
 // changedSince reports whether there is something to tell.
-func (w *wishes) changedSince(version uint64) bool {
+func (w *desiredSubscriptions) changedSince(version uint64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.version != version
@@ -84,7 +86,7 @@ func (w *wishes) changedSince(version uint64) bool {
 
 // logLevel is what a request to a modern server carries. It is read at every
 // call, so it takes no lock.
-func (w *wishes) logLevel() string {
+func (w *desiredSubscriptions) logLevel() string {
 	if level := w.level.Load(); level != nil {
 		return *level
 	}

@@ -48,7 +48,7 @@ func (r *reply) isLarge() bool { return len(r.raw) >= jsonbound.Large }
 // clocks of the call have left. A call whose progress has restarted its clock
 // has all of it again.
 func (r *reply) clocks(ctx context.Context) (context.Context, context.CancelFunc) {
-	idle, hardMax := actors.CallClocks(r.view.Spec.Timeouts, r.timeout)
+	idle, hardMax := actors.CallTimeouts(r.view.Spec.Timeouts, r.timeout)
 	now := time.Now()
 	end := time.Time{}
 	if idle > 0 {

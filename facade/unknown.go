@@ -11,7 +11,7 @@ import (
 
 func unknownServer(s *actors.Snapshot, name string) *mcpvisor.Error {
 	if s.Closed() {
-		return actors.Closed(name)
+		return actors.ClosedError(name)
 	}
 	e := &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Hint: "register it first"}
 	if near := nearest.Names(name, s.Names()); len(near) > 0 {
@@ -44,7 +44,7 @@ func spelling(asked string, aliases bool) func(*mcpvisor.Tool) string {
 
 func unknownTool(s *actors.Snapshot, tool string) *mcpvisor.Error {
 	if s.Closed() {
-		return actors.Closed("")
+		return actors.ClosedError("")
 	}
 	e := &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Hint: "name tools as server/tool; Tools lists them"}
 	e.Server, _, _ = mcpvisor.SplitName(tool)

@@ -33,7 +33,7 @@ func TestFailingStartSpendsTheBudgetAndIsEvicted(t *testing.T) {
 
 // Becoming ready is no proof. A server that comes up and dies at once each
 // time spends its budget like one that never comes up.
-func TestReadyAndDeadAtOnceIsEvicted(t *testing.T) {
+func TestReadyButUnstableIsEvicted(t *testing.T) {
 	s := newScript(t, supervisor.Retry(3, time.Second, supervisor.WithStableAfter(10*time.Second)), true).on(supervisor.InputRegister)
 	for range 3 {
 		s.start().in(supervisor.StateReady)
@@ -44,7 +44,7 @@ func TestReadyAndDeadAtOnceIsEvicted(t *testing.T) {
 	require.Equal(t, uint64(4), s.Epoch())
 }
 
-func TestStableSessionGetsTheBudgetBack(t *testing.T) {
+func TestStableSessionResetsTheBudget(t *testing.T) {
 	s := newScript(t, supervisor.Retry(2, time.Second, supervisor.WithStableAfter(7*time.Second)), true).on(supervisor.InputRegister).start()
 	for range 5 { // more than the budget, and yet never evicted
 		s.crash().in(supervisor.StateBackoff)
@@ -97,7 +97,7 @@ func TestPermanentCauseIsForgottenByTheNextSession(t *testing.T) {
 	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 }
 
-func TestFirstStartThatFailsUnsupervisedLeavesNothing(t *testing.T) {
+func TestFailedFirstStartUnsupervisedStops(t *testing.T) {
 	for _, p := range []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, time.Second), supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithParking(time.Hour))} {
 		s := newScript(t, p, false).on(supervisor.InputRegister)
 		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: crashed()})
@@ -109,7 +109,7 @@ func TestFirstStartThatFailsUnsupervisedLeavesNothing(t *testing.T) {
 }
 
 // Jitter is drawn anew from the injected random for each delay.
-func TestDelaysAreSpreadByTheInjectedRandom(t *testing.T) {
+func TestDelaysUseTheInjectedRandom(t *testing.T) {
 	draws := []float64{0, 0.75}
 	l := supervisor.NewLifecycle(supervisor.Retry(2, time.Second, supervisor.WithJitter(0.5)), true, func() float64 {
 		r := draws[0]

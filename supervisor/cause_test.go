@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestACloneSharesNothing(t *testing.T) {
+func TestCauseCloneSharesNothing(t *testing.T) {
 	require.Nil(t, (*supervisor.Cause)(nil).Clone())
 	code := 3
 	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", ExitCode: &code, Stderr: []string{"boom"}}
@@ -22,7 +22,7 @@ func TestACloneSharesNothing(t *testing.T) {
 	require.Equal(t, "boom", c.Stderr[0])
 }
 
-func TestCauseSaysTheBestItHas(t *testing.T) {
+func TestCauseMessage(t *testing.T) {
 	var none *supervisor.Cause
 	for _, c := range []struct {
 		cause              *supervisor.Cause

@@ -11,7 +11,7 @@ import (
 
 // Stability gives attempts back, but not restart intensity: a server that
 // proves itself and crashes again and again trips all the same.
-func TestIntensityIsNotForgivenByStability(t *testing.T) {
+func TestIntensityIsKeptByStability(t *testing.T) {
 	s := newScript(t, supervisor.Retry(9, time.Second, supervisor.WithStableAfter(time.Second), supervisor.WithIntensity(2, time.Hour)), true).on(supervisor.InputRegister)
 	for range 2 {
 		s.start().fire()
@@ -22,7 +22,7 @@ func TestIntensityIsNotForgivenByStability(t *testing.T) {
 	s.crash().in(supervisor.StateEvicted)
 }
 
-func TestIntensityIsForgivenByTime(t *testing.T) {
+func TestIntensityIsResetByTime(t *testing.T) {
 	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(2, time.Minute)), true).on(supervisor.InputRegister)
 	for range 10 {
 		s.start()
@@ -40,7 +40,7 @@ func TestIntensityBindsUnlimitedRetries(t *testing.T) {
 }
 
 // A person who asks for a restart starts a new account.
-func TestRestartForgivesIntensity(t *testing.T) {
+func TestRestartResetsIntensity(t *testing.T) {
 	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(1, time.Hour)), true).on(supervisor.InputRegister)
 	s.start().crash().in(supervisor.StateBackoff).fire().start().crash().in(supervisor.StateEvicted)
 	s.on(supervisor.InputRestart).in(supervisor.StateConnecting).start().crash().in(supervisor.StateBackoff)

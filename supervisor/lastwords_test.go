@@ -29,7 +29,7 @@ func starts(p Policy, ends ...*Cause) *Lifecycle {
 	return l
 }
 
-func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
+func TestRepeatedExitIsPermanent(t *testing.T) {
 	limited := Retry(5, time.Second)
 	usage := "usage: server --root DIR"
 	for name, c := range map[string]struct {
@@ -66,7 +66,7 @@ func TestAStartThatFailsTheSameWayTwice(t *testing.T) {
 
 // Whoever got past the handshake is configured well enough to be tried on: what
 // ends it while it is listed may be a database that is not up yet.
-func TestAServerThatEndsWhileItIsListedMayFailTheSameWay(t *testing.T) {
+func TestRepeatedExitWhileDiscoveringIsRetried(t *testing.T) {
 	l := NewLifecycle(Retry(5, time.Second), true, nil)
 	now := time.Unix(0, 0)
 	l.Step(now, Input{Kind: InputRegister})
@@ -82,7 +82,7 @@ func TestAServerThatEndsWhileItIsListedMayFailTheSameWay(t *testing.T) {
 
 // What was ready once is configured well enough: it is tried as often as the
 // policy says.
-func TestAServerThatWasReadyMayFailTheSameWay(t *testing.T) {
+func TestRepeatedExitAfterReadyIsRetried(t *testing.T) {
 	l := NewLifecycle(Retry(5, time.Second), true, nil)
 	now := time.Unix(0, 0)
 	l.Step(now, Input{Kind: InputRegister})
@@ -100,7 +100,7 @@ func TestAServerThatWasReadyMayFailTheSameWay(t *testing.T) {
 }
 
 // Restart forgets the words: somebody may have mended what they were about.
-func TestARestartForgetsTheWords(t *testing.T) {
+func TestRestartResetsRepeatedExit(t *testing.T) {
 	l := starts(Retry(5, time.Second), exit(2, "x"))
 	l.Step(time.Unix(9, 0), Input{Kind: InputRestart})
 	l.Step(time.Unix(9, 0), Input{Kind: InputFailed, Epoch: l.Epoch(), Cause: exit(2, "x")})

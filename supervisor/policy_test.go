@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestPolicyValidateSaysWhatToMend(t *testing.T) {
+func TestPolicyValidateRejects(t *testing.T) {
 	for _, c := range []struct {
 		policy supervisor.Policy
 		want   string
@@ -37,7 +37,7 @@ func TestPolicyValidateSaysWhatToMend(t *testing.T) {
 	}
 }
 
-func TestPolicyValidateAcceptsWhatWorks(t *testing.T) {
+func TestPolicyValidateAccepts(t *testing.T) {
 	for _, p := range []supervisor.Policy{
 		supervisor.NoRetry,
 		supervisor.Retry(3, 0),
@@ -63,7 +63,7 @@ func TestRetryTakesEveryOption(t *testing.T) {
 			supervisor.WithParking(time.Hour), supervisor.WithIntensity(7, 9*time.Minute)))
 }
 
-func TestPolicyInWords(t *testing.T) {
+func TestPolicyString(t *testing.T) {
 	for _, c := range []struct {
 		policy  supervisor.Policy
 		words   string

@@ -36,7 +36,7 @@ func TestRestartFromEveryState(t *testing.T) {
 	}
 }
 
-func TestRestartAskedTwiceDialsOnce(t *testing.T) {
+func TestRestartTwiceDialsOnce(t *testing.T) {
 	s := reach(t, supervisor.StateReady).on(supervisor.InputRestart).on(supervisor.InputRestart)
 	require.Empty(t, s.last)
 	s.on(supervisor.InputReleased).in(supervisor.StateConnecting)
@@ -44,7 +44,7 @@ func TestRestartAskedTwiceDialsOnce(t *testing.T) {
 	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 }
 
-func TestRestartGivesTheBudgetBack(t *testing.T) {
+func TestRestartResetsTheBudget(t *testing.T) {
 	s := newScript(t, supervisor.Retry(2, time.Second), true).on(supervisor.InputRegister)
 	s.on(supervisor.InputFailed).on(supervisor.InputReleased).fire().on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 	require.Equal(t, 2, s.Attempt())
@@ -55,7 +55,7 @@ func TestRestartGivesTheBudgetBack(t *testing.T) {
 }
 
 // Restart wins over whatever the end of the old session would have led to.
-func TestRestartWhileClosingOverridesTheVerdict(t *testing.T) {
+func TestRestartWhileClosingOverridesEviction(t *testing.T) {
 	s := newScript(t, supervisor.NoRetry, false).on(supervisor.InputRegister)
 	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: hopeless()})
 	s.on(supervisor.InputRestart).in(supervisor.StateClosing).on(supervisor.InputReleased).in(supervisor.StateConnecting)
@@ -88,7 +88,7 @@ func TestStopFromEveryState(t *testing.T) {
 	}
 }
 
-func TestStopOverridesARestartThatWaits(t *testing.T) {
+func TestStopOverridesAPendingRestart(t *testing.T) {
 	reach(t, supervisor.StateReady).on(supervisor.InputRestart).in(supervisor.StateClosing).on(supervisor.InputStop).in(supervisor.StateStopping).on(supervisor.InputReleased).in(supervisor.StateStopped)
 }
 

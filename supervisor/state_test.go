@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestStatesAndTheirMarks(t *testing.T) {
+func TestStateLiveAndGlyph(t *testing.T) {
 	want := map[supervisor.State]struct {
 		live  bool
 		glyph string

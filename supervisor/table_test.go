@@ -127,7 +127,7 @@ func TestEachRow(t *testing.T) {
 
 // The table in the code and the one above hold the same rows, no more and no
 // fewer, so that a row cannot be added without saying what it must do.
-func TestTheTableHoldsTheseRows(t *testing.T) {
+func TestTableHoldsTheseRows(t *testing.T) {
 	type key struct {
 		from supervisor.State
 		on   supervisor.InputKind
@@ -148,7 +148,7 @@ func TestTheTableHoldsTheseRows(t *testing.T) {
 
 // Where a state has no row for an event, the event means nothing there: no
 // effect, no change of any kind.
-func TestEventsWithoutARowAreIgnored(t *testing.T) {
+func TestInputsWithoutARowAreIgnored(t *testing.T) {
 	has := map[supervisor.State]map[supervisor.InputKind]bool{}
 	for _, r := range rows {
 		if has[r.from] == nil {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWindowCountsOnlyWhatIsInside(t *testing.T) {
+func TestWindowCountsOnlyRecentEnds(t *testing.T) {
 	start := time.Unix(1000, 0)
 	twoInTen := Intensity{Restarts: 2, Window: 10 * time.Second}
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestWindowCountsOnlyWhatIsInside(t *testing.T) {
 	}
 }
 
-func TestWindowForgetsOnReset(t *testing.T) {
+func TestWindowReset(t *testing.T) {
 	var w window
 	one := Intensity{Restarts: 1, Window: time.Hour}
 	now := time.Unix(1000, 0)

@@ -68,10 +68,10 @@ func meaning(name, comment string) string {
 // Every word that the table uses is explained, and every word that is
 // explained is used; a state is listed by States.
 func TestGlossaryCoversTheTable(t *testing.T) {
-	used := map[string]map[string]bool{"State": {}, "EventKind": {}, "EffectKind": {}, "Guard": {}}
+	used := map[string]map[string]bool{"State": {}, "InputKind": {}, "EffectKind": {}, "Guard": {}}
 	for _, r := range supervisor.Transitions() {
 		used["State"][string(r.From)], used["State"][string(r.To)] = true, true
-		used["EventKind"][string(r.On)] = true
+		used["InputKind"][string(r.On)] = true
 		used["Guard"][string(r.When)] = true
 		for _, e := range r.Do {
 			used["EffectKind"][string(e)] = true

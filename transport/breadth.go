@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // A message within Limits.Line can hold millions of tiny values. Whatever is
@@ -49,7 +50,7 @@ func refuseBroad(params []byte) error {
 // themselves, and not the entry.
 func (b *bounds) slim(item json.RawMessage) (json.RawMessage, error) {
 	drops := b.drops
-	err := eachMember(item, func(key string, value []byte) error {
+	err := jsonscan.EachMember(item, func(key string, value []byte) error {
 		if isOpen(key) {
 			b.fits(value)
 		}
@@ -73,7 +74,7 @@ func isOpen(key string) bool {
 // withoutBroad is an object without its open members that are too large.
 func withoutBroad(item []byte) []byte {
 	var kept []byte
-	_ = eachMember(item, func(key string, value []byte) error { // it was read before
+	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // it was read before
 		if !isOpen(key) || tooBroad(value, memberBounds) == nil {
 			name, _ := json.Marshal(key) // a string always marshals
 			kept = append(append(append(append(kept, ','), name...), ':'), value...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Discover lists what a session's server offers: the lists that it declares as
@@ -162,7 +163,7 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			d.kept += len(raw)
 		}
 		full, long := false, false
-		eachItem(p.items, func(item []byte) bool {
+		jsonscan.EachItem(p.items, func(item []byte) bool {
 			if full = items >= d.limits.MaxItems; full || d.ctx.Err() != nil {
 				return false
 			}

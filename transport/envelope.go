@@ -180,7 +180,7 @@ func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 
 // isVersion2 reports whether an object says that it is JSON-RPC.
 func isVersion2(line []byte) (yes bool) {
-	_ = eachMember(line, func(key string, value []byte) error {
+	_ = jsonscan.EachMember(line, func(key string, value []byte) error {
 		if key == "jsonrpc" {
 			yes = string(value) == `"2.0"`
 		}

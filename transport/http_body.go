@@ -7,6 +7,8 @@ import (
 	"math"
 	"net/http"
 	"slices"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 const (
@@ -181,7 +183,7 @@ func (v *valueEnd) bracket(c byte) {
 // or refuses one without naming it.
 func holdsAnswer(text []byte, id int64) (yes bool) {
 	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
-		eachItem(text, func(item []byte) bool {
+		jsonscan.EachItem(text, func(item []byte) bool {
 			yes = item[0] == '{' && holdsAnswer(item, id)
 			return !yes
 		})

@@ -184,10 +184,10 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 	}
 	if sole {
 		n := 0
-		eachItem(text, func([]byte) bool { n++; return n < 2 })
+		jsonscan.EachItem(text, func([]byte) bool { n++; return n < 2 })
 		sole = n == 1
 	}
-	eachItem(text, func(one []byte) bool {
+	jsonscan.EachItem(text, func(one []byte) bool {
 		if one[0] != '{' {
 			s.noise.junk.Add(1)
 			return true

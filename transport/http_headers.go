@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Streamable HTTP of 2026-07-28 repeats parts of a request in headers, so that
@@ -93,7 +95,7 @@ func (p *paramHeaders) learn(result json.RawMessage, first bool, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	listed := 0
-	eachItem(page.items, func(item []byte) bool {
+	jsonscan.EachItem(page.items, func(item []byte) bool {
 		p.learnTool(item, most)
 		listed++
 		return listed < most // discovery takes no more of a page either

@@ -152,13 +152,13 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 		notice.URI = p.URI
 	case LogMessage:
 		log := new(mcpvisor.LogMessage)
-		err := eachMember(params, func(key string, value []byte) (err error) {
+		err := jsonscan.EachMember(params, func(key string, value []byte) (err error) {
 			switch key {
 			case "level":
-				log.Level, err = readString(value)
+				log.Level, err = jsonscan.ReadString(value)
 				log.Level = strings.Clone(cut(plain(log.Level), 32)) // the line is the reader's
 			case "logger":
-				log.Logger, err = readString(value)
+				log.Logger, err = jsonscan.ReadString(value)
 				log.Logger = strings.Clone(n.fit(log.Logger, maxOwnName))
 			case "data":
 				log.Text = n.fitJSON(value, maxLogText)

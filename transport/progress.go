@@ -1,13 +1,12 @@
 package transport
 
 import (
-	"encoding/json"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Progress (MCP, utilities, progress): a request carries a progressToken,
@@ -154,7 +153,7 @@ func (c *clocks) within(now time.Time, left time.Duration) time.Time {
 // readProgress reads the parameters of a progress notification. Its message is
 // made fit to be shown, as a line of the server's log is.
 func readProgress(params []byte, hidden *notices) (token int64, p mcpvisor.Progress, ok bool) {
-	err := eachMember(params, func(key string, value []byte) (err error) {
+	err := jsonscan.EachMember(params, func(key string, value []byte) (err error) {
 		switch key {
 		case "progressToken":
 			e := envelope{id: value}
@@ -162,12 +161,12 @@ func readProgress(params []byte, hidden *notices) (token int64, p mcpvisor.Progr
 				return errors.New("no token of ours")
 			}
 		case "progress":
-			p.Progress, err = readNumber(value)
+			p.Progress, err = jsonscan.ReadNumber(value)
 		case "total":
-			p.Total, err = readNumber(value)
+			p.Total, err = jsonscan.ReadNumber(value)
 		case "message":
 			if len(value) > 0 && value[0] != '"' {
-				_, err = readString(value)
+				_, err = jsonscan.ReadString(value)
 				break
 			}
 			p.Message = hidden.fitJSON(value, maxProgress)
@@ -175,17 +174,6 @@ func readProgress(params []byte, hidden *notices) (token int64, p mcpvisor.Progr
 		return err
 	})
 	return token, p, ok && err == nil
-}
-
-// readNumber reads a number; null is 0.
-func readNumber(value []byte) (float64, error) {
-	if string(value) == "null" {
-		return 0, nil
-	}
-	if !json.Valid(value) {
-		return 0, errors.New("is no number")
-	}
-	return strconv.ParseFloat(string(value), 64)
 }
 
 // progressed takes a progress notification about a request of the call lane.

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Multi round-trip requests (2026-07-28, SEP-2322): a server that wants
@@ -41,7 +42,7 @@ func wantsInput(method string, result []byte) (yes bool) {
 	default:
 		return false
 	}
-	_ = eachMember(result, func(key string, value []byte) error {
+	_ = jsonscan.EachMember(result, func(key string, value []byte) error {
 		if key == "resultType" {
 			yes = string(value) == inputRequired
 		}
@@ -63,22 +64,22 @@ type inputRequest struct {
 }
 
 func readWanted(result []byte) (w wanted, err error) {
-	err = eachMember(result, func(key string, value []byte) error {
+	err = jsonscan.EachMember(result, func(key string, value []byte) error {
 		switch {
 		case string(value) == "null":
 		case key == "requestState":
 			w.state = value
 		case key == "inputRequests":
 			w.requests = nil
-			return eachMember(value, func(key string, value []byte) error {
+			return jsonscan.EachMember(value, func(key string, value []byte) error {
 				r := inputRequest{key: key}
 				if len(w.requests) == requestsMost {
 					return fmt.Errorf("more than %d things are wanted at once", requestsMost)
 				}
-				err := eachMember(value, func(key string, value []byte) (err error) {
+				err := jsonscan.EachMember(value, func(key string, value []byte) (err error) {
 					switch key {
 					case "method":
-						r.method, err = readString(value)
+						r.method, err = jsonscan.ReadString(value)
 					case "params":
 						r.params = value
 					}

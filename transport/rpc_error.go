@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // rpcError is the error of a request that the server answered with an error
@@ -30,17 +31,17 @@ func rpcError(raw json.RawMessage) *mcpvisor.Error {
 // and whole objects for a message. What is odd about one part does not cost the
 // others.
 func readRPCError(raw json.RawMessage) (*jsonrpc.Error, error) {
-	if text, err := readString(raw); err == nil {
+	if text, err := jsonscan.ReadString(raw); err == nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text}, nil
 	}
 	rpc := new(jsonrpc.Error)
 	odd := ""
-	err := eachMember(raw, func(key string, value []byte) error {
+	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
 		switch strings.ToLower(key) {
 		case "code":
 			rpc.Code, odd = readCode(value)
 		case "message":
-			text, err := readString(value)
+			text, err := jsonscan.ReadString(value)
 			if err != nil {
 				text = string(value)
 			}
@@ -62,7 +63,7 @@ func readRPCError(raw json.RawMessage) (*jsonrpc.Error, error) {
 // readCode reads a code. One that is no integer is an internal error, and odd is
 // what it was.
 func readCode(value []byte) (code int64, odd string) {
-	text, err := readString(value)
+	text, err := jsonscan.ReadString(value)
 	if err != nil {
 		text = string(value)
 	}

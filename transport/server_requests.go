@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 const (
@@ -95,7 +97,7 @@ func isServerRequest(env *envelope) bool {
 // that is known.
 func (q *serverRequests) take(line []byte, env *envelope, call int64) admitResult {
 	key, ok := idKey(env.id)
-	method, err := readString(env.method)
+	method, err := jsonscan.ReadString(env.method)
 	if !ok || err != nil || env.malformed || len(env.id) > refusalMax || !isVersion2(line) {
 		return malformedRequest // what servers log has ids, and methods, too
 	}
@@ -210,7 +212,7 @@ func (q *serverRequests) isWithdrawn(r *serverRequest) bool {
 // it is well formed.
 func (q *serverRequests) cancelled(params []byte) bool {
 	key, ok := "", true
-	err := eachMember(params, func(name string, value []byte) error {
+	err := jsonscan.EachMember(params, func(name string, value []byte) error {
 		if name == "requestId" {
 			key, ok = idKey(value)
 		}
@@ -247,7 +249,7 @@ func idKey(id []byte) (key string, ok bool) {
 	case len(id) == 0:
 		return "", false
 	case id[0] == '"':
-		text, err := readString(id)
+		text, err := jsonscan.ReadString(id)
 		return `"` + text, err == nil
 	case id[0] != '-' && (id[0] < '0' || id[0] > '9'):
 		return "", false

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -228,7 +229,7 @@ func (c *sseConn) receive(e sseEvent) {
 	case !json.Valid(text):
 		s.noise.junk.Add(1)
 	default: // a batch (2025-03-26)
-		eachItem(text, func(one []byte) bool {
+		jsonscan.EachItem(text, func(one []byte) bool {
 			if one[0] == '{' {
 				c.message(one)
 			} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // toolChunk is how many definitions are allocated together. Servers with
@@ -49,14 +50,14 @@ func (l *toolList) add(item json.RawMessage) error {
 }
 
 func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
-	err := eachMember(item, func(key string, value []byte) (err error) {
+	err := jsonscan.EachMember(item, func(key string, value []byte) (err error) {
 		switch key {
 		case "name":
-			def.Name, err = readString(value)
+			def.Name, err = jsonscan.ReadString(value)
 		case "title":
-			def.Title, err = readString(value)
+			def.Title, err = jsonscan.ReadString(value)
 		case "description":
-			def.Description, err = readString(value)
+			def.Description, err = jsonscan.ReadString(value)
 		case "inputSchema":
 			def.InputSchema = readSchema(value)
 		case "outputSchema":
@@ -80,7 +81,7 @@ func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
 		return nil
 	})
 	switch {
-	case errors.Is(err, errNoObject):
+	case errors.Is(err, jsonscan.ErrNotObject):
 		return errors.New("it is no JSON object")
 	case err == nil && def.Name == "":
 		return errors.New(`it has no "name"`)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 var toolTexts = []string{
@@ -44,7 +45,7 @@ func FuzzTool(f *testing.F) {
 func hasTwins(text []byte) bool {
 	seen := map[string]bool{}
 	twins := false
-	_ = eachMember(text, func(key string, _ []byte) error {
+	_ = jsonscan.EachMember(text, func(key string, _ []byte) error {
 		twins = twins || seen[key]
 		seen[key] = true
 		return nil

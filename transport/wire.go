@@ -116,7 +116,7 @@ func (w *wire) receive(line []byte) {
 			w.junk(trimmed)
 			return
 		}
-		eachItem(trimmed, func(one []byte) bool {
+		jsonscan.EachItem(trimmed, func(one []byte) bool {
 			if one[0] == '{' {
 				w.receive(one)
 			} else {

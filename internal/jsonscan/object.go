@@ -1,0 +1,109 @@
+package jsonscan
+
+import (
+	"errors"
+	"strconv"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// ErrNotObject is the error of EachMember for text that is not a JSON object.
+var ErrNotObject = errors.New("not a JSON object")
+
+var (
+	errNotString = errors.New("is not a string")
+	errNotNumber = errors.New("is not a number")
+)
+
+// EachMember calls f for each member of a JSON object, in order. It stops at the first
+// error of f and returns it. key may share the memory of text: a caller that keeps it
+// keeps text, which must not change then.
+func EachMember(text []byte, f func(key string, value []byte) error) error {
+	s := Scanner{B: text}
+	s.Space()
+	if !s.Take('{') {
+		return ErrNotObject
+	}
+	s.Space()
+	if s.Take('}') {
+		return nil
+	}
+	for {
+		quoted, escaped, ok := s.String()
+		if !ok {
+			return ErrNotObject
+		}
+		s.Space()
+		if !s.Take(':') {
+			return ErrNotObject
+		}
+		s.Space()
+		value, ok := s.Value()
+		if !ok {
+			return ErrNotObject
+		}
+		if err := f(sharedString(quoted, escaped), value); err != nil {
+			return err
+		}
+		s.Space()
+		if s.Take(',') {
+			s.Space()
+			continue
+		}
+		if s.Take('}') {
+			return nil
+		}
+		return ErrNotObject
+	}
+}
+
+// EachItem calls f for each element of a JSON array, until f returns false. It stops
+// where the text is not valid.
+func EachItem(array []byte, f func(item []byte) bool) {
+	s := Scanner{B: array}
+	s.Space()
+	s.Take('[')
+	for s.Space(); !s.Take(']'); s.Space() {
+		item, ok := s.Value()
+		if !ok || !f(item) {
+			return
+		}
+		s.Space()
+		s.Take(',')
+	}
+}
+
+// ReadString reads a value that must be a string; null is "". The result may share the
+// memory of value.
+func ReadString(value []byte) (string, error) {
+	if string(value) == "null" {
+		return "", nil
+	}
+	s := Scanner{B: value}
+	quoted, escaped, ok := s.String()
+	if !ok || !s.AtEnd() {
+		return "", errNotString
+	}
+	return sharedString(quoted, escaped), nil
+}
+
+// ReadNumber reads a value that must be a number; null is 0.
+func ReadNumber(value []byte) (float64, error) {
+	if string(value) == "null" {
+		return 0, nil
+	}
+	if !Valid(value) {
+		return 0, errNotNumber
+	}
+	return strconv.ParseFloat(string(value), 64)
+}
+
+// sharedString returns the text of a string in the memory of quoted where that is
+// possible: without escapes, and valid UTF-8.
+func sharedString(quoted []byte, escaped bool) string {
+	text := quoted[1 : len(quoted)-1]
+	if escaped || !utf8.Valid(text) {
+		return Unquote(quoted, escaped)
+	}
+	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // the doc comments of the callers say who may change it
+}

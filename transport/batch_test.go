@@ -49,10 +49,10 @@ func TestBatchesCostNoMemory(t *testing.T) {
 
 	s := new(httpSession)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
-		_, found, f := s.answerIn(batch, 1, true)
+		_, found, f := s.handleMessage(batch, 1, true)
 		require.False(t, found)
 		require.Nil(t, f)
-		_, _, _ = s.answerIn(nested, 1, true)
+		_, _, _ = s.handleMessage(nested, 1, true)
 	}), 10.0)
 	require.EqualValues(t, 2*2*items, s.noise.junk.Load())
 }
@@ -75,11 +75,11 @@ func TestHTTPBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(httpSession)
-			got, found, f := s.answerIn([]byte(strings.TrimSpace(c.text)), 1, true)
+			got, found, f := s.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
 			require.Nil(t, f)
 			require.Equal(t, c.result+c.error != "", found)
 			require.Equal(t, c.result, string(got.result))
-			require.Equal(t, c.error, string(got.errorm))
+			require.Equal(t, c.error, string(got.errorMember))
 			require.Equal(t, c.noise, s.noise.junk.Load()+s.noise.unmatched.Load())
 		})
 	}

@@ -72,10 +72,10 @@ func (w *wire) takeShare() *budget.Share {
 }
 
 // reserve makes room for more of the reply, as long as the exchange lasts.
-func (b *bond) reserve(bytes int) bool { return b.share.Grow(b, nil, bytes) == nil }
+func (b *exchange) reserve(bytes int) bool { return b.share.Grow(b, nil, bytes) == nil }
 
 // keep passes on what the reply of an exchange holds, as for [answer].
-func (b *bond) keep(r Request, err error) {
+func (b *exchange) keep(r Request, err error) {
 	if r.Held != nil && err == nil {
 		r.Held.Take(&b.share)
 		return
@@ -84,18 +84,18 @@ func (b *bond) keep(r Request, err error) {
 }
 
 // noRoomReply is the fault of a call whose answer was skipped.
-func noRoomReply() *fault {
+func noRoomReply() *httpError {
 	e := noRoomError()
-	f := badReply(e.Outcome, "%v", e.Cause)
+	f := invalidReply(e.Outcome, "%v", e.Cause)
 	f.kind, f.hint = e.Kind, e.Hint
 	return f
 }
 
-// bufferStream makes room for the events of a stream that carries more than one
+// reserveForEvents makes room for the events of a stream that carries more than one
 // call. s is the stream's own share.
-func (s *httpSession) bufferStream(events *sseReader, share *budget.Share) {
-	events.reserve = func(bytes int) bool { return growPatiently(share, s.Dead(), bytes, s.endpoint.hear) }
-	events.free = share.Release
+func (s *httpSession) reserveForEvents(events *sseReader, share *budget.Share) {
+	events.reserve = func(bytes int) bool { return growPatiently(share, s.Dead(), bytes, s.endpoint.noteReceived) }
+	events.releaseShare = share.Release
 }
 
 // skipped fails the request whose answer was skipped for want of room.

@@ -61,7 +61,7 @@ func TestHTTPBufferBrokenStream(t *testing.T) {
 		used.Store(-1)
 		var s *httpSession
 		web, spec, _ := resuming(t, "", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			used.Store(s.bonds.buffer.Used())
+			used.Store(s.exchanges.buffer.Used())
 			restOfCall(w, r, id)
 		})
 		opened := web.on["tools/call"]
@@ -74,7 +74,7 @@ func TestHTTPBufferBrokenStream(t *testing.T) {
 		_, err := s.Request(t.Context(), toolCall)
 		require.NoError(t, err)
 		require.Zero(t, used.Load(), "while the stream is resumed")
-		require.Zero(t, s.bonds.buffer.Used())
+		require.Zero(t, s.exchanges.buffer.Used())
 	})
 }
 

@@ -164,7 +164,7 @@ func TestHTTPBuffer(t *testing.T) {
 			spec := httpSpec(web.URL)
 			spec.Limits.MaxBufferBytes = size / 2
 			s := openHTTP(t, spec)
-			buffer := s.bonds.buffer
+			buffer := s.exchanges.buffer
 
 			one := new(budget.Share)
 			require.NoError(t, (<-calling(t.Context(), s, one)).err)
@@ -203,7 +203,7 @@ func TestSSEBuffer(t *testing.T) {
 	spec := sseSpec(web)
 	spec.Limits.MaxBufferBytes = 1 << 20
 	s := openHTTP(t, spec)
-	buffer := s.bonds.buffer
+	buffer := s.exchanges.buffer
 	one := new(budget.Share)
 	require.NoError(t, (<-calling(t.Context(), s, one)).err)
 	require.Positive(t, buffer.Used())

@@ -41,7 +41,7 @@ func DiscoverLists(ctx context.Context, s Session, server string, limits mcpviso
 	var templates []mcpvisor.ResourceTemplate
 	var prompts []mcpvisor.Prompt
 	if marked, ok := s.(interface{ checksMarks() bool }); ok && marked.checksMarks() {
-		tools.check = checkMarks
+		tools.check = checkHeaderParams
 	}
 	if caps.Tools != nil && lists&catalog.ListTools != 0 {
 		d.list("tools/list", "tools", tools.add)
@@ -239,7 +239,7 @@ func (d *discovery) listFailed(method string, page int, err error) {
 // isOutage reports whether a request failed on the way: it has no answer, it
 // was put off, or a gateway answered instead of the server.
 func isOutage(err error) bool {
-	var f *fault
+	var f *httpError
 	if errors.As(err, &f) && f.status >= http.StatusInternalServerError {
 		return true
 	}

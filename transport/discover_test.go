@@ -303,7 +303,7 @@ func TestDiscoverFails(t *testing.T) {
 		"no answer":    {failing("prompts/list", timeout), "prompts/list", mcpvisor.ErrTimeout},
 		"overloaded":   {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent}), "tools/list", mcpvisor.ErrOverloaded},
 		"put off":      {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
-		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", &fault{status: 502})), "resources/list", nil},
+		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", &httpError{status: 502})), "resources/list", nil},
 		"a second page": {func(method, cursor string) (string, error) {
 			if cursor == "2" {
 				return "", timeout

@@ -45,31 +45,31 @@ func newHTTPDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 // NewSession implements Dialer.
 func (d *httpDialer) NewSession() Session {
 	s := &httpSession{
-		lifeline: newLifeline(),
-		dialer:   d,
-		spec:     d.spec,
-		log:      d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
-		inbox:    newInbox(),
+		lifeline:  newLifeline(),
+		dialer:    d,
+		spec:      d.spec,
+		log:       d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
+		sdkStream: newSDKStream(),
 	}
-	s.bonds.buffer = d.buffer
+	s.exchanges.buffer = d.buffer
 	s.answers = d.asked.on(s.lifeline)
-	s.asked = serverRequests{answers: s.answers, calls: &s.bonds, start: s.startWork, reply: s.reply,
-		room: allowance{most: inboxSize}}
+	s.asked = serverRequests{answers: s.answers, calls: &s.exchanges, start: s.goTask, reply: s.reply,
+		room: allowance{most: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if s.endpoint, s.unusable = newEndpoint(d.spec); s.endpoint != nil {
-		s.notices.clean = s.endpoint.hide
+	if s.endpoint, s.endpointErr = newEndpoint(d.spec); s.endpoint != nil {
+		s.notices.clean = s.endpoint.redact
 		s.endpoint.auth = d.auth
-		if t, ok := s.endpoint.rt.(*guard.Tripper); ok {
+		if t, ok := s.endpoint.roundTripper.(*guard.Tripper); ok {
 			t.CountWith(&d.abandoned)
 		}
-		s.answers.veil = s.endpoint.hide
-		s.endpoint.refused = func(f *fault) { s.end(f.startCause()) }
+		s.answers.veil = s.endpoint.redact
+		s.endpoint.onUnauthorized = func(f *httpError) { s.end(f.startCause()) }
 	}
 	return s
 }
 
-// known is the era to begin with; remember and forget keep it.
-func (d *httpDialer) known() mcpvisor.Era {
+// knownEra is the era to begin with; remember and forget keep it.
+func (d *httpDialer) knownEra() mcpvisor.Era {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.spec.Era != mcpvisor.EraAuto {
@@ -78,7 +78,7 @@ func (d *httpDialer) known() mcpvisor.Era {
 	return d.era
 }
 
-func (d *httpDialer) remember(era mcpvisor.Era) {
+func (d *httpDialer) rememberEra(era mcpvisor.Era) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.era = era
@@ -91,32 +91,32 @@ func (d *httpDialer) remember(era mcpvisor.Era) {
 // server did. Requests of ours are POSTs of their own.
 type httpSession struct {
 	*lifeline
-	dialer   *httpDialer
-	spec     mcpvisor.ServerSpec
-	log      zerolog.Logger
-	endpoint *endpoint
-	unusable error // why there is no endpoint
+	dialer      *httpDialer
+	spec        mcpvisor.ServerSpec
+	log         zerolog.Logger
+	endpoint    *endpoint
+	endpointErr error // why there is no endpoint
 	// era is what was known when the session was opened.
 	era mcpvisor.Era
-	// doubtful: server/discover failed in a way that says nothing about the
+	// eraUncertain: server/discover failed in a way that says nothing about the
 	// protocol, so that an older version is spoken this once. Of the handshake.
-	doubtful bool
+	eraUncertain bool
 
 	// ctx ends when the session dies; everything under way hangs on it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
 	mu sync.Mutex
-	// work counts what must have returned before release. Entering it and dying
+	// tasks counts what must have returned before release. Entering it and dying
 	// exclude each other.
-	work    sync.WaitGroup
+	tasks   sync.WaitGroup
 	closing bool
 	// connecting is closed when the go-sdk's Connect has returned; nil if it was
 	// never called.
 	connecting chan struct{}
 	client     *mcp.ClientSession
 	attached   bool          // to the endpoint's auth; written before connecting is closed
-	doubt      chan struct{} // see confirm
+	confirming chan struct{} // see confirm
 
 	agreed atomic.Pointer[agreement]
 	// sse is the channel of a session over HTTP+SSE; nil over Streamable HTTP.
@@ -126,16 +126,16 @@ type httpSession struct {
 	sessionID  atomic.Pointer[string]
 	// forgotten: there is no session at the server that would need a DELETE.
 	forgotten atomic.Bool
-	// misstep is the last fault on the control lane, until an exchange works.
-	misstep atomic.Pointer[fault]
+	// lastError is the last fault on the control lane, until an exchange works.
+	lastError atomic.Pointer[httpError]
 
-	bonds   bonds
-	answers *responder
-	plain   atomic.Pointer[plainHeader]
-	inbox   *inbox
-	asked   serverRequests
-	noise   noise
-	params  paramHeaders
+	exchanges    exchangeTable
+	answers      *responder
+	sharedHeader atomic.Pointer[sharedHeader]
+	sdkStream    *sdkStream
+	asked        serverRequests
+	noise        noise
+	params       headerParams
 	// handshake notices that a legacy server was restarted behind its address.
 	handshake handshakeWatch
 	// onMessage, if set before Open, sees every request and notification of the
@@ -155,29 +155,29 @@ type agreement struct {
 
 var errNotOpen = errors.New("the session is not open yet")
 
-// enter begins a piece of work; work.Done ends it. It fails once the session
+// startTask begins a piece of work; work.Done ends it. It fails once the session
 // is dying.
-func (s *httpSession) enter() bool {
+func (s *httpSession) startTask() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.enterLocked()
+	return s.startTaskLocked()
 }
 
-func (s *httpSession) enterLocked() bool {
+func (s *httpSession) startTaskLocked() bool {
 	if s.closing {
 		return false
 	}
-	s.work.Add(1)
+	s.tasks.Add(1)
 	return true
 }
 
-// startWork runs a piece of work in a goroutine, unless the session is dying.
-func (s *httpSession) startWork(f func()) bool {
-	if !s.enter() {
+// goTask runs a piece of work in a goroutine, unless the session is dying.
+func (s *httpSession) goTask(f func()) bool {
+	if !s.startTask() {
 		return false
 	}
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		f()
 	}()
 	return true
@@ -189,7 +189,7 @@ func (s *httpSession) Abort(cause *supervisor.Cause) { s.end(cause) }
 func (s *httpSession) end(cause *supervisor.Cause) {
 	if s.die(cause) {
 		s.cancel(cause)
-		s.bonds.end(cause)
+		s.exchanges.endAll(cause)
 		go s.shutdown()
 	}
 }
@@ -206,12 +206,12 @@ func (s *httpSession) shutdown() {
 			_ = s.client.Close() // sends the DELETE; controlLane bounds it
 		}
 	}
-	s.work.Wait()
+	s.tasks.Wait()
 	if s.attached {
 		s.endpoint.auth.Detach(s.spec.Timeouts.Shutdown)
 	}
 	if s.endpoint != nil {
-		if left := s.endpoint.settle(s.spec.Timeouts.Shutdown); left > 0 {
+		if left := s.endpoint.awaitRoundTripper(s.spec.Timeouts.Shutdown); left > 0 {
 			s.log.Warn().Int("goroutines", left).Msg("the RoundTripper of HTTP.Client ignores the context of its requests; goroutines are left behind in it")
 		}
 		s.endpoint.close()
@@ -240,5 +240,5 @@ func (s *httpSession) LastHeard() time.Time {
 	if s.endpoint == nil {
 		return time.Time{}
 	}
-	return s.endpoint.heard.time()
+	return s.endpoint.lastReceived.time()
 }

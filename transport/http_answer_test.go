@@ -116,7 +116,7 @@ func TestReadUpToTrustsNoClaim(t *testing.T) {
 	got, _, err := (&bodyReader{r: strings.NewReader("{}")}).readUpTo(1<<28, 1<<27, nil)
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(got))
-	require.Less(t, cap(got), 2*trusted)
+	require.Less(t, cap(got), 2*maxPreallocated)
 	_, _, err = (&bodyReader{r: strings.NewReader("{}")}).readUpTo(1, 2, nil)
 	require.ErrorIs(t, err, errTooLong)
 }
@@ -141,7 +141,7 @@ func TestErrorTextNotDoubled(t *testing.T) {
 	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	for _, row := range rows {
-		f := e.statusFault(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), noSession)
+		f := e.statusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), noSession)
 		require.Equal(t, row.want, f.problem, row.body)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// answerWait bounds the POST of an answer of ours. A server that does not take
+// answerTimeout bounds the POST of an answer of ours. A server that does not take
 // them has a connection busy for each.
-const answerWait = 30 * time.Second
+const answerTimeout = 30 * time.Second
 
-// heardMessage passes on a request or notification of the server's. call is the
+// receiveMessage passes on a request or notification of the server's. call is the
 // id of our request on whose way to an answer it came.
-func (s *httpSession) heardMessage(text []byte, env *envelope, call int64) {
+func (s *httpSession) receiveMessage(text []byte, env *envelope, call int64) {
 	if s.onMessage != nil {
 		if m, err := jsonrpc.DecodeMessage(text); err == nil {
 			s.onMessage(m)
@@ -28,12 +28,12 @@ func (s *httpSession) heardMessage(text []byte, env *envelope, call int64) {
 			s.noise.junk.Add(1)
 		}
 	default:
-		s.heardNotification(text, env)
+		s.receiveNotification(text, env)
 	}
 }
 
-// heardNotification passes a notification on to the go-sdk.
-func (s *httpSession) heardNotification(text []byte, env *envelope) {
+// receiveNotification passes a notification on to the go-sdk.
+func (s *httpSession) receiveNotification(text []byte, env *envelope) {
 	if refuseBroad(env.params) != nil {
 		s.noise.junk.Add(1)
 		return
@@ -45,7 +45,7 @@ func (s *httpSession) heardNotification(text []byte, env *envelope) {
 		s.noise.junk.Add(1)
 	case s.isModern(): // where the go-sdk has no stream open to read it from
 		s.answers.heard(r)
-	case !s.inbox.put(text):
+	case !s.sdkStream.push(text):
 		s.noise.dropped.Add(1)
 	}
 }
@@ -72,7 +72,7 @@ func (s *httpSession) reply(line []byte) {
 	a := s.agreed.Load()
 	h := s.sessionHeader(a)
 	h["Content-Type"], h["Accept"] = headerJSON, headerBoth
-	b := s.bonds.bind(s.ctx, answerWait)
+	b := s.exchanges.start(s.ctx, answerTimeout)
 	defer b.finish()
-	_ = s.tellServer(b, line, h) // what follows from it is done
+	_ = s.postMessage(b, line, h) // what follows from it is done
 }

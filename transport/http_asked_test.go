@@ -38,11 +38,11 @@ func TestHTTPFloodOfRequests(t *testing.T) {
 	})
 	s := openHTTP(t, httpSpec(web.URL))
 	require.Eventually(t, func() bool { return s.Info().Discarded.Dropped+uint64(most.Load()) >= flood }, patience, timeStep)
-	require.LessOrEqual(t, most.Load(), int64(inboxSize))
+	require.LessOrEqual(t, most.Load(), int64(sdkStreamSize))
 	requireServing(t, s)
 	s.asked.mu.Lock()
 	defer s.asked.mu.Unlock()
-	require.LessOrEqual(t, s.asked.room.count, inboxSize)
+	require.LessOrEqual(t, s.asked.room.count, sdkStreamSize)
 }
 
 // A stalled answer does not keep its place for ever.
@@ -65,15 +65,15 @@ func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
 		return s.asked.room.count
 	}
 	require.Equal(t, 1, owes())
-	s.bonds.mu.Lock()
+	s.exchanges.mu.Lock()
 	bounded := 0
-	for key, b := range s.bonds.open {
+	for key, b := range s.exchanges.open {
 		if key < 0 && !b.deadline.IsZero() {
 			bounded++
-			b.end(http.ErrServerClosed, errOverdue) // as if its time were up
+			b.cancel(http.ErrServerClosed, errOverdue) // as if its time were up
 		}
 	}
-	s.bonds.mu.Unlock()
+	s.exchanges.mu.Unlock()
 	require.Equal(t, 1, bounded)
 	require.Eventually(t, func() bool { return owes() == 0 }, patience, timeStep)
 	requireServing(t, s)
@@ -110,7 +110,7 @@ func TestHTTPRequestsAreAllAnswered(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s.asked.mu.Lock()
 		defer s.asked.mu.Unlock()
-		return s.asked.room == allowance{most: inboxSize} && len(s.asked.open) == 0
+		return s.asked.room == allowance{most: sdkStreamSize} && len(s.asked.open) == 0
 	}, patience, timeStep)
 }
 

@@ -33,19 +33,19 @@ func newAuthorizer(spec mcpvisor.ServerSpec, opts Options) *oauth.Authorizer {
 
 // do sends one request, with a token where the endpoint needs one. header is
 // only read. The body of the response must be closed.
-func (e *endpoint) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
+func (e *endpoint) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *httpError) {
 	if e.auth == nil {
-		return e.follow(ctx, method, body, header)
+		return e.followRedirects(ctx, method, body, header)
 	}
 	if method == http.MethodDelete { // politeness at the end is worth no new token
-		return e.follow(ctx, method, body, withToken(header, e.auth.Held()))
+		return e.followRedirects(ctx, method, body, withToken(header, e.auth.Held()))
 	}
 	for renewals := 0; ; renewals++ {
 		token, err := e.auth.Token(ctx)
 		if err != nil {
-			return nil, e.giveUp(e.noToken(ctx, err))
+			return nil, e.reportUnauthorized(e.tokenError(ctx, err))
 		}
-		resp, f := e.follow(ctx, method, body, withToken(header, token))
+		resp, f := e.followRedirects(ctx, method, body, withToken(header, token))
 		if f != nil {
 			return nil, f
 		}
@@ -56,20 +56,20 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
 		_ = resp.Body.Close()
 		if err := e.auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
-			f := e.doubtForeign(e.noToken(ctx, err))
+			f := e.unknownIfHostTripper(e.tokenError(ctx, err))
 			f.status = resp.StatusCode
 			if refused { // without more scopes the others go on
-				return nil, e.giveUp(f)
+				return nil, e.reportUnauthorized(f)
 			}
 			return nil, f
 		}
 	}
 }
 
-// giveUp ends the session if no other request of it can have a token either.
-func (e *endpoint) giveUp(f *fault) *fault {
-	if f.permanent && e.refused != nil {
-		e.refused(f)
+// reportUnauthorized ends the session if no other request of it can have a token either.
+func (e *endpoint) reportUnauthorized(f *httpError) *httpError {
+	if f.permanent && e.onUnauthorized != nil {
+		e.onUnauthorized(f)
 	}
 	return f
 }
@@ -85,21 +85,21 @@ func withToken(header http.Header, token string) http.Header {
 	return h
 }
 
-// noToken is the fault of a request for which there is no token. The server has
+// tokenError is the fault of a request for which there is no token. The server has
 // not begun to work on it.
-func (e *endpoint) noToken(ctx context.Context, err error) *fault {
+func (e *endpoint) tokenError(ctx context.Context, err error) *httpError {
 	var required *mcpvisor.AuthRequired
 	var passing *oauth.Unavailable
 	switch {
 	case errors.As(err, &required):
-		return &fault{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
+		return &httpError{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
 			kind: mcpvisor.KindAuthRequired, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseAuth, permanent: true}
 	case errors.As(err, &passing):
-		f := e.unreachable(passing.Error(), "look at the authorization server", nil)
+		f := e.notSentError(passing.Error(), "look at the authorization server", nil)
 		f.retryAfter = passing.RetryAfter
 		return f
 	}
-	return e.unreachable("the request was given up before there was a token for "+e.hostport, "", ctx.Err())
+	return e.notSentError("the request was given up before there was a token for "+e.hostport, "", ctx.Err())
 }
 
 // Authorization is what obtains the tokens of a dialer's sessions; nil if its

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// trusted is the longest body for which memory is set aside because the
+	// maxPreallocated is the longest body for which memory is set aside because the
 	// server says so.
-	trusted = 1 << 20
+	maxPreallocated = 1 << 20
 	// maxWaste is how much of a body a small part of it may keep in memory.
 	maxWaste = 1 << 10
 )
@@ -28,16 +28,16 @@ func (b *bodyReader) readUpTo(limit int, expected int64, enough func(text []byte
 	if expected > int64(limit) {
 		return nil, false, errTooLong
 	}
-	if !b.hold(int(min(expected, trusted))) {
+	if !b.hold(int(min(expected, maxPreallocated))) {
 		return nil, false, errNoRoom
 	}
-	if expected >= 0 && expected <= trusted {
+	if expected >= 0 && expected <= maxPreallocated {
 		whole := make([]byte, expected)
 		_, err := io.ReadFull(b.r, whole)
 		return whole, true, err
 	}
 	if expected > 0 {
-		b.text = make([]byte, 0, trusted+bytes.MinRead)
+		b.text = make([]byte, 0, maxPreallocated+bytes.MinRead)
 	}
 	ended, err = b.read(min(limit, math.MaxInt-1)+1, enough)
 	switch {
@@ -49,11 +49,11 @@ func (b *bodyReader) readUpTo(limit int, expected int64, enough func(text []byte
 	return b.text, ended, nil
 }
 
-// answerIsEnough makes the function that ends the reading of a body before its end:
+// completeAnswer makes the function that ends the reading of a body before its end:
 // when it holds the answer to the request with the given id. It is nil for a body
 // that is only complete at its end: one with a length is incomplete without all of
 // it (RFC 9112, section 8), and the checksum of a compressed one comes last.
-func answerIsEnough(resp *http.Response, id int64) func(text []byte) bool {
+func completeAnswer(resp *http.Response, id int64) func(text []byte) bool {
 	if resp.ContentLength >= 0 || resp.Uncompressed {
 		return nil
 	}
@@ -201,7 +201,7 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 // all of what may be an answer.
 func (s *httpSession) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
 	b := bodyReader{r: resp.Body, reserve: reserve}
-	enough := answerIsEnough(resp, id)
+	enough := completeAnswer(resp, id)
 	ended, err := b.read(maxErrorBody, enough)
 	if err == nil && !ended && len(b.text) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.text), []byte("{")) {
 		ended, _ = b.read(s.spec.Limits.MaxMessageBytes, enough)
@@ -209,9 +209,9 @@ func (s *httpSession) errorBody(resp *http.Response, id int64, reserve func(int)
 	return b.text, ended
 }
 
-// ownPart is a part of a text that is kept without the rest: a part of less than
+// detachPart is a part of a text that is kept without the rest: a part of less than
 // half of the memory is copied, unless there is little to save.
-func ownPart(part, whole []byte) []byte {
+func detachPart(part, whole []byte) []byte {
 	if rest := cap(whole) - len(part); rest <= maxWaste || rest <= len(part) {
 		return part
 	}

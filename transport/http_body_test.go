@@ -102,7 +102,7 @@ func TestConnectionReusedAfterEarlyAnswer(t *testing.T) {
 	for range 3 {
 		requireServing(t, s)
 		end <- struct{}{}
-		require.Eventually(t, func() bool { return s.bonds.len() == 0 }, patience, timeStep)
+		require.Eventually(t, func() bool { return s.exchanges.len() == 0 }, patience, timeStep)
 	}
 	require.Len(t, conns, 1)
 }
@@ -254,7 +254,7 @@ func TestBodyWhiteSpaceBehindOtherValue(t *testing.T) {
 }
 
 // len is how many exchanges are under way.
-func (s *bonds) len() int {
+func (s *exchangeTable) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)

@@ -19,71 +19,71 @@ import (
 // its own because the cause of somebody's context may well be an ErrTimeout.
 var errOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 
-// bonds are the exchanges under way on one session. Its death ends them, and
+// exchangeTable are the exchanges under way on one session. Its death ends them, and
 // one timer keeps all their deadlines: a timer and three derived contexts for
 // each call would cost more than the rest of the call.
-type bonds struct {
-	mu     sync.Mutex
-	open   map[int64]*bond
-	ids    requestIDs
-	last   int64 // of the keys that are no ids: negative, going down
-	ended  error
-	alarm  alarm
-	buffer *budget.Budget // of the server; set before use
+type exchangeTable struct {
+	mu       sync.Mutex
+	open     map[int64]*exchange
+	ids      requestIDs
+	lastKey  int64 // of the keys that are no ids: negative, going down
+	endCause error
+	alarm    alarm
+	buffer   *budget.Budget // of the server; set before use
 }
 
-// bond is the context of one exchange. It ends with its parent, with its
+// exchange is the context of one exchange. It ends with its parent, with its
 // session, at its deadline, or when it is finished, whichever is first. Cause
 // says which it was; context.Cause cannot, for a context that is not its own.
-type bond struct {
+type exchange struct {
 	context.Context // the parent: its values and its deadline
-	set             *bonds
+	table           *exchangeTable
 	trace           httptrace.ClientTrace
 	connected       atomic.Bool // there was a connection: something may have been sent
-	pooled          atomic.Bool // that connection had been in use before
+	connReused      atomic.Bool // that connection had been in use before
 	conn            atomic.Pointer[trackedConn]
-	before          atomic.Int64 // what had been written to conn before
+	writtenBefore   atomic.Int64 // what had been written to conn before
 	key             int64        // in the set: the id of the request, or a negative number
 	deadline        time.Time    // zero: none; with the set's lock
 	clocks          clocks
-	news            *news
-	timeless        bool // the deadline counts no more, or it has passed; with the set's lock
+	progress        *news
+	clockStopped    bool // the deadline counts no more, or it has passed; with the set's lock
 	done            chan struct{}
-	release         func() bool // of the parent; nil if it never ends
+	stopFollowing   func() bool // of the parent; nil if it never ends
 
 	// share is what a large reply holds of Limits.Buffer. It belongs to whoever
 	// runs the exchange.
 	share budget.Share
 
-	mu    sync.Mutex
-	err   error
-	cause error
-	after []*func()
-	lent  bool
+	mu         sync.Mutex
+	err        error
+	cause      error
+	afterFuncs []*func()
+	detached   bool
 }
 
-// bind begins an exchange without a request of ours. finish must be called.
-func (s *bonds) bind(parent context.Context, timeout time.Duration) *bond {
-	return s.bindAs(parent, false, Request{Timeout: timeout})
+// start begins an exchange without a request of ours. finish must be called.
+func (s *exchangeTable) start(parent context.Context, timeout time.Duration) *exchange {
+	return s.startAs(parent, false, Request{Timeout: timeout})
 }
 
-// bindRequest begins the exchange of a request of the call lane, and assigns its
+// startRequest begins the exchange of a request of the call lane, and assigns its
 // id, which is the key. finish must be called.
-func (s *bonds) bindRequest(parent context.Context, r Request) *bond {
-	return s.bindAs(parent, true, r)
+func (s *exchangeTable) startRequest(parent context.Context, r Request) *exchange {
+	return s.startAs(parent, true, r)
 }
 
-func (s *bonds) bindAs(parent context.Context, request bool, r Request) *bond {
-	b := &bond{set: s, share: s.buffer.Share(), done: make(chan struct{}), news: newNews(r.Progress)}
+func (s *exchangeTable) startAs(parent context.Context, request bool, r Request) *exchange {
+	b := &exchange{table: s, share: s.buffer.Share(), done: make(chan struct{}), progress: newNews(r.Progress)}
 	b.trace.GotConn = b.gotConn
 	b.Context = httptrace.WithClientTrace(guard.Trace(parent), &b.trace)
 	b.deadline = b.clocks.start(r)
 	s.mu.Lock()
 	b.key = s.keyLocked(request)
-	ended := s.ended
+	ended := s.endCause
 	if ended == nil {
 		if s.open == nil {
-			s.open = make(map[int64]*bond)
+			s.open = make(map[int64]*exchange)
 			s.alarm.ring = s.sweep
 		}
 		s.open[b.key] = b
@@ -93,21 +93,21 @@ func (s *bonds) bindAs(parent context.Context, request bool, r Request) *bond {
 	}
 	s.mu.Unlock()
 	if ended != nil {
-		b.end(context.Canceled, ended)
+		b.cancel(context.Canceled, ended)
 		return b
 	}
 	if parent.Done() != nil {
-		b.release = context.AfterFunc(parent, func() { b.end(parent.Err(), context.Cause(parent)) })
+		b.stopFollowing = context.AfterFunc(parent, func() { b.cancel(parent.Err(), context.Cause(parent)) })
 	}
 	return b
 }
 
 // keyLocked is the key of a new exchange: for a request an id that no other
 // exchange has, for anything else a negative number.
-func (s *bonds) keyLocked(request bool) int64 {
+func (s *exchangeTable) keyLocked(request bool) int64 {
 	if !request {
-		s.last--
-		return s.last
+		s.lastKey--
+		return s.lastKey
 	}
 	for {
 		if id, used := s.ids.next(); !used || s.open[id] == nil {
@@ -116,21 +116,21 @@ func (s *bonds) keyLocked(request bool) int64 {
 	}
 }
 
-// end ends every exchange, now and from now on. An exchange that has ended is
+// endAll ends every exchange, now and from now on. An exchange that has ended is
 // in the set until it is finished: the answer may have come already, and what
 // came before it belongs to it.
-func (s *bonds) end(cause error) {
+func (s *exchangeTable) endAll(cause error) {
 	s.mu.Lock()
-	s.ended = cause
+	s.endCause = cause
 	open := slices.Collect(maps.Values(s.open))
 	s.alarm.stop()
 	s.mu.Unlock()
 	for _, b := range open {
-		b.end(context.Canceled, cause)
+		b.cancel(context.Canceled, cause)
 	}
 }
 
-func (s *bonds) remove(b *bond) {
+func (s *exchangeTable) remove(b *exchange) {
 	s.mu.Lock()
 	delete(s.open, b.key)
 	s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *bonds) remove(b *bond) {
 
 // progressed restarts the clock of a request, and returns who wants to hear of
 // it, if anybody does.
-func (s *bonds) progressed(id int64) (to *news, found bool) {
+func (s *exchangeTable) progressed(id int64) (to *news, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.open[id]
@@ -148,22 +148,22 @@ func (s *bonds) progressed(id int64) (to *news, found bool) {
 	if !b.deadline.IsZero() {
 		b.deadline = b.clocks.next(time.Now())
 	}
-	return b.news, true
+	return b.progress, true
 }
 
 // sweep ends what is overdue.
-func (s *bonds) sweep() {
+func (s *exchangeTable) sweep() {
 	now := time.Now()
-	var overdue []*bond
+	var overdue []*exchange
 	s.mu.Lock()
 	s.alarm.rung()
 	var next time.Time
 	for _, b := range s.open {
 		switch {
-		case b.deadline.IsZero(), b.timeless:
+		case b.deadline.IsZero(), b.clockStopped:
 		case !b.deadline.After(now):
 			overdue = append(overdue, b)
-			b.timeless = true
+			b.clockStopped = true
 		case next.IsZero() || b.deadline.Before(next):
 			next = b.deadline
 		}
@@ -171,12 +171,12 @@ func (s *bonds) sweep() {
 	s.alarm.next(now, next)
 	s.mu.Unlock()
 	for _, b := range overdue {
-		b.end(context.DeadlineExceeded, errOverdue)
+		b.cancel(context.DeadlineExceeded, errOverdue)
 	}
 }
 
-// countRequest implements callClocks.
-func (s *bonds) countRequest(call int64) bool {
+// countServerRequest implements callClocks.
+func (s *exchangeTable) countServerRequest(call int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	allowed, calls := false, 0
@@ -188,7 +188,7 @@ func (s *bonds) countRequest(call int64) bool {
 }
 
 // stopClocks implements callClocks.
-func (s *bonds) stopClocks(call int64) (restart func(answered bool)) {
+func (s *exchangeTable) stopClocks(call int64) (restart func(answered bool)) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *bonds) stopClocks(call int64) (restart func(answered bool)) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, b := range calls {
-			if b.deadline = b.clocks.restart(answered, now); !b.deadline.IsZero() && s.open[b.key] == b && s.ended == nil {
+			if b.deadline = b.clocks.restart(answered, now); !b.deadline.IsZero() && s.open[b.key] == b && s.endCause == nil {
 				s.alarm.set(b.deadline)
 			}
 		}
@@ -209,7 +209,7 @@ func (s *bonds) stopClocks(call int64) (restart func(answered bool)) {
 }
 
 // callsLocked are the calls that a request of the server's may belong to.
-func (s *bonds) callsLocked(call int64) (calls []*bond) {
+func (s *exchangeTable) callsLocked(call int64) (calls []*exchange) {
 	if call > 0 {
 		if b := s.open[call]; b != nil {
 			calls = append(calls, b)
@@ -224,40 +224,40 @@ func (s *bonds) callsLocked(call int64) (calls []*bond) {
 	return calls
 }
 
-func (b *bond) gotConn(info httptrace.GotConnInfo) {
-	conn := trackedIn(info.Conn)
+func (b *exchange) gotConn(info httptrace.GotConnInfo) {
+	conn := trackedUnder(info.Conn)
 	if conn != nil {
-		b.before.Store(conn.written.Load())
+		b.writtenBefore.Store(conn.written.Load())
 	}
 	b.conn.Store(conn)
-	b.pooled.Store(info.Reused || info.WasIdle)
+	b.connReused.Store(info.Reused || info.WasIdle)
 	b.connected.Store(true)
 }
 
-// renew forgets the connection of an earlier request of the exchange.
-func (b *bond) renew() {
+// resetConn forgets the connection of an earlier request of the exchange.
+func (b *exchange) resetConn() {
 	b.connected.Store(false)
-	b.pooled.Store(false)
+	b.connReused.Store(false)
 	b.conn.Store(nil)
 }
 
 // unwritten reports whether it is certain that nothing was written to the
 // connection since the exchange has it, and that nothing ever will be.
-func (b *bond) unwritten() bool {
+func (b *exchange) unwritten() bool {
 	conn := b.conn.Load()
-	return conn != nil && conn.closed.Load() && conn.written.Load() == b.before.Load()
+	return conn != nil && conn.closed.Load() && conn.written.Load() == b.writtenBefore.Load()
 }
 
-// end ends the exchange, unless it has ended.
-func (b *bond) end(err, cause error) {
+// cancel ends the exchange, unless it has ended.
+func (b *exchange) cancel(err, cause error) {
 	b.mu.Lock()
 	if b.err != nil {
 		b.mu.Unlock()
 		return
 	}
 	b.err, b.cause = err, cause
-	after := b.after
-	b.after = nil
+	after := b.afterFuncs
+	b.afterFuncs = nil
 	close(b.done)
 	b.mu.Unlock()
 	for _, f := range after {
@@ -266,45 +266,45 @@ func (b *bond) end(err, cause error) {
 }
 
 // finish ends the exchange, if it was not lent to somebody else.
-func (b *bond) finish() {
-	if !b.lent {
-		b.finishLent()
+func (b *exchange) finish() {
+	if !b.detached {
+		b.finishDetached()
 	}
 }
 
-// lend detaches the exchange from its parent and its deadline. Whoever borrows
+// detach detaches the exchange from its parent and its deadline. Whoever borrows
 // it calls finishLent. It fails if the parent has ended.
-func (b *bond) lend() bool {
-	if b.release != nil && !b.release() {
+func (b *exchange) detach() bool {
+	if b.stopFollowing != nil && !b.stopFollowing() {
 		return false
 	}
-	b.set.mu.Lock()
-	b.timeless = true
-	b.set.mu.Unlock()
-	b.lent = true
+	b.table.mu.Lock()
+	b.clockStopped = true
+	b.table.mu.Unlock()
+	b.detached = true
 	return true
 }
 
-func (b *bond) finishLent() {
-	if b.release != nil {
-		b.release()
+func (b *exchange) finishDetached() {
+	if b.stopFollowing != nil {
+		b.stopFollowing()
 	}
-	b.set.remove(b)
-	b.end(context.Canceled, context.Canceled)
+	b.table.remove(b)
+	b.cancel(context.Canceled, context.Canceled)
 }
 
 // Cause is why the exchange ended; nil as long as it has not.
-func (b *bond) Cause() error {
+func (b *exchange) Cause() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cause
 }
 
 // Deadline implements context.Context.
-func (b *bond) Deadline() (time.Time, bool) {
+func (b *exchange) Deadline() (time.Time, bool) {
 	d, ok := b.Context.Deadline() // before the lock: the parent may be an exchange of the same set
-	b.set.mu.Lock()
-	defer b.set.mu.Unlock()
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
 	if ok && (b.deadline.IsZero() || d.Before(b.deadline)) {
 		return d, true
 	}
@@ -312,10 +312,10 @@ func (b *bond) Deadline() (time.Time, bool) {
 }
 
 // Done implements context.Context.
-func (b *bond) Done() <-chan struct{} { return b.done }
+func (b *exchange) Done() <-chan struct{} { return b.done }
 
 // Err implements context.Context.
-func (b *bond) Err() error {
+func (b *exchange) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
@@ -323,7 +323,7 @@ func (b *bond) Err() error {
 
 // AfterFunc lets derived contexts follow without a goroutine; package context
 // asks for it.
-func (b *bond) AfterFunc(f func()) (stop func() bool) {
+func (b *exchange) AfterFunc(f func()) (stop func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
@@ -331,13 +331,13 @@ func (b *bond) AfterFunc(f func()) (stop func() bool) {
 		return func() bool { return false }
 	}
 	entry := &f
-	b.after = append(b.after, entry)
+	b.afterFuncs = append(b.afterFuncs, entry)
 	return func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		i := slices.Index(b.after, entry)
+		i := slices.Index(b.afterFuncs, entry)
 		if i >= 0 {
-			b.after = slices.Delete(b.after, i, i+1)
+			b.afterFuncs = slices.Delete(b.afterFuncs, i, i+1)
 		}
 		return i >= 0
 	}
@@ -345,7 +345,7 @@ func (b *bond) AfterFunc(f func()) (stop func() bool) {
 
 // causeOf is why a context ended.
 func causeOf(ctx context.Context) error {
-	if b, ok := ctx.(*bond); ok {
+	if b, ok := ctx.(*exchange); ok {
 		return b.Cause()
 	}
 	return context.Cause(ctx)

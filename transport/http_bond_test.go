@@ -17,10 +17,10 @@ import (
 
 func TestABondEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s bonds
+		var s exchangeTable
 		began := time.Now()
-		late, early := s.bind(context.Background(), time.Minute), s.bind(context.Background(), time.Second)
-		endless := s.bind(context.Background(), 0)
+		late, early := s.start(context.Background(), time.Minute), s.start(context.Background(), time.Second)
+		endless := s.start(context.Background(), 0)
 		<-early.Done()
 		require.InDelta(t, time.Second, time.Since(began), float64(sweepGrain))
 		require.Equal(t, context.DeadlineExceeded, early.Err())
@@ -30,7 +30,7 @@ func TestABondEndsAtItsDeadline(t *testing.T) {
 		require.InDelta(t, time.Minute, time.Since(began), float64(sweepGrain))
 		time.Sleep(time.Hour)
 		require.NoError(t, endless.Err())
-		for _, b := range []*bond{late, early, endless} {
+		for _, b := range []*exchange{late, early, endless} {
 			b.finish()
 			b.finish()
 		}
@@ -39,10 +39,10 @@ func TestABondEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestABondEndsWithItsParent(t *testing.T) {
-	var s bonds
+	var s exchangeTable
 	why := errors.New("changed my mind")
 	parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:staticcheck // a test
-	b := s.bind(parent, time.Hour)
+	b := s.start(parent, time.Hour)
 	require.Equal(t, "v", b.Value("k"))
 	cancel(why)
 	<-b.Done()
@@ -51,7 +51,7 @@ func TestABondEndsWithItsParent(t *testing.T) {
 	require.Equal(t, why, causeOf(b))
 	b.finish()
 
-	b = s.bind(parent, 0)
+	b = s.start(parent, 0)
 	<-b.Done()
 	require.Equal(t, why, b.Cause())
 	b.finish()
@@ -62,15 +62,15 @@ func TestABondEndsWithItsParent(t *testing.T) {
 // time is up; so does what the server told before it.
 func TestABondIsToldOfProgressUntilItIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s bonds
+		var s exchangeTable
 		heard := 0
 		report := func(mcpvisor.Progress) { heard++ }
-		died := s.bindRequest(context.Background(), Request{Progress: report})
-		overdue := s.bindRequest(context.Background(), Request{Progress: report, Timeout: time.Second})
+		died := s.startRequest(context.Background(), Request{Progress: report})
+		overdue := s.startRequest(context.Background(), Request{Progress: report, Timeout: time.Second})
 		<-overdue.Done()
-		s.end(errors.New("the session died"))
+		s.endAll(errors.New("the session died"))
 		<-died.Done()
-		for _, b := range []*bond{died, overdue} {
+		for _, b := range []*exchange{died, overdue} {
 			id := b.key
 			to, found := s.progressed(id)
 			require.True(t, found)
@@ -86,14 +86,14 @@ func TestABondIsToldOfProgressUntilItIsFinished(t *testing.T) {
 }
 
 func TestABondEndsWithItsSession(t *testing.T) {
-	var s bonds
+	var s exchangeTable
 	why := errors.New("the session died")
-	b := s.bind(context.Background(), time.Hour)
-	s.end(why)
+	b := s.start(context.Background(), time.Hour)
+	s.endAll(why)
 	<-b.Done()
 	require.Equal(t, why, b.Cause())
 	b.finish()
-	b = s.bind(context.Background(), time.Hour)
+	b = s.start(context.Background(), time.Hour)
 	<-b.Done()
 	require.Equal(t, why, b.Cause(), "too late")
 	b.finish()
@@ -101,22 +101,22 @@ func TestABondEndsWithItsSession(t *testing.T) {
 
 func TestALentBondOutlivesItsParentButNotItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s bonds
+		var s exchangeTable
 		parent, cancel := context.WithCancel(context.Background())
-		b := s.bind(parent, time.Second)
-		require.True(t, b.lend())
+		b := s.start(parent, time.Second)
+		require.True(t, b.detach())
 		b.finish()
 		cancel()
 		time.Sleep(time.Minute)
 		require.NoError(t, b.Err())
-		s.end(errors.New("over"))
+		s.endAll(errors.New("over"))
 		require.Error(t, b.Err())
-		b.finishLent()
+		b.finishDetached()
 
-		var other bonds
-		b = other.bind(parent, 0)
+		var other exchangeTable
+		b = other.start(parent, 0)
 		synctest.Wait()
-		require.False(t, b.lend(), "its parent has ended")
+		require.False(t, b.detach(), "its parent has ended")
 		b.finish()
 	})
 }
@@ -125,17 +125,17 @@ func TestALentBondOutlivesItsParentButNotItsSession(t *testing.T) {
 // bubble would wait for one that is left.
 func TestContextsDerivedFromABond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s bonds
+		var s exchangeTable
 		parent, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		b := s.bind(parent, time.Second)
+		b := s.start(parent, time.Second)
 		child, stop := context.WithCancel(b)
 		defer stop()
 		gone, leave := context.WithTimeout(b, time.Millisecond)
 		<-gone.Done()
 		leave()
 		b.mu.Lock()
-		followers := len(b.after)
+		followers := len(b.afterFuncs)
 		b.mu.Unlock()
 		require.Equal(t, 1, followers, "who has left is forgotten")
 		until, ok := child.Deadline()
@@ -153,19 +153,19 @@ func TestContextsDerivedFromABond(t *testing.T) {
 // An exchange that has ended leaves nothing with its parent, which may live as
 // long as the host.
 func TestABondLeavesNothingWithItsParent(t *testing.T) {
-	var s bonds
-	parent := s.bind(context.Background(), 0)
-	child := s.bind(parent, time.Hour)
-	require.Len(t, parent.after, 1)
+	var s exchangeTable
+	parent := s.start(context.Background(), 0)
+	child := s.start(parent, time.Hour)
+	require.Len(t, parent.afterFuncs, 1)
 	child.finish()
-	require.Empty(t, parent.after)
+	require.Empty(t, parent.afterFuncs)
 	parent.finish()
 }
 
 // Only requests have progress: a server cannot prolong what is no request.
 func TestProgressOfNoRequest(t *testing.T) {
-	var s bonds
-	b := s.bind(context.Background(), time.Hour)
+	var s exchangeTable
+	b := s.start(context.Background(), time.Hour)
 	due, _ := b.Deadline()
 	_, found := s.progressed(b.key)
 	require.False(t, found)
@@ -177,7 +177,7 @@ func TestProgressOfNoRequest(t *testing.T) {
 // That nothing was written is certain only of a connection that is closed, and
 // counts from where the exchange got it.
 func TestUnwritten(t *testing.T) {
-	dial := newConnSet().tracked(func(context.Context, string, string) (net.Conn, error) {
+	dial := newConnTracker().track(func(context.Context, string, string) (net.Conn, error) {
 		mine, peer := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, peer) }()
 		return mine, nil
@@ -186,13 +186,13 @@ func TestUnwritten(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Write([]byte("another's"))
 	require.NoError(t, err)
-	var s bonds
-	b := s.bind(context.Background(), 0)
+	var s exchangeTable
+	b := s.start(context.Background(), 0)
 	defer b.finish()
 	require.False(t, b.unwritten(), "no connection yet")
 	b.gotConn(httptrace.GotConnInfo{Conn: conn})
 	require.False(t, b.unwritten(), "it may still be written to")
-	late := s.bind(context.Background(), 0)
+	late := s.start(context.Background(), 0)
 	defer late.finish()
 	late.gotConn(httptrace.GotConnInfo{Conn: conn})
 	_, err = conn.Write([]byte("x"))
@@ -201,19 +201,19 @@ func TestUnwritten(t *testing.T) {
 	require.False(t, b.unwritten())
 	b.gotConn(httptrace.GotConnInfo{Conn: conn, Reused: true})
 	require.True(t, b.unwritten())
-	b.renew()
+	b.resetConn()
 	require.False(t, b.unwritten(), "a new attempt has no connection yet")
 	require.False(t, b.connected.Load())
-	require.False(t, b.pooled.Load())
+	require.False(t, b.connReused.Load())
 }
 
 // An exchange may hang on another one of the same session: the go-sdk's requests
 // do, on that which opens the session.
 func TestBondDeadlineInsideAnother(t *testing.T) {
-	var set bonds
-	outer := set.bind(t.Context(), time.Hour)
+	var set exchangeTable
+	outer := set.start(t.Context(), time.Hour)
 	defer outer.finish()
-	inner := set.bind(outer, 2*time.Hour)
+	inner := set.start(outer, 2*time.Hour)
 	defer inner.finish()
 	asked := make(chan time.Time, 1)
 	go func() {

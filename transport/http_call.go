@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// confirmWait bounds the question whether a server still lives, and with it
+	// confirmTimeout bounds the question whether a server still lives, and with it
 	// how much later than its connection a broken call ends.
-	confirmWait = time.Second
-	// cancelWait bounds a notice to the server, such as that nobody waits for an
+	confirmTimeout = time.Second
+	// notifyTimeout bounds a notice to the server, such as that nobody waits for an
 	// answer any more.
-	cancelWait = 2 * time.Second
+	notifyTimeout = 2 * time.Second
 )
 
 // Shared header values; net/http does not change them.
@@ -42,17 +42,17 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 		return nil, requestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
 	}
 	if !a.modern {
-		result, err := s.send(ctx, a, r)
+		result, err := s.sendRequest(ctx, a, r)
 		if list := s.handshake.see(r.Method, err); list != "" {
 			s.checkHandshake(a, list)
 		}
 		return result, err
 	}
 	began := time.Now()
-	result, err := s.send(ctx, a, r)
+	result, err := s.sendRequest(ctx, a, r)
 	if err == nil && wantsInput(r.Method, result) {
 		return s.answers.rounds(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
-			return s.send(ctx, a, r)
+			return s.sendRequest(ctx, a, r)
 		})
 	}
 	return result, err
@@ -61,13 +61,13 @@ func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, 
 // checkHandshake ends the session if the server has lost its handshake. It does not
 // wait for that to be known.
 func (s *httpSession) checkHandshake(a *agreement, list string) {
-	if !s.enter() {
+	if !s.startTask() {
 		return
 	}
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		cause := s.handshake.check(s.ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
-			return s.send(ctx, a, r)
+			return s.sendRequest(ctx, a, r)
 		})
 		if cause != nil {
 			s.end(cause)
@@ -75,32 +75,32 @@ func (s *httpSession) checkHandshake(a *agreement, list string) {
 	}()
 }
 
-// send sends a request once. What the session waits for at its end is the
+// sendRequest sends a request once. What the session waits for at its end is the
 // exchange, and nothing of the caller's.
-func (s *httpSession) send(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
-	if !s.enter() {
+func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
+	if !s.startTask() {
 		return nil, deathError(s.Cause(), mcpvisor.OutcomeNotSent)
 	}
-	b := s.bonds.bindRequest(ctx, r)
+	b := s.exchanges.startRequest(ctx, r)
 	id := b.key
 	r.Stream.opens(id)
-	if b.news != nil {
-		return s.sendAndTell(b, a, id, r)
+	if b.progress != nil {
+		return s.sendWithProgress(b, a, id, r)
 	}
-	defer s.work.Done()
+	defer s.tasks.Done()
 	defer b.finish()
-	result, err := s.sendBound(b, a, id, r)
+	result, err := s.sendExchange(b, a, id, r)
 	b.keep(r, err)
 	return result, err
 }
 
-func (s *httpSession) sendBound(b *bond, a *agreement, id int64, r Request) (json.RawMessage, error) {
-	got, f := s.exchange(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+func (s *httpSession) sendExchange(b *exchange, a *agreement, id int64, r Request) (json.RawMessage, error) {
+	got, f := s.roundTrip(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
 	if f != nil {
-		return nil, s.callFailed(b, a, id, f)
+		return nil, s.callError(b, a, id, f)
 	}
-	if got.errorm != nil {
-		return nil, rpcError(got.errorm)
+	if got.errorMember != nil {
+		return nil, rpcError(got.errorMember)
 	}
 	if a.modern && r.Method == "tools/list" {
 		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
@@ -111,21 +111,21 @@ func (s *httpSession) sendBound(b *bond, a *agreement, id int64, r Request) (jso
 // isFirstPage reports whether a list request asks for the beginning of the list.
 func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, []byte(`"cursor"`)) }
 
-// sendAndTell sends a request whose caller wants to hear of its progress. The
+// sendWithProgress sends a request whose caller wants to hear of its progress. The
 // caller's goroutine does nothing but that, for as long as it likes; if it panics,
 // the exchange is given up.
-func (s *httpSession) sendAndTell(b *bond, a *agreement, id int64, r Request) (result json.RawMessage, err error) {
+func (s *httpSession) sendWithProgress(b *exchange, a *agreement, id int64, r Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer s.work.Done()
+		defer s.tasks.Done()
 		defer b.finish()
-		result, err = s.sendBound(b, a, id, r)
+		result, err = s.sendExchange(b, a, id, r)
 	}()
 	finished := false
 	defer func() {
 		if !finished {
-			b.end(context.Canceled, context.Canceled)
+			b.cancel(context.Canceled, context.Canceled)
 			<-done
 			b.keep(r, context.Canceled)
 		}
@@ -134,9 +134,9 @@ func (s *httpSession) sendAndTell(b *bond, a *agreement, id int64, r Request) (r
 		select {
 		case <-done:
 			answered = true
-		case <-b.news.more:
+		case <-b.progress.more:
 		}
-		b.news.tell()
+		b.progress.tell()
 	}
 	finished = true
 	b.keep(r, err)
@@ -147,11 +147,11 @@ func (s *httpSession) sendAndTell(b *bond, a *agreement, id int64, r Request) (r
 // not change it.
 func (s *httpSession) callHeader(a *agreement, r Request) http.Header {
 	id := s.sessionID.Load()
-	plain := s.plain.Load()
+	plain := s.sharedHeader.Load()
 	if plain == nil || plain.agreed != a || plain.sessionID != id {
-		plain = &plainHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
+		plain = &sharedHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
 		plain.header["Content-Type"], plain.header["Accept"] = headerJSON, headerBoth
-		s.plain.Store(plain)
+		s.sharedHeader.Store(plain)
 	}
 	if !a.modern {
 		return plain.header
@@ -164,13 +164,13 @@ func (s *httpSession) callHeader(a *agreement, r Request) http.Header {
 		h["Mcp-Name"] = []string{headerValue(r.Target)}
 	}
 	if r.Method == "tools/call" {
-		s.params.set(h, r)
+		s.params.addTo(h, r)
 	}
 	return h
 }
 
-// plainHeader is the header that all calls of a legacy session share.
-type plainHeader struct {
+// sharedHeader is the header that all calls of a legacy session share.
+type sharedHeader struct {
 	agreed    *agreement
 	sessionID *string
 	header    http.Header
@@ -178,7 +178,7 @@ type plainHeader struct {
 
 // sessionHeader says which session and version a request belongs to.
 func (s *httpSession) sessionHeader(a *agreement) http.Header {
-	h := s.endpoint.header(8)
+	h := s.endpoint.newHeader(8)
 	if a != nil {
 		h["Mcp-Protocol-Version"] = []string{a.info.ProtocolVersion}
 	}
@@ -188,16 +188,16 @@ func (s *httpSession) sessionHeader(a *agreement) http.Header {
 	return h
 }
 
-// callFailed makes the error of a call, and draws the conclusions: for the
+// callError makes the error of a call, and draws the conclusions: for the
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
-func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f *fault) error {
+func (s *httpSession) callError(ctx context.Context, a *agreement, id int64, f *httpError) error {
 	s.asked.endOf(id)
 	switch {
 	case f.lost || f.gone:
-		s.endBy(f)
+		s.endWithError(f)
 	case f.broken && ctx.Err() == nil:
-		s.confirm(ctx, a)
+		s.confirmAlive(ctx, a)
 	}
 	if f.outcome == mcpvisor.OutcomeAnswered {
 		return f.callError()
@@ -207,7 +207,7 @@ func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f 
 	}
 	if ctx.Err() != nil {
 		if f.outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
-			s.cancelRemote(ctx, a, id)
+			s.notifyCancelled(ctx, a, id)
 		}
 		e := requestError(ctx, nil, f.outcome, f)
 		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
@@ -218,24 +218,24 @@ func (s *httpSession) callFailed(ctx context.Context, a *agreement, id int64, f 
 	return f.callError()
 }
 
-// confirm finds out whether a server whose connection broke is still there,
+// confirmAlive finds out whether a server whose connection broke is still there,
 // so that a crash is not taken for a bad reply. Calls that broke together ask
 // once. It returns when that is known, when ctx ends, or after confirmWait.
-func (s *httpSession) confirm(ctx context.Context, a *agreement) {
+func (s *httpSession) confirmAlive(ctx context.Context, a *agreement) {
 	s.mu.Lock()
-	known := s.doubt
+	known := s.confirming
 	if known == nil {
-		if !s.enterLocked() {
+		if !s.startTaskLocked() {
 			s.mu.Unlock()
 			return
 		}
 		known = make(chan struct{})
-		s.doubt = known
+		s.confirming = known
 		go func() {
-			defer s.work.Done()
-			s.ask(a)
+			defer s.tasks.Done()
+			s.pingServer(a)
 			s.mu.Lock()
-			s.doubt = nil
+			s.confirming = nil
 			s.mu.Unlock()
 			close(known)
 		}()
@@ -248,46 +248,46 @@ func (s *httpSession) confirm(ctx context.Context, a *agreement) {
 	}
 }
 
-// ask sends the cheapest request there is. Any answer counts as life.
-func (s *httpSession) ask(a *agreement) {
-	ctx, cancel := context.WithTimeout(s.ctx, confirmWait)
+// pingServer sends the cheapest request there is. Any answer counts as life.
+func (s *httpSession) pingServer(a *agreement) {
+	ctx, cancel := context.WithTimeout(s.ctx, confirmTimeout)
 	defer cancel()
 	r := Request{Method: "ping"}
 	if a.modern {
 		r.Method = "server/discover"
 	}
-	b := s.bonds.bindRequest(ctx, r)
+	b := s.exchanges.startRequest(ctx, r)
 	defer b.finish()
 	defer b.share.Release()
-	_, f := s.exchange(b, b.key, appendRequest(nil, b.key, r, a.meta), s.callHeader(a, r))
+	_, f := s.roundTrip(b, b.key, appendRequest(nil, b.key, r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
-		s.endBy(f)
+		s.endWithError(f)
 	}
 }
 
-// cancelRemote tells a legacy server that nobody waits any more; closing the
+// notifyCancelled tells a legacy server that nobody waits any more; closing the
 // connection does not mean that there. It does not wait for the notice.
-func (s *httpSession) cancelRemote(ended context.Context, a *agreement, id int64) {
+func (s *httpSession) notifyCancelled(ended context.Context, a *agreement, id int64) {
 	reason := "canceled"
 	if errors.Is(ended.Err(), context.DeadlineExceeded) {
 		reason = "timed out"
 	}
-	s.notify(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason))
+	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason))
 }
 
-// notify sends a notification of ours. It does not wait for it to arrive.
-func (s *httpSession) notify(a *agreement, body []byte) { s.post(a, body, func() {}) }
+// notifyServer sends a notification of ours. It does not wait for it to arrive.
+func (s *httpSession) notifyServer(a *agreement, body []byte) { s.postInBackground(a, body, func() {}) }
 
-// post sends a message of ours, and calls then when that has ended.
-func (s *httpSession) post(a *agreement, body []byte, then func()) {
-	if !s.enter() {
+// postInBackground sends a message of ours, and calls then when that has ended.
+func (s *httpSession) postInBackground(a *agreement, body []byte, then func()) {
+	if !s.startTask() {
 		then()
 		return
 	}
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		defer then()
-		ctx, cancel := context.WithTimeout(s.ctx, cancelWait)
+		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
 		defer cancel()
 		h := s.sessionHeader(a)
 		h["Content-Type"], h["Accept"] = headerJSON, headerBoth

@@ -32,10 +32,10 @@ const maxHeader = 1 << 20
 // maxRetryAfter bounds what a server may ask for.
 const maxRetryAfter = 24 * time.Hour
 
-// connectFault explains an error of the HTTP client. sent is whether a
+// connectError explains an error of the HTTP client. sent is whether a
 // connection had been handed to the request: from then on the server may have
 // seen it.
-func (e *endpoint) connectFault(err error, sent bool) *fault {
+func (e *endpoint) connectError(err error, sent bool) *httpError {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err // the wrapping names the whole URL
@@ -43,11 +43,11 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 	if dial := dialError(err); dial != nil {
 		sent = false
 		if dial.Op == "proxyconnect" {
-			return e.proxyUnreachable(err)
+			return e.proxyUnreachableError(err)
 		}
 	}
 	if sent {
-		return e.broken("the connection to "+e.hostport+" broke before the answer came: ", err)
+		return e.connectionLost("the connection to "+e.hostport+" broke before the answer came: ", err)
 	}
 	var (
 		dns     *net.DNSError
@@ -55,37 +55,37 @@ func (e *endpoint) connectFault(err error, sent bool) *fault {
 		verify  *tls.CertificateVerificationError
 		unknown x509.UnknownAuthorityError
 		timeout net.Error
-		refused *connectRefused
+		refused *proxyRefusal
 		invalid x509.CertificateInvalidError
 	)
 	switch {
 	case errors.As(err, &refused):
-		return e.proxyRefused(refused)
+		return e.proxyRefusedError(refused)
 	case isRefused(err):
-		f := e.unreachable("nothing listens at "+e.hostport, "start the server or correct the URL", err)
+		f := e.notSentError("nothing listens at "+e.hostport, "start the server or correct the URL", err)
 		f.gone = true
 		return f
 	case errors.As(err, &dns):
-		return e.unreachable(fmt.Sprintf("the host name %q cannot be resolved", dns.Name), "correct the URL or check the network", err)
+		return e.notSentError(fmt.Sprintf("the host name %q cannot be resolved", dns.Name), "correct the URL or check the network", err)
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return e.unreachable(e.hostport+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
+		return e.notSentError(e.hostport+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
-		return e.outOfDate(invalid.Cert, err)
+		return e.certificateError(invalid.Cert, err)
 	case errors.As(err, &verify), errors.As(err, &unknown):
-		return e.unreachable("the certificate of "+e.hostport+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
+		return e.notSentError("the certificate of "+e.hostport+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return e.unreachable(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
+		return e.notSentError(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
 	}
-	return e.unreachable("cannot connect to "+e.hostport+": "+err.Error(), "check the URL and the network", err)
+	return e.notSentError("cannot connect to "+e.hostport+": "+err.Error(), "check the URL and the network", err)
 }
 
-// outOfDate is the fault of a certificate that is not valid at this time.
-func (e *endpoint) outOfDate(cert *x509.Certificate, err error) *fault {
+// certificateError is the fault of a certificate that is not valid at this time.
+func (e *endpoint) certificateError(cert *x509.Certificate, err error) *httpError {
 	if now := time.Now(); now.Before(cert.NotBefore) {
-		return e.unreachable(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.hostport, cert.NotBefore.UTC().Format(time.RFC3339)),
+		return e.notSentError(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.hostport, cert.NotBefore.UTC().Format(time.RFC3339)),
 			"check the clock of this machine", err)
 	}
-	return e.unreachable(fmt.Sprintf("the certificate of %s has expired: it was valid until %s", e.hostport, cert.NotAfter.UTC().Format(time.RFC3339)),
+	return e.notSentError(fmt.Sprintf("the certificate of %s has expired: it was valid until %s", e.hostport, cert.NotAfter.UTC().Format(time.RFC3339)),
 		"renew the certificate of the server", err)
 }
 
@@ -108,28 +108,28 @@ func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaeConnRefused)
 }
 
-// statusFault explains a reply with a status that is no success and a body
+// statusError explains a reply with a status that is no success and a body
 // that is no answer. ref says how the request named a session.
-func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef) *fault {
-	f := &fault{
+func (e *endpoint) statusError(resp *http.Response, body []byte, ref sessionRef) *httpError {
+	f := &httpError{
 		status:  resp.StatusCode,
-		problem: httpStatus(resp.StatusCode),
+		problem: statusText(resp.StatusCode),
 		kind:    mcpvisor.KindProtocol,
 		outcome: mcpvisor.OutcomeAnswered,
 		cause:   supervisor.CauseHandshake,
 	}
 	// A secret that is cut in two could not be found any more.
-	text := printable(e.clean(saidIn(resp.Header.Get("Content-Type"), body)))
-	if text = beyondStatus(text, resp.StatusCode); text != "" {
+	text := printable(e.clean(errorText(resp.Header.Get("Content-Type"), body)))
+	if text = withoutStatusPrefix(text, resp.StatusCode); text != "" {
 		f.problem += ": " + text
 	}
 	if loss := sessionLossOf(resp, body, ref); loss.lost {
 		f.lost, f.outcome, f.kind = true, loss.outcome, mcpvisor.KindCrashed
-		return e.doubtForeign(f)
+		return e.unknownIfHostTripper(f)
 	}
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:
-		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(redirectTarget(resp)))
+		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(describeRedirect(resp)))
 		f.hint = "if that is the endpoint, put this URL into the configuration"
 	case code == http.StatusProxyAuthRequired:
 		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
@@ -142,7 +142,7 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
 		f.kind = mcpvisor.KindUnavailable
-		f.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		f.retryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
 		f.hint = "call less often"
 		if code == http.StatusServiceUnavailable {
 			f.hint = "try again later"
@@ -162,9 +162,9 @@ func (e *endpoint) statusFault(resp *http.Response, body []byte, ref sessionRef)
 	return f
 }
 
-// beyondStatus is what an error text says besides its status, which many servers
+// withoutStatusPrefix is what an error text says besides its status, which many servers
 // repeat in front of it, or instead of it.
-func beyondStatus(text string, code int) string {
+func withoutStatusPrefix(text string, code int) string {
 	rest := text
 	for _, prefix := range []string{"HTTP", strconv.Itoa(code), http.StatusText(code)} {
 		if n := len(prefix); len(rest) >= n && strings.EqualFold(rest[:n], prefix) {
@@ -181,14 +181,14 @@ func beyondStatus(text string, code int) string {
 }
 
 // htmlReply: a page for people came where an answer was expected.
-func (e *endpoint) htmlReply(status int) *fault {
-	f := badReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
+func (e *endpoint) htmlReply(status int) *httpError {
+	f := invalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
 	f.hint = "check the path of the URL, and whether a login page is in the way"
 	return f
 }
 
-// redirectTarget says where a redirect points, without user and query.
-func redirectTarget(resp *http.Response) string {
+// describeRedirect says where a redirect points, without user and query.
+func describeRedirect(resp *http.Response) string {
 	u, err := resp.Location()
 	if err != nil {
 		return "an unreadable location"
@@ -199,9 +199,9 @@ func redirectTarget(resp *http.Response) string {
 // bareURL is a URL without its secrets.
 func bareURL(u *url.URL) string { return printable(secret.URL(u)) }
 
-// retryAfter reads a Retry-After header: seconds or a date. It is 0 if the
+// parseRetryAfter reads a Retry-After header: seconds or a date. It is 0 if the
 // header is missing or cannot be read.
-func retryAfter(value string, now time.Time) time.Duration {
+func parseRetryAfter(value string, now time.Time) time.Duration {
 	var d time.Duration
 	if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
 		d = time.Duration(min(max(s, 0), int(maxRetryAfter/time.Second))) * time.Second
@@ -211,15 +211,15 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// saidIn is what a short body of an error status says, for people: the message
+// errorText is what a short body of an error status says, for people: the message
 // of a JSON error, or the first line of a text; nothing of a web page.
-func saidIn(contentType string, body []byte) string {
+func errorText(contentType string, body []byte) string {
 	text := strings.TrimSpace(string(body))
 	if isHTML(contentType, body) || text == "" {
 		return ""
 	}
 	if text[0] == '{' {
-		if said := jsonError([]byte(text)); said != "" {
+		if said := jsonErrorMessage([]byte(text)); said != "" {
 			text = said
 		}
 	}
@@ -227,8 +227,8 @@ func saidIn(contentType string, body []byte) string {
 	return line
 }
 
-// jsonError finds the message in the usual shapes of a JSON error.
-func jsonError(body []byte) string {
+// jsonErrorMessage finds the message in the usual shapes of a JSON error.
+func jsonErrorMessage(body []byte) string {
 	var shape struct {
 		Error       json.RawMessage `json:"error"`
 		Description string          `json:"error_description"`
@@ -250,15 +250,15 @@ func jsonError(body []byte) string {
 	return ""
 }
 
-// shownLength is how many characters of a foreign text are shown.
-const shownLength = 200
+// maxShownRunes is how many characters of a foreign text are shown.
+const maxShownRunes = 200
 
 // printable is a text on one line, cut after shownLength characters.
 func printable(s string) string {
 	s = display.Line(s)
 	n := 0
 	for i := range s {
-		if n++; n > shownLength {
+		if n++; n > maxShownRunes {
 			return strings.TrimSpace(s[:i]) + "…"
 		}
 	}

@@ -35,7 +35,7 @@ func TestRetryAfter(t *testing.T) {
 		now.Add(-time.Hour).Format(http.TimeFormat):       0,
 		now.AddDate(1, 0, 0).Format(http.TimeFormat):      maxRetryAfter,
 	} {
-		require.Equal(t, want, retryAfter(value, now), value)
+		require.Equal(t, want, parseRetryAfter(value, now), value)
 	}
 }
 
@@ -55,10 +55,10 @@ func TestSaidInAnErrorBody(t *testing.T) {
 		{"application/json", `{"broken`, `{"broken`},
 	}
 	for _, row := range rows {
-		require.Equal(t, row.want, printable(saidIn(row.contentType, []byte(row.body))), row.body)
+		require.Equal(t, row.want, printable(errorText(row.contentType, []byte(row.body))), row.body)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		got := printable(saidIn("text/plain", rapid.SliceOf(rapid.Byte()).Draw(t, "body")))
+		got := printable(errorText("text/plain", rapid.SliceOf(rapid.Byte()).Draw(t, "body")))
 		if n := len([]rune(got)); n > 201 {
 			t.Fatalf("%d characters", n)
 		}
@@ -99,12 +99,12 @@ func TestParamValue(t *testing.T) {
 
 // A listing that no longer marks an argument takes its header away.
 func TestParamHeadersForget(t *testing.T) {
-	var p paramHeaders
+	var p headerParams
 	call := Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
 	learnAndSet := func(listing string) http.Header {
 		h := make(http.Header)
 		p.learn([]byte(listing), true, 100)
-		p.set(h, call)
+		p.addTo(h, call)
 		return h
 	}
 	require.Equal(t, http.Header{"Mcp-Param-A": {"x"}}, learnAndSet(`{"tools":[null,{"name":"t","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}]}`))
@@ -116,7 +116,7 @@ func TestParamHeadersForget(t *testing.T) {
 // and no list costs more than what is taken of it.
 func TestParamHeadersForgotten(t *testing.T) {
 	const pages, tools = 4, 50
-	var p paramHeaders
+	var p headerParams
 	page := func(reading, number int) []byte {
 		var b strings.Builder
 		for i := range tools {
@@ -130,7 +130,7 @@ func TestParamHeadersForgotten(t *testing.T) {
 		}
 		require.LessOrEqual(t, len(p.tools), 2*pages*tools)
 		h := make(http.Header)
-		p.set(h, Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
+		p.addTo(h, Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
 		require.Len(t, h, 1, "the tool of the newest list")
 	}
 	p.learn([]byte(`{"tools":[]}`), true, 100)
@@ -187,7 +187,7 @@ func TestConnectFault(t *testing.T) {
 		{"something else", io.ErrNoProgress, false, mcpvisor.OutcomeNotSent, false, "cannot connect to host.example:80"},
 	}
 	for _, row := range rows {
-		f := e.connectFault(wrap(row.err), row.sent)
+		f := e.connectError(wrap(row.err), row.sent)
 		require.Equal(t, row.want, f.outcome, row.name)
 		require.Equal(t, row.gone, f.gone, row.name)
 		require.Contains(t, f.problem+f.hint, row.says, row.name)
@@ -207,7 +207,7 @@ func TestWithToken(t *testing.T) {
 func TestNoTokenForNow(t *testing.T) {
 	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
-	f := e.noToken(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
+	f := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
 	require.Equal(t, mcpvisor.KindUnavailable, f.kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, f.outcome)
 	require.Equal(t, 7*time.Second, f.retryAfter)

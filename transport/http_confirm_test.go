@@ -46,7 +46,7 @@ func TestHTTPBrokenCallsAskOnceAndBriefly(t *testing.T) {
 			require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		}
-		require.Equal(t, time.Second+confirmWait, time.Since(began))
+		require.Equal(t, time.Second+confirmTimeout, time.Since(began))
 		require.Len(t, web.requests("ping"), 1)
 		require.Nil(t, s.Cause())
 
@@ -61,17 +61,17 @@ func TestHTTPBrokenCallsAskOnceAndBriefly(t *testing.T) {
 func TestHTTPDoubtHoldsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openWireless(t, breaksAndHangs(t, 0).spec())
-		ctx, cancel := context.WithTimeout(t.Context(), confirmWait/4)
+		ctx, cancel := context.WithTimeout(t.Context(), confirmTimeout/4)
 		defer cancel()
 		began := time.Now()
 		_, err := s.Request(ctx, toolCall)
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-		require.Equal(t, confirmWait/4, time.Since(began))
+		require.Equal(t, confirmTimeout/4, time.Since(began))
 
-		time.AfterFunc(confirmWait/4, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested}) })
+		time.AfterFunc(confirmTimeout/4, func() { s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested}) })
 		_, err = s.Request(t.Context(), toolCall)
 		require.ErrorIs(t, err, mcpvisor.ErrClosed)
-		require.Equal(t, confirmWait/2, time.Since(began))
+		require.Equal(t, confirmTimeout/2, time.Since(began))
 	})
 }
 
@@ -93,7 +93,7 @@ func TestHTTPNoticeOfACanceledCallIsBrief(t *testing.T) {
 		_, err := s.Request(ctx, toolCall)
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.Equal(t, time.Second, time.Since(began))
-		require.Equal(t, time.Second+cancelWait, (<-given).Sub(began))
+		require.Equal(t, time.Second+notifyTimeout, (<-given).Sub(began))
 
 		late := toolCall
 		late.Timeout = time.Second
@@ -118,12 +118,12 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 		s := openWireless(t, newWireless(t).spec())
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		said := &fault{problem: "no", kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered}
+		said := &httpError{problem: "no", kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered}
 		var e *mcpvisor.Error
-		require.ErrorAs(t, s.callFailed(gone, s.agreed.Load(), 1, said), &e)
+		require.ErrorAs(t, s.callError(gone, s.agreed.Load(), 1, said), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-		require.ErrorAs(t, s.callFailed(t.Context(), s.agreed.Load(), 1, said), &e)
+		require.ErrorAs(t, s.callError(t.Context(), s.agreed.Load(), 1, said), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 	})
 }

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// connSet knows the open connections of one session, so that its end can be
+// connTracker knows the open connections of one session, so that its end can be
 // the end of them too: net/http gives up a connection in its own time.
-type connSet struct {
+type connTracker struct {
 	mu     sync.Mutex
 	open   map[*trackedConn]struct{}
 	closed bool
@@ -18,12 +18,12 @@ type connSet struct {
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-func newConnSet() *connSet { return &connSet{open: make(map[*trackedConn]struct{})} }
+func newConnTracker() *connTracker { return &connTracker{open: make(map[*trackedConn]struct{})} }
 
-// tracked makes a dial function whose connections are in the set until they
+// track makes a dial function whose connections are in the set until they
 // are closed. A *tls.Conn is not: net/http has to recognise it, to find out
 // about HTTP/2.
-func (s *connSet) tracked(dial dialFunc) dialFunc {
+func (s *connTracker) track(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *connSet) tracked(dial dialFunc) dialFunc {
 }
 
 // closeAll closes what is open and whatever is still being dialled.
-func (s *connSet) closeAll() {
+func (s *connTracker) closeAll() {
 	s.mu.Lock()
 	s.closed = true
 	left := s.open
@@ -59,14 +59,14 @@ func (s *connSet) closeAll() {
 // trackedConn is one connection of a set. It counts what is written to it.
 type trackedConn struct {
 	net.Conn
-	set     *connSet
+	set     *connTracker
 	written atomic.Int64
 	closed  atomic.Bool
 }
 
-// trackedIn finds the connection of a set under layers of TLS; nil if there is
+// trackedUnder finds the connection of a set under layers of TLS; nil if there is
 // none.
-func trackedIn(conn net.Conn) *trackedConn {
+func trackedUnder(conn net.Conn) *trackedConn {
 	for {
 		layer, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {

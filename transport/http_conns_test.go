@@ -79,9 +79,9 @@ func TestHTTPHostsOwnDialSpeaksHTTP2(t *testing.T) {
 // A set knows the connections that are open, and those only. Its end is theirs,
 // and that of one which comes later.
 func TestConnSetEndsItsConnections(t *testing.T) {
-	set := newConnSet()
+	set := newConnTracker()
 	var peers []net.Conn
-	dial := set.tracked(func(context.Context, string, string) (net.Conn, error) {
+	dial := set.track(func(context.Context, string, string) (net.Conn, error) {
 		mine, peer := net.Pipe()
 		peers = append(peers, peer)
 		return mine, peer.SetReadDeadline(time.Now().Add(patience))
@@ -115,7 +115,7 @@ func TestHTTPHostsTransportIsTuned(t *testing.T) {
 		}}}
 	e, err := newEndpoint(spec.WithDefaults())
 	require.NoError(t, err)
-	tuned := e.rt.(*http.Transport)
+	tuned := e.roundTripper.(*http.Transport)
 	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
 	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
 	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
@@ -129,7 +129,7 @@ func TestHTTPHostsTransportIsTuned(t *testing.T) {
 func TestHTTPReleaseEndsEveryConnection(t *testing.T) {
 	web := newScripted(t)
 	s := openHTTP(t, httpSpec(web.URL))
-	conn, err := s.endpoint.rt.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	conn, err := s.endpoint.roundTripper.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})

@@ -16,14 +16,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// controlLane is the RoundTripper that the go-sdk's streamable client works
+// sdkTransport is the RoundTripper that the go-sdk's streamable client works
 // through. The go-sdk gives the whole session up over one reply that it does
 // not like (a status, a truncated body, a reconnect that is refused); so it
 // only ever gets to see replies that it likes, or an error of one exchange.
-type controlLane struct{ s *httpSession }
+type sdkTransport struct{ s *httpSession }
 
 // RoundTrip implements http.RoundTripper.
-func (c *controlLane) RoundTrip(req *http.Request) (*http.Response, error) {
+func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodPost:
 		defer req.Body.Close()
@@ -33,31 +33,31 @@ func (c *controlLane) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		env, _ := scanEnvelope(body)
 		if id, ok := env.numericID(); ok && env.method != nil {
-			return c.call(req, id, string(bytes.Trim(env.method, `"`)), body)
+			return c.sendRequest(req, id, string(bytes.Trim(env.method, `"`)), body)
 		}
-		return c.tell(req, body)
+		return c.sendNotification(req, body)
 	case http.MethodGet:
-		return c.s.listen(req)
+		return c.s.openSDKStream(req)
 	default:
-		return c.leave(req)
+		return c.deleteSession(req)
 	}
 }
 
-// call sends a request of the go-sdk's and returns its answer.
-func (c *controlLane) call(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
+// sendRequest sends a request of the go-sdk's and returns its answer.
+func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
-	var unauthorized *fault // a refusal of server/discover that may be the reason for what comes next
-	if earlier := s.misstep.Load(); method == "initialize" && earlier != nil {
+	var unauthorized *httpError // a refusal of server/discover that may be the reason for what comes next
+	if earlier := s.lastError.Load(); method == "initialize" && earlier != nil {
 		switch {
-		case earlier.notNow():
+		case earlier.isUnavailable():
 			return nil, earlier
 		case earlier.kind == mcpvisor.KindAuthRequired:
 			unauthorized = earlier
 		}
 	}
 	if method == "initialize" && s.era == mcpvisor.EraModern && s.spec.Era == mcpvisor.EraModern {
-		f := s.noModernEra()
-		s.misstep.Store(f)
+		f := s.modernEraError()
+		s.lastError.Store(f)
 		return nil, f
 	}
 	// Any error makes the go-sdk go on with initialize. A server whose era is
@@ -66,46 +66,46 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	if method == "server/discover" && s.era == mcpvisor.EraAuto {
 		patience = s.spec.Timeouts.Negotiate
 	}
-	b := s.bonds.bind(req.Context(), patience)
+	b := s.exchanges.start(req.Context(), patience)
 	defer b.finish()
 	defer b.share.Release()
-	got, f := s.exchange(b, id, body, c.header(req))
+	got, f := s.roundTrip(b, id, body, c.header(req))
 	if method == "initialize" && s.mayBeSSE(got, f) {
 		// b ends with the rest of the refused POST.
-		fallback := s.bonds.bind(req.Context(), 0)
+		fallback := s.exchanges.start(req.Context(), 0)
 		defer fallback.finish()
 		defer fallback.share.Release()
-		got, f = s.initializeOverSSE(fallback, id, body, c.header(req), got, f)
+		got, f = s.retryOverSSE(fallback, id, body, c.header(req), got, f)
 	}
 	switch {
 	case f != nil:
-		s.doubtful = s.doubtful || method == "server/discover" && !f.declines()
-		s.misstep.Store(cmp.Or(unauthorized, f))
+		s.eraUncertain = s.eraUncertain || method == "server/discover" && !f.rejectsRequest()
+		s.lastError.Store(cmp.Or(unauthorized, f))
 		if f.lost || f.gone && s.agreed.Load() != nil {
-			s.endBy(f)
+			s.endWithError(f)
 		}
 		return nil, f
-	case got.errorm != nil:
-		s.misstep.Store(unauthorized)
+	case got.errorMember != nil:
+		s.lastError.Store(unauthorized)
 	default:
-		s.misstep.Store(nil)
+		s.lastError.Store(nil)
 	}
 	if err := tooBroad(got.result, answerBounds); err != nil {
-		f := badReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
-		s.misstep.Store(f)
+		f := invalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
+		s.lastError.Store(f)
 		return nil, f
 	}
 	message, err := got.message(id)
 	if err != nil {
-		f := badReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
+		f := invalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
 		f.err = err
-		s.misstep.Store(f)
+		s.lastError.Store(f)
 		return nil, f
 	}
-	if method == "server/discover" && got.errorm != nil {
-		f := s.refusedDiscovery(got.errorm)
-		s.doubtful = f != nil
-		s.misstep.Store(f)
+	if method == "server/discover" && got.errorMember != nil {
+		f := s.discoveryError(got.errorMember)
+		s.eraUncertain = f != nil
+		s.lastError.Store(f)
 	}
 	resp := plainResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
 	if method == "initialize" && got.sessionID != "" {
@@ -116,28 +116,28 @@ func (c *controlLane) call(req *http.Request, id int64, method string, body []by
 	return resp, nil
 }
 
-// tell sends a notification of the go-sdk's. What the server says
+// sendNotification sends a notification of the go-sdk's. What the server says
 // to it is of no consequence, unless it is that the session or the permission
 // is missing.
-func (c *controlLane) tell(req *http.Request, body []byte) (*http.Response, error) {
-	b := c.s.bonds.bind(req.Context(), 0)
+func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.Response, error) {
+	b := c.s.exchanges.start(req.Context(), 0)
 	defer b.finish()
-	if f := c.s.tellServer(b, body, c.header(req)); f != nil {
+	if f := c.s.postMessage(b, body, c.header(req)); f != nil {
 		return nil, f
 	}
 	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
 }
 
-// tellServer posts a message that has no answer, and draws the conclusions of
+// postMessage posts a message that has no answer, and draws the conclusions of
 // what the server says to it.
-func (s *httpSession) tellServer(b *bond, body []byte, header http.Header) *fault {
+func (s *httpSession) postMessage(b *exchange, body []byte, header http.Header) *httpError {
 	s.countPost()
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
 			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-			f = s.endpoint.statusFault(resp, said, s.sessionRef())
+			f = s.endpoint.statusError(resp, said, s.sessionRef())
 			if !f.lost && f.kind != mcpvisor.KindAuthRequired {
 				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a message")
 				f = nil
@@ -145,17 +145,17 @@ func (s *httpSession) tellServer(b *bond, body []byte, header http.Header) *faul
 		}
 	}
 	if f != nil {
-		s.misstep.Store(f)
+		s.lastError.Store(f)
 		if f.lost || f.gone && s.agreed.Load() != nil {
-			s.endBy(f)
+			s.endWithError(f)
 		}
 	}
 	return f
 }
 
-// leave sends the DELETE at the end of a session, for as long as there is time
+// deleteSession sends the DELETE at the end of a session, for as long as there is time
 // for politeness.
-func (c *controlLane) leave(req *http.Request) (*http.Response, error) {
+func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) {
 	s := c.s
 	done := plainResponse(req, http.StatusNoContent, "", http.NoBody)
 	if s.forgotten.Load() {
@@ -177,10 +177,10 @@ func (c *controlLane) leave(req *http.Request) (*http.Response, error) {
 }
 
 // header takes over what the go-sdk says about the protocol.
-func (c *controlLane) header(req *http.Request) http.Header {
-	h := c.s.endpoint.header(len(req.Header))
+func (c *sdkTransport) header(req *http.Request) http.Header {
+	h := c.s.endpoint.newHeader(len(req.Header))
 	for name, values := range req.Header {
-		if ownHeader(name) && name != "Content-Length" {
+		if isProtocolHeader(name) && name != "Content-Length" {
 			h[name] = values
 		}
 	}
@@ -191,8 +191,8 @@ func (c *controlLane) header(req *http.Request) http.Header {
 	return h
 }
 
-// endBy ends the session because of a fault that means its end.
-func (s *httpSession) endBy(f *fault) {
+// endWithError ends the session because of a fault that means its end.
+func (s *httpSession) endWithError(f *httpError) {
 	s.forgotten.Store(true)
 	s.end(f.endCause(s.endpoint.target))
 }
@@ -218,18 +218,18 @@ func (r reply) message(id int64) ([]byte, error) {
 		Result  json.RawMessage `json:"result,omitempty"`
 		Error   *jsonrpc.Error  `json:"error,omitempty"`
 	}{Version: "2.0", ID: id, Result: r.result}
-	if r.errorm != nil {
+	if r.errorMember != nil {
 		m.Result = nil
-		if e := rpcError(r.errorm); !errors.As(e, &m.Error) {
+		if e := rpcError(r.errorMember); !errors.As(e, &m.Error) {
 			return nil, e
 		}
 	}
 	return json.Marshal(m)
 }
 
-// headerWait is how long the opening of the event stream may hold up the
+// streamHeaderTimeout is how long the opening of the event stream may hold up the
 // opening of the session.
-func (s *httpSession) headerWait() time.Duration {
+func (s *httpSession) streamHeaderTimeout() time.Duration {
 	const most = 2 * time.Second
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
 		return min(limit, most)

@@ -159,7 +159,7 @@ func TestHTTPErrorDataStaysVerbatim(t *testing.T) {
 
 func TestHTTPSecretsInJSON(t *testing.T) {
 	spec := httpSpec("http://host.example/")
-	spec.HTTP.Headers = map[string]string{"X-Pin": "12345678", "X-Odd": `":[1,2]`, "Authorization": "Basic " + basic("login-name", "pass-word")}
+	spec.HTTP.Headers = map[string]string{"X-Pin": "12345678", "X-Odd": `":[1,2]`, "Authorization": "Basic " + basicToken("login-name", "pass-word")}
 	e, err := newEndpoint(spec.WithDefaults())
 	require.NoError(t, err)
 	for raw, want := range map[string]string{
@@ -175,7 +175,7 @@ func TestHTTPSecretsInJSON(t *testing.T) {
 		require.Equal(t, want, string(e.cleanJSON(json.RawMessage(raw))), raw)
 	}
 	for _, sent := range []bool{true, false} {
-		f := e.connectFault(errors.New("proxy says: bad pin 12345678"), sent)
+		f := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
 		require.NotContains(t, allTexts(f), "12345678")
 		require.Contains(t, allTexts(f), "bad pin ***")
 	}

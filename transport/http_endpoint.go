@@ -27,24 +27,24 @@ const (
 // passes through do: the endpoint's own headers, its tokens, its redirect rules,
 // and the note of when the server was last heard.
 type endpoint struct {
-	url      *url.URL
-	target   string // the URL without its secrets
-	hostport string
-	host     string
-	own      http.Header // the endpoint's own headers
-	rt       http.RoundTripper
-	jar      guard.Jar
-	conns    *connSet
-	// foreign: the RoundTripper is the host's own and may not report when it
+	url          *url.URL
+	target       string // the URL without its secrets
+	hostport     string
+	host         string
+	ownHeaders   http.Header // the endpoint's own headers
+	roundTripper http.RoundTripper
+	jar          guard.Jar
+	conns        *connTracker
+	// hostTripper: the RoundTripper is the host's own and may not report when it
 	// has a connection.
-	foreign bool
-	heard   lastHeard
-	// posts is where POSTs go on a session over HTTP+SSE; nil: to url.
-	posts   atomic.Pointer[postTarget]
-	secrets *strings.Replacer
-	auth    *oauth.Authorizer // nil: no tokens but those in own
-	// refused is told when no token can be had without a person.
-	refused func(*fault)
+	hostTripper  bool
+	lastReceived lastHeard
+	// postTarget is where POSTs go on a session over HTTP+SSE; nil: to url.
+	postTarget atomic.Pointer[postTarget]
+	secrets    *strings.Replacer
+	auth       *oauth.Authorizer // nil: no tokens but those in own
+	// onUnauthorized is told when no token can be had without a person.
+	onUnauthorized func(*httpError)
 }
 
 func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
@@ -52,19 +52,19 @@ func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), own: http.Header{},
-		conns: newConnSet(), heard: lastHeard{start: time.Now()}, secrets: secretsOf(u, spec.HTTP.Headers, spec.Secrets...)}
+	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), ownHeaders: http.Header{},
+		conns: newConnTracker(), lastReceived: lastHeard{start: time.Now()}, secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
-		e.own["Authorization"] = []string{"Basic " + basic(u.User.Username(), password)}
+		e.ownHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
 	}
 	for name, value := range spec.HTTP.Headers {
 		switch name = http.CanonicalHeaderKey(name); {
 		case name == "Host":
 			e.host = value
-		case ownHeader(name):
+		case isProtocolHeader(name):
 			// Another value would break the protocol.
 		default:
-			e.own[name] = []string{value}
+			e.ownHeaders[name] = []string{value}
 		}
 	}
 	base := http.DefaultTransport
@@ -75,17 +75,17 @@ func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 		}
 	}
 	if t, ok := base.(*http.Transport); ok {
-		e.rt = e.tune(t.Clone(), spec.Limits.MaxInFlight)
+		e.roundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 	} else {
 		// Its connections belong to the host and are left alone.
-		e.rt, e.foreign = guard.NewTripper(base, new(guard.Abandoned)), true
+		e.roundTripper, e.hostTripper = guard.NewTripper(base, new(guard.Abandoned)), true
 	}
 	return e, nil
 }
 
-// tune makes a transport fit for many calls at once to one host. The copy
+// tuneTransport makes a transport fit for many calls at once to one host. The copy
 // belongs to one session, so that its connections end with it.
-func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
+func (e *endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transport {
 	pool := min(inFlight, maxPooled) + 2 // the event stream, and one to spare
 	t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, pool)
 	if t.MaxIdleConns != 0 {
@@ -100,40 +100,40 @@ func (e *endpoint) tune(t *http.Transport, inFlight int) *http.Transport {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	}
 	guard.Transport(t)
-	t.OnProxyConnectResponse = namingProxy(t.OnProxyConnectResponse)
+	t.OnProxyConnectResponse = withProxyRefusal(t.OnProxyConnectResponse)
 	if t.DialContext == nil {
 		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
-	t.DialContext = e.conns.tracked(t.DialContext)
+	t.DialContext = e.conns.track(t.DialContext)
 	if t.DialTLSContext != nil {
-		t.DialTLSContext = e.conns.tracked(t.DialTLSContext)
+		t.DialTLSContext = e.conns.track(t.DialTLSContext)
 	}
 	return t
 }
 
-// header begins a header with what belongs to the endpoint itself.
-func (e *endpoint) header(size int) http.Header {
-	h := make(http.Header, len(e.own)+size)
-	maps.Copy(h, e.own)
+// newHeader begins a header with what belongs to the endpoint itself.
+func (e *endpoint) newHeader(size int) http.Header {
+	h := make(http.Header, len(e.ownHeaders)+size)
+	maps.Copy(h, e.ownHeaders)
 	return h
 }
 
-// follow sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
+// followRedirects sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
 // request is of no use here: it knows nothing of our rules for redirects.
-func (e *endpoint) follow(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *fault) {
-	target := e.targetOf(method)
+func (e *endpoint) followRedirects(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *httpError) {
+	target := e.urlFor(method)
 	for redirects := 0; ; redirects++ {
-		resp, f := e.send(ctx, method, target, body, header)
+		resp, f := e.sendTo(ctx, method, target, body, header)
 		if f != nil {
 			return nil, f
 		}
-		next := e.redirect(resp, method)
+		next := e.redirectURL(resp, method)
 		if next == nil || redirects == maxRedirects {
-			resp.Body = &heardBody{ReadCloser: resp.Body, hear: e.hear}
+			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.noteReceived}
 			return resp, nil
 		}
 		if resp.ContentLength >= 0 && resp.ContentLength <= maxErrorBody { // so that the connection can be used again
-			late := time.AfterFunc(drainWait, func() { _ = resp.Body.Close() })
+			late := time.AfterFunc(drainTimeout, func() { _ = resp.Body.Close() })
 			_, _ = io.Copy(io.Discard, resp.Body)
 			late.Stop()
 		}
@@ -142,10 +142,10 @@ func (e *endpoint) follow(ctx context.Context, method string, body []byte, heade
 	}
 }
 
-// redirect is where a reply sends the request to, if that is followed: within
+// redirectURL is where a reply sends the request to, if that is followed: within
 // the endpoint's origin, and only if the method survives it (RFC 9110, section
 // 15.4). Otherwise the redirect itself is the reply.
-func (e *endpoint) redirect(resp *http.Response, method string) *url.URL {
+func (e *endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
@@ -166,8 +166,8 @@ func (e *endpoint) redirect(resp *http.Response, method string) *url.URL {
 	return next
 }
 
-// ownHeader reports whether the protocol owns a header.
-func ownHeader(name string) bool {
+// isProtocolHeader reports whether the protocol owns a header.
+func isProtocolHeader(name string) bool {
 	switch name {
 	case "Accept", "Content-Type", "Content-Length", "Last-Event-Id":
 		return true
@@ -175,12 +175,12 @@ func ownHeader(name string) bool {
 	return strings.HasPrefix(name, "Mcp-")
 }
 
-func (e *endpoint) hear() { e.heard.note() }
+func (e *endpoint) noteReceived() { e.lastReceived.note() }
 
-// settle waits until a RoundTripper of the host's has let go of every request, no
+// awaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
 // longer than limit. It returns how many goroutines are left behind in it.
-func (e *endpoint) settle(limit time.Duration) int {
-	if t, ok := e.rt.(*guard.Tripper); ok {
+func (e *endpoint) awaitRoundTripper(limit time.Duration) int {
+	if t, ok := e.roundTripper.(*guard.Tripper); ok {
 		return t.Settle(limit)
 	}
 	return 0
@@ -188,7 +188,7 @@ func (e *endpoint) settle(limit time.Duration) int {
 
 // close ends every connection that is left.
 func (e *endpoint) close() {
-	if t, ok := e.rt.(*http.Transport); ok {
+	if t, ok := e.roundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
 	}
 	e.conns.closeAll()
@@ -207,16 +207,16 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// heardBody notes every byte that arrives.
-type heardBody struct {
+// receivingBody notes every byte that arrives.
+type receivingBody struct {
 	io.ReadCloser
-	hear func()
+	noteReceived func()
 }
 
-func (b *heardBody) Read(p []byte) (int, error) {
+func (b *receivingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.hear()
+		b.noteReceived()
 	}
 	return n, err
 }

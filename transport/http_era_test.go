@@ -82,7 +82,7 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 					return web.RoundTrip(r)
 				})}
 				d := httpDialerFor(spec)
-				d.remember(mcpvisor.EraModern)
+				d.rememberEra(mcpvisor.EraModern)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if row.canceled {
@@ -91,7 +91,7 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 				s := d.NewSession()
 				require.Error(t, s.Open(ctx))
 				require.Equal(t, row.kind, s.Cause().Kind, s.Cause().Message)
-				require.Equal(t, row.want, d.known())
+				require.Equal(t, row.want, d.knownEra())
 				<-s.Released()
 			})
 		})
@@ -214,7 +214,7 @@ func TestHTTPOwnHeaders(t *testing.T) {
 	requireServing(t, s)
 	for _, what := range []string{"server/discover", "initialize", "GET", "tools/call"} {
 		h := web.requests(what)[0].header
-		require.Equal(t, "Basic "+basic("us er", "pass/word"), h.Get("Authorization"), what)
+		require.Equal(t, "Basic "+basicToken("us er", "pass/word"), h.Get("Authorization"), what)
 		for name, values := range h {
 			require.NotContains(t, values, "mine", name)
 		}

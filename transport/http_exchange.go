@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// drainWait and drainMost bound what is spent on an event stream after its
+	// drainTimeout and drainMost bound what is spent on an event stream after its
 	// answer, so that its connection can be used again.
-	drainWait = time.Second
-	drainMost = 64 << 10
+	drainTimeout = time.Second
+	maxDrained   = 64 << 10
 )
 
 // reply is the answer to one request: a result or an error member, and the
 // session that the server named beside it.
 type reply struct {
-	result    json.RawMessage
-	errorm    json.RawMessage
-	sessionID string
+	result      json.RawMessage
+	errorMember json.RawMessage
+	sessionID   string
 	// status is the HTTP status of an answer that came with one of an error.
 	status int
 }
 
-// exchange sends one request and waits for its answer, in whichever of the
+// roundTrip sends one request and waits for its answer, in whichever of the
 // allowed forms it comes. What else the server says on the way is passed on.
-func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Header) (reply, *fault) {
+func (s *httpSession) roundTrip(b *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
 	if c := s.sse.Load(); c != nil {
 		return c.exchange(b, id, body, header)
 	}
-	ref := sessionIn(header)
+	ref := sessionRefOf(header)
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f != nil {
 		return reply{}, f
@@ -47,90 +47,90 @@ func (s *httpSession) exchange(b *bond, id int64, body []byte, header http.Heade
 	ended := false // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, f = s.refusal(resp, id, ref, b.reserve)
+		got, ended, f = s.readRefusal(resp, id, ref, b.reserve)
 	case isEventStream(resp):
-		resp, got, f = s.fromStream(b, resp, id, ref) //nolint:bodyclose // leave closes it
+		resp, got, f = s.readStreamAnswer(b, resp, id, ref) //nolint:bodyclose // leave closes it
 	default:
-		got, ended, f = s.fromBody(resp, id, b.reserve)
+		got, ended, f = s.readBodyAnswer(resp, id, b.reserve)
 	}
 	if resp != nil {
-		s.leave(resp.Body, b, f == nil && !ended)
+		s.closeBody(resp.Body, b, f == nil && !ended)
 	}
 	got.sessionID = named
-	if got.errorm != nil {
-		got.errorm = s.endpoint.cleanJSON(got.errorm)
+	if got.errorMember != nil {
+		got.errorMember = s.endpoint.cleanJSON(got.errorMember)
 	}
 	return got, f
 }
 
-// leave closes the body of an exchange. Behind an answer there may be more, which
+// closeBody closes the body of an exchange. Behind an answer there may be more, which
 // is read in the background, so that the connection can be used again.
-func (s *httpSession) leave(body io.ReadCloser, b *bond, more bool) {
-	if !more || !b.lend() {
+func (s *httpSession) closeBody(body io.ReadCloser, b *exchange, more bool) {
+	if !more || !b.detach() {
 		_ = body.Close()
 		return
 	}
-	s.drain(body, b)
+	s.drainBody(body, b)
 }
 
-// drain reads the rest of a body in the background and closes it.
-func (s *httpSession) drain(body io.ReadCloser, b *bond) {
-	if !s.enter() {
+// drainBody reads the rest of a body in the background and closes it.
+func (s *httpSession) drainBody(body io.ReadCloser, b *exchange) {
+	if !s.startTask() {
 		_ = body.Close()
-		b.finishLent()
+		b.finishDetached()
 		return
 	}
 	go func() {
-		defer s.work.Done()
-		defer b.finishLent()
+		defer s.tasks.Done()
+		defer b.finishDetached()
 		defer body.Close()
-		limit := time.AfterFunc(drainWait, b.finishLent)
+		limit := time.AfterFunc(drainTimeout, b.finishDetached)
 		defer limit.Stop()
-		_, _ = io.CopyN(io.Discard, body, drainMost)
+		_, _ = io.CopyN(io.Discard, body, maxDrained)
 	}()
 }
 
-// fromBody finds the answer in a body that is no stream. It does not wait for the
+// readBodyAnswer finds the answer in a body that is no stream. It does not wait for the
 // end of the body when the answer is complete; ended says whether that came.
-func (s *httpSession) fromBody(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *fault) {
+func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *httpError) {
 	limit := s.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
 	if isHTML(contentType, nil) {
 		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
 	b := bodyReader{r: resp.Body, reserve: reserve}
-	body, ended, err := b.readUpTo(limit, resp.ContentLength, answerIsEnough(resp, id))
+	body, ended, err := b.readUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
 	case err == errTooLong:
 		s.noise.oversize.Add(1)
 		return reply{}, true, oversizeReply(limit)
 	case err != nil:
-		return reply{}, true, s.endpoint.broken("the connection broke in the middle of the answer: ", err)
+		return reply{}, true, s.endpoint.connectionLost("the connection broke in the middle of the answer: ", err)
 	}
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return reply{}, true, badReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
 	case isHTML("", body):
 		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
 	}
-	if got, found, f := s.answerIn(body, id, true); found || f != nil {
-		got.result = ownPart(got.result, body)
+	if got, found, f := s.handleMessage(body, id, true); found || f != nil {
+		got.result = detachPart(got.result, body)
 		return got, ended, f
 	}
 	if !jsonscan.Valid(body) {
 		s.noise.junk.Add(1)
-		return reply{}, true, badReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
+		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
 	}
-	return reply{}, true, badReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
+	return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
 }
 
-// answerIn looks for the answer to id in one message or a batch, and passes
+// handleMessage looks for the answer to id in one message or a batch, and passes
 // everything else on. sole means that the text is the whole reply to that one
 // request, so that an error without id is meant for it.
-func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, found bool, f *fault) {
+func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
 	if len(text) > 0 && text[0] == '[' {
-		return s.answerInBatch(text, id, sole)
+		return s.handleBatch(text, id, sole)
 	}
 	env, ok := scanEnvelope(text)
 	if !ok {
@@ -145,9 +145,9 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 			s.noise.unmatched.Add(1)
 			return reply{}, false, nil
 		case env.errorm != nil:
-			return reply{errorm: env.errorm}, true, nil
+			return reply{errorMember: env.errorm}, true, nil
 		case env.malformed:
-			return reply{}, false, badReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
+			return reply{}, false, invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
 		}
 		return reply{result: env.result}, true, nil
 	}
@@ -172,13 +172,13 @@ func (s *httpSession) answerIn(text []byte, id int64, sole bool) (got reply, fou
 			return reply{}, false, nil
 		}
 	}
-	s.heardMessage(text, &env, id)
+	s.receiveMessage(text, &env, id)
 	return reply{}, false, nil
 }
 
-// answerInBatch does that for each message of a batch (2025-03-26). A batch in
+// handleBatch does that for each message of a batch (2025-03-26). A batch in
 // a batch is junk.
-func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply, found bool, f *fault) {
+func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
 	if !jsonscan.Valid(text) {
 		return reply{}, false, nil
 	}
@@ -192,7 +192,7 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 			s.noise.junk.Add(1)
 			return true
 		}
-		r, yes, bad := s.answerIn(one, id, sole)
+		r, yes, bad := s.handleMessage(one, id, sole)
 		if yes {
 			got, found = r, true
 		}
@@ -205,13 +205,13 @@ func (s *httpSession) answerInBatch(text []byte, id int64, sole bool) (got reply
 	return got, found, nil
 }
 
-// refusal makes sense of a reply with an error status. A JSON-RPC error with
+// readRefusal makes sense of a reply with an error status. A JSON-RPC error with
 // the request's id is an answer like any other, whatever it says: the server may
 // have worked on the request. Under a 404 it can end the session besides. An
 // error without id is an answer too, unless the status says more.
-func (s *httpSession) refusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *fault) {
+func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *httpError) {
 	body, ended := s.errorBody(resp, id, reserve)
-	f = s.endpoint.statusFault(resp, body[:min(len(body), maxErrorBody)], ref)
+	f = s.endpoint.statusError(resp, body[:min(len(body), maxErrorBody)], ref)
 	env, ok := scanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.errorm == nil || env.method != nil {
 		return reply{}, ended, f
@@ -227,11 +227,11 @@ func (s *httpSession) refusal(resp *http.Response, id int64, ref sessionRef, res
 		return reply{}, ended, f
 	case ours:
 		if f.lost && f.status == http.StatusNotFound && f.outcome == mcpvisor.OutcomeNotSent {
-			s.endBy(f)
+			s.endWithError(f)
 		}
-		return reply{errorm: env.errorm, status: resp.StatusCode}, ended, nil
+		return reply{errorMember: env.errorm, status: resp.StatusCode}, ended, nil
 	case !f.lost && (env.id == nil || string(env.id) == "null"):
-		return reply{errorm: env.errorm, status: resp.StatusCode}, ended, nil
+		return reply{errorMember: env.errorm, status: resp.StatusCode}, ended, nil
 	}
 	return reply{}, ended, f
 }

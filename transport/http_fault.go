@@ -9,10 +9,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// fault is what went wrong with one exchange over HTTP, before it is known
+// httpError is what went wrong with one exchange over HTTP, before it is known
 // whether it will be the error of a call or the cause of a failed start. It
 // holds no secrets: neither the URL's query and user nor a header.
-type fault struct {
+type httpError struct {
 	// problem says what happened, hint what to do about it.
 	problem string
 	hint    string
@@ -39,13 +39,13 @@ type fault struct {
 }
 
 // Error implements error.
-func (f *fault) Error() string { return f.problem }
+func (f *httpError) Error() string { return f.problem }
 
 // Unwrap returns the underlying error.
-func (f *fault) Unwrap() error { return f.err }
+func (f *httpError) Unwrap() error { return f.err }
 
-// notNow reports whether nobody was there to be asked, or asked to come again.
-func (f *fault) notNow() bool {
+// isUnavailable reports whether nobody was there to be asked, or asked to come again.
+func (f *httpError) isUnavailable() bool {
 	switch f.status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
@@ -53,20 +53,20 @@ func (f *fault) notNow() bool {
 	return f.kind == mcpvisor.KindUnavailable
 }
 
-// declines reports whether the server has heard a request and will have nothing
+// rejectsRequest reports whether the server has heard a request and will have nothing
 // of it. A fault that does not decline says nothing about the protocol.
-func (f *fault) declines() bool {
+func (f *httpError) rejectsRequest() bool {
 	return f.kind == mcpvisor.KindProtocol && f.outcome == mcpvisor.OutcomeAnswered &&
 		(f.status < http.StatusInternalServerError || f.status == http.StatusNotImplemented)
 }
 
 // callError is the fault as the error of a call.
-func (f *fault) callError() *mcpvisor.Error {
+func (f *httpError) callError() *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: f.kind, Outcome: f.outcome, RetryAfter: f.retryAfter, Hint: f.hint, Cause: f}
 }
 
 // startCause is the fault as the cause of a failed start.
-func (f *fault) startCause() *supervisor.Cause {
+func (f *httpError) startCause() *supervisor.Cause {
 	c := &supervisor.Cause{Kind: f.cause, Permanent: f.permanent, Message: f.problem, Err: f.err, RetryAfter: f.retryAfter}
 	if f.hint != "" {
 		c.Message += "; " + f.hint
@@ -75,7 +75,7 @@ func (f *fault) startCause() *supervisor.Cause {
 }
 
 // endCause is the cause of death of a session that this fault ends.
-func (f *fault) endCause(target string) *supervisor.Cause {
+func (f *httpError) endCause(target string) *supervisor.Cause {
 	message := fmt.Sprintf("the server forgot the session (%s)", f.problem)
 	if f.gone {
 		message = "the server is gone: " + f.problem
@@ -83,22 +83,22 @@ func (f *fault) endCause(target string) *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.err, RetryAfter: f.retryAfter}
 }
 
-// brokenFault: the request went out, and the connection ended before the
+// connectionLost: the request went out, and the connection ended before the
 // answer was complete.
-func brokenFault(problem string, err error) *fault {
-	return &fault{problem: problem, err: err, broken: true,
+func connectionLost(problem string, err error) *httpError {
+	return &httpError{problem: problem, err: err, broken: true,
 		kind: mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeUnknown, cause: supervisor.CauseClosed}
 }
 
-// badReply: an answer came, and it is none.
-func badReply(outcome mcpvisor.Outcome, format string, args ...any) *fault {
-	return &fault{problem: fmt.Sprintf(format, args...), kind: mcpvisor.KindProtocol,
+// invalidReply: an answer came, and it is none.
+func invalidReply(outcome mcpvisor.Outcome, format string, args ...any) *httpError {
+	return &httpError{problem: fmt.Sprintf(format, args...), kind: mcpvisor.KindProtocol,
 		outcome: outcome, cause: supervisor.CauseHandshake}
 }
 
 // oversizeReply: the answer is longer than Limits.Line.
-func oversizeReply(limit int) *fault {
-	f := badReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
+func oversizeReply(limit int) *httpError {
+	f := invalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
 	f.hint = "raise Limits.Line if such answers are expected"
 	return f
 }

@@ -24,8 +24,8 @@ import (
 const (
 	encodedPrefix = "=?base64?"
 	encodedSuffix = "?="
-	// maxExact bounds the integers that every JSON reader gets right.
-	maxExact = 1<<53 - 1
+	// maxExactInteger bounds the integers that every JSON reader gets right.
+	maxExactInteger = 1<<53 - 1
 )
 
 // headerValue writes a text as a header value: as it is if it is printable
@@ -42,34 +42,34 @@ func headerValue(text string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
 }
 
-// paramHeaders knows which arguments of which tools travel in headers, from
+// headerParams knows which arguments of which tools travel in headers, from
 // the listings that this session has seen. Safe for concurrent use.
-type paramHeaders struct {
+type headerParams struct {
 	mu    sync.RWMutex
-	tools map[string]toolHeaders
+	tools map[string]toolParams
 	// reading counts the readings of the list, and taken the tools that the
 	// newest one has put here.
 	reading uint64
-	taken   int
+	learned int
 }
 
-// toolHeaders are the headers of one tool, and the reading that named it last.
-type toolHeaders struct {
-	headers []paramHeader
+// toolParams are the headers of one tool, and the reading that named it last.
+type toolParams struct {
+	params  []headerParam
 	reading uint64
 }
 
-// paramHeader says that the argument at path goes into a header.
-type paramHeader struct {
+// headerParam says that the argument at path goes into a header.
+type headerParam struct {
 	path   []string
 	header string
 }
 
-// markedSchema is the part of a schema in which the marks stand.
-type markedSchema struct {
-	Type       any                     `json:"type"`
-	Header     json.RawMessage         `json:"x-mcp-header"`
-	Properties map[string]markedSchema `json:"properties"`
+// annotatedSchema is the part of a schema in which the marks stand.
+type annotatedSchema struct {
+	Type       any                        `json:"type"`
+	Header     json.RawMessage            `json:"x-mcp-header"`
+	Properties map[string]annotatedSchema `json:"properties"`
 }
 
 // learn takes the marks from a result of tools/list: the first page of a reading
@@ -78,9 +78,9 @@ type markedSchema struct {
 //
 // A tool that neither this reading nor the one before has named is forgotten.
 // The one before counts because two readings may overlap.
-func (p *paramHeaders) learn(result json.RawMessage, first bool, most int) {
+func (p *headerParams) learn(result json.RawMessage, first bool, most int) {
 	if first {
-		p.begin()
+		p.startReading()
 	}
 	p.mu.RLock()
 	nothing := len(p.tools) == 0
@@ -103,27 +103,27 @@ func (p *paramHeaders) learn(result json.RawMessage, first bool, most int) {
 }
 
 // learnTool takes the marks of one tool.
-func (p *paramHeaders) learnTool(item []byte, most int) {
+func (p *headerParams) learnTool(item []byte, most int) {
 	var tool struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"inputSchema"`
 	}
-	var schema markedSchema
-	if json.Unmarshal(item, &tool) != nil || readMarked(tool.Schema, &schema) != nil {
+	var schema annotatedSchema
+	if json.Unmarshal(item, &tool) != nil || readAnnotated(tool.Schema, &schema) != nil {
 		return
 	}
 	delete(p.tools, tool.Name)
-	if found := collectMarks(schema.Properties, nil); len(found) > 0 && p.taken < most {
+	if found := collectParams(schema.Properties, nil); len(found) > 0 && p.learned < most {
 		if p.tools == nil {
-			p.tools = make(map[string]toolHeaders)
+			p.tools = make(map[string]toolParams)
 		}
-		p.tools[tool.Name] = toolHeaders{headers: found, reading: p.reading}
-		p.taken++
+		p.tools[tool.Name] = toolParams{params: found, reading: p.reading}
+		p.learned++
 	}
 }
 
-// readMarked reads a schema that may hold marks.
-func readMarked(schema json.RawMessage, m *markedSchema) error {
+// readAnnotated reads a schema that may hold marks.
+func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 	if len(schema) == 0 {
 		return nil
 	}
@@ -133,8 +133,8 @@ func readMarked(schema json.RawMessage, m *markedSchema) error {
 	return json.Unmarshal(schema, m)
 }
 
-// begin starts a reading, and forgets what the last one did not name.
-func (p *paramHeaders) begin() {
+// startReading starts a reading, and forgets what the last one did not name.
+func (p *headerParams) startReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, tool := range p.tools {
@@ -143,17 +143,17 @@ func (p *paramHeaders) begin() {
 		}
 	}
 	p.reading++
-	p.taken = 0
+	p.learned = 0
 }
 
-// checkMarks reports why a tool's marks cannot be followed. "Clients MUST
+// checkHeaderParams reports why a tool's marks cannot be followed. "Clients MUST
 // exclude" such a tool from what they list (MCP 2026-07-28, Streamable HTTP).
-func checkMarks(schema json.RawMessage) error {
+func checkHeaderParams(schema json.RawMessage) error {
 	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
 		return nil
 	}
-	var root markedSchema
-	if err := readMarked(schema, &root); err != nil {
+	var root annotatedSchema
+	if err := readAnnotated(schema, &root); err != nil {
 		return fmt.Errorf("its schema cannot be read: %w", err)
 	}
 	return root.check(map[string]bool{})
@@ -161,7 +161,7 @@ func checkMarks(schema json.RawMessage) error {
 
 // check looks at the properties of a schema. seen holds the names so far, which
 // are the same header in any case.
-func (m markedSchema) check(seen map[string]bool) error {
+func (m annotatedSchema) check(seen map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
 		p := m.Properties[name]
 		if p.Header != nil {
@@ -183,23 +183,23 @@ func (m markedSchema) check(seen map[string]bool) error {
 	return nil
 }
 
-func collectMarks(properties map[string]markedSchema, prefix []string) []paramHeader {
-	var found []paramHeader
+func collectParams(properties map[string]annotatedSchema, prefix []string) []headerParam {
+	var found []headerParam
 	for name, schema := range properties {
 		path := append(prefix[:len(prefix):len(prefix)], name)
 		var header string
 		if json.Unmarshal(schema.Header, &header) == nil && isToken(header) {
-			found = append(found, paramHeader{path: path, header: header})
+			found = append(found, headerParam{path: path, header: header})
 		}
-		found = append(found, collectMarks(schema.Properties, path)...)
+		found = append(found, collectParams(schema.Properties, path)...)
 	}
 	return found
 }
 
-// set adds the headers that a call of a tool needs.
-func (p *paramHeaders) set(h http.Header, r Request) {
+// addTo adds the headers that a call of a tool needs.
+func (p *headerParams) addTo(h http.Header, r Request) {
 	p.mu.RLock()
-	marks := p.tools[r.Target].headers
+	marks := p.tools[r.Target].params
 	p.mu.RUnlock()
 	if len(marks) == 0 {
 		return
@@ -241,7 +241,7 @@ func paramValue(raw json.RawMessage) (string, bool) {
 	case bool:
 		return strconv.FormatBool(v), true
 	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= maxExact {
+		if v == math.Trunc(v) && math.Abs(v) <= maxExactInteger {
 			return strconv.FormatInt(int64(v), 10), true
 		}
 	}

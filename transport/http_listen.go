@@ -7,45 +7,45 @@ import (
 	"time"
 )
 
-// afterStream is the wait before a stream that had worked is opened again. It
+// reopenDelay is the wait before a stream that had worked is opened again. It
 // is short because a stream that breaks is the first sign of a server's death,
 // and the next connection is the proof.
-const afterStream = 100 * time.Millisecond
+const reopenDelay = 100 * time.Millisecond
 
-// listen answers the go-sdk's GET with a stream that lasts as long as the
+// openSDKStream answers the go-sdk's GET with a stream that lasts as long as the
 // session: the inbox. The real stream is kept behind it, opened again when it
 // ends and given up when the server does not offer one, none of which is a
 // reason to lose the session. Servers that send no header before their first
 // event hold up the opening for headerWait only.
-func (s *httpSession) listen(req *http.Request) (*http.Response, error) {
+func (s *httpSession) openSDKStream(req *http.Request) (*http.Response, error) {
 	if s.sse.Load() != nil { // its one stream is open already
-		return plainResponse(req, http.StatusOK, "text/event-stream", s.inbox.open(req.Context())), nil
+		return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 	}
-	if !s.enter() {
+	if !s.startTask() {
 		return nil, s.Cause()
 	}
-	ctx := s.bonds.bind(req.Context(), 0)
+	ctx := s.exchanges.start(req.Context(), 0)
 	ready := make(chan struct{})
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		defer ctx.finish()
-		s.keepStream(ctx, req.Header.Get("Mcp-Protocol-Version"), ready)
+		s.maintainStream(ctx, req.Header.Get("Mcp-Protocol-Version"), ready)
 	}()
-	wait := time.NewTimer(s.headerWait())
+	wait := time.NewTimer(s.streamHeaderTimeout())
 	defer wait.Stop()
 	select {
 	case <-ready:
 	case <-wait.C:
 	case <-ctx.Done():
 	}
-	return plainResponse(req, http.StatusOK, "text/event-stream", s.inbox.open(req.Context())), nil
+	return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 }
 
-// keepStream holds the server's standalone event stream until ctx ends or the
+// maintainStream holds the server's standalone event stream until ctx ends or the
 // server turns out to offer none. It closes ready after the first reply. A stream
 // that does not go on where the last one ended is told as a gap. version is the
 // protocol version that the go-sdk has negotiated.
-func (s *httpSession) keepStream(ctx context.Context, version string, ready chan struct{}) {
+func (s *httpSession) maintainStream(ctx context.Context, version string, ready chan struct{}) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -70,7 +70,7 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 			}
 			return
 		case f != nil && f.gone:
-			s.endBy(f)
+			s.endWithError(f)
 			return
 		case f != nil && f.permanent:
 			s.log.Debug().Str("reply", f.problem).Msg("server gives no event stream without more authorization")
@@ -93,12 +93,12 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 			if worked {
 				ref = s.sessionRef()
 			}
-			f = s.streamRefused(resp, ref)
+			f = s.streamRefusedError(resp, ref)
 			if f.lost {
-				s.endBy(f)
+				s.endWithError(f)
 				return
 			}
-			if !transient(resp.StatusCode) {
+			if !isTransient(resp.StatusCode) {
 				s.log.Debug().Str("reply", f.problem).Msg("server offers no event stream")
 				return
 			}
@@ -106,7 +106,7 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 		}
 		tell()
 		missed = true
-		wait := afterStream
+		wait := reopenDelay
 		if tries > 0 || f != nil || retry > 0 {
 			wait = nextPause(tries+1, retry)
 		}
@@ -121,9 +121,9 @@ func (s *httpSession) keepStream(ctx context.Context, version string, ready chan
 func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
 	events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
-	share := s.bonds.buffer.Share()
+	share := s.exchanges.buffer.Share()
 	defer share.Release()
-	s.bufferStream(events, &share)
+	s.reserveForEvents(events, &share)
 	*retry = 0
 	for {
 		e, err := events.next()
@@ -137,27 +137,27 @@ func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *tim
 		if e.retry > 0 {
 			*retry = e.retry
 		}
-		if _, _, f := s.answerFrom(e, noID); f != nil {
+		if _, _, f := s.handleEvent(e, noRequestID); f != nil {
 			s.log.Debug().Str("event", f.problem).Msg("event skipped")
 		}
 	}
 }
 
-// noID is the id of no request: answers do not belong on the standalone
+// noRequestID is the id of no request: answers do not belong on the standalone
 // stream, and are counted there.
-const noID = -1
+const noRequestID = -1
 
-// inboxSize is how many messages may wait for the go-sdk; a server that sends
+// sdkStreamSize is how many messages may wait for the go-sdk; a server that sends
 // faster loses the rest.
-const inboxSize = 256
+const sdkStreamSize = 256
 
-// inbox carries messages of the server's to the go-sdk, as an event stream.
-type inbox struct{ queue chan []byte }
+// sdkStream carries messages of the server's to the go-sdk, as an event stream.
+type sdkStream struct{ queue chan []byte }
 
-func newInbox() *inbox { return &inbox{queue: make(chan []byte, inboxSize)} }
+func newSDKStream() *sdkStream { return &sdkStream{queue: make(chan []byte, sdkStreamSize)} }
 
-// put adds a message unless the inbox is full. It never blocks.
-func (i *inbox) put(text []byte) bool {
+// push adds a message unless the inbox is full. It never blocks.
+func (i *sdkStream) push(text []byte) bool {
 	event := append(append([]byte("data: "), oneLine(text)...), "\n\n"...)
 	select {
 	case i.queue <- event:
@@ -168,21 +168,21 @@ func (i *inbox) put(text []byte) bool {
 }
 
 // open returns a body that delivers the messages until ctx ends.
-func (i *inbox) open(ctx context.Context) *inboxBody {
-	return &inboxBody{inbox: i, ctx: ctx}
+func (i *sdkStream) open(ctx context.Context) *sdkStreamBody {
+	return &sdkStreamBody{stream: i, ctx: ctx}
 }
 
-type inboxBody struct {
-	inbox *inbox
-	ctx   context.Context
-	rest  bytes.Reader
+type sdkStreamBody struct {
+	stream *sdkStream
+	ctx    context.Context
+	rest   bytes.Reader
 }
 
 // Read implements io.Reader.
-func (b *inboxBody) Read(p []byte) (int, error) {
+func (b *sdkStreamBody) Read(p []byte) (int, error) {
 	if b.rest.Len() == 0 {
 		select {
-		case event := <-b.inbox.queue:
+		case event := <-b.stream.queue:
 			b.rest.Reset(event)
 		case <-b.ctx.Done():
 			return 0, b.ctx.Err()
@@ -192,7 +192,7 @@ func (b *inboxBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer; the body ends with its context.
-func (b *inboxBody) Close() error { return nil }
+func (b *sdkStreamBody) Close() error { return nil }
 
 // followRoots tells a legacy server whenever the roots change.
 func (s *httpSession) followRoots(a *agreement) (unfollow func()) {
@@ -200,5 +200,5 @@ func (s *httpSession) followRoots(a *agreement) (unfollow func()) {
 	if roots == nil || a.modern {
 		return func() {}
 	}
-	return roots.follow(s.answers.since, func() { s.notify(a, []byte(rootsChanged)) })
+	return roots.follow(s.answers.since, func() { s.notifyServer(a, []byte(rootsChanged)) })
 }

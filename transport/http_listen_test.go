@@ -38,14 +38,14 @@ func TestHTTPStandaloneStreamPace(t *testing.T) {
 		gaps    int
 	}{
 		"stays open":                      {nil, nil, nil, 0},
-		"something came":                  {[]handler{events(word), events(word), events(word)}, []time.Duration{afterStream, afterStream, afterStream}, []string{"", "", ""}, 3},
-		"nothing came":                    {[]handler{events(""), events(""), events("")}, []time.Duration{afterStream, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
-		"something came after nothing":    {[]handler{events(""), events(word)}, []time.Duration{afterStream, afterStream}, []string{"", ""}, 2},
-		"the server's own pace, for once": {[]handler{events("retry: 3000\n" + word), events(word)}, []time.Duration{3 * time.Second, afterStream}, []string{"", ""}, 2},
+		"something came":                  {[]handler{events(word), events(word), events(word)}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"", "", ""}, 3},
+		"nothing came":                    {[]handler{events(""), events(""), events("")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
+		"something came after nothing":    {[]handler{events(""), events(word)}, []time.Duration{reopenDelay, reopenDelay}, []string{"", ""}, 2},
+		"the server's own pace, for once": {[]handler{events("retry: 3000\n" + word), events(word)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
 		"refused":                         {[]handler{putsOff(503, ""), putsOff(500, ""), putsOff(429, "")}, []time.Duration{firstPause, 2 * firstPause, 4 * firstPause}, []string{"", "", ""}, 1},
 		"refused, with a time":            {[]handler{putsOff(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
-		"starts over after an empty id":   {[]handler{events(named), events("id:\n\n"), events("")}, []time.Duration{afterStream, afterStream, time.Second}, []string{"e1", "", ""}, 2},
-		"goes on where it ended":          {[]handler{events(named), events(word), events("id: e2\n\n")}, []time.Duration{afterStream, afterStream, afterStream}, []string{"e1", "e1", "e2"}, 0},
+		"starts over after an empty id":   {[]handler{events(named), events("id:\n\n"), events("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
+		"goes on where it ended":          {[]handler{events(named), events(word), events("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestHTTPEndedExchangesAreClosed(t *testing.T) {
 		"answered on a stream without end": {"tools/call": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			say(w, id)
 			for r.Context().Err() == nil {
-				time.Sleep(drainWait / 10)
+				time.Sleep(drainTimeout / 10)
 				_, _ = w.Write([]byte(":\n"))
 			}
 		}},
@@ -169,14 +169,14 @@ func TestHTTPEndedExchangesAreClosed(t *testing.T) {
 				if name == "answered on a stream that ends" {
 					require.Empty(t, web.unclosed(), "at once")
 				}
-				time.Sleep(drainWait + time.Millisecond)
+				time.Sleep(drainTimeout + time.Millisecond)
 				require.Empty(t, web.unclosed())
-				s.bonds.mu.Lock()
-				left := len(s.bonds.open)
-				s.bonds.mu.Unlock()
+				s.exchanges.mu.Lock()
+				left := len(s.exchanges.open)
+				s.exchanges.mu.Unlock()
 				require.Zero(t, left)
 				require.Nil(t, s.Cause())
-				time.Sleep(drainWait) // so that the server's side notices
+				time.Sleep(drainTimeout) // so that the server's side notices
 			})
 		})
 	}

@@ -17,9 +17,9 @@ const (
 	streamSession            // by the address that the event stream named (HTTP+SSE)
 )
 
-// sessionIn is how a request with the given header names its session over
+// sessionRefOf is how a request with the given header names its session over
 // Streamable HTTP.
-func sessionIn(header http.Header) sessionRef {
+func sessionRefOf(header http.Header) sessionRef {
 	if header["Mcp-Session-Id"] != nil {
 		return headerSession
 	}
@@ -69,10 +69,10 @@ var sdkSessionTexts = map[string]bool{
 // sdkSessionWithID is the same text of the Java SDK, which names the session.
 var sdkSessionWithID = regexp.MustCompile(`^session not found: \S+$`)
 
-// sessionSentence is a whole message that says nothing else than that a session
+// genericSessionText is a whole message that says nothing else than that a session
 // is not there. No SDK is known to use these words, so that it is not known
 // either whether the server has worked on the request.
-var sessionSentence = regexp.MustCompile(`^(?:(?:the )?session(?: id)? (?:(?:is |was |has |does |could )?(?:not (?:be )?(?:found|exist|known|valid|initialized)|unknown|invalid|expired|terminated|closed))` +
+var genericSessionText = regexp.MustCompile(`^(?:(?:the )?session(?: id)? (?:(?:is |was |has |does |could )?(?:not (?:be )?(?:found|exist|known|valid|initialized)|unknown|invalid|expired|terminated|closed))` +
 	`|(?:unknown|invalid|expired|unrecognized|no such) session(?: id)?` +
 	`|(?:the )?server (?:(?:is|was|has) )?not (?:been |yet )?initialized)$`)
 
@@ -98,7 +98,7 @@ func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss
 	if ref == noSession {
 		return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
 	}
-	text, kind := wholeMessage(resp.Header.Get("Content-Type"), body)
+	text, kind := normalizedMessage(resp.Header.Get("Content-Type"), body)
 	known := kind != messageUnreadable && (sdkSessionTexts[text] || sdkSessionWithID.MatchString(text))
 	switch resp.StatusCode {
 	case http.StatusNotFound:
@@ -111,7 +111,7 @@ func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss
 		switch {
 		case known:
 			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
-		case kind != messageUnreadable && sessionSentence.MatchString(text):
+		case kind != messageUnreadable && genericSessionText.MatchString(text):
 			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
 		}
 	case http.StatusUnauthorized:
@@ -132,9 +132,9 @@ const (
 	messageUnreadable // a web page, or JSON without a message
 )
 
-// wholeMessage is the message of an error body in lower case, without its prefix
+// normalizedMessage is the message of an error body in lower case, without its prefix
 // and its full stop. Of a text it is all of it, not only the first line.
-func wholeMessage(contentType string, body []byte) (string, messageKind) {
+func normalizedMessage(contentType string, body []byte) (string, messageKind) {
 	text := strings.TrimSpace(string(body))
 	switch {
 	case text == "":
@@ -142,7 +142,7 @@ func wholeMessage(contentType string, body []byte) (string, messageKind) {
 	case isHTML(contentType, body):
 		return "", messageUnreadable
 	case text[0] == '{':
-		if text = jsonError([]byte(text)); text == "" {
+		if text = jsonErrorMessage([]byte(text)); text == "" {
 			return "", messageUnreadable
 		}
 	}

@@ -24,7 +24,7 @@ func TestMarksOfASchema(t *testing.T) {
 		`{"properties":{"x-mcp-header":[]}}`:                                                                                                                 "cannot be read",
 		`{"properties":[{"x-mcp-header":"N"}]}`:                                                                                                              "cannot be read",
 	} {
-		err := checkMarks(json.RawMessage(schema))
+		err := checkHeaderParams(json.RawMessage(schema))
 		if wrong == "" {
 			require.NoError(t, err, schema)
 			continue

@@ -15,17 +15,17 @@ import (
 
 // Open implements Session.
 func (s *httpSession) Open(ctx context.Context) error {
-	if s.unusable != nil {
+	if s.endpointErr != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,
 			Message: "the URL cannot be parsed; write it as https://host/path"})
 		return s.Cause()
 	}
-	s.era = s.dialer.known()
-	bound := s.bonds.bind(ctx, 0)
+	s.era = s.dialer.knownEra()
+	bound := s.exchanges.start(ctx, 0)
 	defer bound.finish()
 
 	s.mu.Lock()
-	if !s.enterLocked() {
+	if !s.startTaskLocked() {
 		s.mu.Unlock()
 		return s.Cause()
 	}
@@ -35,7 +35,7 @@ func (s *httpSession) Open(ctx context.Context) error {
 
 	failed := make(chan error, 1)
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		defer close(connecting)
 		if s.endpoint.auth != nil {
 			s.endpoint.auth.Attach(bound)
@@ -54,10 +54,10 @@ func (s *httpSession) Open(ctx context.Context) error {
 		err = bound.Cause()
 	}
 	if err != nil {
-		s.end(s.openFailure(ctx, err))
+		s.end(s.openError(ctx, err))
 		return s.Cause()
 	}
-	if !s.settle() {
+	if !s.recordNegotiation() {
 		return s.Cause()
 	}
 	return nil
@@ -71,7 +71,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	sse := s.dialer.knownSSE()
 	if sse {
 		if f := s.openSSE(ctx, false); f != nil {
-			s.misstep.Store(s.withoutSSE(f))
+			s.lastError.Store(s.suggestStreamable(f))
 			return nil, f
 		}
 	}
@@ -80,16 +80,16 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint:     s.endpoint.target,
-		HTTPClient:   &http.Client{Transport: &controlLane{s: s}},
+		HTTPClient:   &http.Client{Transport: &sdkTransport{s: s}},
 		MaxEventSize: -1, // controlLane has its own limit, which costs one message and not the session
 	}, &options)
 }
 
-// settle records what was agreed on and begins to watch the go-sdk's session.
-func (s *httpSession) settle() bool {
+// recordNegotiation records what was agreed on and begins to watch the go-sdk's session.
+func (s *httpSession) recordNegotiation() bool {
 	result := s.client.InitializeResult()
-	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result, s.endpoint.hide)}
-	s.settleSSE(&a.info)
+	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result, s.endpoint.redact)}
+	s.recordSSE(&a.info)
 	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
@@ -99,15 +99,15 @@ func (s *httpSession) settle() bool {
 	a.meta = meta
 	s.agreed.Store(a)
 	s.answers.meet(s.client)
-	if !s.doubtful {
-		s.dialer.remember(a.info.Era)
+	if !s.eraUncertain {
+		s.dialer.rememberEra(a.info.Era)
 	}
-	if !s.enter() {
+	if !s.startTask() {
 		return false
 	}
 	unfollow := s.followRoots(a)
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		defer unfollow()
 		err := s.client.Wait()
 		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.cleanError(err)}
@@ -119,38 +119,38 @@ func (s *httpSession) settle() bool {
 	return true
 }
 
-// openFailure finds out why negotiation failed.
-func (s *httpSession) openFailure(ctx context.Context, err error) *supervisor.Cause {
+// openError finds out why negotiation failed.
+func (s *httpSession) openError(ctx context.Context, err error) *supervisor.Cause {
 	if died := s.Cause(); died != nil {
 		return died
 	}
 	var cause *supervisor.Cause
-	if f := s.misstep.Load(); f != nil && ctx.Err() == nil {
+	if f := s.lastError.Load(); f != nil && ctx.Err() == nil {
 		cause = f.startCause()
 	} else {
 		cause = openCause(ctx, err, nil)
 		cause.Message, cause.Err = s.endpoint.clean(cause.Message), s.endpoint.cleanError(cause.Err)
-		s.explainSSE(cause)
+		s.explainSSETimeout(cause)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
 		// What was believed about the era may be the reason.
-		s.dialer.remember(mcpvisor.EraAuto)
+		s.dialer.rememberEra(mcpvisor.EraAuto)
 		s.dialer.rememberSSE(false)
 	}
 	return cause
 }
 
-// noModernEra is the answer to an initialize that must not be sent: the
+// modernEraError is the answer to an initialize that must not be sent: the
 // specification wants the modern era, and server/discover did not work out.
-func (s *httpSession) noModernEra() *fault {
+func (s *httpSession) modernEraError() *httpError {
 	said := ""
-	if f := s.misstep.Load(); f != nil {
+	if f := s.lastError.Load(); f != nil {
 		if f.status != http.StatusBadRequest && f.status != http.StatusMethodNotAllowed {
 			return f // says nothing about the protocol
 		}
 		said = " (" + f.problem + ")"
 	}
-	return &fault{
+	return &httpError{
 		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", modernVersion, said, mcpvisor.EraModern),
 		hint:    "leave the era empty to negotiate it",
 		kind:    mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeNotSent,
@@ -158,14 +158,14 @@ func (s *httpSession) noModernEra() *fault {
 	}
 }
 
-// refusedDiscovery is what is remembered of an error that answers
+// discoveryError is what is remembered of an error that answers
 // server/discover: nil if that is about the protocol, for then the other era is
 // the answer.
-func (s *httpSession) refusedDiscovery(errorm json.RawMessage) *fault {
+func (s *httpSession) discoveryError(errorm json.RawMessage) *httpError {
 	err := rpcError(errorm)
 	if code, ok := rpcCode(err); ok && (code == jsonrpc.CodeMethodNotFound || code == codeUnsupportedVersion) {
 		return nil
 	}
-	return &fault{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
+	return &httpError{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
 		kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered, cause: supervisor.CauseHandshake}
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// connectRefused is the error of a proxy that does not make a connection to an
+// proxyRefusal is the error of a proxy that does not make a connection to an
 // https server.
-type connectRefused struct {
+type proxyRefusal struct {
 	proxy  string // host:port
 	status int
 }
 
 // Error implements error.
-func (e *connectRefused) Error() string {
-	return fmt.Sprintf("the proxy %s answered CONNECT with %s", e.proxy, httpStatus(e.status))
+func (e *proxyRefusal) Error() string {
+	return fmt.Sprintf("the proxy %s answered CONNECT with %s", e.proxy, statusText(e.status))
 }
 
 type proxyResponse = func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error
 
-// namingProxy looks at what a proxy answers to CONNECT, after the host's own
+// withProxyRefusal looks at what a proxy answers to CONNECT, after the host's own
 // function has: net/http reports a refusal without the word proxy.
-func namingProxy(theirs proxyResponse) proxyResponse {
+func withProxyRefusal(theirs proxyResponse) proxyResponse {
 	return func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
 		if theirs != nil {
 			if err := theirs(ctx, proxy, req, resp); err != nil {
@@ -40,14 +40,14 @@ func namingProxy(theirs proxyResponse) proxyResponse {
 		if resp.StatusCode == http.StatusOK {
 			return nil
 		}
-		return &connectRefused{proxy: hostPort(proxy), status: resp.StatusCode}
+		return &proxyRefusal{proxy: hostPort(proxy), status: resp.StatusCode}
 	}
 }
 
-// proxyRefused is the fault of a request whose proxy refused to connect. The
+// proxyRefusedError is the fault of a request whose proxy refused to connect. The
 // server has seen nothing of it.
-func (e *endpoint) proxyRefused(refused *connectRefused) *fault {
-	f := e.unreachable(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.hostport, httpStatus(refused.status)), "", refused)
+func (e *endpoint) proxyRefusedError(refused *proxyRefusal) *httpError {
+	f := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.hostport, statusText(refused.status)), "", refused)
 	switch refused.status {
 	case http.StatusProxyAuthRequired:
 		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
@@ -60,8 +60,8 @@ func (e *endpoint) proxyRefused(refused *connectRefused) *fault {
 	return f
 }
 
-// proxyUnreachable is the fault of a request whose proxy cannot be reached.
-func (e *endpoint) proxyUnreachable(err error) *fault {
+// proxyUnreachableError is the fault of a request whose proxy cannot be reached.
+func (e *endpoint) proxyUnreachableError(err error) *httpError {
 	name := ""
 	var dial *net.OpError
 	var dns *net.DNSError
@@ -70,10 +70,10 @@ func (e *endpoint) proxyUnreachable(err error) *fault {
 	} else if errors.As(err, &dns) {
 		name = dns.Name + " "
 	}
-	return e.unreachable("the proxy "+name+"for "+e.hostport+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
+	return e.notSentError("the proxy "+name+"for "+e.hostport+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
 }
 
-// httpStatus is a status as people read it.
-func httpStatus(code int) string {
+// statusText is a status as people read it.
+func statusText(code int) string {
 	return "HTTP " + strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))
 }

@@ -208,7 +208,7 @@ func TestHTTP2TurnsAllAway(t *testing.T) {
 	require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	calls, _ := web.seen()
-	require.Equal(t, 1+maxTurnedAway, calls)
+	require.Equal(t, 1+maxUnprocessedRetries, calls)
 	require.Nil(t, s.Cause())
 }
 

@@ -68,7 +68,7 @@ func TestHTTPStreamResumedInTime(t *testing.T) {
 		"not in a year":              {"id: a\nretry: 31536000000\n\n", again(1, events("")), []time.Duration{longestPause, longestPause}},
 		"too many requests":          {"id: a\n\n", again(1, putsOff(429, "7")), []time.Duration{firstPause, 7 * s}},
 		"out of service for so long": {"id: a\n\n", again(1, putsOff(503, "7")), []time.Duration{firstPause, 7 * s}},
-		"again and again, with news": {"id: a\nretry: 10\n\n", again(2*maxResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		"again and again, with news": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			news++
 			sayEvents(w)("id: %d\nretry: 10\n\n", news)
 		}), []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}},
@@ -100,12 +100,12 @@ func TestHTTPStreamNotResumedWasSent(t *testing.T) {
 		tries   int
 		crashed bool
 	}{
-		"unreachable":         {nil, dial(errors.New("no route to host")), maxResumes, false},
+		"unreachable":         {nil, dial(errors.New("no route to host")), maxStreamResumes, false},
 		"nobody there":        {nil, dial(syscall.ECONNREFUSED), 1, true},
 		"the session is lost": {putsOff(404, ""), nil, 1, true},
-		"unwilling":           {putsOff(503, ""), nil, maxResumes, false},
+		"unwilling":           {putsOff(503, ""), nil, maxStreamResumes, false},
 		"unable":              {putsOff(501, ""), nil, 1, false},
-		"nothing new":         {events("id: a\n\n"), nil, maxResumes, false},
+		"nothing new":         {events("id: a\n\n"), nil, maxStreamResumes, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -165,8 +165,8 @@ func TestRudeClient(t *testing.T) {
 			now.Store(true)
 			e := callFails(t, s)
 			require.NotEmpty(t, e.Error())
-			s.notify(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session's
-			s.ask(s.agreed.Load())
+			s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session's
+			s.pingServer(s.agreed.Load())
 			now.Store(false)
 			if s.Cause() == nil {
 				requireServing(t, s)

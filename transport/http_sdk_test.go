@@ -105,7 +105,7 @@ func TestHTTPRemembersEra(t *testing.T) {
 	s := d.NewSession()
 	releaseAtEnd(t, s)
 	require.NoError(t, s.Open(testContext(t)))
-	require.Equal(t, mcpvisor.EraModern, d.known())
+	require.Equal(t, mcpvisor.EraModern, d.knownEra())
 }
 
 func TestHTTPParamHeaders(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 // clean makes a text that came from elsewhere fit to be shown: on one line, and
 // without the secrets of the endpoint. Servers like to repeat the token that
 // they refuse.
-func (e *endpoint) clean(text string) string { return plain(e.hide(text)) }
+func (e *endpoint) clean(text string) string { return plain(e.redact(text)) }
 
-// hide replaces secrets: those of the spec, and the tokens that came since.
-func (e *endpoint) hide(text string) string {
+// redact replaces secrets: those of the spec, and the tokens that came since.
+func (e *endpoint) redact(text string) string {
 	text = e.secrets.Replace(text)
-	if p := e.posts.Load(); p != nil {
+	if p := e.postTarget.Load(); p != nil {
 		text = p.secrets.Replace(text)
 	}
 	if e.auth != nil {
@@ -26,13 +26,13 @@ func (e *endpoint) hide(text string) string {
 	return text
 }
 
-func (e *endpoint) cleanError(err error) error { return veil(e.hide).error(err) }
+func (e *endpoint) cleanError(err error) error { return veil(e.redact).error(err) }
 
-func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage { return veil(e.hide).json(raw) }
+func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage { return veil(e.redact).json(raw) }
 
-// secretsOf finds what must not be shown: user, password and query of the URL, the
+// endpointSecrets finds what must not be shown: user, password and query of the URL, the
 // tokens in its path, and the values of the headers.
-func secretsOf(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
+func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
 	var found secret.List
 	found.Add(secrets...)
 	found.Endpoint(u)
@@ -42,7 +42,7 @@ func secretsOf(u *url.URL, headers map[string]string, secrets ...string) *string
 	return found.Replacer()
 }
 
-// basic is the token of the Basic scheme (RFC 7617).
-func basic(name, password string) string {
+// basicToken is the token of the Basic scheme (RFC 7617).
+func basicToken(name, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
 }

@@ -141,13 +141,13 @@ func TestHTTPHeadersStayAtHome(t *testing.T) {
 // A secret is hidden in each form in which it travels or is told again.
 func TestHTTPSecretsInAllForms(t *testing.T) {
 	spec := httpSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
-	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basic("login 1", "pass 2")}
+	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basicToken("login 1", "pass 2")}
 	e, err := newEndpoint(spec.WithDefaults())
 	require.NoError(t, err)
 	for _, secret := range []string{
-		"us er/1", "us%20er%2F1", "pass w/ord", "pass%20w%2Ford", "pass+w%2Ford", "us%20er%2F1:pass%20w%2Ford", basic("us er/1", "pass w/ord"),
+		"us er/1", "us%20er%2F1", "pass w/ord", "pass%20w%2Ford", "pass+w%2Ford", "us%20er%2F1:pass%20w%2Ford", basicToken("us er/1", "pass w/ord"),
 		"key=qu%20e%2Fry&b=other+1", "qu e/ry", "qu+e%2Fry", "other 1", "other+1",
-		"header value", "Basic " + basic("login 1", "pass 2"), basic("login 1", "pass 2"), "login 1:pass 2", "pass 2",
+		"header value", "Basic " + basicToken("login 1", "pass 2"), basicToken("login 1", "pass 2"), "login 1:pass 2", "pass 2",
 	} {
 		require.NotContains(t, e.clean("refused: "+secret+"!"), secret)
 		require.NotContains(t, string(e.cleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)

@@ -15,23 +15,23 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxTurnedAway is how often one request is repeated because the server turned
+// maxUnprocessedRetries is how often one request is repeated because the server turned
 // it away unread.
-const maxTurnedAway = 3
+const maxUnprocessedRetries = 3
 
-// send makes one round trip. A request with a body is repeated only if it is
+// sendTo makes one round trip. A request with a body is repeated only if it is
 // certain that the server has not begun to work on it; net/http is given no
 // GetBody, because it takes more than that for leave to repeat: a header
 // Idempotency-Key, or PROTOCOL_ERROR on a stream of HTTP/2.
-func (e *endpoint) send(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *fault) {
-	header, err := e.headerFor(ctx, target, header)
+func (e *endpoint) sendTo(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *httpError) {
+	header, err := e.headerWithCookies(ctx, target, header)
 	if err != nil {
-		return nil, e.unreachable("the request was given up before it was sent: "+err.Error(), "look at the Jar of HTTP.Client", err)
+		return nil, e.notSentError("the request was given up before it was sent: "+err.Error(), "look at the Jar of HTTP.Client", err)
 	}
-	b, bound := ctx.(*bond)
+	b, bound := ctx.(*exchange)
 	for tries := 1; ; tries++ {
 		if bound {
-			b.renew()
+			b.resetConn()
 		}
 		req := (&http.Request{Method: method, URL: target, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -51,38 +51,38 @@ func (e *endpoint) send(ctx context.Context, method string, target *url.URL, bod
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
-			e.received(ctx, target, resp)
+			e.noteResponse(ctx, target, resp)
 			return resp, nil
 		}
 		if errors.Is(err, guard.ErrHeld) {
-			return nil, e.unreachable(err.Error(), "mend the Transport of HTTP.Client", err)
+			return nil, e.notSentError(err.Error(), "mend the Transport of HTTP.Client", err)
 		}
-		sent := !bound || e.foreign || b.connected.Load()
+		sent := !bound || e.hostTripper || b.connected.Load()
 		if ctx.Err() != nil {
-			return nil, e.gaveUp(ctx, err, sent)
+			return nil, e.canceledError(ctx, err, sent)
 		}
-		if e.foreign {
-			return nil, e.doubtForeign(e.connectFault(err, true))
+		if e.hostTripper {
+			return nil, e.unknownIfHostTripper(e.connectError(err, true))
 		}
 		unread := sent && bound && body != nil && (content.Len() == len(body) || b.unwritten())
 		switch {
-		case unread && b.pooled.Load() && tries <= maxPooled:
+		case unread && b.connReused.Load() && tries <= maxPooled:
 			continue // a connection that had died while it was idle
-		case !turnedAway(err):
-			return nil, e.connectFault(err, sent && !unread)
-		case tries > maxTurnedAway:
-			f := e.unreachable(e.hostport+" turned the request away unread: "+err.Error(), "try again later", err)
+		case !isUnprocessed(err):
+			return nil, e.connectError(err, sent && !unread)
+		case tries > maxUnprocessedRetries:
+			f := e.notSentError(e.hostport+" turned the request away unread: "+err.Error(), "try again later", err)
 			f.cause = supervisor.CauseClosed
 			return nil, f
 		}
 	}
 }
 
-// doubtForeign makes the outcome of a request Unknown where it would be NotSent,
+// unknownIfHostTripper makes the outcome of a request Unknown where it would be NotSent,
 // if a RoundTripper of the host's was given the request. That may try a request
 // several times by itself, and its last error says nothing about the first try.
-func (e *endpoint) doubtForeign(f *fault) *fault {
-	if e.foreign && f.outcome == mcpvisor.OutcomeNotSent {
+func (e *endpoint) unknownIfHostTripper(f *httpError) *httpError {
+	if e.hostTripper && f.outcome == mcpvisor.OutcomeNotSent {
 		f.outcome = mcpvisor.OutcomeUnknown
 	}
 	return f
@@ -96,12 +96,12 @@ func (e *endpoint) roundTrip(req *http.Request) (resp *http.Response, err error)
 			resp, err = nil, guard.Panicked("Transport", v)
 		}
 	}()
-	return e.rt.RoundTrip(req)
+	return e.roundTripper.RoundTrip(req)
 }
 
-// headerFor is the header of one request, with the cookies that belong to it.
-func (e *endpoint) headerFor(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
-	if e.jar.IsNil() && !e.foreign {
+// headerWithCookies is the header of one request, with the cookies that belong to it.
+func (e *endpoint) headerWithCookies(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
+	if e.jar.IsNil() && !e.hostTripper {
 		return header, nil
 	}
 	header = maps.Clone(header) // foreign code is known to write to it
@@ -121,9 +121,9 @@ func (e *endpoint) headerFor(ctx context.Context, target *url.URL, header http.H
 	return header, nil
 }
 
-// received notes what every reply tells.
-func (e *endpoint) received(ctx context.Context, target *url.URL, resp *http.Response) {
-	e.hear()
+// noteResponse notes what every reply tells.
+func (e *endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http.Response) {
+	e.noteReceived()
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
@@ -136,38 +136,38 @@ func (e *endpoint) received(ctx context.Context, target *url.URL, resp *http.Res
 	}
 }
 
-// gaveUp is the fault of a request whose context ended. The error is then
+// canceledError is the fault of a request whose context ended. The error is then
 // whatever somebody gave as the cause of that, another's failed dial perhaps:
 // it says nothing about this server.
-func (e *endpoint) gaveUp(ctx context.Context, err error, sent bool) *fault {
+func (e *endpoint) canceledError(ctx context.Context, err error, sent bool) *httpError {
 	switch {
 	case sent:
-		return brokenFault("the request was given up before "+e.hostport+" answered", e.cleanError(err))
+		return connectionLost("the request was given up before "+e.hostport+" answered", e.cleanError(err))
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return e.unreachable(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
+		return e.notSentError(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
 	}
-	return e.unreachable("the request was given up before there was a connection to "+e.hostport, "", err)
+	return e.notSentError("the request was given up before there was a connection to "+e.hostport, "", err)
 }
 
-// broken is the fault of a connection that ended before the answer was whole.
+// connectionLost is the fault of a connection that ended before the answer was whole.
 // The error goes behind the problem.
-func (e *endpoint) broken(problem string, err error) *fault {
-	return brokenFault(e.clean(problem+err.Error()), e.cleanError(err))
+func (e *endpoint) connectionLost(problem string, err error) *httpError {
+	return connectionLost(e.clean(problem+err.Error()), e.cleanError(err))
 }
 
-// turnedAway reports whether an HTTP/2 server said that it will not look at a
+// isUnprocessed reports whether an HTTP/2 server said that it will not look at a
 // request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113,
 // section 8.7). net/http offers no other handle for it than the text with
 // which it asks for a GetBody.
-func turnedAway(err error) bool {
+func isUnprocessed(err error) bool {
 	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
 	said, _, _ := strings.Cut(text, "] ")
 	return found && (strings.HasSuffix(said, "graceful shutdown GOAWAY") || strings.Contains(said, "; REFUSED_STREAM"))
 }
 
-// unreachable is a fault of which it is certain that the server has not seen
+// notSentError is a fault of which it is certain that the server has not seen
 // the request.
-func (e *endpoint) unreachable(problem, hint string, err error) *fault {
-	return &fault{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
+func (e *endpoint) notSentError(problem, hint string, err error) *httpError {
+	return &httpError{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
 		kind: mcpvisor.KindUnavailable, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseSpawn}
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// maxResumes is how often in a row the stream of one call is resumed without
+	// maxStreamResumes is how often in a row the stream of one call is resumed without
 	// a new event.
-	maxResumes = 5
+	maxStreamResumes = 5
 	// firstPause and longestPause bound the growing wait between two tries.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 30 * time.Second
 )
 
-// fromStream reads events until the answer comes. A stream that ends early is
+// readStreamAnswer reads events until the answer comes. A stream that ends early is
 // resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
 // "Resumability"). It returns the response that was read last; nil if that is
 // closed already.
-func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, ref sessionRef) (*http.Response, reply, *fault) {
+func (s *httpSession) readStreamAnswer(ctx *exchange, resp *http.Response, id int64, ref sessionRef) (*http.Response, reply, *httpError) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -33,7 +33,7 @@ func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, ref s
 	)
 	for {
 		events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
-		events.reserve, events.free = ctx.reserve, ctx.share.Release
+		events.reserve, events.releaseShare = ctx.reserve, ctx.share.Release
 		var err error
 		for {
 			var e sseEvent
@@ -49,26 +49,26 @@ func (s *httpSession) fromStream(ctx *bond, resp *http.Response, id int64, ref s
 			if e.hasID && e.id != lastID {
 				lastID, tries = e.id, 0
 			}
-			if got, found, f := s.answerFrom(e, id); found || f != nil {
+			if got, found, f := s.handleEvent(e, id); found || f != nil {
 				return resp, got, f
 			}
 		}
 		_ = resp.Body.Close()
 		if ctx.Err() != nil || lastID == "" || s.isModern() {
 			if errors.Is(err, io.EOF) {
-				return nil, reply{}, brokenFault("the event stream ended without the answer", err)
+				return nil, reply{}, connectionLost("the event stream ended without the answer", err)
 			}
-			return nil, reply{}, s.endpoint.broken("the event stream broke before the answer came: ", err)
+			return nil, reply{}, s.endpoint.connectionLost("the event stream broke before the answer came: ", err)
 		}
-		var f *fault
-		if resp, f = s.resume(ctx, lastID, retry, &tries, ref); f != nil {
+		var f *httpError
+		if resp, f = s.resumeStream(ctx, lastID, retry, &tries, ref); f != nil {
 			return nil, reply{}, f
 		}
 	}
 }
 
-// answerFrom looks for the answer to id in one event.
-func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f *fault) {
+// handleEvent looks for the answer to id in one event.
+func (s *httpSession) handleEvent(e sseEvent, id int64) (got reply, found bool, f *httpError) {
 	if e.crowded {
 		s.noise.oversize.Add(1)
 		return reply{}, false, nil
@@ -87,19 +87,19 @@ func (s *httpSession) answerFrom(e sseEvent, id int64) (got reply, found bool, f
 	if len(text) == 0 {
 		return reply{}, false, nil
 	}
-	got, found, f = s.answerIn(text, id, id != noID) // the stream of a request has no error of another
-	got.result = ownPart(got.result, text)
+	got, found, f = s.handleMessage(text, id, id != noRequestID) // the stream of a request has no error of another
+	got.result = detachPart(got.result, text)
 	return got, found, f
 }
 
-// resume asks for the rest of a call's stream. tries counts what was spent
+// resumeStream asks for the rest of a call's stream. tries counts what was spent
 // since the last event.
-func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Duration, tries *int, ref sessionRef) (*http.Response, *fault) {
-	last := brokenFault("the event stream ended without the answer", nil)
-	for *tries < maxResumes {
+func (s *httpSession) resumeStream(ctx context.Context, lastID string, retry time.Duration, tries *int, ref sessionRef) (*http.Response, *httpError) {
+	last := connectionLost("the event stream ended without the answer", nil)
+	for *tries < maxStreamResumes {
 		*tries++
 		if !pause(ctx, nextPause(*tries, retry)) {
-			return nil, brokenFault("the event stream ended without the answer", ctx.Err())
+			return nil, connectionLost("the event stream ended without the answer", ctx.Err())
 		}
 		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, ""))
 		switch {
@@ -111,8 +111,8 @@ func (s *httpSession) resume(ctx context.Context, lastID string, retry time.Dura
 		case resp.StatusCode == http.StatusOK && isEventStream(resp):
 			return resp, nil
 		default:
-			f = s.streamRefused(resp, ref)
-			if f.lost || !transient(resp.StatusCode) {
+			f = s.streamRefusedError(resp, ref)
+			if f.lost || !isTransient(resp.StatusCode) {
 				f.outcome = mcpvisor.OutcomeUnknown
 				f.problem = "the event stream ended without the answer and could not be resumed: " + f.problem
 				return nil, f
@@ -139,14 +139,14 @@ func (s *httpSession) streamHeader(lastID, version string) http.Header {
 	return h
 }
 
-// streamRefused closes a reply to a GET that is no stream and explains it.
-func (s *httpSession) streamRefused(resp *http.Response, ref sessionRef) *fault {
+// streamRefusedError closes a reply to a GET that is no stream and explains it.
+func (s *httpSession) streamRefusedError(resp *http.Response, ref sessionRef) *httpError {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
-		return badReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
+		return invalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	return s.endpoint.statusFault(resp, body, ref)
+	return s.endpoint.statusError(resp, body, ref)
 }
 
 func (s *httpSession) isModern() bool {
@@ -154,8 +154,8 @@ func (s *httpSession) isModern() bool {
 	return a != nil && a.modern
 }
 
-// transient reports whether a status may be another one in a moment.
-func transient(status int) bool {
+// isTransient reports whether a status may be another one in a moment.
+func isTransient(status int) bool {
 	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 }
 

@@ -200,18 +200,18 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 
 // A server that floods loses its own messages and nothing else.
 func TestHTTPInboxOverflow(t *testing.T) {
-	i := newInbox()
-	for n := range inboxSize {
-		require.True(t, i.put(fmt.Appendf(nil, `{"n":%d}`, n)))
+	i := newSDKStream()
+	for n := range sdkStreamSize {
+		require.True(t, i.push(fmt.Appendf(nil, `{"n":%d}`, n)))
 	}
-	require.False(t, i.put([]byte(`{}`)))
+	require.False(t, i.push([]byte(`{}`)))
 	ctx, cancel := context.WithCancel(context.Background())
 	body := i.open(ctx)
 	p := make([]byte, 7)
 	n, err := body.Read(p)
 	require.NoError(t, err)
 	require.Equal(t, `data: {`, string(p[:n]))
-	require.True(t, i.put([]byte("{\n\"a\":1}")), "room again")
+	require.True(t, i.push([]byte("{\n\"a\":1}")), "room again")
 	cancel()
 	require.Eventually(t, func() bool {
 		_, err := body.Read(make([]byte, 1<<10))

@@ -121,9 +121,9 @@ func (w *wire) sweep() {
 	w.alarm.next(now, next)
 }
 
-// countRequest implements callClocks. A pair of streams does not tell to which
+// countServerRequest implements callClocks. A pair of streams does not tell to which
 // call a request of the server's belongs.
-func (w *wire) countRequest(int64) bool {
+func (w *wire) countServerRequest(int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	allowed, calls := false, 0

@@ -33,7 +33,7 @@ func Probe(ctx context.Context, s Session) error {
 func ProbeCause(failures int, err error) *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseProbe, Err: err,
 		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", failures)}
-	var f *fault
+	var f *httpError
 	if errors.As(err, &f) {
 		c.Message += ": " + f.problem
 		if f.hint != "" {

@@ -207,7 +207,7 @@ func (s *httpSession) progressed(params []byte) {
 		s.noise.junk.Add(1)
 		return
 	}
-	to, found := s.bonds.progressed(token)
+	to, found := s.exchanges.progressed(token)
 	switch {
 	case !found:
 		s.noise.unmatched.Add(1)

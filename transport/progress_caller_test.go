@@ -63,9 +63,9 @@ func TestProgressThatPanicsOverHTTP(t *testing.T) {
 	require.PanicsWithValue(t, "of the host", func() { _, _ = s.Request(t.Context(), r) })
 	requireClosed(t, canceled, "the server is not told")
 	require.Eventually(t, func() bool {
-		s.bonds.mu.Lock()
-		defer s.bonds.mu.Unlock()
-		for id := range s.bonds.open {
+		s.exchanges.mu.Lock()
+		defer s.exchanges.mu.Unlock()
+		for id := range s.exchanges.open {
 			if id > 0 {
 				return false
 			}

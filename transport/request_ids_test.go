@@ -131,7 +131,7 @@ func TestRequestIDs(t *testing.T) {
 		for range 3 {
 			send()
 		}
-		exhaust(&s.bonds.ids, 1)
+		exhaust(&s.exchanges.ids, 1)
 		for range 3 {
 			send()
 		}

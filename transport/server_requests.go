@@ -54,9 +54,9 @@ type serverRequests struct {
 // of ours; with 0 or less it is not known to which call a request of the server's
 // belongs, and each that is in flight counts.
 type callClocks interface {
-	// countRequest counts one request of the server's. It reports false if every
+	// countServerRequest counts one request of the server's. It reports false if every
 	// call that it may belong to has had requestsPerCall.
-	countRequest(call int64) bool
+	countServerRequest(call int64) bool
 	// stopClocks stops the idle clocks while a request is being answered. restart
 	// ends that; answered says whether the answer is a result.
 	stopClocks(call int64) (restart func(answered bool))
@@ -150,7 +150,7 @@ func (q *serverRequests) refuse(r *serverRequest) error {
 	switch {
 	case r.size > serverRequestMax:
 		return errRequestTooLong
-	case !q.calls.countRequest(r.call):
+	case !q.calls.countServerRequest(r.call):
 		return errTooManyOfOneCall
 	}
 	return nil

@@ -40,17 +40,17 @@ type sseEvent struct {
 // because some servers leave out the last blank line. Whoever decodes the data
 // finds out whether it is whole.
 type sseReader struct {
-	r      *bufio.Reader
-	limit  int
-	begun  bool // the first line was read; only that can begin with a byte order mark
-	skipLF bool // the last line ended in CR; a LF that follows belongs to it
+	r       *bufio.Reader
+	limit   int
+	started bool // the first line was read; only that can begin with a byte order mark
+	skipLF  bool // the last line ended in CR; a LF that follows belongs to it
 
 	// reserve, if set, makes room for a large event; free gives it back when the
 	// next one is read, or when the stream ends.
-	reserve  func(bytes int) bool
-	free     func()
-	reserved int
-	crowded  bool
+	reserve      func(bytes int) bool
+	releaseShare func()
+	reserved     int
+	crowded      bool
 }
 
 func newSSEReader(r io.Reader, limit int) *sseReader {
@@ -68,8 +68,8 @@ func (s *sseReader) next() (sseEvent, error) {
 	first := true    // no data line was seen
 	for {
 		line, tail, over, err := s.line(s.limit - len(e.data) + len("data: "))
-		if !s.begun {
-			s.begun = true
+		if !s.started {
+			s.started = true
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		e.crowded = s.crowded
@@ -81,7 +81,7 @@ func (s *sseReader) next() (sseEvent, error) {
 				e.addData(value, tail, over, first, s.limit)
 				first, started = false, true
 			case "id":
-				if bytes.IndexFunc(value, noHeaderText) < 0 && len(value) <= maxEventID && !over {
+				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !over {
 					e.id, e.hasID = string(value), true
 					started = true
 				}
@@ -113,7 +113,7 @@ func (s *sseReader) next() (sseEvent, error) {
 // release gives back what was reserved for the last event.
 func (s *sseReader) release() {
 	if s.reserved > 0 {
-		s.free()
+		s.releaseShare()
 		s.reserved = 0
 	}
 }
@@ -224,6 +224,6 @@ func retryDelay(value []byte) (time.Duration, bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// noHeaderText reports what no header may hold (RFC 9110, 5.5): an event's id is
+// isForbiddenInHeader reports what no header may hold (RFC 9110, 5.5): an event's id is
 // to be sent back in one.
-func noHeaderText(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+func isForbiddenInHeader(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

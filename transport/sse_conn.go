@@ -32,12 +32,12 @@ const maxEndpointURL = 8 << 10
 type sseConn struct {
 	s *httpSession
 
-	// named gets the outcome of the opening, once: nil when the server has named
+	// opened gets the outcome of the opening, once: nil when the server has named
 	// the address.
-	named chan *fault
-	// opened is taken by whichever comes first: the endpoint event, or the end of
+	opened chan *httpError
+	// openingOver is taken by whichever comes first: the endpoint event, or the end of
 	// the time for it.
-	opened atomic.Bool
+	openingOver atomic.Bool
 	// strict ends the opening at the first event that is no "endpoint". Set when
 	// it is not known whether the server speaks HTTP+SSE at all.
 	strict bool
@@ -48,15 +48,15 @@ type sseConn struct {
 	mu      sync.Mutex
 	waiting map[int64]*sseRequest // the requests of ours that have no answer yet
 
-	posted  atomic.Uint64 // how many messages of ours were POSTed
-	remarks remarks       // the errors without an id; run adds
-	orphans *rate.Limiter // of what is logged of them
+	postCount atomic.Uint64 // how many messages of ours were POSTed
+	remarks   remarks       // the errors without an id; run adds
+	orphans   *rate.Limiter // of what is logged of them
 }
 
 // sseAnswer is what became of one request.
 type sseAnswer struct {
 	reply
-	fault *fault
+	fault *httpError
 	// share is what it holds of Limits.Buffer; whoever gets it releases it.
 	share budget.Share
 }
@@ -64,84 +64,84 @@ type sseAnswer struct {
 // openSSE opens the event stream and waits until the server has named the address
 // for POSTs. From then on the session sends there. The stream outlives ctx, which
 // bounds the opening only.
-func (s *httpSession) openSSE(ctx context.Context, strict bool) *fault {
-	if !s.enter() {
-		return brokenFault("the session ended", s.Cause())
+func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
+	if !s.startTask() {
+		return connectionLost("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
-	c := &sseConn{s: s, share: s.bonds.buffer.Share(), strict: strict, named: make(chan *fault, 1), waiting: make(map[int64]*sseRequest),
+	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *httpError, 1), waiting: make(map[int64]*sseRequest),
 		orphans: rate.NewLimiter(orphanLog, 1)}
-	stream := s.bonds.bind(s.ctx, 0)
+	stream := s.exchanges.start(s.ctx, 0)
 	go func() {
-		defer s.work.Done()
+		defer s.tasks.Done()
 		defer stream.finish()
 		c.run(stream)
 	}()
 	select {
-	case f := <-c.named:
+	case f := <-c.opened:
 		s.openingSSE.Store(false)
 		return f
 	case <-ctx.Done():
 	}
-	if !c.opened.CompareAndSwap(false, true) {
+	if !c.openingOver.CompareAndSwap(false, true) {
 		s.openingSSE.Store(false)
-		return <-c.named
+		return <-c.opened
 	}
-	stream.end(ctx.Err(), causeOf(ctx))
-	return badReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+	stream.cancel(ctx.Err(), causeOf(ctx))
+	return invalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
 // run reads the stream from its opening to its end.
-func (c *sseConn) run(stream *bond) {
+func (c *sseConn) run(stream *exchange) {
 	s := c.s
-	header := s.endpoint.header(1)
+	header := s.endpoint.newHeader(1)
 	header["Accept"] = headerEvents
 	resp, f := s.endpoint.do(stream, http.MethodGet, nil, header)
 	if f != nil {
-		c.named <- f
+		c.opened <- f
 		return
 	}
 	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
-		c.named <- s.streamRefused(resp, noSession)
+		c.opened <- s.streamRefusedError(resp, noSession)
 		return
 	}
 	defer resp.Body.Close()
-	opening := &openingBody{r: resp.Body, left: maxOpening}
+	opening := &openingBody{r: resp.Body, left: maxOpeningBytes}
 	events := newSSEReader(opening, s.spec.Limits.MaxMessageBytes)
-	s.bufferStream(events, &c.share)
+	s.reserveForEvents(events, &c.share)
 	defer c.share.Release()
-	if f := c.begin(events, resp); f != nil {
-		c.named <- f
+	if f := c.readEndpoint(events, resp); f != nil {
+		c.opened <- f
 		return
 	}
 	opening.opened = true
-	c.named <- nil
+	c.opened <- nil
 	for {
 		e, err := events.next()
 		if err != nil {
-			s.end(c.streamEnd(err))
+			s.end(c.streamEndCause(err))
 			return
 		}
 		c.receive(e)
 	}
 }
 
-// begin reads up to the event that names the address for POSTs.
-func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
+// readEndpoint reads up to the event that names the address for POSTs.
+func (c *sseConn) readEndpoint(events *sseReader, resp *http.Response) *httpError {
 	e := c.s.endpoint
 	for {
 		event, err := events.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return badReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
-		case errors.Is(err, errLongOpening):
-			return badReply(mcpvisor.OutcomeNotSent, "%v", err)
+			return invalidReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
+		case errors.Is(err, errOpeningTooLong):
+			return invalidReply(mcpvisor.OutcomeNotSent, "%v", err)
 		case err != nil:
-			return e.broken("the event stream broke before the server named an endpoint: ", err)
+			return e.connectionLost("the event stream broke before the server named an endpoint: ", err)
 		case event.name == "endpoint":
 			target, f := c.address(event, resp)
-			if f == nil && !c.opened.CompareAndSwap(false, true) {
-				f = badReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
+			if f == nil && !c.openingOver.CompareAndSwap(false, true) {
+				f = invalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
 			}
 			if f == nil {
 				e.sendPostsTo(target)
@@ -150,7 +150,7 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 			}
 			return f
 		case c.strict:
-			return badReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
+			return invalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
 			c.s.noise.junk.Add(1)
 		}
@@ -159,14 +159,14 @@ func (c *sseConn) begin(events *sseReader, resp *http.Response) *fault {
 
 // address reads an endpoint event. The address must have the origin of the
 // stream: the headers and tokens of the endpoint go there.
-func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *fault) {
+func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *httpError) {
 	e := c.s.endpoint
 	text := string(bytes.TrimSpace(event.data))
 	if text == "" {
-		return nil, badEndpoint("that is empty")
+		return nil, invalidEndpoint("that is empty")
 	}
 	if event.over || len(text) > maxEndpointURL {
-		return nil, badEndpoint("that is longer than %d bytes", maxEndpointURL)
+		return nil, invalidEndpoint("that is longer than %d bytes", maxEndpointURL)
 	}
 	base := e.url
 	if resp.Request != nil && resp.Request.URL != nil { // a redirect within the origin
@@ -174,10 +174,10 @@ func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *fault
 	}
 	target, err := base.Parse(text)
 	if err != nil {
-		return nil, badEndpoint("that is no URL")
+		return nil, invalidEndpoint("that is no URL")
 	}
 	if !sameOrigin(target, e.url) {
-		f := badEndpoint("at another origin: %s", e.clean(bareURL(target)))
+		f := invalidEndpoint("at another origin: %s", e.clean(bareURL(target)))
 		f.hint = "headers and tokens are sent to " + e.hostport + " only; correct the base URL in the server's or the proxy's configuration"
 		return nil, f
 	}
@@ -185,8 +185,8 @@ func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *fault
 	return target, nil
 }
 
-// streamEnd is the cause of death of a session whose stream has ended.
-func (c *sseConn) streamEnd(err error) *supervisor.Cause {
+// streamEndCause is the cause of death of a session whose stream has ended.
+func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, which is the session"}
 	if !errors.Is(err, io.EOF) {
 		cause.Err = c.s.endpoint.cleanError(err)
@@ -225,13 +225,13 @@ func (c *sseConn) receive(e sseEvent) {
 	switch {
 	case len(text) == 0:
 	case text[0] != '[':
-		c.message(text)
+		c.receiveMessage(text)
 	case !json.Valid(text):
 		s.noise.junk.Add(1)
 	default: // a batch (2025-03-26)
 		jsonscan.EachItem(text, func(one []byte) bool {
 			if one[0] == '{' {
-				c.message(one)
+				c.receiveMessage(one)
 			} else {
 				s.noise.junk.Add(1)
 			}
@@ -240,16 +240,16 @@ func (c *sseConn) receive(e sseEvent) {
 	}
 }
 
-// message handles one message of the server.
-func (c *sseConn) message(text []byte) {
+// receiveMessage handles one message of the server.
+func (c *sseConn) receiveMessage(text []byte) {
 	env, ok := scanEnvelope(text)
 	if !ok || env.method != nil {
-		_, _, _ = c.s.answerIn(text, noID, false) // no answer: passed on, or counted as junk
+		_, _, _ = c.s.handleMessage(text, noRequestID, false) // no answer: passed on, or counted as junk
 		return
 	}
 	id, known := env.numericID()
 	if env.errorm != nil && (env.id == nil || string(env.id) == "null") {
-		c.orphaned(text, &env)
+		c.receiveOrphan(text, &env)
 		return
 	}
 	switch {
@@ -265,13 +265,13 @@ func (c *sseConn) message(text []byte) {
 func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
 	switch {
 	case env.errorm != nil:
-		return sseAnswer{reply: reply{errorm: env.errorm}}
+		return sseAnswer{reply: reply{errorMember: env.errorm}}
 	case env.malformed:
-		return sseAnswer{fault: badReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
+		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
 	case env.result == nil:
-		return sseAnswer{fault: badReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
+		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
-	a := sseAnswer{reply: reply{result: ownPart(env.result, text)}}
+	a := sseAnswer{reply: reply{result: detachPart(env.result, text)}}
 	a.share.Take(&c.share)
 	return a
 }
@@ -312,18 +312,18 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 		return 0, false
 	}
 	for id, r := range c.waiting {
-		return id, !last || r.posted == c.posted.Load()
+		return id, !last || r.posted == c.postCount.Load()
 	}
 	return 0, false
 }
 
 // exchange POSTs one request and waits for its answer on the stream.
-func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (reply, *fault) {
+func (c *sseConn) exchange(b *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
 	r := c.addRequest(id)
-	if !c.s.enter() {
+	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
-		f := brokenFault("the session ended", c.s.Cause())
+		f := connectionLost("the session ended", c.s.Cause())
 		f.outcome = mcpvisor.OutcomeNotSent
 		return reply{}, f
 	}
@@ -332,43 +332,43 @@ func (c *sseConn) exchange(b *bond, id int64, body []byte, header http.Header) (
 	leaves := false      // somebody else waits for it
 	defer func() {
 		if !leaves {
-			dropPosted(posted, &left)
+			releasePosted(posted, &left)
 		}
 	}()
 	go func() {
-		defer c.s.work.Done()
+		defer c.s.tasks.Done()
 		posted <- c.post(b, id, body, header)
 		if left.Load() {
-			dropPosted(posted, &left)
+			releasePosted(posted, &left)
 		}
 	}()
 	var got sseAnswer
 	select {
 	case got = <-r.answer:
-		leaves = c.leavePost(b, posted, &left)
+		leaves = c.finishPostInBackground(b, posted, &left)
 	case p := <-posted:
 		got = c.afterPost(b, id, p, r)
 	}
 	b.share.Take(&got.share)
-	if got.errorm != nil {
-		got.errorm = c.s.endpoint.cleanJSON(got.errorm)
+	if got.errorMember != nil {
+		got.errorMember = c.s.endpoint.cleanJSON(got.errorMember)
 	}
 	return got.reply, got.fault
 }
 
 // accepted reports whether a POST says no more than that the answer will come.
-func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorm == nil }
+func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorMember == nil }
 
 // afterPost is the outcome of a request whose POST ended with p: the answer on the
 // stream if it has come, whatever the POST says. An accepted POST waits for it.
-func (c *sseConn) afterPost(b *bond, id int64, p sseAnswer, r *sseRequest) sseAnswer {
+func (c *sseConn) afterPost(b *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
 	if p.accepted() {
 		select {
 		case a := <-r.answer:
 			return a
 		case <-b.Done():
 		}
-		p.fault = brokenFault("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))
+		p.fault = connectionLost("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))
 	}
 	if p.fault != nil {
 		p.fault.remark = c.remarks.since(r.remarks, nil)

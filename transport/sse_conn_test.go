@@ -183,20 +183,20 @@ func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
 	s := openHTTP(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {fault: &fault{status: http.StatusNotFound, lost: true, outcome: mcpvisor.OutcomeUnknown}},
-		"500":      {fault: &fault{status: http.StatusInternalServerError, outcome: mcpvisor.OutcomeAnswered}},
-		"broken":   {fault: brokenFault("broken", io.ErrUnexpectedEOF)},
-		"error":    {reply: reply{errorm: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
+		"404":      {fault: &httpError{status: http.StatusNotFound, lost: true, outcome: mcpvisor.OutcomeUnknown}},
+		"500":      {fault: &httpError{status: http.StatusInternalServerError, outcome: mcpvisor.OutcomeAnswered}},
+		"broken":   {fault: connectionLost("broken", io.ErrUnexpectedEOF)},
+		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := s.bonds.bind(t.Context(), 0)
+			b := s.exchanges.start(t.Context(), 0)
 			defer b.finish()
 			request := c.addRequest(1 << 40)
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
 			got := c.afterPost(b, 1<<40, p, request)
 			require.Nil(t, got.fault)
-			require.Nil(t, got.errorm)
+			require.Nil(t, got.errorMember)
 			require.JSONEq(t, `{}`, string(got.result))
 			if p.accepted() {
 				return
@@ -326,7 +326,7 @@ func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
 	select {
 	case <-s.Released():
-	case <-time.After(drainWait / 2):
+	case <-time.After(drainTimeout / 2):
 		require.FailNow(t, "the end waits for POSTs that are not accepted")
 	}
 }

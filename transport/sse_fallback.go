@@ -16,19 +16,19 @@ import (
 // deprecatedSSE is what a status says about a session over HTTP+SSE.
 const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; ask for a version of it that speaks Streamable HTTP"
 
-// errBadEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
-var errBadEndpoint = errors.New("the endpoint event is not usable")
+// errInvalidEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
+var errInvalidEndpoint = errors.New("the endpoint event is not usable")
 
-func badEndpoint(format string, args ...any) *fault {
-	f := badReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
-	f.err = errBadEndpoint
+func invalidEndpoint(format string, args ...any) *httpError {
+	f := invalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	f.err = errInvalidEndpoint
 	return f
 }
 
-// maxOpening bounds what a server may send before its endpoint is named.
-const maxOpening = 2 << 20
+// maxOpeningBytes bounds what a server may send before its endpoint is named.
+const maxOpeningBytes = 2 << 20
 
-var errLongOpening = fmt.Errorf("the server sent %d bytes on its event stream without naming an endpoint", maxOpening)
+var errOpeningTooLong = fmt.Errorf("the server sent %d bytes on its event stream without naming an endpoint", maxOpeningBytes)
 
 // openingBody is the body of an event stream that is bounded until it is opened. It
 // belongs to the goroutine that reads it.
@@ -44,7 +44,7 @@ func (b *openingBody) Read(p []byte) (int, error) {
 		return b.r.Read(p)
 	}
 	if b.left == 0 {
-		return 0, errLongOpening
+		return 0, errOpeningTooLong
 	}
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n
@@ -59,12 +59,12 @@ type postTarget struct {
 
 // sendPostsTo makes the endpoint send POSTs to another address of its origin.
 func (e *endpoint) sendPostsTo(target *url.URL) {
-	e.posts.Store(&postTarget{url: target, secrets: secretsOf(target, nil)})
+	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
 }
 
-// targetOf is the address for requests with the given method.
-func (e *endpoint) targetOf(method string) *url.URL {
-	if p := e.posts.Load(); p != nil && method == http.MethodPost {
+// urlFor is the address for requests with the given method.
+func (e *endpoint) urlFor(method string) *url.URL {
+	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
 		return p.url
 	}
 	return e.url
@@ -90,7 +90,7 @@ func (d *httpDialer) rememberSSE(found bool) (changed bool) {
 // mayBeSSE reports whether the outcome of an initialize over Streamable HTTP
 // calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
 // Not Allowed" (MCP, transports, backwards compatibility).
-func (s *httpSession) mayBeSSE(got reply, f *fault) bool {
+func (s *httpSession) mayBeSSE(got reply, f *httpError) bool {
 	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false
 	}
@@ -102,27 +102,27 @@ func (s *httpSession) mayBeSSE(got reply, f *fault) bool {
 }
 
 // refusedWith is the HTTP status of an answer or a fault; 0 if it has none.
-func refusedWith(got reply, f *fault) int {
+func refusedWith(got reply, f *httpError) int {
 	if f != nil {
 		return f.status
 	}
 	return got.status
 }
 
-// tellsMore reports whether the fault of the event stream is a better reason than
+// explainsMore reports whether the fault of the event stream is a better reason than
 // the status with which the POST was refused: 404 and 405 may mean no more than that
 // the address takes no POST, as that of HTTP+SSE.
-func (f *fault) tellsMore(post int) bool {
+func (f *httpError) explainsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false
 	}
-	return f.kind == mcpvisor.KindAuthRequired || f.notNow()
+	return f.kind == mcpvisor.KindAuthRequired || f.isUnavailable()
 }
 
-// initializeOverSSE tries an initialize that was refused over the older transport.
+// retryOverSSE tries an initialize that was refused over the older transport.
 // If the server does not speak that either, the refusal stands, unless the fault of
 // the event stream tells more. It has Timeouts.Negotiate to show that it does.
-func (s *httpSession) initializeOverSSE(b *bond, id int64, body []byte, header http.Header, got reply, refused *fault) (reply, *fault) {
+func (s *httpSession) retryOverSSE(b *exchange, id int64, body []byte, header http.Header, got reply, refused *httpError) (reply, *httpError) {
 	var ctx context.Context = b
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
 		var cancel context.CancelFunc
@@ -132,21 +132,21 @@ func (s *httpSession) initializeOverSSE(b *bond, id int64, body []byte, header h
 	f := s.openSSE(ctx, true)
 	switch {
 	case f == nil:
-		return s.exchange(b, id, body, header)
-	case errors.Is(f.err, errBadEndpoint):
+		return s.roundTrip(b, id, body, header)
+	case errors.Is(f.err, errInvalidEndpoint):
 		return reply{}, f
 	case b.Err() == nil:
 		s.openingSSE.Store(false)
 	}
-	if f.tellsMore(refusedWith(got, refused)) {
+	if f.explainsMore(refusedWith(got, refused)) {
 		return reply{}, f
 	}
 	s.log.Debug().Str("reply", f.problem).Msg("server does not speak HTTP+SSE either")
 	return got, refused
 }
 
-// settleSSE records that the session speaks HTTP+SSE, if it does.
-func (s *httpSession) settleSSE(info *mcpvisor.SessionInfo) {
+// recordSSE records that the session speaks HTTP+SSE, if it does.
+func (s *httpSession) recordSSE(info *mcpvisor.SessionInfo) {
 	if s.sse.Load() == nil {
 		return
 	}
@@ -156,17 +156,17 @@ func (s *httpSession) settleSSE(info *mcpvisor.SessionInfo) {
 	}
 }
 
-// withoutSSE adds the way out to the fault of an event stream that a server was
+// suggestStreamable adds the way out to the fault of an event stream that a server was
 // said to offer, and does not.
-func (s *httpSession) withoutSSE(f *fault) *fault {
+func (s *httpSession) suggestStreamable(f *httpError) *httpError {
 	if s.spec.HTTP.SSE && f.status >= 400 && f.status < 500 && f.kind != mcpvisor.KindAuthRequired {
 		f.hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}
 	return f
 }
 
-// explainSSE says what a start waited for that took too long.
-func (s *httpSession) explainSSE(cause *supervisor.Cause) {
+// explainSSETimeout says what a start waited for that took too long.
+func (s *httpSession) explainSSETimeout(cause *supervisor.Cause) {
 	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
 		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"
 	}

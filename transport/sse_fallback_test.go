@@ -15,14 +15,14 @@ import (
 
 // newest is the key of the exchange that began last, of those that are no requests
 // of the call lane.
-func (s *bonds) newest() int64 {
+func (s *exchangeTable) newest() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last
+	return s.lastKey
 }
 
 // isOpen reports whether an exchange is under way.
-func (s *bonds) isOpen(key int64) bool {
+func (s *exchangeTable) isOpen(key int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open[key] != nil
@@ -39,7 +39,7 @@ func TestSSEFallbackRefusalInPieces(t *testing.T) {
 	opening := make(chan struct{})
 	var refused int64 // the exchange of the POST
 	web.handle("POST", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		refused = s.bonds.newest()
+		refused = s.exchanges.newest()
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Method not allowed."},"id":null}`)
 		w.(http.Flusher).Flush()
@@ -50,7 +50,7 @@ func TestSSEFallbackRefusalInPieces(t *testing.T) {
 	})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		close(opening)
-		for s.bonds.isOpen(refused) { // until the rest of the refusal was read
+		for s.exchanges.isOpen(refused) { // until the rest of the refusal was read
 			select {
 			case <-time.After(time.Millisecond):
 			case <-r.Context().Done():

@@ -19,7 +19,7 @@ func (c *sseConn) addRequest(id int64) *sseRequest {
 	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.count.Load()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r.posted = c.posted.Add(1)
+	r.posted = c.postCount.Add(1)
 	c.waiting[id] = r
 	return r
 }
@@ -27,14 +27,14 @@ func (c *sseConn) addRequest(id int64) *sseRequest {
 // countPost notes that a message of ours that has no answer is about to be POSTed.
 func (s *httpSession) countPost() {
 	if c := s.sse.Load(); c != nil {
-		c.posted.Add(1)
+		c.postCount.Add(1)
 	}
 }
 
-// orphaned gives an error without an id to the one request that has no answer yet. If
+// receiveOrphan gives an error without an id to the one request that has no answer yet. If
 // there are more, or it may be about another message of ours that was POSTed later, it
 // is logged, and kept for the errors of requests that time out.
-func (c *sseConn) orphaned(text []byte, env *envelope) {
+func (c *sseConn) receiveOrphan(text []byte, env *envelope) {
 	failed := rpcError(c.s.endpoint.cleanJSON(env.errorm))
 	if code, ok := rpcCode(failed); !ok || code != jsonrpc.CodeMethodNotFound {
 		if id, only := c.onlyWaiting(true); only && c.deliver(id, c.answerOf(text, env)) {

@@ -41,7 +41,7 @@ func TestSSEErrorWithoutID(t *testing.T) {
 			})
 			provoke := func() {
 				if row.notify {
-					s.notify(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/test"}`))
+					s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/test"}`))
 				} else {
 					complain()
 				}
@@ -66,7 +66,7 @@ func TestSSEErrorWithoutID(t *testing.T) {
 			require.NoError(t, <-done)
 			call()
 			provokeAndWait(2)
-			s.bonds.expireCalls()
+			s.exchanges.expireCalls()
 			err := <-done
 			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 			require.ErrorContains(t, err, "an error that names no request: no such thing, ***")
@@ -75,9 +75,9 @@ func TestSSEErrorWithoutID(t *testing.T) {
 }
 
 // expireCalls ends the requests of the call lane as their deadline does.
-func (s *bonds) expireCalls() {
+func (s *exchangeTable) expireCalls() {
 	s.mu.Lock()
-	var calls []*bond
+	var calls []*exchange
 	for key, b := range s.open {
 		if key > 0 {
 			calls = append(calls, b)
@@ -85,6 +85,6 @@ func (s *bonds) expireCalls() {
 	}
 	s.mu.Unlock()
 	for _, b := range calls {
-		b.end(context.DeadlineExceeded, errOverdue)
+		b.cancel(context.DeadlineExceeded, errOverdue)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dropPosted gives back what the outcome of a POST holds, now or when it is here.
-func dropPosted(posted <-chan sseAnswer, left *atomic.Bool) {
+// releasePosted gives back what the outcome of a POST holds, now or when it is here.
+func releasePosted(posted <-chan sseAnswer, left *atomic.Bool) {
 	left.Store(true)
 	select {
 	case a := <-posted:
@@ -17,28 +17,28 @@ func dropPosted(posted <-chan sseAnswer, left *atomic.Bool) {
 	}
 }
 
-// leavePost gives a POST that is still under way, although its answer is here,
+// finishPostInBackground gives a POST that is still under way, although its answer is here,
 // a while to end by itself, so that its connection can be used again. waits means
 // that what comes of it is taken care of.
-func (c *sseConn) leavePost(b *bond, posted <-chan sseAnswer, left *atomic.Bool) (waits bool) {
+func (c *sseConn) finishPostInBackground(b *exchange, posted <-chan sseAnswer, left *atomic.Bool) (waits bool) {
 	select {
 	case p := <-posted:
 		p.share.Release()
 		return false
 	default:
 	}
-	if !b.lend() {
+	if !b.detach() {
 		return false // it ends with the exchange
 	}
-	if !c.s.enter() {
-		b.finishLent()
+	if !c.s.startTask() {
+		b.finishDetached()
 		return false
 	}
 	go func() {
-		defer c.s.work.Done()
-		defer dropPosted(posted, left)
-		defer b.finishLent()
-		t := time.NewTimer(drainWait)
+		defer c.s.tasks.Done()
+		defer releasePosted(posted, left)
+		defer b.finishDetached()
+		t := time.NewTimer(drainTimeout)
 		defer t.Stop()
 		select {
 		case p := <-posted:
@@ -51,9 +51,9 @@ func (c *sseConn) leavePost(b *bond, posted <-chan sseAnswer, left *atomic.Bool)
 
 // post POSTs one request. The server accepts it with a status of 2xx; some put
 // the answer into the body.
-func (c *sseConn) post(b *bond, id int64, body []byte, header http.Header) (a sseAnswer) {
+func (c *sseConn) post(b *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
 	s := c.s
-	share := s.bonds.buffer.Share() // b's own is the caller's
+	share := s.exchanges.buffer.Share() // b's own is the caller's
 	reserve := func(bytes int) bool { return share.Grow(b, nil, bytes) == nil }
 	defer func() { a.share.Take(&share) }()
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
@@ -62,7 +62,7 @@ func (c *sseConn) post(b *bond, id int64, body []byte, header http.Header) (a ss
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, f := s.refusal(resp, id, streamSession, reserve)
+		got, _, f := s.readRefusal(resp, id, streamSession, reserve)
 		return sseAnswer{reply: got, fault: f}
 	}
 	text, _ := s.errorBody(resp, id, reserve)
@@ -71,7 +71,7 @@ func (c *sseConn) post(b *bond, id int64, body []byte, header http.Header) (a ss
 		return sseAnswer{fault: s.endpoint.htmlReply(resp.StatusCode)}
 	}
 	if env, ok := scanEnvelope(text); ok && env.isResponse() {
-		got, found, f := s.answerIn(text, id, true)
+		got, found, f := s.handleMessage(text, id, true)
 		if found || f != nil {
 			return sseAnswer{reply: got, fault: f}
 		}

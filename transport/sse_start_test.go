@@ -194,9 +194,9 @@ func TestSSEStreamRedirected(t *testing.T) {
 func TestSSEEndpointTooLate(t *testing.T) {
 	s := httpDialerFor(httpSpec("http://127.0.0.1:1/sse")).NewSession().(*httpSession)
 	releaseAtEnd(t, s)
-	c := &sseConn{s: s, named: make(chan *fault, 1)}
-	require.True(t, c.opened.CompareAndSwap(false, true), "the time is up")
-	f := c.begin(newSSEReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
+	c := &sseConn{s: s, opened: make(chan *httpError, 1)}
+	require.True(t, c.openingOver.CompareAndSwap(false, true), "the time is up")
+	f := c.readEndpoint(newSSEReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
 	require.ErrorContains(t, f, "too late")
 	require.Nil(t, s.sse.Load())
 }

@@ -56,7 +56,7 @@ func TestSecretsOfTheSpec(t *testing.T) {
 	}
 	e, err := newEndpoint(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
 	require.NoError(t, err)
-	require.Equal(t, "no ***", e.hide("no "+word))
+	require.Equal(t, "no ***", e.redact("no "+word))
 }
 
 // What explains a failure is shown.

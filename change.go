@@ -45,7 +45,7 @@ func (c *Change) String() string {
 }
 
 // Delta is how one list changed. The entries are in order. Of each kind at most
-// [DeltaNames] are named, fewer of long ones, and the rest are counted: events wait
+// [MaxDeltaNames] are named, fewer of long ones, and the rest are counted: events wait
 // for those who read them, and a list may have 10,000 entries. The listing has them
 // all.
 type Delta struct {
@@ -54,13 +54,13 @@ type Delta struct {
 	// Changed have the same name and another definition.
 	Changed []string `json:"changed,omitempty"`
 	// AddedMore, RemovedMore and ChangedMore are how many there are beside those.
-	AddedMore   int `json:"added_more,omitempty"`
-	RemovedMore int `json:"removed_more,omitempty"`
-	ChangedMore int `json:"changed_more,omitempty"`
+	AddedMore   int `json:"addedMore,omitempty"`
+	RemovedMore int `json:"removedMore,omitempty"`
+	ChangedMore int `json:"changedMore,omitempty"`
 }
 
-// DeltaNames is how many entries of each kind a [Delta] names.
-const DeltaNames = 50
+// MaxDeltaNames is how many entries of each kind a [Delta] names.
+const MaxDeltaNames = 50
 
 // IsZero reports whether nothing changed.
 func (d Delta) IsZero() bool {

@@ -80,15 +80,15 @@ type Event struct {
 	Delay       time.Duration `json:"delayNs,omitempty"`
 	RetryAt     *time.Time    `json:"retryAt,omitempty"`
 
-	Tools     int           `json:"tools,omitempty"`
-	Resources int           `json:"resources,omitempty"`
-	Templates int           `json:"templates,omitempty"`
-	Prompts   int           `json:"prompts,omitempty"`
-	PID       int           `json:"pid,omitempty"`
-	Protocol  string        `json:"protocol,omitempty"`
-	Down      time.Duration `json:"downNs,omitempty"`
-	Failed    int           `json:"failed,omitempty"`
-	Missed    uint64        `json:"missed,omitempty"`
+	Tools       int           `json:"tools,omitempty"`
+	Resources   int           `json:"resources,omitempty"`
+	Templates   int           `json:"templates,omitempty"`
+	Prompts     int           `json:"prompts,omitempty"`
+	PID         int           `json:"pid,omitempty"`
+	Protocol    string        `json:"protocol,omitempty"`
+	Downtime    time.Duration `json:"downtimeNs,omitempty"`
+	FailedCalls int           `json:"failedCalls,omitempty"`
+	Missed      uint64        `json:"missed,omitempty"`
 
 	Change *Change     `json:"change,omitempty"`
 	URI    string      `json:"uri,omitempty"`
@@ -104,16 +104,16 @@ func (e Event) String() string {
 		if e.PID != 0 {
 			s += fmt.Sprintf(", pid %d", e.PID)
 		}
-		if e.Down > 0 {
-			s += fmt.Sprintf(", down for %v", e.Down.Round(time.Millisecond))
+		if e.Downtime > 0 {
+			s += fmt.Sprintf(", down for %v", e.Downtime.Round(time.Millisecond))
 		}
 		return s
 	case EventDown:
 		s := fmt.Sprintf("%s down: %s", e.Server, e.Cause.Describe())
-		if e.Failed == 0 {
+		if e.FailedCalls == 0 {
 			return s
 		}
-		return s + "; " + display.Count(e.Failed, "call") + " in flight failed"
+		return s + "; " + display.Count(e.FailedCalls, "call") + " in flight failed"
 	case EventStandby:
 		return fmt.Sprintf("%s has a standby: epoch %d, pid %d", e.Server, e.Epoch, e.PID)
 	case EventStandbyLost:

@@ -21,9 +21,9 @@ func TestEventString(t *testing.T) {
 		"fs ready: 4 tools, 5 resources, 1 prompt, protocol 2025-11-25, epoch 2": {
 			Kind: EventReady, Server: "fs", Tools: 4, Resources: 2, Templates: 3, Prompts: 1, Protocol: "2025-11-25", Epoch: 2},
 		"fs ready: 4 tools, 0 resources, 0 prompts, protocol 2026-07-28, epoch 3, pid 77, down for 1.235s": {
-			Kind: EventReady, Server: "fs", Tools: 4, Protocol: "2026-07-28", Epoch: 3, PID: 77, Down: 1234567 * time.Microsecond},
+			Kind: EventReady, Server: "fs", Tools: 4, Protocol: "2026-07-28", Epoch: 3, PID: 77, Downtime: 1234567 * time.Microsecond},
 		"fs down: exit status 3; stderr: boom | bye; 2 calls in flight failed": {
-			Kind: EventDown, Server: "fs", Cause: cause, Failed: 2},
+			Kind: EventDown, Server: "fs", Cause: cause, FailedCalls: 2},
 		"fs down: unknown cause": {Kind: EventDown, Server: "fs"},
 		"fs did not start: exit status 3; stderr: boom | bye": {
 			Kind: EventStartFailed, Server: "fs", Cause: cause},

@@ -20,8 +20,8 @@ const (
 	aliasHashLen  = 8
 )
 
-// MaxAlias is the longest alias in bytes.
-const MaxAlias = 64
+// MaxAliasBytes is the longest alias in bytes.
+const MaxAliasBytes = 64
 
 // CheckServerName reports why a name cannot name a server. A server name is 1
 // to 64 characters of [A-Za-z0-9_.-] and begins with a letter or a digit.
@@ -83,7 +83,7 @@ func SplitName(qualified string) (server, name string, ok bool) {
 // qualified name is appended, so that two tools never share an alias; of a
 // long name the end is kept, for it says what the tool does.
 func Alias(server, name string) string {
-	return string(AppendAlias(make([]byte, 0, MaxAlias), server, name))
+	return string(AppendAlias(make([]byte, 0, MaxAliasBytes), server, name))
 }
 
 // AppendAlias appends what [Alias] returns.
@@ -94,7 +94,7 @@ func AppendAlias(b []byte, server, name string) []byte {
 	s, n := providerSafe(server), providerSafe(name)
 	sum := sha256.Sum256([]byte(Qualify(server, name)))
 	hash := "_" + hex.EncodeToString(sum[:])[:aliasHashLen]
-	room := MaxAlias - len(AliasPrefix) - len(aliasJoint) - len(hash)
+	room := MaxAliasBytes - len(AliasPrefix) - len(aliasJoint) - len(hash)
 	if len(s)+len(n) > room {
 		keep := min(len(s), max(room-len(n), room/3))
 		s = s[:keep]
@@ -118,7 +118,7 @@ func SplitAlias(alias string) (server, name string, ok bool) {
 // plainAlias reports whether the alias of a tool holds its names as they are,
 // so that they can be told apart again: at the first joint.
 func plainAlias(server, name string) bool {
-	return len(AliasPrefix)+len(server)+len(aliasJoint)+len(name) <= MaxAlias &&
+	return len(AliasPrefix)+len(server)+len(aliasJoint)+len(name) <= MaxAliasBytes &&
 		isProviderSafe(server) && isProviderSafe(name) &&
 		!strings.Contains(server, aliasJoint) && !strings.HasSuffix(server, "_") && !strings.HasPrefix(name, "_") &&
 		!endsLikeHash(name)

@@ -64,13 +64,13 @@ type OAuth struct {
 	// to which the authorization server redirected. It is for hosts that need no
 	// person: calls wait for it. It is bounded by a minute.
 	Visit func(ctx context.Context, url string) (redirect string, err error)
-	// Wait is how long a call waits at most for a token that has to be fetched
+	// TokenWait is how long a call waits at most for a token that has to be fetched
 	// first, and once more for each token that the server then refuses. Default:
 	// 5 s.
-	Wait time.Duration
+	TokenWait time.Duration
 }
 
-// DefaultTokenWait is the default of OAuth.Wait.
+// DefaultTokenWait is the default of OAuth.TokenWait.
 const DefaultTokenWait = 5 * time.Second
 
 // Grant is how a token is come by.
@@ -139,11 +139,11 @@ type Authorization struct { //nolint:recvcheck // Clone takes nil, and printing 
 	Obtained time.Time `json:"obtained,omitzero"`
 	// Scopes are those that were granted, or asked for if nothing was said.
 	Scopes []string `json:"scopes,omitempty"`
-	// Asked are those that were asked for.
-	Asked []string `json:"asked,omitempty"`
-	// Wanted are those to ask for when somebody consents next: the server has
+	// RequestedScopes are those that were asked for.
+	RequestedScopes []string `json:"asked,omitempty"`
+	// StepUpScopes are those to ask for when somebody consents next: the server has
 	// found them wanting.
-	Wanted []string `json:"wanted,omitempty"`
+	StepUpScopes []string `json:"wanted,omitempty"`
 }
 
 // Clone returns a copy that shares nothing with a.
@@ -152,7 +152,7 @@ func (a *Authorization) Clone() *Authorization {
 		return nil
 	}
 	c := *a
-	c.Scopes, c.Asked, c.Wanted = slices.Clone(a.Scopes), slices.Clone(a.Asked), slices.Clone(a.Wanted)
+	c.Scopes, c.RequestedScopes, c.StepUpScopes = slices.Clone(a.Scopes), slices.Clone(a.RequestedScopes), slices.Clone(a.StepUpScopes)
 	return &c
 }
 
@@ -262,8 +262,8 @@ func (o *OAuth) validate(c *HTTP) (errs []error) {
 			add("scope %q is not usable; write one scope for each entry, without spaces or quotes", scope)
 		}
 	}
-	if o.Wait < 0 {
-		add("Wait is negative; leave it 0 for the default")
+	if o.TokenWait < 0 {
+		add("TokenWait is negative; leave it 0 for the default")
 	}
 	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
 		add("there is a user in the URL as well; remove one of the two credentials")

@@ -44,9 +44,9 @@ type Enterprise struct {
 	IDToken func(ctx context.Context) (string, error)
 }
 
-// Alone reports whether tokens are had without a person. They are not kept:
+// Unattended reports whether tokens are had without a person. They are not kept:
 // there is always another one.
-func (o *OAuth) Alone() bool { return o.Grant == GrantClient || o.Grant == GrantAssertion }
+func (o *OAuth) Unattended() bool { return o.Grant == GrantClient || o.Grant == GrantAssertion }
 
 func (o *OAuth) validateAssertion() error {
 	switch e := o.Enterprise; {

@@ -45,14 +45,14 @@ func TestCloneSharesNothing(t *testing.T) {
 	o := &OAuth{Scopes: []string{"a"}, Enterprise: &Enterprise{ClientID: "us"}}
 	web := ServerSpec{HTTP: &HTTP{Headers: map[string]string{"X": "1"}, Auth: o}}
 	local := ServerSpec{Stdio: &Stdio{Args: []string{"a"}, Env: map[string]string{"X": "1"}}}
-	a := &Authorization{Scopes: []string{"a"}, Asked: []string{"a"}, Wanted: []string{"a"}}
+	a := &Authorization{Scopes: []string{"a"}, RequestedScopes: []string{"a"}, StepUpScopes: []string{"a"}}
 	webClone, localClone, aClone := web.Clone(), local.Clone(), a.Clone()
 	o.Scopes[0], o.Enterprise.ClientID, o.ClientID, web.HTTP.Headers["X"] = "b", "them", "b", "2"
 	local.Stdio.Args[0], local.Stdio.Env["X"] = "b", "2"
-	a.Scopes[0], a.Asked[0], a.Wanted[0] = "b", "b", "b"
+	a.Scopes[0], a.RequestedScopes[0], a.StepUpScopes[0] = "b", "b", "b"
 	require.Equal(t, &HTTP{Headers: map[string]string{"X": "1"}, Auth: &OAuth{Scopes: []string{"a"}, Enterprise: &Enterprise{ClientID: "us"}}}, webClone.HTTP)
 	require.Equal(t, &Stdio{Args: []string{"a"}, Env: map[string]string{"X": "1"}}, localClone.Stdio)
-	require.Equal(t, &Authorization{Scopes: []string{"a"}, Asked: []string{"a"}, Wanted: []string{"a"}}, aClone)
+	require.Equal(t, &Authorization{Scopes: []string{"a"}, RequestedScopes: []string{"a"}, StepUpScopes: []string{"a"}}, aClone)
 }
 
 func TestInvalidOAuth(t *testing.T) {
@@ -74,7 +74,7 @@ func TestInvalidOAuth(t *testing.T) {
 			{ClientMetadataURL: "https://h.example"}},
 		"an absolute URL":        {{RedirectURL: "/callback"}, {RedirectURL: "http://127.0.0.1/#x"}},
 		"is not usable":          {{Scopes: []string{""}}, {Scopes: []string{"a b"}}, {Scopes: []string{`a"`}}},
-		"Wait is negative":       {{Wait: -1}},
+		"TokenWait is negative":  {{TokenWait: -1}},
 		"are for grant":          {{Assertion: assertion}, {Grant: GrantCode, Enterprise: &whole}, {Grant: GrantClient, ClientID: "me", ClientSecret: "s", Assertion: assertion}},
 		"needs either Assertion": {{Grant: GrantAssertion}, {Grant: GrantAssertion, ClientID: "me", Assertion: assertion, Enterprise: &whole}},
 		"Enterprise needs": {{Grant: GrantAssertion, Enterprise: &whole},

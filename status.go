@@ -10,7 +10,7 @@ import (
 
 // StatusSchema names the shape of [ServerStatus] in JSON. Fields are only
 // ever added to it.
-const StatusSchema = "status/v2"
+const StatusSchema = "status/v3"
 
 // ServerStatus is what is known about one registered server at one moment. It
 // is a copy: keep it, change it, marshal it. It holds no secrets.
@@ -74,15 +74,15 @@ type SessionInfo struct {
 	// PID is the process id of a stdio server; 0 otherwise.
 	PID int `json:"pid,omitempty"`
 	// Discarded counts what the server sent that was no JSON-RPC, or answered nothing.
-	Discarded Discarded `json:"noise,omitzero"`
+	Discarded Discarded `json:"discarded,omitzero"`
 	// StrayOutput is what a stdio server wrote to its stdout first that was no
 	// JSON-RPC; zero if there was nothing.
-	StrayOutput StrayOutput `json:"stray_output,omitzero"`
-	// Abandoned is how many requests the RoundTripper of HTTP.Client still holds
+	StrayOutput StrayOutput `json:"strayOutput,omitzero"`
+	// AbandonedRequests is how many requests the RoundTripper of HTTP.Client still holds
 	// although their contexts have ended, those of earlier sessions included. One
 	// that is not an *http.Transport may ignore the context of a request; its
 	// goroutine is then left behind. At 256 it gets no more requests.
-	Abandoned int `json:"abandoned,omitempty"`
+	AbandonedRequests int `json:"abandonedRequests,omitempty"`
 	// Stderr holds the first and the last lines that a server has written to stderr
 	// so far, while it is not ready; nil when it is. See also Cause.Stderr.
 	Stderr []string `json:"stderr,omitempty"`
@@ -100,7 +100,7 @@ type StrayOutput struct {
 // Discarded counts what was skipped on one session.
 type Discarded struct {
 	// Malformed is lines that are not JSON-RPC: banners, log lines, half lines.
-	Malformed uint64 `json:"junk,omitempty"`
+	Malformed uint64 `json:"malformed,omitempty"`
 	// Oversize is messages beyond Limits.Line.
 	Oversize uint64 `json:"oversize,omitempty"`
 	// Unmatched is answers to no call that is waiting: late, doubled or invented.

@@ -13,7 +13,7 @@ import (
 // TestStatusJSON: the shape that StatusSchema names. What is always there is
 // there when it is zero, too; what may be missing is left out.
 func TestStatusJSON(t *testing.T) {
-	require.Equal(t, "status/v2", StatusSchema)
+	require.Equal(t, "status/v3", StatusSchema)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	text, err := json.Marshal(ServerStatus{Name: "fs", State: supervisor.StateConnecting, Since: at, Gen: 1})
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestStatusJSON(t *testing.T) {
 	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy"}`, string(text), "no noise, no word of it")
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy, PID: 7, Discarded: Discarded{Malformed: 1, Dropped: 2}})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"noise":{"junk":1,"dropped":2}}`, string(text))
+	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"discarded":{"malformed":1,"dropped":2}}`, string(text))
 
 	three := 3
 	text, err = json.Marshal(Incarnation{Epoch: 2, PID: 7, Started: at, Ended: at, Served: true,
@@ -43,7 +43,7 @@ func TestStatusComesBack(t *testing.T) {
 	s := ServerStatus{Name: "fs", State: supervisor.StateReady, Since: at, Gen: 1, Epoch: 2, Transport: "stdio", Target: "npx",
 		Policy: "no retry", Attempt: 1, MaxAttempts: -1, Restarts: 1, RetryAt: &at, LastCause: cause,
 		Session: &SessionInfo{ProtocolVersion: "2026-07-28", Era: EraModern, ServerName: "n", ServerVersion: "v", Instructions: "i",
-			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, Abandoned: 1},
+			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, AbandonedRequests: 1},
 		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Warnings: []string{"w"}},
 		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3},
 		History: []Incarnation{{Epoch: 1, PID: 6, Started: at, Ended: at, Cause: cause}}}

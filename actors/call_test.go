@@ -48,7 +48,7 @@ func TestCallInFlightFailsWhenServerDies(t *testing.T) {
 			require.ErrorIs(t, err, errScripted)
 		}
 		require.Equal(t, mcpvisor.EventDown, events()[0].Kind)
-		require.Equal(t, 100, events()[0].Failed)
+		require.Equal(t, 100, events()[0].FailedCalls)
 		counts := h.rt.Snapshot().Server("fs").Status().Calls
 		require.Equal(t, mcpvisor.CallCounts{Total: 100, Failed: 100}, counts)
 		other.Wait()
@@ -224,7 +224,7 @@ func TestLostCallsCountsOnlySessionFailures(t *testing.T) {
 		h.session("fs").Abort(errScripted)
 		list := events()
 		require.Equal(t, mcpvisor.EventDown, list[0].Kind)
-		require.Zero(t, list[0].Failed)
+		require.Zero(t, list[0].FailedCalls)
 	})
 }
 

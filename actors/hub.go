@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -33,6 +34,8 @@ type watcher struct {
 	missed                          uint64
 	ended                           bool
 	wake                            chan struct{}
+	// kinds are those that the watcher gets; none means all. They do not change.
+	kinds []mcpvisor.EventKind
 }
 
 // queuedEvent is an event that waits, with its size at the time when it came: others
@@ -60,7 +63,12 @@ func (h *eventHub) publish(events ...mcpvisor.Event) {
 // server that talks too much must not cost a watcher the news of another.
 const maxServerEvents = maxWatcherEvents / 2
 
+// enqueue queues an event, unless it is of a kind that the watcher did not ask for: such
+// an event takes no room and displaces no other.
 func (w *watcher) enqueue(e mcpvisor.Event) {
+	if len(w.kinds) > 0 && !slices.Contains(w.kinds, e.Kind) {
+		return
+	}
 	w.mu.Lock()
 	mine, most := &w.supervisionEvents, maxWatcherEvents
 	if isServerEvent(e) {
@@ -155,10 +163,11 @@ func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
 }
 
 // watch subscribes at once. The channel is closed when ctx ends, or when the
-// runtime has closed and everything was delivered.
-func (h *eventHub) watch(ctx context.Context) <-chan mcpvisor.Event {
+// runtime has closed and everything was delivered. Only events of the given kinds are
+// delivered; no kinds means all. EventMissed is always delivered.
+func (h *eventHub) watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	out := make(chan mcpvisor.Event)
-	w := &watcher{wake: make(chan struct{}, 1)}
+	w := &watcher{wake: make(chan struct{}, 1), kinds: slices.Clone(kinds)}
 	h.mu.Lock()
 	if w.ended = h.closed; !h.closed {
 		h.watchers[w] = struct{}{}

@@ -33,7 +33,7 @@ func TestWatcherDropsServerEventsFirst(t *testing.T) {
 		w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 		if i%40 == 0 {
 			news++
-			w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: news})
+			w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: news})
 		}
 	}
 	events, _ := w.take()
@@ -43,7 +43,7 @@ func TestWatcherDropsServerEventsFirst(t *testing.T) {
 	for _, e := range events {
 		if e.Kind == mcpvisor.EventDown {
 			heard++
-			require.Equal(t, heard, e.Failed, "in order")
+			require.Equal(t, heard, e.FailedCalls, "in order")
 		}
 	}
 	require.Equal(t, news, heard)
@@ -60,12 +60,12 @@ func TestWatcherDropsTheOldest(t *testing.T) {
 		if i < 5 {
 			kind = mcpvisor.EventLog
 		}
-		w.enqueue(mcpvisor.Event{Kind: kind, Failed: i})
+		w.enqueue(mcpvisor.Event{Kind: kind, FailedCalls: i})
 	}
 	require.Empty(t, w.serverEvents)
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
-	require.Equal(t, 10, events[1].Failed)
+	require.Equal(t, 10, events[1].FailedCalls)
 }
 
 // What is lost is told, whatever it was.
@@ -158,18 +158,18 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 			h := newEventHub()
 			events := h.watch(t.Context())
 			line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
-			h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: 7})
+			h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: 7})
 			synctest.Wait() // it is being handed that one
 			for i := range 100 {
-				h.publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, Failed: i})
-				h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown, Failed: i})
+				h.publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, FailedCalls: i})
+				h.publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: i})
 			}
 			h.close()
 			got := []mcpvisor.Event{}
 			for e := range events {
 				got = append(got, e)
 			}
-			require.Equal(t, 7, got[0].Failed)
+			require.Equal(t, 7, got[0].FailedCalls)
 			require.Equal(t, mcpvisor.EventMissed, got[1].Kind)
 			require.EqualValues(t, 93, got[1].Missed)
 			logs, news := 0, 0
@@ -178,7 +178,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 					logs++
 					continue
 				}
-				require.Equal(t, news, e.Failed)
+				require.Equal(t, news, e.FailedCalls)
 				news++
 			}
 			require.Equal(t, 7, logs)

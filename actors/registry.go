@@ -143,7 +143,7 @@ func (s *Snapshot) Alias(alias string) (mcpvisor.Tool, bool) {
 // name of the tool. It holds while the server is down, whose tools keep their
 // names. An alias that two tools share belongs to neither.
 func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
-	if len(alias) > mcpvisor.MaxAlias {
+	if len(alias) > mcpvisor.MaxAliasBytes {
 		return "", "", false
 	}
 	if server, name, plain := mcpvisor.SplitAlias(alias); plain {

@@ -164,7 +164,7 @@ func (s *supervising) execute(c actor.Context, before supervisor.State, ev super
 		s.takeOver()
 	case supervisor.EffectWithdraw:
 		s.published, s.downSince = nil, time.Now()
-		note(mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, Failed: s.current.lostCalls()})
+		note(mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.current.lostCalls()})
 	case supervisor.EffectEndSession:
 		s.recordHistory(e.Cause, before == supervisor.StateReady)
 		if before != supervisor.StateReady && ev.Kind == supervisor.InputFailed || before != supervisor.StateReady && ev.Kind == supervisor.InputDied {
@@ -281,7 +281,7 @@ func (s *supervising) readyEvent() mcpvisor.Event {
 		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
 		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts)}
 	if !s.downSince.IsZero() {
-		e.Down = time.Since(s.downSince)
+		e.Downtime = time.Since(s.downSince)
 	}
 	return e
 }

@@ -140,7 +140,9 @@ func (rt *Runtime) post(letter any) {
 func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
 
 // Watch subscribes to events at once; see the hub.
-func (rt *Runtime) Watch(ctx context.Context) <-chan mcpvisor.Event { return rt.hub.watch(ctx) }
+func (rt *Runtime) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	return rt.hub.watch(ctx, kinds...)
+}
 
 // Stale counts letters that were dropped because they spoke of a registration
 // that is no more.

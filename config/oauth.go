@@ -51,7 +51,7 @@ func (e *entry) oauth(v *hujson.Value) {
 		},
 		"grant":   func(e *entry, v *hujson.Value) { e.text(v, (*string)(&o.Grant)) },
 		"store":   func(e *entry, v *hujson.Value) { o.Store = e.tokenStore(v) },
-		"wait":    func(e *entry, v *hujson.Value) { e.clock(v, &o.Wait) },
+		"wait":    func(e *entry, v *hujson.Value) { e.clock(v, &o.TokenWait) },
 		"enabled": func(e *entry, v *hujson.Value) { e.flag(v, &on) },
 	})
 	if on {

@@ -24,7 +24,7 @@ func TestOAuth(t *testing.T) {
 			RedirectURL: "http://localhost:8123/callback", Scopes: []string{"a", "b"}},
 		`"auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["a"]}`:                     {ClientID: "me", ClientSecret: "hush", Scopes: []string{"a"}},
 		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: mcpvisor.GrantClient, PrivateKey: "the key"},
-		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   {ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", Wait: 2 * time.Second},
+		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   {ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", TokenWait: 2 * time.Second},
 		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: {Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
 		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
 	} {

@@ -191,7 +191,7 @@ func TestBufferGivenBack(t *testing.T) {
 			return err
 		},
 		"Complete": func(ctx context.Context, c *facade.Client) error {
-			_, err := c.Complete(ctx, "s", facade.Completion{Prompt: "p", Argument: "a"})
+			_, err := c.Complete(ctx, "s", facade.CompletionRequest{Prompt: "p", Argument: "a"})
 			return err
 		},
 	}

@@ -107,12 +107,17 @@ func (c *Client) Close(ctx context.Context) error {
 	return withOp(c.rt.Close(ctx), "close")
 }
 
-// Watch subscribes to supervision events, from now on, until ctx ends or the
-// client is closed; then the channel is closed. A watcher that does not keep
-// up loses the oldest events, and first of all what servers tell (EventLog,
-// EventResourceUpdated), and is told how many (EventMissed); it never
-// holds up anybody else. At most 1,024 events and 8 MiB of them wait. End ctx when you stop reading.
-func (c *Client) Watch(ctx context.Context) <-chan mcpvisor.Event { return c.rt.Watch(ctx) }
+// Watch delivers events of the given kinds from now on; no kinds means all. The channel
+// is closed when ctx ends or the client is closed. End ctx to stop watching: a watcher
+// that merely stops reading keeps its queue.
+//
+// The queue holds at most 1,024 events and 8 MiB. When a watcher does not keep up, the
+// oldest events are dropped, EventLog and EventResourceUpdated before others, and
+// EventMissed says how many. Events of other kinds than those asked for take no place in
+// the queue. EventMissed is always delivered. A slow watcher delays nothing else.
+func (c *Client) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	return c.rt.Watch(ctx, kinds...)
+}
 
 // withOp says in an error of ours what was attempted. Several callers may have
 // been handed one error, so it is copied.

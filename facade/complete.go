@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Completion asks what a person may mean by the beginning of an argument.
-type Completion struct {
+// CompletionRequest asks what a person may mean by the beginning of an argument.
+type CompletionRequest struct {
 	// Prompt is the server's own name of the prompt, or Template the URI template
 	// of the resource, whose argument it is. Exactly one of them is set.
 	Prompt   string
@@ -33,7 +33,7 @@ type completionResult struct {
 // Complete asks a server for completions (MCP, utilities, completion). The
 // values are in the server's order, the likeliest first. Errors as for
 // [Client.Call]; a server without completions answers with ErrRPC.
-func (c *Client) Complete(ctx context.Context, server string, what Completion, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
+func (c *Client) Complete(ctx context.Context, server string, what CompletionRequest, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
 	op := "complete " + what.Argument + " of " + mcpvisor.Qualify(server, what.Prompt+what.Template)
 	ref := map[string]string{"type": "ref/prompt", "name": what.Prompt}
 	if what.Template != "" {

@@ -126,7 +126,7 @@ func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
 		}
 		for e := range events {
 			if e.Kind == mcpvisor.EventDown {
-				require.Equal(t, 1, e.Failed)
+				require.Equal(t, 1, e.FailedCalls)
 				break
 			}
 		}

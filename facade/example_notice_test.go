@@ -135,7 +135,7 @@ func ExampleClient_Complete() {
 	if err != nil {
 		panic(err)
 	}
-	names, err := c.Complete(ctx, "demo", facade.Completion{Prompt: "greet", Argument: "name", Value: "A"})
+	names, err := c.Complete(ctx, "demo", facade.CompletionRequest{Prompt: "greet", Argument: "name", Value: "A"})
 	fmt.Println(names.Values, err)
 	// Output: [Ada Alan] <nil>
 }

@@ -26,7 +26,7 @@ type ModelError struct {
 	// Message is the text of the result.
 	Message string `json:"message"`
 	// Retryable says that the same call may succeed later and does no harm twice.
-	Retryable bool `json:"is_retryable"`
+	Retryable bool `json:"isRetryable"`
 }
 
 // CallToolForModel is [Client.Call] for a loop that hands results to a language

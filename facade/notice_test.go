@@ -298,16 +298,16 @@ func TestComplete(t *testing.T) {
 		}
 		return `{}`
 	})}))
-	got, err := c.Complete(t.Context(), "s", facade.Completion{Prompt: "greet", Argument: "name", Value: "A"})
+	got, err := c.Complete(t.Context(), "s", facade.CompletionRequest{Prompt: "greet", Argument: "name", Value: "A"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"Ada", "Alan"}, got.Values)
 	require.Equal(t, 7, got.Total)
 	require.True(t, got.HasMore)
-	_, err = c.Complete(t.Context(), "s", facade.Completion{Template: "x:{y}", Argument: "y", Context: map[string]string{"z": "1"}})
+	_, err = c.Complete(t.Context(), "s", facade.CompletionRequest{Template: "x:{y}", Argument: "y", Context: map[string]string{"z": "1"}})
 	require.NoError(t, err)
-	_, err = c.Complete(t.Context(), "s", facade.Completion{Prompt: "other", Argument: "y"})
+	_, err = c.Complete(t.Context(), "s", facade.CompletionRequest{Prompt: "other", Argument: "y"})
 	require.ErrorIs(t, err, mcpvisor.ErrProtocol)
-	for _, bad := range []facade.Completion{{}, {Prompt: "p"}, {Argument: "a"}, {Prompt: "p", Template: "t", Argument: "a"}} {
+	for _, bad := range []facade.CompletionRequest{{}, {Prompt: "p"}, {Argument: "a"}, {Prompt: "p", Template: "t", Argument: "a"}} {
 		_, err = c.Complete(t.Context(), "s", bad)
 		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	}

@@ -49,7 +49,7 @@ func TestClient_with_stubborn_RoundTripper(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout, "HardMax")
 	s, ok := c.ServerStatus("one")
 	require.True(t, ok)
-	require.GreaterOrEqual(t, s.Session.Abandoned, 2)
+	require.GreaterOrEqual(t, s.Session.AbandonedRequests, 2)
 
 	ended := make(chan error, 1)
 	go func() { ended <- c.Unregister(context.Background(), "one") }()

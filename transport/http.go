@@ -225,7 +225,7 @@ func (s *httpSession) Info() mcpvisor.SessionInfo {
 	if a := s.agreed.Load(); a != nil {
 		info = a.info
 	}
-	info.Abandoned = s.dialer.abandoned.Count()
+	info.AbandonedRequests = s.dialer.abandoned.Count()
 	info.Discarded = mcpvisor.Discarded{
 		Malformed: s.noise.junk.Load(),
 		Oversize:  s.noise.oversize.Load(),

@@ -193,7 +193,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		return false
 	}
 	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 3 * time.Second, Token: hang})
-	spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Wait: 100 * time.Millisecond})
+	spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, TokenWait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
 	session := openHTTP(t, spec)
 	for deadline := time.Now().Add(patience); ; {

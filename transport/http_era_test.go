@@ -139,10 +139,10 @@ func TestHTTPOpenEndsWithItsContext(t *testing.T) {
 		require.Equal(t, supervisor.CauseTimeout, s.Cause().Kind, s.Cause().Message)
 		<-s.Released()
 		require.LessOrEqual(t, time.Since(began), time.Second+2*mcpvisor.DefaultShutdownTimeout)
-		require.Equal(t, 1, s.Info().Abandoned)
+		require.Equal(t, 1, s.Info().AbandonedRequests)
 		close(free)
 		synctest.Wait()
-		require.Zero(t, s.Info().Abandoned)
+		require.Zero(t, s.Info().AbandonedRequests)
 	})
 }
 

@@ -171,7 +171,7 @@ func TestRudeClient(t *testing.T) {
 			if s.Cause() == nil {
 				requireServing(t, s)
 			}
-			require.Zero(t, s.Info().Abandoned)
+			require.Zero(t, s.Info().AbandonedRequests)
 		})
 	}
 }

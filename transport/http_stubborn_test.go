@@ -89,7 +89,7 @@ func TestStubbornRoundTripper(t *testing.T) {
 				_, err := s.Request(ctx, toolCall)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.Equal(t, time.Second, time.Since(began))
-				require.Equal(t, 1, s.Info().Abandoned)
+				require.Equal(t, 1, s.Info().AbandonedRequests)
 
 				r := toolCall
 				r.TotalTimeout = 3 * time.Second
@@ -101,7 +101,7 @@ func TestStubbornRoundTripper(t *testing.T) {
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				synctest.Wait()
-				require.GreaterOrEqual(t, s.Info().Abandoned, 2)
+				require.GreaterOrEqual(t, s.Info().AbandonedRequests, 2)
 
 				pending := make(chan error, 1)
 				go func() { _, err := s.Request(context.Background(), toolCall); pending <- err }()
@@ -113,10 +113,10 @@ func TestStubbornRoundTripper(t *testing.T) {
 				require.LessOrEqual(t, time.Since(began), 3*spec.Timeouts.Shutdown)
 
 				next := s.dialer.NewSession().(*httpSession)
-				require.GreaterOrEqual(t, next.Info().Abandoned, 3, "the count outlives the session")
+				require.GreaterOrEqual(t, next.Info().AbandonedRequests, 3, "the count outlives the session")
 				close(host.free)
 				synctest.Wait()
-				require.Zero(t, next.Info().Abandoned)
+				require.Zero(t, next.Info().AbandonedRequests)
 				require.Empty(t, web.unclosed())
 			})
 		})
@@ -141,7 +141,7 @@ func TestStubbornRoundTripper_bounded(t *testing.T) {
 				cancel()
 			}
 			time.Sleep(time.Minute) // what was sent besides is given up, too
-			return s.Info().Abandoned
+			return s.Info().AbandonedRequests
 		}
 		n := giveUp(300)
 		require.GreaterOrEqual(t, n, 256)

@@ -113,7 +113,7 @@ func (l *toolList) tools(server string) []mcpvisor.Tool {
 	list := make([]mcpvisor.Tool, len(l.defs))
 	for i, def := range l.defs {
 		// Growing would only move what comes after: earlier names keep their memory.
-		names = slices.Grow(names, 2*len(server)+len(def.Name)+mcpvisor.MaxAlias)
+		names = slices.Grow(names, 2*len(server)+len(def.Name)+mcpvisor.MaxAliasBytes)
 		from := len(names)
 		names = append(append(append(names, server...), mcpvisor.Separator...), def.Name...)
 		list[i] = mcpvisor.Tool{Name: cut(from), Server: server, OriginalName: def.Name, Definition: def}

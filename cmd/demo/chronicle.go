@@ -39,8 +39,8 @@ func (c *chronicle) print(ev mcpvisor.Event) {
 	case mcpvisor.EventDown:
 		if ev.Cause.Kind != "requested" {
 			failed := ""
-			if ev.Failed > 0 {
-				failed = fmt.Sprintf("%d in flight failed at once · ", ev.Failed)
+			if ev.FailedCalls > 0 {
+				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)
 			}
 			c.p.fact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
 		}
@@ -51,7 +51,7 @@ func (c *chronicle) print(ev mcpvisor.Event) {
 	case mcpvisor.EventReady:
 		again := ""
 		if ev.Epoch > 1 {
-			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, ms(ev.Down))
+			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, ms(ev.Downtime))
 		}
 		c.p.fact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
 	case mcpvisor.EventEvicted:

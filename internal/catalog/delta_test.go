@@ -26,16 +26,16 @@ func TestDelta(t *testing.T) {
 	t.Run("names_the_first_and_counts_the_rest", func(t *testing.T) {
 		_, change := manyTools("a", 10_000, "").Refreshed(manyTools("b", 9_000, ""), ListTools)
 		d := change.Tools
-		require.Len(t, d.Added, mcpvisor.DeltaNames)
-		require.Len(t, d.Removed, mcpvisor.DeltaNames)
-		require.Equal(t, 9_000-mcpvisor.DeltaNames, d.AddedMore)
-		require.Equal(t, 10_000-mcpvisor.DeltaNames, d.RemovedMore)
+		require.Len(t, d.Added, mcpvisor.MaxDeltaNames)
+		require.Len(t, d.Removed, mcpvisor.MaxDeltaNames)
+		require.Equal(t, 9_000-mcpvisor.MaxDeltaNames, d.AddedMore)
+		require.Equal(t, 10_000-mcpvisor.MaxDeltaNames, d.RemovedMore)
 		require.Zero(t, d.ChangedMore)
 		require.Equal(t, "s/b00000", d.Added[0])
 		require.Equal(t, "tools +9000 −10000 ~0", change.String())
 
 		_, change = manyTools("a", 10_000, "x").Refreshed(manyTools("a", 10_000, "y"), ListTools)
-		require.Len(t, change.Tools.Changed, mcpvisor.DeltaNames)
+		require.Len(t, change.Tools.Changed, mcpvisor.MaxDeltaNames)
 		require.Equal(t, "tools +0 −0 ~10000", change.String())
 		require.False(t, change.IsZero())
 	})

@@ -107,7 +107,7 @@ const deltaBytes = 16 << 10
 
 // note adds a name to those of one kind, or counts it.
 func note(names *[]string, bytes, more *int, name string) {
-	if *more > 0 || len(*names) >= mcpvisor.DeltaNames || *bytes+len(name) > deltaBytes {
+	if *more > 0 || len(*names) >= mcpvisor.MaxDeltaNames || *bytes+len(name) > deltaBytes {
 		*more++
 		return
 	}

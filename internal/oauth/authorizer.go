@@ -75,7 +75,7 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 		a.secrets.keep(value)
 	}
 	switch {
-	case a.oauth.Alone():
+	case a.oauth.Unattended():
 		a.store = nil // there is always another token to be had
 	case a.store == nil:
 		if a.store, err = NewFileStore(""); err != nil {
@@ -88,8 +88,8 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 
 // wait is how long a caller waits for a token.
 func (a *Authorizer) wait() time.Duration {
-	if a.oauth.Wait > 0 {
-		return a.oauth.Wait
+	if a.oauth.TokenWait > 0 {
+		return a.oauth.TokenWait
 	}
 	return mcpvisor.DefaultTokenWait
 }

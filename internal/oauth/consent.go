@@ -57,7 +57,7 @@ func (a *Authorizer) consented(ctx context.Context, f *flight, origin origins, w
 		case held != nil && covers(held.Scopes, c.scopes):
 			required.Reason = "the server wants scopes that the token has"
 			return required
-		case held != nil && covers(held.Asked, c.scopes) && a.oauth.Visit != nil:
+		case held != nil && covers(held.RequestedScopes, c.scopes) && a.oauth.Visit != nil:
 			required.Reason = "the server wants scopes that were asked for and not given"
 			return required
 		}
@@ -113,11 +113,11 @@ func (a *Authorizer) wish(ctx context.Context, scopes []string) {
 	a.mu.Lock()
 	held, origin := a.held, a.origin
 	a.mu.Unlock()
-	if held == nil || slices.Equal(held.Wanted, scopes) {
+	if held == nil || slices.Equal(held.StepUpScopes, scopes) {
 		return
 	}
 	next := held.Clone()
-	next.Wanted = scopes
+	next.StepUpScopes = scopes
 	if err := a.keep(ctx, next, origin); err != nil {
 		a.warn(err.Error())
 	}
@@ -255,7 +255,7 @@ func setScopes(form url.Values, scopes []string) {
 func (a *Authorizer) scopes(c challenge, p *place, held *mcpvisor.Authorization) []string {
 	all := union(a.oauth.Scopes, c.scopes)
 	if known := at(p, held); known != nil {
-		all = union(known.Asked, known.Scopes, known.Wanted, all)
+		all = union(known.RequestedScopes, known.Scopes, known.StepUpScopes, all)
 	}
 	if len(all) > 0 {
 		return all
@@ -305,7 +305,7 @@ func (a *Authorizer) complete(ctx context.Context, n *consent, redirected string
 		return fmt.Errorf("exchanging the code for a token: %w", err)
 	}
 	next := a.record(n.place, n.client, n.redirect)
-	next.Scopes, next.Asked = n.scopes, n.scopes
+	next.Scopes, next.RequestedScopes = n.scopes, n.scopes
 	take(next, got)
 	if err := a.keep(ctx, next, fromConsent); err != nil {
 		return &unstored{err}

@@ -158,7 +158,7 @@ func TestStepUp(t *testing.T) {
 // A discovery that takes longer than a call may wait comes to an end all the same.
 func TestSlowDiscovery(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Wait: 50 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 50 * time.Millisecond})
 	_, err := request(t.Context(), a, "")
 	var passing *Unavailable
 	require.ErrorAs(t, err, &passing)

@@ -10,7 +10,7 @@
 //
 // What it promises to its callers:
 //
-//   - Nobody waits for a person, and for a token endpoint at most OAuth.Wait. All
+//   - Nobody waits for a person, and for a token endpoint at most OAuth.TokenWait. All
 //     requests run in the background, none under a lock and none on a caller's
 //     context: a caller that leaves spoils nothing for the others.
 //   - However many requests are refused at once, there is one renewal.

@@ -111,7 +111,7 @@ func TestEnterpriseThatRefuses(t *testing.T) {
 		{http.StatusServiceUnavailable, ``, "503", true},
 	} {
 		endpoint := provider(t, func(w http.ResponseWriter, _ url.Values) { answerWith(w, c.status, c.body) })
-		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "host", Wait: 10 * time.Second,
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "host", TokenWait: 10 * time.Second,
 			Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "idp", IDToken: func(context.Context) (string, error) { return "login", nil }}})
 		_, err := request(t.Context(), a, "")
 		require.ErrorContains(t, err, c.says)

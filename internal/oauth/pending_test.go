@@ -161,7 +161,7 @@ func TestForgetDuringAnExchange(t *testing.T) {
 func TestScopesToAskFor(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	p := &place{suggested: []string{"s"}, server: &oauthex.AuthServerMeta{Issuer: "https://auth.example"}}
-	held := &mcpvisor.Authorization{Issuer: "https://auth.example", Asked: []string{"a"}, Scopes: []string{"b"}, Wanted: []string{"c"}}
+	held := &mcpvisor.Authorization{Issuer: "https://auth.example", RequestedScopes: []string{"a"}, Scopes: []string{"b"}, StepUpScopes: []string{"c"}}
 	a := detached(t, s, mcpvisor.OAuth{Scopes: []string{"d"}})
 	require.Equal(t, []string{"a", "b", "c", "d", "e"}, a.scopes(challenge{scopes: []string{"e", "a"}}, p, held))
 	held.Issuer = "https://another.example"

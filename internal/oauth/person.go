@@ -26,7 +26,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	if err != nil {
 		return err
 	}
-	if a.oauth.Alone() {
+	if a.oauth.Unattended() {
 		return a.byItself(ctx, &flight{need: refused, challenge: c})
 	}
 	a.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 // renew gets another token than used, by the least that helps.
 func (a *Authorizer) renew(ctx context.Context, f *flight, used string) error {
-	if a.oauth.Alone() {
+	if a.oauth.Unattended() {
 		return a.byItself(ctx, f)
 	}
 	unlock := a.lock(ctx)
@@ -108,7 +108,7 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight) error {
 	p, held, origin := a.place, a.held, a.origin
 	a.mu.Unlock()
 	if f.need >= refused {
-		if held != nil && (f.need == more && (covers(held.Scopes, c.scopes) || covers(held.Asked, c.scopes)) || f.need == refused && f.again && origin == fromConsent) {
+		if held != nil && (f.need == more && (covers(held.Scopes, c.scopes) || covers(held.RequestedScopes, c.scopes)) || f.need == refused && f.again && origin == fromConsent) {
 			return &mcpvisor.AuthRequired{Reason: "the server refuses the token that its authorization server gave to this client", Err: c.err()}
 		}
 		p = nil // it may have moved
@@ -133,7 +133,7 @@ func (a *Authorizer) byItself(ctx context.Context, f *flight) error {
 	if err != nil {
 		return a.hopeless(fmt.Errorf("asking for a token as client %q: %w", me.id, err))
 	}
-	next := &mcpvisor.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: me.id, Scopes: scopes, Asked: scopes}
+	next := &mcpvisor.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: me.id, Scopes: scopes, RequestedScopes: scopes}
 	take(next, got)
 	a.mu.Lock()
 	a.place = p

@@ -86,7 +86,7 @@ type failure struct {
 
 // Token returns the token for the next request, or "" if there is none to
 // send: the server then says what it wants. It waits only for a token that has
-// ended and can be renewed without a person, at most OAuth.Wait. The error is
+// ended and can be renewed without a person, at most OAuth.TokenWait. The error is
 // as of [Authorizer.Renew].
 func (a *Authorizer) Token(ctx context.Context) (string, error) {
 	a.mu.Lock()
@@ -249,7 +249,7 @@ func ended(h *mcpvisor.Authorization, now time.Time) bool {
 
 // renewable reports whether a new token can be had without anybody.
 func (a *Authorizer) renewable(h *mcpvisor.Authorization) bool {
-	return h.RefreshToken != "" || a.oauth.Alone()
+	return h.RefreshToken != "" || a.oauth.Unattended()
 }
 
 // arm sets the timer for the next renewal ahead. a.mu is held.

@@ -34,7 +34,7 @@ func TestEightRefusalsMakeOneAuthorization(t *testing.T) {
 func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 	rule, asked, _ := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 8 * time.Second, Token: rule})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Wait: 200 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, TokenWait: 200 * time.Millisecond})
 	requireOK(t, a)
 	age(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due soon
 	<-asked

@@ -177,7 +177,7 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	require.Less(t, slowest, noticed+allowance)
 	down, err := events.wait(w.within(), is("victim", mcpvisor.EventDown, 1))
 	require.NoError(t, err)
-	require.Equal(t, calls, down.Failed)
+	require.Equal(t, calls, down.FailedCalls)
 	_, err = c.CallTool(w.within(), "victim/echo", nil, facade.WithWaitReady())
 	require.NoError(t, err)
 	other.requireUndisturbed(t)

@@ -197,9 +197,9 @@ func merge(under, over map[string]string) map[string]string {
 
 func (e *entry) fail(v *hujson.Value, format string, args ...any) {
 	e.broken = true
-	e.r.problem(v, e.name, Error, format, args...)
+	e.r.problem(v, e.name, SeverityError, format, args...)
 }
 
 func (e *entry) warn(v *hujson.Value, format string, args ...any) {
-	e.r.problem(v, e.name, Warning, format, args...)
+	e.r.problem(v, e.name, SeverityWarning, format, args...)
 }

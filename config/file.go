@@ -63,8 +63,8 @@ func (f *File) Find(name string) (Server, bool) {
 	return Server{}, false
 }
 
-// EntryOf is the name of a server's entry in the file. It is "" for a server that the file does not have.
-func (f *File) EntryOf(server string) string {
+// EntryName is the name of a server's entry in the file. It is "" for a server that the file does not have.
+func (f *File) EntryName(server string) string {
 	for i := range f.Servers {
 		if f.Servers[i].Spec.Name == server {
 			return f.Servers[i].Entry

@@ -139,7 +139,7 @@ func TestEnvFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"A": "1", "B": "two words", "C": "over"}, f.Servers[0].Spec.Stdio.Env)
 	require.Len(t, f.Problems, 2)
-	require.Equal(t, Warning, f.Problems[0].Severity)
+	require.Equal(t, SeverityWarning, f.Problems[0].Severity)
 	require.Contains(t, f.Problems[0].Message, "line 4")
 	require.Contains(t, f.Problems[1].Message, `envFile "none" cannot be read`)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// InputVariable begins the name of the environment variable that answers an
+// InputVariablePrefix begins the name of the environment variable that answers an
 // input: MCPVISOR_INPUT_API_KEY for ${input:api-key}.
-const InputVariable = "MCPVISOR_INPUT_"
+const InputVariablePrefix = "MCPVISOR_INPUT_"
 
 // Input is a value that a file leaves to the user: an element of VS Code's
 // "inputs". An input that is used and not declared has an ID only.
@@ -30,7 +30,7 @@ type Input struct {
 // Variable is the environment variable that answers the input: [InputVariable]
 // and the ID in capitals, with '_' for everything but letters and digits.
 func (i Input) Variable() string {
-	return InputVariable + strings.Map(func(r rune) rune {
+	return InputVariablePrefix + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'

@@ -10,15 +10,15 @@ import (
 type Severity int
 
 const (
-	// Error: the entry is left out.
-	Error Severity = iota
-	// Warning: the entry is used, and something in it is not.
-	Warning
+	// SeverityError: the entry is left out.
+	SeverityError Severity = iota
+	// SeverityWarning: the entry is used, and something in it is not.
+	SeverityWarning
 )
 
 // String returns "error" or "warning".
 func (s Severity) String() string {
-	if s == Warning {
+	if s == SeverityWarning {
 		return "warning"
 	}
 	return "error"
@@ -42,7 +42,7 @@ type Problem struct {
 // String is the problem in one line, as compilers write it.
 func (p Problem) String() string {
 	s := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
-	if p.Severity == Warning {
+	if p.Severity == SeverityWarning {
 		s += "warning: "
 	}
 	if p.Server != "" {

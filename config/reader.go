@@ -47,14 +47,14 @@ func (r *reader) read(root *hujson.Value, top *hujson.Object) error {
 			return fmt.Errorf("%s: %q is not an object; write {\"name\": {\"command\": …}}", r.at(l.member.Value.StartOffset), l.key)
 		}
 		if i > 0 {
-			r.problem(&l.member.Name, "", Warning, "servers are listed a second time, below %q, after %q in line %d; keep one list",
+			r.problem(&l.member.Name, "", SeverityWarning, "servers are listed a second time, below %q, after %q in line %d; keep one list",
 				l.key, lists[0].key, r.line(&lists[0].member.Name))
 		}
 		for j := range servers.Members {
 			m := &servers.Members[j]
 			server := name(m)
 			if line, twice := seen[server]; twice {
-				r.problem(&m.Name, server, Error, "the name is taken by the entry in line %d; rename one of them", line)
+				r.problem(&m.Name, server, SeverityError, "the name is taken by the entry in line %d; rename one of them", line)
 				continue
 			}
 			seen[server] = r.line(&m.Name)

@@ -42,7 +42,7 @@ type reply struct {
 }
 
 // isLarge reports whether the result is measured before it is decoded.
-func (r *reply) isLarge() bool { return len(r.raw) >= jsonbound.Large }
+func (r *reply) isLarge() bool { return len(r.raw) >= jsonbound.LargeBytes }
 
 // clocks is the context in which the result is decoded: ctx, with what the
 // clocks of the call have left. A call whose progress has restarted its clock
@@ -110,7 +110,7 @@ func decodeParts[T any](ctx context.Context, raw []byte, list string, add func(w
 	if err != nil {
 		return nil, err
 	}
-	for entries := (jsonscan.Scanner{B: m.list, I: 1}); m.list != nil; {
+	for entries := (jsonscan.Scanner{Text: m.list, Pos: 1}); m.list != nil; {
 		text, err := nextPart(&entries, list)
 		if err != nil {
 			return nil, err
@@ -140,19 +140,19 @@ type splitMembers struct {
 // splitResult takes a result apart. A list that is no array stays in the rest,
 // for the decoder to refuse.
 func splitResult(raw []byte, list string) (m splitMembers, err error) {
-	s := jsonscan.Scanner{B: raw}
-	s.Space()
-	s.Take('{')
+	s := jsonscan.Scanner{Text: raw}
+	s.SkipSpace()
+	s.Consume('{')
 	other := []byte(nil)
-	for more := true; more; more = s.Take(',') {
-		s.Space()
+	for more := true; more; more = s.Consume(',') {
+		s.SkipSpace()
 		key, escaped, ok := s.String()
 		if !ok {
 			break
 		}
-		s.Space()
-		s.Take(':')
-		s.Space()
+		s.SkipSpace()
+		s.Consume(':')
+		s.SkipSpace()
 		value, ok := s.Value()
 		if !ok {
 			return m, errors.New("the result is no valid JSON")
@@ -167,7 +167,7 @@ func splitResult(raw []byte, list string) (m splitMembers, err error) {
 		default:
 			other = append(append(append(append(other, ','), key...), ':'), value...)
 		}
-		s.Space()
+		s.SkipSpace()
 	}
 	m.rest = append([]byte{'{'}, bytes.TrimPrefix(other, []byte{','})...)
 	if m.list != nil {
@@ -182,17 +182,17 @@ func splitResult(raw []byte, list string) (m splitMembers, err error) {
 
 // nextPart is a result that holds the next entries of the list; nil at its end.
 func nextPart(s *jsonscan.Scanner, list string) ([]byte, error) {
-	start := s.I
-	for s.Space(); !s.Take(']'); s.Space() {
+	start := s.Pos
+	for s.SkipSpace(); !s.Consume(']'); s.SkipSpace() {
 		if _, ok := s.Value(); !ok {
 			return nil, errors.New("the result is no valid JSON")
 		}
-		end := s.I
-		s.Space()
-		if s.Take(',') && end-start < partBytes {
+		end := s.Pos
+		s.SkipSpace()
+		if s.Consume(',') && end-start < partBytes {
 			continue
 		}
-		return fmt.Appendf(nil, "{%q:[%s]}", list, s.B[start:end]), nil
+		return fmt.Appendf(nil, "{%q:[%s]}", list, s.Text[start:end]), nil
 	}
 	return nil, nil
 }
@@ -272,7 +272,7 @@ func undecoded(ctx context.Context, err error) *mcpvisor.Error {
 			Cause: fmt.Errorf("the server's result is too large to decode: one part of it holds %w", part.error)}
 	case errors.As(err, &beyond):
 		limit := "Limits.Elements"
-		if beyond.Kind == jsonbound.Bytes {
+		if beyond.Kind == jsonbound.KindBytes {
 			limit = "Limits.Decoded"
 		}
 		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,

@@ -38,10 +38,10 @@ func (r relay) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 func (r relay) send(level zerolog.Level, line []byte) {
 	e := r.to.WithLevel(level)
 	message := ""
-	s := jsonscan.Scanner{B: line}
-	for more := s.Take('{') && !s.Take('}'); more; more = s.Take(',') {
+	s := jsonscan.Scanner{Text: line}
+	for more := s.Consume('{') && !s.Consume('}'); more; more = s.Consume(',') {
 		quoted, escaped, ok := s.String()
-		if !ok || !s.Take(':') {
+		if !ok || !s.Consume(':') {
 			break
 		}
 		value, ok := s.Value()
@@ -51,7 +51,7 @@ func (r relay) send(level zerolog.Level, line []byte) {
 		switch name := jsonscan.Unquote(quoted, escaped); name {
 		case zerolog.LevelFieldName:
 		case zerolog.MessageFieldName:
-			inner := jsonscan.Scanner{B: value}
+			inner := jsonscan.Scanner{Text: value}
 			if text, escaped, ok := inner.String(); ok {
 				message = jsonscan.Unquote(text, escaped)
 			}

@@ -73,9 +73,9 @@ const (
 // textResult reads a result whose content is plain text. It returns nil if it
 // is not sure, and when ctx ends.
 func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
-	s := jsonscan.Scanner{B: raw}
-	s.Space()
-	if !s.Take('{') {
+	s := jsonscan.Scanner{Text: raw}
+	s.SkipSpace()
+	if !s.Consume('{') {
 		return nil
 	}
 	r := new(mcp.CallToolResult)
@@ -85,17 +85,17 @@ func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
 		seen |= bit
 		return first
 	}
-	for more := true; more; more = s.Take(',') {
-		s.Space()
+	for more := true; more; more = s.Consume(',') {
+		s.SkipSpace()
 		key, escaped, ok := s.String()
 		if !ok || escaped {
 			return nil
 		}
-		s.Space()
-		if !s.Take(':') {
+		s.SkipSpace()
+		if !s.Consume(':') {
 			return nil
 		}
-		s.Space()
+		s.SkipSpace()
 		switch string(key) {
 		case `"content"`:
 			if !once(hasContent) || !textContent(ctx, &s, r) {
@@ -129,9 +129,9 @@ func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
 				return nil
 			}
 		}
-		s.Space()
+		s.SkipSpace()
 	}
-	if !s.Take('}') || !s.AtEnd() || seen&hasContent == 0 {
+	if !s.Consume('}') || !s.AtEnd() || seen&hasContent == 0 {
 		return nil
 	}
 	if seen&hasResultType != 0 {
@@ -147,16 +147,16 @@ const blocksAtOnce = 4096
 
 // textContent reads a list of plain text blocks.
 func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
-	if !s.Take('[') {
+	if !s.Consume('[') {
 		return false
 	}
 	r.Content = make([]mcp.Content, 0, 1)
-	s.Space()
-	if s.Take(']') {
+	s.SkipSpace()
+	if s.Consume(']') {
 		return true
 	}
 	for {
-		s.Space()
+		s.SkipSpace()
 		block, ok := textBlock(s)
 		if !ok {
 			return false
@@ -165,11 +165,11 @@ func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult
 		if len(r.Content)%blocksAtOnce == 0 && ctx.Err() != nil {
 			return false
 		}
-		s.Space()
-		if s.Take(']') {
+		s.SkipSpace()
+		if s.Consume(']') {
 			return true
 		}
-		if !s.Take(',') {
+		if !s.Consume(',') {
 			return false
 		}
 	}
@@ -177,22 +177,22 @@ func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult
 
 // textBlock reads {"type":"text","text":"…"}, in either order.
 func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
-	if !s.Take('{') {
+	if !s.Consume('{') {
 		return nil, false
 	}
 	var text, kind []byte
 	var escapes bool
-	for more := true; more; more = s.Take(',') {
-		s.Space()
+	for more := true; more; more = s.Consume(',') {
+		s.SkipSpace()
 		key, escaped, ok := s.String()
 		if !ok || escaped {
 			return nil, false
 		}
-		s.Space()
-		if !s.Take(':') {
+		s.SkipSpace()
+		if !s.Consume(':') {
 			return nil, false
 		}
-		s.Space()
+		s.SkipSpace()
 		value, escaped, ok := s.String()
 		if !ok {
 			return nil, false
@@ -205,9 +205,9 @@ func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 		default:
 			return nil, false
 		}
-		s.Space()
+		s.SkipSpace()
 	}
-	if !s.Take('}') || string(kind) != `"text"` || text == nil {
+	if !s.Consume('}') || string(kind) != `"text"` || text == nil {
 		return nil, false
 	}
 	return &mcp.TextContent{Text: jsonscan.Unquote(text, escapes)}, true

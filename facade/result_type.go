@@ -12,22 +12,22 @@ import (
 // resultType what it is, and a client must not take a type that it does not know
 // for a complete one (MCP, basic, results).
 func checkResult(raw []byte) error {
-	s := jsonscan.Scanner{B: raw}
-	s.Space()
-	if !s.Take('{') {
+	s := jsonscan.Scanner{Text: raw}
+	s.SkipSpace()
+	if !s.Consume('{') {
 		return errors.New("the result is no JSON object")
 	}
-	for more := true; more; more = s.Take(',') {
-		s.Space()
+	for more := true; more; more = s.Consume(',') {
+		s.SkipSpace()
 		key, escaped, ok := s.String()
 		if !ok {
 			return nil // empty, or for the decoder to complain about
 		}
-		s.Space()
-		if !s.Take(':') {
+		s.SkipSpace()
+		if !s.Consume(':') {
 			return nil
 		}
-		s.Space()
+		s.SkipSpace()
 		value, ok := s.Value()
 		if !ok {
 			return nil
@@ -35,7 +35,7 @@ func checkResult(raw []byte) error {
 		if jsonscan.Unquote(key, escaped) == "resultType" && string(value) != `"complete"` && string(value) != "null" {
 			return fmt.Errorf("its resultType is %.40s, which is none that ends a request", value)
 		}
-		s.Space()
+		s.SkipSpace()
 	}
 	return nil
 }

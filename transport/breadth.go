@@ -37,7 +37,7 @@ func tooBroad(text []byte, limits jsonbound.Limits) error {
 // refuseBroad is the answer to a request of the server's that holds too much;
 // nil if it does not.
 func refuseBroad(params []byte) error {
-	if len(params) < jsonbound.Large {
+	if len(params) < jsonbound.LargeBytes {
 		return nil
 	}
 	if err := tooBroad(params, askedBounds); err != nil {

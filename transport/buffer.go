@@ -77,7 +77,7 @@ func (b *exchange) reserve(bytes int) bool { return b.share.Grow(b, nil, bytes) 
 // keep passes on what the reply of an exchange holds, as for [answer].
 func (b *exchange) keep(r Request, err error) {
 	if r.Held != nil && err == nil {
-		r.Held.Take(&b.share)
+		r.Held.TakeOver(&b.share)
 		return
 	}
 	b.share.Release()
@@ -115,7 +115,7 @@ func (a *answer) keep(r Request) {
 	switch {
 	case a.share == nil:
 	case r.Held != nil && a.err == nil:
-		r.Held.Take(a.share)
+		r.Held.TakeOver(a.share)
 	default:
 		a.share.Release()
 	}

@@ -64,13 +64,13 @@ func scanEnvelope(line []byte) (e envelope, ok bool) {
 // scan walks over the members of an object. Read loosely, their values need
 // not be valid.
 func (e *envelope) scan(line []byte, loose bool) bool {
-	s := jsonscan.Scanner{B: line}
-	s.Space()
-	if !s.Take('{') {
+	s := jsonscan.Scanner{Text: line}
+	s.SkipSpace()
+	if !s.Consume('{') {
 		return false
 	}
-	s.Space()
-	if s.Take('}') {
+	s.SkipSpace()
+	if s.Consume('}') {
 		return s.AtEnd()
 	}
 	for {
@@ -78,11 +78,11 @@ func (e *envelope) scan(line []byte, loose bool) bool {
 		if !ok {
 			return false
 		}
-		s.Space()
-		if !s.Take(':') {
+		s.SkipSpace()
+		if !s.Consume(':') {
 			return false
 		}
-		s.Space()
+		s.SkipSpace()
 		var text []byte
 		if loose {
 			text, ok = looseValue(&s)
@@ -93,12 +93,12 @@ func (e *envelope) scan(line []byte, loose bool) bool {
 			return false
 		}
 		e.set(key, escaped, text)
-		s.Space()
-		if s.Take(',') {
-			s.Space()
+		s.SkipSpace()
+		if s.Consume(',') {
+			s.SkipSpace()
 			continue
 		}
-		return s.Take('}') && s.AtEnd()
+		return s.Consume('}') && s.AtEnd()
 	}
 }
 
@@ -124,15 +124,15 @@ func (e *envelope) set(key []byte, escaped bool, value []byte) {
 
 // looseString consumes a string up to its closing quote, whatever is in it.
 func looseString(s *jsonscan.Scanner) bool {
-	start := s.I
-	for s.I++; s.I < len(s.B); {
-		n := bytes.IndexByte(s.B[s.I:], '"')
+	start := s.Pos
+	for s.Pos++; s.Pos < len(s.Text); {
+		n := bytes.IndexByte(s.Text[s.Pos:], '"')
 		if n < 0 {
 			break
 		}
-		s.I += n + 1
+		s.Pos += n + 1
 		slashes := 0
-		for j := s.I - 2; j > start && s.B[j] == '\\'; j-- {
+		for j := s.Pos - 2; j > start && s.Text[j] == '\\'; j-- {
 			slashes++
 		}
 		if slashes%2 == 0 {
@@ -145,34 +145,34 @@ func looseString(s *jsonscan.Scanner) bool {
 // looseValue consumes what stands where a value should: it only follows
 // strings and counts brackets, without matching them by kind.
 func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
-	start, depth := s.I, 0
-	for s.I < len(s.B) {
-		switch c := s.B[s.I]; c {
+	start, depth := s.Pos, 0
+	for s.Pos < len(s.Text) {
+		switch c := s.Text[s.Pos]; c {
 		case '"':
 			if !looseString(s) {
 				return nil, false
 			}
 		case '{', '[':
 			depth++
-			s.I++
+			s.Pos++
 		case '}', ']':
 			if depth == 0 {
-				return s.B[start:s.I], s.I > start
+				return s.Text[start:s.Pos], s.Pos > start
 			}
 			depth--
-			s.I++
+			s.Pos++
 		case ',', ' ', '\t', '\r', '\n':
 			if depth == 0 {
-				return s.B[start:s.I], s.I > start
+				return s.Text[start:s.Pos], s.Pos > start
 			}
-			s.I++
+			s.Pos++
 			continue
 		default:
-			s.I++
+			s.Pos++
 			continue
 		}
 		if depth == 0 {
-			return s.B[start:s.I], true
+			return s.Text[start:s.Pos], true
 		}
 	}
 	return nil, false

@@ -59,8 +59,8 @@ func (d *httpDialer) NewSession() Session {
 	if s.endpoint, s.endpointErr = newEndpoint(d.spec); s.endpoint != nil {
 		s.notices.clean = s.endpoint.redact
 		s.endpoint.auth = d.auth
-		if t, ok := s.endpoint.roundTripper.(*guard.Tripper); ok {
-			t.CountWith(&d.abandoned)
+		if t, ok := s.endpoint.roundTripper.(*guard.RoundTripper); ok {
+			t.UseCounter(&d.abandoned)
 		}
 		s.answers.veil = s.endpoint.redact
 		s.endpoint.onUnauthorized = func(f *httpError) { s.end(f.startCause()) }

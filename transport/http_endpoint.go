@@ -78,7 +78,7 @@ func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 		e.roundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 	} else {
 		// Its connections belong to the host and are left alone.
-		e.roundTripper, e.hostTripper = guard.NewTripper(base, new(guard.Abandoned)), true
+		e.roundTripper, e.hostTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
 	}
 	return e, nil
 }
@@ -180,7 +180,7 @@ func (e *endpoint) noteReceived() { e.lastReceived.note() }
 // awaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
 // longer than limit. It returns how many goroutines are left behind in it.
 func (e *endpoint) awaitRoundTripper(limit time.Duration) int {
-	if t, ok := e.roundTripper.(*guard.Tripper); ok {
+	if t, ok := e.roundTripper.(*guard.RoundTripper); ok {
 		return t.Settle(limit)
 	}
 	return 0

@@ -54,7 +54,7 @@ func (e *endpoint) sendTo(ctx context.Context, method string, target *url.URL, b
 			e.noteResponse(ctx, target, resp)
 			return resp, nil
 		}
-		if errors.Is(err, guard.ErrHeld) {
+		if errors.Is(err, guard.ErrTooManyAbandoned) {
 			return nil, e.notSentError(err.Error(), "mend the Transport of HTTP.Client", err)
 		}
 		sent := !bound || e.hostTripper || b.connected.Load()
@@ -93,7 +93,7 @@ func (e *endpoint) unknownIfHostTripper(f *httpError) *httpError {
 func (e *endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			resp, err = nil, guard.Panicked("Transport", v)
+			resp, err = nil, guard.PanicError("Transport", v)
 		}
 	}()
 	return e.roundTripper.RoundTrip(req)

@@ -54,7 +54,7 @@ func startRoutine(m *mcpvisor.InMemory, lines int, hidden veil) *routine {
 			_ = inR.Close()
 			close(r.exited)
 		}()
-		r.err = guard.Sound("Serve", m.Serve(ctx, inR, outW, r.stderr))
+		r.err = guard.SafeError("Serve", m.Serve(ctx, inR, outW, r.stderr))
 	}()
 	return r
 }

@@ -281,7 +281,7 @@ func ask[T any](ctx context.Context, a *responder, method string, handler func(c
 			done <- got
 		}()
 		res, err := handler(untilTold{own, ctx})
-		got = answer{res, guard.Sound("handler", err)}
+		got = answer{res, guard.SafeError("handler", err)}
 	}()
 	select {
 	case got := <-done:

@@ -272,7 +272,7 @@ func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
 		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
 	a := sseAnswer{reply: reply{result: detachPart(env.result, text)}}
-	a.share.Take(&c.share)
+	a.share.TakeOver(&c.share)
 	return a
 }
 
@@ -349,7 +349,7 @@ func (c *sseConn) exchange(b *exchange, id int64, body []byte, header http.Heade
 	case p := <-posted:
 		got = c.afterPost(b, id, p, r)
 	}
-	b.share.Take(&got.share)
+	b.share.TakeOver(&got.share)
 	if got.errorMember != nil {
 		got.errorMember = c.s.endpoint.cleanJSON(got.errorMember)
 	}

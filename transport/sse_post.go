@@ -55,7 +55,7 @@ func (c *sseConn) post(b *exchange, id int64, body []byte, header http.Header) (
 	s := c.s
 	share := s.exchanges.buffer.Share() // b's own is the caller's
 	reserve := func(bytes int) bool { return share.Grow(b, nil, bytes) == nil }
-	defer func() { a.share.Take(&share) }()
+	defer func() { a.share.TakeOver(&share) }()
 	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
 	if f != nil {
 		return sseAnswer{fault: f}

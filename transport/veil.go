@@ -80,7 +80,7 @@ func (v veil) quoted(raw json.RawMessage) json.RawMessage {
 			at++
 			continue
 		}
-		s := jsonscan.Scanner{B: raw, I: at}
+		s := jsonscan.Scanner{Text: raw, Pos: at}
 		text, escaped, ok := s.String()
 		if !ok {
 			break
@@ -90,10 +90,10 @@ func (v veil) quoted(raw json.RawMessage) json.RawMessage {
 			if hidden := v(plain); hidden != plain {
 				quoted, _ := json.Marshal(hidden) // a string always marshals
 				out = append(append(out, raw[done:at]...), quoted...)
-				done = s.I
+				done = s.Pos
 			}
 		}
-		at = s.I
+		at = s.Pos
 	}
 	if out == nil {
 		return raw

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 func TestTheStoryPasses(t *testing.T) {
 	var out bytes.Buffer
-	code := tell(t.Context(), newPainter(&out), settings{seed: 42, storm: 1500 * time.Millisecond})
+	code := run(t.Context(), newPrinter(&out), settings{seed: 42, storm: 1500 * time.Millisecond})
 	text := out.String()
 	require.Zero(t, code, text)
 	at := -1
@@ -46,7 +46,7 @@ func TestTheStoryPasses(t *testing.T) {
 }
 
 func TestAKillIsAnnouncedWhileTheServerLives(t *testing.T) {
-	st, err := newStage()
+	st, err := newServers()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(st.dir)) }()
 	defer func() { require.NoError(t, st.close()) }()
@@ -63,38 +63,38 @@ func TestAnInterruptedStoryFails(t *testing.T) {
 	ctx, cancel := contextCanceled(t)
 	defer cancel()
 	var out bytes.Buffer
-	require.Equal(t, 1, tell(ctx, newPainter(&out), settings{seed: 7}))
+	require.Equal(t, 1, run(ctx, newPrinter(&out), settings{seed: 7}))
 	require.Contains(t, out.String(), "FAIL  the story was told to its end")
 	require.Contains(t, out.String(), "--seed 7")
 }
 
 func TestTheBooksOfTheStormAreChecked(t *testing.T) {
-	ok := outcome{server: "s", key: "k", answer: "k"}
-	failed := func(o mcpvisor.Error) outcome { return outcome{server: "s", key: "k", err: &o} }
+	ok := callRecord{server: "s", key: "k", answer: "k"}
+	failed := func(o mcpvisor.Error) callRecord { return callRecord{server: "s", key: "k", err: &o} }
 	unknown := failed(mcpvisor.Error{Outcome: mcpvisor.OutcomeUnknown})
 	refused := failed(mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent})
 	done := func(n int) map[string]map[string]int { return map[string]map[string]int{"s": {"k": n}} }
 	for name, tc := range map[string]struct {
-		o    outcome
+		o    callRecord
 		n    int
 		good bool
 	}{
 		"ok, once":              {ok, 1, true},
 		"ok, never":             {ok, 0, false},
 		"ok, twice":             {ok, 2, false},
-		"ok, another's answer":  {outcome{server: "s", key: "k", answer: "x"}, 1, false},
+		"ok, another's answer":  {callRecord{server: "s", key: "k", answer: "x"}, 1, false},
 		"unknown, never":        {unknown, 0, true},
 		"unknown, once":         {unknown, 1, true},
 		"unknown, twice":        {unknown, 2, false},
 		"refused, never":        {refused, 0, true},
 		"refused, and executed": {refused, 1, false},
-		"foreign error":         {outcome{server: "s", key: "k", err: errors.New("x")}, 0, false},
+		"foreign error":         {callRecord{server: "s", key: "k", err: errors.New("x")}, 0, false},
 	} {
-		require.Equal(t, tc.good, balance([]outcome{tc.o}, done(tc.n)) == nil, name)
+		require.Equal(t, tc.good, checkExecutions([]callRecord{tc.o}, done(tc.n)) == nil, name)
 	}
-	require.Error(t, balance(nil, done(1)), "executed, and never asked for")
-	require.Error(t, hung([]outcome{{took: tooLong + 1}}))
-	require.NoError(t, hung([]outcome{{took: time.Second}}))
+	require.Error(t, checkExecutions(nil, done(1)), "executed, and never asked for")
+	require.Error(t, checkDurations([]callRecord{{took: tooLong + 1}}))
+	require.NoError(t, checkDurations([]callRecord{{took: time.Second}}))
 }
 
 func TestDelaysAreChecked(t *testing.T) {
@@ -109,14 +109,14 @@ func TestDelaysAreChecked(t *testing.T) {
 	try(1, 500*time.Millisecond, 501*time.Millisecond)
 	try(1, 500*time.Millisecond, 500*time.Millisecond)
 	try(2, time.Second, time.Second)
-	require.ErrorContains(t, delays(events), "files waited")
+	require.ErrorContains(t, checkDelays(events), "files waited")
 	try(3, 2*time.Second, 2*time.Second)
-	require.NoError(t, delays(events))
+	require.NoError(t, checkDelays(events))
 	try(2, 500*time.Millisecond, time.Second)
-	require.ErrorContains(t, delays(events), "before try 2")
+	require.ErrorContains(t, checkDelays(events), "before try 2")
 	events = events[:len(events)-2]
 	try(1, 500*time.Millisecond, 499*time.Millisecond)
-	require.ErrorContains(t, delays(events), "was tried again after")
+	require.ErrorContains(t, checkDelays(events), "was tried again after")
 }
 
 func TestTheRegistryIsChecked(t *testing.T) {
@@ -124,19 +124,19 @@ func TestTheRegistryIsChecked(t *testing.T) {
 	ready.Catalog.Tools = 1
 	gone := mcpvisor.ServerStatus{Name: "b", State: supervisor.StateEvicted}
 	tool := func(server string) mcpvisor.Tool { return mcpvisor.Tool{Server: server} }
-	require.NoError(t, registry([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a")}))
-	require.Error(t, registry([]mcpvisor.ServerStatus{ready, gone}, nil))
-	require.Error(t, registry([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a"), tool("b")}))
-	require.Error(t, registry([]mcpvisor.ServerStatus{ready}, []mcpvisor.Tool{tool("a"), tool("c")}))
+	require.NoError(t, checkListing([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a")}))
+	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, gone}, nil))
+	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a"), tool("b")}))
+	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready}, []mcpvisor.Tool{tool("a"), tool("c")}))
 }
 
 func TestPainter(t *testing.T) {
 	masked := func(color bool, width int) string {
 		var out bytes.Buffer
-		p := newPainter(&out)
+		p := newPrinter(&out)
 		p.color, p.width = color, width
-		p.fact(green, "ready", "files", "4 tools · %s", "protocol 2026-07-28")
-		p.line(red, "✗ %s", "legacy")
+		p.printFact(green, "ready", "files", "4 tools · %s", "protocol 2026-07-28")
+		p.printLine(red, "✗ %s", "legacy")
 		return regexp.MustCompile(`\d+\.\ds`).ReplaceAllString(out.String(), "0.0s")
 	}
 	require.Equal(t, "  0.0s  ready  files   4 tools · protocol 2026-07-28\n✗ legacy\n", masked(false, 0))

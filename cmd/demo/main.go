@@ -28,7 +28,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "demo: %q is not understood; see demo -help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	p := newPainter(os.Stdout)
+	p := newPrinter(os.Stdout)
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
 		p.color = !*noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(fd); err == nil {
@@ -36,7 +36,7 @@ func main() {
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := tell(ctx, p, s)
+	code := run(ctx, p, s)
 	stop()
 	os.Exit(code)
 }

@@ -27,8 +27,8 @@ const (
 	tooLong = 10 * time.Second
 )
 
-// outcome is how one call of the storm ended.
-type outcome struct {
+// callRecord is how one call of the storm ended.
+type callRecord struct {
 	server string
 	key    string
 	answer string // the key that the result speaks of
@@ -36,46 +36,46 @@ type outcome struct {
 	took   time.Duration
 }
 
-// weather is a storm of calls while servers are killed.
-func (t *story) weather(ctx context.Context) error {
-	t.p.fact(bold, "STORM", "", "%v of calls by %d callers to calc and files · one of the two is killed every second", t.storm, callers)
+// runStorm is a storm of calls while servers are killed.
+func (d *demo) runStorm(ctx context.Context) error {
+	d.p.printFact(bold, "STORM", "", "%v of calls by %d callers to calc and files · one of the two is killed every second", d.storm, callers)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	random := rand.New(rand.NewPCG(uint64(t.seed), 1))
+	random := rand.New(rand.NewPCG(uint64(d.seed), 1))
 	seeds := make([]uint64, callers)
 	for i := range seeds {
 		seeds[i] = random.Uint64()
 	}
-	end := time.Now().Add(t.storm)
-	results := make([][]outcome, callers)
+	end := time.Now().Add(d.storm)
+	results := make([][]callRecord, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
-		wg.Go(func() { results[i] = t.caller(ctx, i, rand.New(rand.NewPCG(seeds[i], 2)), end) })
+		wg.Go(func() { results[i] = d.caller(ctx, i, rand.New(rand.NewPCG(seeds[i], 2)), end) })
 	}
-	kills, err := t.killer(ctx, random, end)
+	kills, err := d.killer(ctx, random, end)
 	wg.Wait()
 	if err != nil {
 		return err
 	}
 	all := slices.Concat(results...)
-	t.summary(all, kills)
-	t.v.check("every call answered exactly once, none executed twice", t.accounts(append(all, t.made...)))
-	t.v.check("no call hung", hung(all))
+	d.summary(all, kills)
+	d.checks.check("every call answered exactly once, none executed twice", d.compareExecutions(append(all, d.sideEffects...)))
+	d.checks.check("no call hung", checkDurations(all))
 	// The last one that was killed comes back too.
 	for _, name := range []string{"calc", "files"} {
-		if err := t.stage.client.WaitReady(ctx, name); err != nil {
+		if err := d.servers.client.WaitReady(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *story) caller(ctx context.Context, id int, random *rand.Rand, end time.Time) (out []outcome) {
+func (d *demo) caller(ctx context.Context, id int, random *rand.Rand, end time.Time) (out []callRecord) {
 	for n := 0; time.Now().Before(end); n++ {
 		server := []string{"calc", "files"}[random.IntN(2)]
-		o := outcome{server: server, key: fmt.Sprintf("caller %d call %d", id, n)}
+		o := callRecord{server: server, key: fmt.Sprintf("caller %d call %d", id, n)}
 		start := time.Now()
-		res, err := t.stage.client.CallTool(ctx, server+"/count", map[string]any{"key": o.key})
+		res, err := d.servers.client.CallTool(ctx, server+"/count", map[string]any{"key": o.key})
 		o.took, o.err = time.Since(start), err
 		if err == nil {
 			o.answer = keyOf(res)
@@ -98,7 +98,7 @@ func keyOf(res *mcp.CallToolResult) string {
 }
 
 // killer kills the two in turn, each at most once while it is up.
-func (t *story) killer(ctx context.Context, random *rand.Rand, end time.Time) (kills int, err error) {
+func (d *demo) killer(ctx context.Context, random *rand.Rand, end time.Time) (kills int, err error) {
 	for next := random.IntN(2); ; next++ {
 		if time.Until(end) < killEvery {
 			return kills, nil
@@ -107,17 +107,17 @@ func (t *story) killer(ctx context.Context, random *rand.Rand, end time.Time) (k
 			return kills, err
 		}
 		name := []string{"calc", "files"}[next%2]
-		if err := t.stage.client.WaitReady(ctx, name); err != nil {
+		if err := d.servers.client.WaitReady(ctx, name); err != nil {
 			return kills, err
 		}
-		if err := t.kill("KILL", name, "kill -9 %d"); err != nil {
+		if err := d.kill("KILL", name, "kill -9 %d"); err != nil {
 			return kills, err
 		}
 		kills++
 	}
 }
 
-func (t *story) summary(all []outcome, kills int) {
+func (d *demo) summary(all []callRecord, kills int) {
 	var ok, unknown, refused int
 	var times []time.Duration
 	for _, o := range all {
@@ -137,22 +137,22 @@ func (t *story) summary(all []outcome, kills int) {
 	if len(times) > 0 {
 		p95 = times[len(times)*95/100]
 	}
-	t.p.fact(bold, "storm", "", "%d calls, %d kills: %d ok · %d outcome unknown · %d refused at once · p95 %s", len(all), kills, ok, unknown, refused, ms(p95))
-	t.v.expect("the storm had something to show", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
+	d.p.printFact(bold, "storm", "", "%d calls, %d kills: %d ok · %d outcome unknown · %d refused at once · p95 %s", len(all), kills, ok, unknown, refused, roundedDuration(p95))
+	d.checks.expect("the storm had something to show", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
 }
 
-// accounts compares what callers were told with what the servers have done.
-func (t *story) accounts(all []outcome) error {
-	return balance(all, map[string]map[string]int{
-		"calc":  mcptest.Executions(t.stage.state("calc")),
-		"files": mcptest.Executions(t.stage.state("files")),
+// compareExecutions compares what callers were told with what the servers have done.
+func (d *demo) compareExecutions(all []callRecord) error {
+	return checkExecutions(all, map[string]map[string]int{
+		"calc":  mcptest.Executions(d.servers.stateDir("calc")),
+		"files": mcptest.Executions(d.servers.stateDir("files")),
 	})
 }
 
-// balance is the books of the storm: a call that succeeded was executed once
+// checkExecutions is the books of the storm: a call that succeeded was executed once
 // and answered with its own result, one that was refused not at all, and one
 // of unknown outcome at most once.
-func balance(all []outcome, executed map[string]map[string]int) error {
+func checkExecutions(all []callRecord, executed map[string]map[string]int) error {
 	calls := 0
 	for _, o := range all {
 		n := executed[o.server][o.key]
@@ -182,7 +182,7 @@ func balance(all []outcome, executed map[string]map[string]int) error {
 	return nil
 }
 
-func hung(all []outcome) error {
+func checkDurations(all []callRecord) error {
 	for _, o := range all {
 		if o.took > tooLong {
 			return fmt.Errorf("%q on %s took %v", o.key, o.server, o.took)

@@ -9,7 +9,7 @@ import (
 )
 
 // glyph and colour of a state.
-func look(s supervisor.State) (glyph, color string) {
+func stateStyle(s supervisor.State) (glyph, color string) {
 	switch s {
 	case supervisor.StateReady:
 		return "●", green
@@ -21,21 +21,21 @@ func look(s supervisor.State) (glyph, color string) {
 	return "○", yellow
 }
 
-// table prints how the servers stand.
-func (p *painter) table(all []mcpvisor.ServerStatus) {
-	p.line(plainText, "")
-	p.line(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")
+// printTable prints how the servers stand.
+func (p *printer) printTable(all []mcpvisor.ServerStatus) {
+	p.printLine(plainText, "")
+	p.printLine(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")
 	for _, s := range all {
 		protocol, pid := "–", "–"
 		if s.Session != nil {
 			protocol, pid = s.Session.ProtocolVersion, fmt.Sprint(s.Session.PID)
 		}
-		glyph, color := look(s.State)
-		p.line(color, "%s %-8s %-9s %-8d  %-5d  %-10s  %-7s  %s", glyph, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid, s.Policy)
+		glyph, color := stateStyle(s.State)
+		p.printLine(color, "%s %-8s %-9s %-8d  %-5d  %-10s  %-7s  %s", glyph, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid, s.Policy)
 	}
 }
 
-func ms(d time.Duration) string {
+func roundedDuration(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.1fms", float64(d.Microseconds())/1000)

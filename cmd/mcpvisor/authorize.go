@@ -21,73 +21,73 @@ type authorizeCmd struct {
 }
 
 // Run implements kong's command.
-func (cmd *authorizeCmd) Run(sh *shell) error {
-	c, stop, err := sh.start(cmd.Server)
+func (cmd *authorizeCmd) Run(inv *invocation) error {
+	c, stop, err := inv.start(cmd.Server)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	if cmd.Forget {
-		if err := c.ForgetAuthorization(sh.ctx, cmd.Server); err != nil {
+		if err := c.ForgetAuthorization(inv.ctx, cmd.Server); err != nil {
 			return err
 		}
-		return sh.say("the authorization of %s is forgotten here; the server was not told", cmd.Server)
+		return inv.printMessage("the authorization of %s is forgotten here; the server was not told", cmd.Server)
 	}
 	if s := c.Inspect(cmd.Server); s.State == supervisor.StateReady && !cmd.Again {
-		return sh.say("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
+		return inv.printMessage("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
 	}
-	if err := cmd.ask(sh, c.Client); err != nil {
+	if err := cmd.authorize(inv, c.Client); err != nil {
 		return err
 	}
-	if err := sh.settle(c); err != nil {
+	if err := inv.awaitStarts(c); err != nil {
 		return err
 	}
 	s := c.Inspect(cmd.Server)
 	if s.State != supervisor.StateReady {
-		return unavailable(s, "server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))
+		return unavailableError(s, "server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))
 	}
-	return sh.say("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool"))
+	return inv.printMessage("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool"))
 }
 
-// ask prints the address and waits until the person has come back from it: in a
+// authorize prints the address and waits until the person has come back from it: in a
 // browser on this machine, or with the address that a browser elsewhere shows.
-func (cmd *authorizeCmd) ask(sh *shell, c *facade.Client) error {
-	ctx, cancel := context.WithCancel(sh.ctx)
+func (cmd *authorizeCmd) authorize(inv *invocation, c *facade.Client) error {
+	ctx, cancel := context.WithCancel(inv.ctx)
 	defer cancel()
 	done := make(chan error, 2)
 	go func() {
 		done <- c.Authorize(ctx, cmd.Server, func(url string) error {
-			go cmd.read(ctx, sh, c, done)
-			return cmd.show(sh, url)
+			go cmd.readRedirect(ctx, inv, c, done)
+			return cmd.showURL(inv, url)
 		})
 	}()
 	return <-done
 }
 
-func (cmd *authorizeCmd) show(sh *shell, url string) error {
-	if sh.json {
-		return printJSON(sh.out, map[string]string{"server": cmd.Server, "authorize": url})
+func (cmd *authorizeCmd) showURL(inv *invocation, url string) error {
+	if inv.json {
+		return printJSON(inv.out, map[string]string{"server": cmd.Server, "authorize": url})
 	}
-	fmt.Fprintf(sh.out, "Open this address and consent:\n\n%s\n\n", display.Text(url))
-	fmt.Fprintln(sh.out, "If your browser is on another machine, paste here the address that it ends at.")
+	fmt.Fprintf(inv.out, "Open this address and consent:\n\n%s\n\n", display.Text(url))
+	fmt.Fprintln(inv.out, "If your browser is on another machine, paste here the address that it ends at.")
 	if cmd.Open {
-		if err := browse(url); err != nil {
-			sh.warn(cmd.Server, "no browser could be opened: %v", err)
+		if err := openBrowser(url); err != nil {
+			inv.warn(cmd.Server, "no browser could be opened: %v", err)
 		}
 	}
 	return nil
 }
 
-// read takes an address that somebody pastes.
-func (cmd *authorizeCmd) read(ctx context.Context, sh *shell, c *facade.Client, done chan<- error) {
-	lines := bufio.NewScanner(sh.in)
+// readRedirect takes an address that somebody pastes.
+func (cmd *authorizeCmd) readRedirect(ctx context.Context, inv *invocation, c *facade.Client, done chan<- error) {
+	lines := bufio.NewScanner(inv.in)
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || ctx.Err() != nil {
 			continue
 		}
 		if !strings.Contains(line, "state=") {
-			sh.warn(cmd.Server, "that is not the address that the browser ends at; it begins with http and holds \"state=\"")
+			inv.warn(cmd.Server, "that is not the address that the browser ends at; it begins with http and holds \"state=\"")
 			continue
 		}
 		done <- c.FinishAuthorization(ctx, cmd.Server, line)
@@ -95,8 +95,8 @@ func (cmd *authorizeCmd) read(ctx context.Context, sh *shell, c *facade.Client, 
 	}
 }
 
-// browse starts the browser of the desktop.
-func browse(url string) error {
+// openBrowser starts the browser of the desktop.
+func openBrowser(url string) error {
 	command := []string{"xdg-open", url}
 	switch runtime.GOOS {
 	case "darwin":
@@ -112,11 +112,11 @@ func browse(url string) error {
 	return nil
 }
 
-// say prints one line for people.
-func (sh *shell) say(format string, args ...any) error {
-	if sh.json {
-		return printJSON(sh.out, map[string]string{"message": fmt.Sprintf(format, args...)})
+// printMessage prints one line for people.
+func (inv *invocation) printMessage(format string, args ...any) error {
+	if inv.json {
+		return printJSON(inv.out, map[string]string{"message": fmt.Sprintf(format, args...)})
 	}
-	_, err := fmt.Fprintf(sh.out, format+"\n", args...)
+	_, err := fmt.Fprintf(inv.out, format+"\n", args...)
 	return err
 }

@@ -39,8 +39,8 @@ func guardedConfig(t *testing.T) string {
 
 var address = regexp.MustCompile(`http://\S+/authorize\?\S+`)
 
-// person reads what the program prints, and goes where it says.
-func person(t *testing.T, out io.Reader, then func(url string)) *strings.Builder {
+// actAsUser reads what the program prints, and goes where it says.
+func actAsUser(t *testing.T, out io.Reader, then func(url string)) *strings.Builder {
 	t.Helper()
 	seen, gone := new(strings.Builder), false
 	buffer := make([]byte, 4096)
@@ -67,7 +67,7 @@ func command(t *testing.T, in io.Reader, then func(url string), args ...string) 
 		done <- run(context.Background(), args, in, w, &problems)
 		_ = w.Close()
 	}()
-	seen := person(t, r, then)
+	seen := actAsUser(t, r, then)
 	return <-done, seen.String(), problems.String()
 }
 
@@ -85,20 +85,20 @@ func TestAuthorize(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}, "-c", path, "authorize", "web")
-	require.Equal(t, exitFine, code, errs)
+	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, out, "authorized: server web is ready")
 
 	code, out, errs = command(t, strings.NewReader(""), nobody, "-c", path, "call", "web/echo", `{"text":"hello"}`)
-	require.Equal(t, exitFine, code, errs)
+	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, out, "hello")
 	code, out, _ = command(t, strings.NewReader(""), nobody, "-c", path, "authorize", "web")
-	require.Equal(t, exitFine, code)
+	require.Equal(t, exitOK, code)
 	require.Contains(t, out, "needs no authorization")
 
 	code, _, _ = command(t, strings.NewReader(""), nobody, "-c", path, "authorize", "web", "--forget")
-	require.Equal(t, exitFine, code)
+	require.Equal(t, exitOK, code)
 	code, _, _ = command(t, strings.NewReader(""), nobody, "-c", path, "tools", "web")
-	require.NotEqual(t, exitFine, code)
+	require.NotEqual(t, exitOK, code)
 }
 
 // Somebody whose browser is elsewhere pastes the address at which it ends.
@@ -114,7 +114,7 @@ func TestAuthorizeByPaste(t *testing.T) {
 			_, _ = io.WriteString(keyboard, "what?\n"+resp.Header.Get("Location")+"\n")
 		}
 	}, "-c", path, "authorize", "web")
-	require.Equal(t, exitFine, code, errs)
+	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, errs, "that is not the address")
 	require.Contains(t, out, "authorized")
 }

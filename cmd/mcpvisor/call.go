@@ -22,36 +22,36 @@ type callCmd struct {
 }
 
 // Run implements kong's command.
-func (cmd *callCmd) Run(sh *shell) error {
+func (cmd *callCmd) Run(inv *invocation) error {
 	args := []byte(cmd.Arguments)
 	if cmd.Arguments == "-" {
 		var err error
-		if args, err = io.ReadAll(io.LimitReader(sh.in, maxArguments)); err != nil {
+		if args, err = io.ReadAll(io.LimitReader(inv.in, maxArguments)); err != nil {
 			return fmt.Errorf("the arguments cannot be read: %w", err)
 		}
 	}
 	// null is no arguments at all.
 	switch text := bytes.TrimSpace(args); {
 	case !json.Valid(text):
-		return usage("the arguments are not valid JSON; write for instance '{\"path\": \"/tmp\"}'")
+		return usageError("the arguments are not valid JSON; write for instance '{\"path\": \"/tmp\"}'")
 	case text[0] != '{' && string(text) != "null":
-		return usage("the arguments are not a JSON object; write for instance '{\"path\": \"/tmp\"}'")
+		return usageError("the arguments are not a JSON object; write for instance '{\"path\": \"/tmp\"}'")
 	}
-	var c *started
+	var c *configuredClient
 	var stop func()
 	var err error
 	server, _, ok := strings.Cut(cmd.Name, "/")
 	if ok {
-		c, stop, err = sh.startOne(server)
+		c, stop, err = inv.startOne(server)
 	} else {
 		server = ""
-		c, stop, err = sh.start() // an alias: any server may have it
+		c, stop, err = inv.start() // an alias: any server may have it
 	}
 	if err != nil {
 		return err
 	}
 	defer stop()
-	raw, err := c.CallToolRaw(sh.ctx, cmd.Name, args)
+	raw, err := c.CallToolRaw(inv.ctx, cmd.Name, args)
 	if err != nil {
 		return err
 	}
@@ -63,21 +63,21 @@ func (cmd *callCmd) Run(sh *shell) error {
 		IsError    bool              `json:"isError"`
 	}
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return &exit{exitFailed, complaint{kindFailed, mcpvisor.OutcomeAnswered, server, fmt.Sprintf("the result of %s cannot be read: %v", cmd.Name, err)}}
+		return &exitError{exitFailed, errorReport{kindFailed, mcpvisor.OutcomeAnswered, server, fmt.Sprintf("the result of %s cannot be read: %v", cmd.Name, err)}}
 	}
 	switch {
-	case sh.json:
-		err = printRaw(sh.out, raw)
+	case inv.json:
+		err = printRaw(inv.out, raw)
 	case len(result.Content) > 0:
-		err = sh.contents(decodeContents(result.Content))
+		err = inv.printContents(decodeContents(result.Content))
 	case len(result.Structured) > 0 && string(result.Structured) != "null":
 		var text bytes.Buffer
 		if err = json.Indent(&text, result.Structured, "", "  "); err == nil {
-			err = printRaw(sh.out, text.Bytes())
+			err = printRaw(inv.out, text.Bytes())
 		}
 	}
 	if err == nil && result.IsError {
-		err = &exit{exitFailed, complaint{kindFailed, mcpvisor.OutcomeAnswered, server, cmd.Name + " reports an error"}}
+		err = &exitError{exitFailed, errorReport{kindFailed, mcpvisor.OutcomeAnswered, server, cmd.Name + " reports an error"}}
 	}
 	return err
 }
@@ -96,8 +96,8 @@ func decodeContents(blocks []json.RawMessage) []mcp.Content {
 	return list
 }
 
-// contents prints content for people: text as it is, the rest described.
-func (sh *shell) contents(list []mcp.Content) error {
+// printContents prints content for people: text as it is, the rest described.
+func (inv *invocation) printContents(list []mcp.Content) error {
 	for _, one := range list {
 		var text string
 		switch c := one.(type) {
@@ -114,7 +114,7 @@ func (sh *shell) contents(list []mcp.Content) error {
 		default:
 			text = "[content of another kind; --json shows it]"
 		}
-		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(display.Text(text), "\n")); err != nil {
+		if _, err := fmt.Fprintln(inv.out, strings.TrimSuffix(display.Text(text), "\n")); err != nil {
 			return err
 		}
 	}
@@ -137,21 +137,21 @@ type readCmd struct {
 }
 
 // Run implements kong's command.
-func (cmd *readCmd) Run(sh *shell) error {
-	c, stop, err := sh.startOne(cmd.Server)
+func (cmd *readCmd) Run(inv *invocation) error {
+	c, stop, err := inv.startOne(cmd.Server)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	res, err := c.ReadResource(sh.ctx, cmd.Server, cmd.URI)
+	res, err := c.ReadResource(inv.ctx, cmd.Server, cmd.URI)
 	if err != nil {
 		return err
 	}
-	if sh.json {
-		return printJSON(sh.out, readJSON(res))
+	if inv.json {
+		return printJSON(inv.out, readJSON(res))
 	}
 	for _, r := range res.Contents {
-		if _, err := fmt.Fprintln(sh.out, strings.TrimSuffix(display.Text(resourceText(r)), "\n")); err != nil {
+		if _, err := fmt.Fprintln(inv.out, strings.TrimSuffix(display.Text(resourceText(r)), "\n")); err != nil {
 			return err
 		}
 	}
@@ -165,30 +165,30 @@ type promptCmd struct {
 }
 
 // Run implements kong's command.
-func (cmd *promptCmd) Run(sh *shell) error {
+func (cmd *promptCmd) Run(inv *invocation) error {
 	args := map[string]string{}
 	for _, pair := range cmd.Arguments {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return usage("%q is not key=value", pair)
+			return usageError("%q is not key=value", pair)
 		}
 		args[key] = value
 	}
-	c, stop, err := sh.startOne(cmd.Server)
+	c, stop, err := inv.startOne(cmd.Server)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	res, err := c.GetPrompt(sh.ctx, cmd.Server, cmd.Name, args)
+	res, err := c.GetPrompt(inv.ctx, cmd.Server, cmd.Name, args)
 	if err != nil {
 		return err
 	}
-	if sh.json {
-		return printJSON(sh.out, res)
+	if inv.json {
+		return printJSON(inv.out, res)
 	}
 	for _, m := range res.Messages {
-		fmt.Fprintf(sh.out, "%s: ", display.Text(string(m.Role)))
-		if err := sh.contents([]mcp.Content{m.Content}); err != nil {
+		fmt.Fprintf(inv.out, "%s: ", display.Text(string(m.Role)))
+		if err := inv.printContents([]mcp.Content{m.Content}); err != nil {
 			return err
 		}
 	}

@@ -13,21 +13,21 @@ import (
 type doctorCmd struct{}
 
 // Run implements kong's command.
-func (doctorCmd) Run(sh *shell) error {
-	file, err := sh.load()
+func (doctorCmd) Run(inv *invocation) error {
+	file, err := inv.loadConfig()
 	if err != nil {
 		return err
 	}
-	findings, code := entries(file)
+	findings, code := fileFindings(file)
 	specs := file.Specs()
 	if len(specs) > 0 {
-		quiet := *sh
+		quiet := *inv
 		quiet.err = io.Discard
-		c, stop, err := quiet.begin(file, specs)
+		c, stop, err := quiet.startServers(file, specs)
 		if err != nil {
 			return err
 		}
-		all, heard, err := quiet.listen(c)
+		all, heard, err := quiet.observeStarts(c)
 		stop()
 		if err != nil {
 			return err
@@ -42,27 +42,27 @@ func (doctorCmd) Run(sh *shell) error {
 	}
 	switch {
 	case len(findings) == 0:
-	case sh.json:
-		err = printJSON(sh.out, map[string]any{"findings": findings})
+	case inv.json:
+		err = printJSON(inv.out, map[string]any{"findings": findings})
 	default:
-		err = sh.explain(findings)
+		err = inv.printFindings(findings)
 	}
 	switch {
 	case err != nil:
 		return err
 	case len(specs) == 0:
-		return noServer(file)
-	case code != exitFine:
-		return &exit{code: code}
+		return noServerError(file)
+	case code != exitOK:
+		return &exitError{code: code}
 	}
 	return nil
 }
 
-// entries are the findings that the file alone yields.
-func entries(file *config.File) (found []diagnosis, code int) {
+// fileFindings are the findings that the file alone yields.
+func fileFindings(file *config.File) (found []finding, code int) {
 	for _, p := range file.Problems {
-		d := diagnosis{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: terms(p.String())}
-		if p.Severity == config.Error {
+		d := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: configTerms(p.String())}
+		if p.Severity == config.SeverityError {
 			code = exitUsage
 			d.OK, d.Level = false, levelFail // the problem says what to do
 		}
@@ -71,26 +71,26 @@ func entries(file *config.File) (found []diagnosis, code int) {
 	return found, code
 }
 
-// listenEvery is how often the junk of servers that start is counted. With the
+// observeInterval is how often the junk of servers that start is counted. With the
 // session of one that fails, its count goes.
-const listenEvery = 50 * time.Millisecond
+const observeInterval = 50 * time.Millisecond
 
-// listen waits like settle. It returns how the servers stand, and how many
+// observeStarts waits like settle. It returns how the servers stand, and how many
 // lines each has sent so far that are no JSON-RPC.
-func (sh *shell) listen(c *started) (all []mcpvisor.ServerStatus, heard map[string]uint64, err error) {
+func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.ServerStatus, heard map[string]uint64, err error) {
 	heard = map[string]uint64{}
 	count := func() {
 		all = c.Status()
 		for _, s := range all {
-			heard[s.Name] = max(heard[s.Name], junk(s))
+			heard[s.Name] = max(heard[s.Name], malformedCount(s))
 		}
 	}
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
-		err = sh.settle(c)
+		err = inv.awaitStarts(c)
 	}()
-	tick := time.NewTicker(listenEvery)
+	tick := time.NewTicker(observeInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -103,14 +103,14 @@ func (sh *shell) listen(c *started) (all []mcpvisor.ServerStatus, heard map[stri
 	}
 }
 
-// explain prints findings for people.
-func (sh *shell) explain(findings []diagnosis) error {
+// printFindings prints findings for people.
+func (inv *invocation) printFindings(findings []finding) error {
 	var b strings.Builder
 	for _, d := range findings {
-		fmt.Fprintf(&b, "%-4s  %s: %s\n", marks[d.Level], d.Server, line(d.Summary, 400))
+		fmt.Fprintf(&b, "%-4s  %s: %s\n", levelLabels[d.Level], d.Server, oneLine(d.Summary, 400))
 		detail := func(label, text string) {
 			if text != "" {
-				fmt.Fprintf(&b, "      %-8s %s\n", label, line(text, 400))
+				fmt.Fprintf(&b, "      %-8s %s\n", label, oneLine(text, 400))
 			}
 		}
 		if !d.OK {
@@ -124,6 +124,6 @@ func (sh *shell) explain(findings []diagnosis) error {
 		}
 		detail("advice", d.Advice)
 	}
-	_, err := sh.out.Write([]byte(b.String()))
+	_, err := inv.out.Write([]byte(b.String()))
 	return err
 }

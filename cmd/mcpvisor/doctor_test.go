@@ -25,8 +25,8 @@ func entryFile(t *testing.T, entry map[string]any) string {
 	return path
 }
 
-// scripted is an entry whose server fails by the script, with more keys.
-func scripted(keys map[string]any, faults ...mcptest.Fault) map[string]any {
+// entryWith is an entry whose server fails by the script, with more keys.
+func entryWith(keys map[string]any, faults ...mcptest.Fault) map[string]any {
 	e := entry(mcptest.Script{Faults: faults})
 	for key, value := range keys {
 		e[key] = value
@@ -34,8 +34,8 @@ func scripted(keys map[string]any, faults ...mcptest.Fault) map[string]any {
 	return e
 }
 
-// hang is a start that never ends, in either era.
-var hang = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.Hang}, {At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}
+// hangingStart is a start that never ends, in either era.
+var hangingStart = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.Hang}, {At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}
 
 func runTool(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
@@ -62,26 +62,26 @@ func TestDoctor(t *testing.T) {
 		has   []string
 		lacks []string
 	}{
-		"start clock ends": {scripted(clock("start"), says("connect ECONNREFUSED 127.0.0.1:5432"), hang[0], hang[1]), nil,
+		"start clock ends": {entryWith(clock("start"), says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), nil,
 			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "see what it says on stderr"}, []string{"--wait"}},
-		"wait ends": {scripted(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hang[0], hang[1]), []string{"--wait", "2s"},
+		"wait ends": {entryWith(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), []string{"--wait", "2s"},
 			[]string{"was not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
-		"list clock ends": {scripted(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang}), nil,
+		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang}), nil,
 			[]string{`raise "list" in "timeouts"`, `raise "timeouts": {"list": "2m"}`, "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
-		"list is refused": {scripted(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
+		"list is refused": {entryWith(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
 			[]string{"fetch failed"}, []string{"does not look like an MCP server"}},
-		"handshake is refused": {scripted(nil, says("no database"), mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Error, Text: "no database"},
+		"handshake is refused": {entryWith(nil, says("no database"), mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Error, Text: "no database"},
 			mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Error, Text: "no database"}), nil,
 			[]string{"server refused the handshake: no database", "stderr   no database", "answered with this error"}, []string{"does not look like an MCP server"}},
-		"error before the usage": {scripted(nil, append(usage, exits)...), nil,
+		"error before the usage": {entryWith(nil, append(usage, exits)...), nil,
 			[]string{"stderr   fatal: the licence is missing", "lines are left out", "stderr   --option-59"}, nil},
-		"directory": {scripted(map[string]any{"cwd": filepath.Join(t.TempDir(), "none")}), nil,
+		"directory": {entryWith(map[string]any{"cwd": filepath.Join(t.TempDir(), "none")}), nil,
 			[]string{`change "cwd"`, `correct "cwd"`}, []string{"Dir", "PATH"}},
-		"variable is not passed": {scripted(nil, says("missing SOME_API_KEY"), exits), nil,
+		"variable is not passed": {entryWith(nil, says("missing SOME_API_KEY"), exits), nil,
 			[]string{"SOME_API_KEY is set in your shell, and not passed to the server", `"SOME_API_KEY": "${SOME_API_KEY}"`, `"inherit_env": true`}, nil},
-		"variable is passed": {scripted(map[string]any{"inherit_env": true}, says("missing SOME_API_KEY"), exits), nil,
+		"variable is passed": {entryWith(map[string]any{"inherit_env": true}, says("missing SOME_API_KEY"), exits), nil,
 			[]string{"run the command by hand"}, []string{"set in your shell"}},
-		"variable is not set": {scripted(nil, says("missing OTHER_API_KEY and ERROR"), exits), nil,
+		"variable is not set": {entryWith(nil, says("missing OTHER_API_KEY and ERROR"), exits), nil,
 			[]string{"run the command by hand"}, []string{"set in your shell"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,14 +99,14 @@ func TestDoctor(t *testing.T) {
 
 // TestStatusStderr: status shows it of a server that is still starting, too.
 func TestStatusStderr(t *testing.T) {
-	path := entryFile(t, scripted(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "waiting for a lock"}, hang[0], hang[1]))
+	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1]))
 	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
 	require.Equal(t, exitUnavailable, code)
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
 }
 
 func TestInterruptedStart(t *testing.T) {
-	path := entryFile(t, scripted(nil, hang...))
+	path := entryFile(t, entryWith(nil, hangingStart...))
 	for _, command := range []string{"status", "tools", "doctor", "call one/echo", "--json tools"} {
 		t.Run(command, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())

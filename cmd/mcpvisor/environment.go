@@ -11,17 +11,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/environ"
 )
 
-// variables are what may be names of environment variables in a text.
-var variables = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|\b[A-Z]{4,}\b`)
+// variableNames are what may be names of environment variables in a text.
+var variableNames = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|\b[A-Z]{4,}\b`)
 
-// notPassed are the environment variables that a server speaks of, and that are
+// missingVariables are the environment variables that a server speaks of, and that are
 // set here and do not reach it.
-func notPassed(s *mcpvisor.Stdio, lines []string) (names []string) {
+func missingVariables(s *mcpvisor.Stdio, lines []string) (names []string) {
 	if s == nil || s.InheritEnv {
 		return nil
 	}
 	for _, text := range lines {
-		for _, name := range variables.FindAllString(text, -1) {
+		for _, name := range variableNames.FindAllString(text, -1) {
 			_, given := s.Env[name]
 			if os.Getenv(name) != "" && !given && !environ.Inherits(name) && !slices.Contains(names, name) {
 				names = append(names, name)
@@ -31,8 +31,8 @@ func notPassed(s *mcpvisor.Stdio, lines []string) (names []string) {
 	return names
 }
 
-// passAdvice says how such variables reach the server.
-func passAdvice(names []string) string {
+// missingVariablesAdvice says how such variables reach the server.
+func missingVariablesAdvice(names []string) string {
 	verb, them := "is", "it"
 	if len(names) > 1 {
 		verb, them = "are", "them"

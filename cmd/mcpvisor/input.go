@@ -25,15 +25,15 @@ type prompter struct {
 	readPassword func() ([]byte, error)
 }
 
-// inputs is how a configuration gets its inputs: from the user if stdin and
+// inputOptions is how a configuration gets its inputs: from the user if stdin and
 // stderr are a terminal, else from variables and defaults alone.
-func (sh *shell) inputs() []config.Option {
-	in, ok := sh.in.(*os.File)
-	out, shown := sh.err.(*os.File)
+func (inv *invocation) inputOptions() []config.Option {
+	in, ok := inv.in.(*os.File)
+	out, shown := inv.err.(*os.File)
 	if !ok || !shown || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
 		return nil
 	}
-	p := &prompter{ctx: sh.ctx, in: in, out: out, readPassword: func() ([]byte, error) {
+	p := &prompter{ctx: inv.ctx, in: in, out: out, readPassword: func() ([]byte, error) {
 		return term.ReadPassword(int(in.Fd()))
 	}}
 	state, err := term.GetState(int(in.Fd()))
@@ -53,7 +53,7 @@ func (p *prompter) ask(i config.Input) (string, error) {
 		if p.ctx.Err() != nil {
 			return "", errInterrupted
 		}
-		p.show(i)
+		p.printQuestion(i)
 		value, err := p.readLine(i.Password)
 		switch {
 		case err != nil:
@@ -61,14 +61,14 @@ func (p *prompter) ask(i config.Input) (string, error) {
 		case value == "":
 			value = i.Default
 		}
-		if value, ok := choice(i.Options, value); ok {
+		if value, ok := matchOption(i.Options, value); ok {
 			return value, nil
 		}
 		fmt.Fprintf(p.out, "Answer with one of: %s\n", display.Text(strings.Join(i.Options, ", ")))
 	}
 }
 
-func (p *prompter) show(i config.Input) {
+func (p *prompter) printQuestion(i config.Input) {
 	question := i.Description
 	if question == "" {
 		question = i.ID
@@ -82,9 +82,9 @@ func (p *prompter) show(i config.Input) {
 	fmt.Fprintf(p.out, "%s (or set %s): ", display.Text(question), i.Variable())
 }
 
-// choice finds the option that an answer means: its text, or its number. Without
+// matchOption finds the option that an answer means: its text, or its number. Without
 // options any answer fits.
-func choice(options []string, answer string) (string, bool) {
+func matchOption(options []string, answer string) (string, bool) {
 	if len(options) == 0 || slices.Contains(options, answer) {
 		return answer, true
 	}

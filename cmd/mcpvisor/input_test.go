@@ -68,20 +68,20 @@ func TestConfig_inputs_and_names(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
 		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
-	sh := &shell{ctx: context.Background(), in: strings.NewReader(""), err: io.Discard, config: path}
-	file, err := sh.load()
+	inv := &invocation{ctx: context.Background(), in: strings.NewReader(""), err: io.Discard, config: path}
+	file, err := inv.loadConfig()
 	require.NoError(t, err)
 	require.Empty(t, file.Servers)
 
 	t.Setenv("MCPVISOR_INPUT_X", "program")
-	file, err = sh.load()
+	file, err = inv.loadConfig()
 	require.NoError(t, err)
-	specs, err := choose(file, []string{"a-b-c14cdd"})
+	specs, err := selectSpecs(file, []string{"a-b-c14cdd"})
 	require.NoError(t, err)
 	require.Equal(t, "program", specs[0].Stdio.Command)
 	require.Equal(t, "a-b-c14cdd", specs[0].Name)
-	_, err = choose(file, []string{"a/b"})
+	_, err = selectSpecs(file, []string{"a/b"})
 	require.ErrorContains(t, err, `is called "a-b-c14cdd" here`)
-	_, err = choose(file, []string{"c"})
+	_, err = selectSpecs(file, []string{"c"})
 	require.ErrorContains(t, err, `there is no server "c"`)
 }

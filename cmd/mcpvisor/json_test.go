@@ -40,7 +40,7 @@ func TestJSON(t *testing.T) {
 	for _, version := range []string{mcptest.Version20250618, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version},
 			Tools: []mcptest.ToolDef{{Name: "t", Text: "x", Annotations: json.RawMessage(`{"openWorldHint":false}`)}}}
-		broken := scripted(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
+		broken := entryWith(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
 		data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry(script), "two": broken}})
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "c.json")
@@ -76,7 +76,7 @@ func TestJSONOfNothing(t *testing.T) {
 	path := configFile(t, mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})
 	for command, want := range map[string]string{"tools": `{"tools": []}`, "prompts": `{"prompts": []}`, "resources": `{"resources": [], "resourceTemplates": []}`} {
 		out, code := runTool(t, "--json", "-c", path, command)
-		require.Equal(t, exitFine, code)
+		require.Equal(t, exitOK, code)
 		require.JSONEq(t, want, out)
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// describeMost is the longest description in a list.
-const describeMost = 100
+// maxCellLength is the longest description in a list.
+const maxCellLength = 100
 
 // table prints aligned rows.
-func (sh *shell) table(header string, rows [][]any) error {
-	w := tabwriter.NewWriter(sh.out, 0, 0, 2, ' ', 0)
+func (inv *invocation) table(header string, rows [][]any) error {
+	w := tabwriter.NewWriter(inv.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, header)
 	for _, row := range rows {
 		for i, cell := range row {
 			if i > 0 {
 				fmt.Fprint(w, "\t")
 			}
-			fmt.Fprint(w, line(fmt.Sprint(cell), describeMost))
+			fmt.Fprint(w, oneLine(fmt.Sprint(cell), maxCellLength))
 		}
 		fmt.Fprintln(w)
 	}
@@ -29,8 +29,8 @@ func (sh *shell) table(header string, rows [][]any) error {
 type toolsCmd struct{}
 
 // Run implements kong's command.
-func (toolsCmd) Run(sh *shell) error {
-	return sh.list(func(c *facade.Client) (any, string, [][]any) {
+func (toolsCmd) Run(inv *invocation) error {
+	return inv.list(func(c *facade.Client) (any, string, [][]any) {
 		tools := c.Tools()
 		rows := make([][]any, 0, len(tools))
 		for _, t := range tools {
@@ -43,8 +43,8 @@ func (toolsCmd) Run(sh *shell) error {
 type resourcesCmd struct{}
 
 // Run implements kong's command.
-func (resourcesCmd) Run(sh *shell) error {
-	return sh.list(func(c *facade.Client) (any, string, [][]any) {
+func (resourcesCmd) Run(inv *invocation) error {
+	return inv.list(func(c *facade.Client) (any, string, [][]any) {
 		resources, templates := c.Resources(), c.ResourceTemplates()
 		var rows [][]any
 		for _, r := range resources {
@@ -60,8 +60,8 @@ func (resourcesCmd) Run(sh *shell) error {
 type promptsCmd struct{}
 
 // Run implements kong's command.
-func (promptsCmd) Run(sh *shell) error {
-	return sh.list(func(c *facade.Client) (any, string, [][]any) {
+func (promptsCmd) Run(inv *invocation) error {
+	return inv.list(func(c *facade.Client) (any, string, [][]any) {
 		prompts := c.Prompts()
 		rows := make([][]any, 0, len(prompts))
 		for _, p := range prompts {
@@ -72,20 +72,20 @@ func (promptsCmd) Run(sh *shell) error {
 }
 
 // list prints what all servers offer that came up.
-func (sh *shell) list(of func(*facade.Client) (value any, header string, rows [][]any)) error {
-	c, stop, err := sh.start()
+func (inv *invocation) list(of func(*facade.Client) (value any, header string, rows [][]any)) error {
+	c, stop, err := inv.start()
 	if err != nil {
 		return err
 	}
 	defer stop()
 	value, header, rows := of(c.Client)
-	if sh.json {
-		err = printJSON(sh.out, value)
+	if inv.json {
+		err = printJSON(inv.out, value)
 	} else {
-		err = sh.table(header, rows)
+		err = inv.table(header, rows)
 	}
 	if err != nil {
 		return err
 	}
-	return sh.complain(c)
+	return inv.reportUnready(c)
 }

@@ -21,7 +21,7 @@ import (
 
 // Exit codes.
 const (
-	exitFine        = 0
+	exitOK          = 0
 	exitFailed      = 1 // the tool or the server failed
 	exitUsage       = 2 // the command line or the configuration is wrong
 	exitUnavailable = 3 // a server is not available
@@ -53,8 +53,8 @@ type commandLine struct {
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
-// shell is what a command has to do with: its surroundings.
-type shell struct {
+// invocation is what a command has to do with: its surroundings.
+type invocation struct {
 	ctx    context.Context
 	in     io.Reader
 	out    io.Writer
@@ -87,24 +87,24 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if left >= 0 { // --help
 		return left
 	}
-	sh := &shell{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait}
+	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait}
 	if err == nil {
-		err = parsed.Run(sh)
+		err = parsed.Run(inv)
 	} else {
-		sh.json = slices.Contains(args, "--json") // nothing is filled in
-		err = usage("%v; see mcpvisor --help", err)
+		inv.json = slices.Contains(args, "--json") // nothing is filled in
+		err = usageError("%v; see mcpvisor --help", err)
 	}
-	sh.fail(err)
+	inv.reportError(err)
 	return exitCode(err)
 }
 
 type versionCmd struct{}
 
 // Run implements kong's command.
-func (versionCmd) Run(sh *shell) error {
-	if sh.json {
-		return printJSON(sh.out, map[string]string{"name": "mcpvisor", "version": facade.Version})
+func (versionCmd) Run(inv *invocation) error {
+	if inv.json {
+		return printJSON(inv.out, map[string]string{"name": "mcpvisor", "version": facade.Version})
 	}
-	_, err := fmt.Fprintln(sh.out, "mcpvisor", facade.Version)
+	_, err := fmt.Fprintln(inv.out, "mcpvisor", facade.Version)
 	return err
 }

@@ -12,62 +12,62 @@ import (
 type runCmd struct{}
 
 // Run implements kong's command.
-func (runCmd) Run(sh *shell) error {
-	file, err := sh.load()
+func (runCmd) Run(inv *invocation) error {
+	file, err := inv.loadConfig()
 	if err != nil {
 		return err
 	}
 	for _, p := range file.Problems {
-		sh.warn(p.Server, "%s", p)
+		inv.warn(p.Server, "%s", p)
 	}
-	specs, err := choose(file, nil)
+	specs, err := selectSpecs(file, nil)
 	if err != nil {
 		return err
 	}
 	if len(specs) == 0 {
-		return noServer(file)
+		return noServerError(file)
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {
 		return err
 	}
 	// The watch outlives the interruption, so that the end is told as well.
-	events := c.Watch(context.WithoutCancel(sh.ctx))
-	told := make(chan error, 1)
+	events := c.Watch(context.WithoutCancel(inv.ctx))
+	printed := make(chan error, 1)
 	go func() {
 		var failed error
 		for ev := range events {
-			if err := sh.tell(ev); err != nil && failed == nil {
+			if err := inv.printEvent(ev); err != nil && failed == nil {
 				failed = err
 			}
 		}
-		told <- failed
+		printed <- failed
 	}()
-	applied := c.Apply(sh.ctx, specs)
+	applied := c.Apply(inv.ctx, specs)
 	if applied == nil {
-		<-sh.ctx.Done()
+		<-inv.ctx.Done()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		return err
 	}
-	if err := <-told; err != nil {
+	if err := <-printed; err != nil {
 		return err
 	}
 	return applied
 }
 
-// tell prints one event: one line of text, or one line of JSON.
-func (sh *shell) tell(ev mcpvisor.Event) error {
-	ev.Cause = causeInTerms(ev.Cause)
-	if !sh.json {
-		_, err := fmt.Fprintf(sh.out, "%s  %s\n", ev.Time.Format("15:04:05.000"), line(ev.String(), 400))
+// printEvent prints one event: one line of text, or one line of JSON.
+func (inv *invocation) printEvent(ev mcpvisor.Event) error {
+	ev.Cause = causeInConfigTerms(ev.Cause)
+	if !inv.json {
+		_, err := fmt.Fprintf(inv.out, "%s  %s\n", ev.Time.Format("15:04:05.000"), oneLine(ev.String(), 400))
 		return err
 	}
 	data, err := json.Marshal(ev)
 	if err != nil {
 		return err
 	}
-	return printRaw(sh.out, data)
+	return printRaw(inv.out, data)
 }

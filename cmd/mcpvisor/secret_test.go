@@ -22,33 +22,33 @@ import (
 
 // The secrets of the entries below.
 const (
-	canary      = "Canary-4711-secret"
-	canaryJWT   = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
-	canaryToken = "Q2FuYXJ5LTQ3MTEtMDAwMQ"
+	secretText  = "Canary-4711-secret"
+	secretJWT   = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
+	secretToken = "Q2FuYXJ5LTQ3MTEtMDAwMQ"
 )
 
-// blab is a server that prints its arguments and its environment to stderr and to
+// leakScript is a server that prints its arguments and its environment to stderr and to
 // stdout, as a debugger would, and dies.
-const blab = `printf '%s\n' "$@" >&2; env >&2; printf '%s\n' "$@"; env; exit 3`
+const leakScript = `printf '%s\n' "$@" >&2; env >&2; printf '%s\n' "$@"; env; exit 3`
 
-// blabbers are entries with the everyday shapes of secrets, by shape.
-func blabbers() map[string]map[string]any {
+// leakyEntries are entries with the everyday shapes of secrets, by shape.
+func leakyEntries() map[string]map[string]any {
 	args := func(more ...string) map[string]any { return map[string]any{"args": more} }
 	env := func(name, value string) map[string]any { return map[string]any{"env": map[string]string{name: value}} }
 	return map[string]map[string]any{
-		"key in the environment":    env("SOME_API_KEY", canary),
-		"flag":                      args("--api-key", canary),
-		"bearer header":             args("--header", "Authorization: Bearer "+canary),
-		"bearer JWT":                args("--header", "Authorization: Bearer "+canaryJWT),
-		"key header":                args("--header", "X-API-Key: "+canary),
-		"headers as JSON":           env("OPENAPI_MCP_HEADERS", `{"Authorization":"Bearer `+canary+`"}`),
-		"second query parameter":    args("https://mcp.example/x?profile=me&api_key=" + canary),
-		"query in the environment":  env("ENDPOINT", "https://mcp.example/x?profile=me&token="+canary),
-		"connection string":         env("CONNECTION", "Server=db;User Id=me;Password="+canary+";Encrypt=true"),
-		"token in the path":         args("https://mcp.example/s/" + canaryToken + "/mcp"),
+		"key in the environment":    env("SOME_API_KEY", secretText),
+		"flag":                      args("--api-key", secretText),
+		"bearer header":             args("--header", "Authorization: Bearer "+secretText),
+		"bearer JWT":                args("--header", "Authorization: Bearer "+secretJWT),
+		"key header":                args("--header", "X-API-Key: "+secretText),
+		"headers as JSON":           env("OPENAPI_MCP_HEADERS", `{"Authorization":"Bearer `+secretText+`"}`),
+		"second query parameter":    args("https://mcp.example/x?profile=me&api_key=" + secretText),
+		"query in the environment":  env("ENDPOINT", "https://mcp.example/x?profile=me&token="+secretText),
+		"connection string":         env("CONNECTION", "Server=db;User Id=me;Password="+secretText+";Encrypt=true"),
+		"token in the path":         args("https://mcp.example/s/" + secretToken + "/mcp"),
 		"proxy of the host":         {},
 		"whole host's environment":  {"inherit_env": true},
-		"secret in a line of shell": env("RUN", "curl -H 'Authorization: Bearer "+canary+"' https://mcp.example"),
+		"secret in a line of shell": env("RUN", "curl -H 'Authorization: Bearer "+secretText+"' https://mcp.example"),
 	}
 }
 
@@ -57,18 +57,18 @@ func TestSecrets(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh")
 	}
-	for name, server := range blabbers() {
+	for name, server := range leakyEntries() {
 		t.Run(name, func(t *testing.T) {
 			switch name {
 			case "proxy of the host":
-				t.Setenv("HTTPS_PROXY", "http://me:"+canary+"@proxy.example:3128")
+				t.Setenv("HTTPS_PROXY", "http://me:"+secretText+"@proxy.example:3128")
 			case "whole host's environment":
-				t.Setenv("GITHUB_TOKEN", canary)
+				t.Setenv("GITHUB_TOKEN", secretText)
 			}
 			args, _ := server["args"].([]string)
-			server["command"], server["args"], server["retry"] = "sh", append([]string{"-c", blab, "sh"}, args...), false
+			server["command"], server["args"], server["retry"] = "sh", append([]string{"-c", leakScript, "sh"}, args...), false
 			server["limits"] = map[string]any{"stderr_lines": 1000}
-			shown := everythingShown(t, server, "doctor", "--json status", "call one/x")
+			shown := allOutput(t, server, "doctor", "--json status", "call one/x")
 			for what, text := range shown {
 				requireHidden(t, what, text, name)
 			}
@@ -80,9 +80,9 @@ func TestSecrets(t *testing.T) {
 // requireHidden looks for the secret of one entry.
 func requireHidden(t *testing.T, what, text, name string) {
 	t.Helper()
-	secret := map[string]string{"bearer JWT": canaryJWT, "token in the path": canaryToken}[name]
+	secret := map[string]string{"bearer JWT": secretJWT, "token in the path": secretToken}[name]
 	if secret == "" {
-		secret = canary
+		secret = secretText
 	}
 	require.NotContains(t, text, secret, what)
 }
@@ -105,8 +105,8 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// everythingShown is what the library and the tool show of a server.
-func everythingShown(t *testing.T, server map[string]any, commands ...string) map[string]string {
+// allOutput is what the library and the tool show of a server.
+func allOutput(t *testing.T, server map[string]any, commands ...string) map[string]string {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
 	require.NoError(t, err)
@@ -149,8 +149,8 @@ func everythingShown(t *testing.T, server map[string]any, commands ...string) ma
 // TestSecretsOfCommand: a whole command line in "command" fails, and its message
 // quotes it without its secrets.
 func TestSecretsOfCommand(t *testing.T) {
-	for what, text := range everythingShown(t, map[string]any{"command": "no-such-server --api-key " + canary + " --port 1", "retry": false}, "doctor", "--json status") {
-		require.NotContains(t, text, canary, what)
+	for what, text := range allOutput(t, map[string]any{"command": "no-such-server --api-key " + secretText + " --port 1", "retry": false}, "doctor", "--json status") {
+		require.NotContains(t, text, secretText, what)
 		if what != "log" && what != "status" {
 			require.Contains(t, text, "no-such-server", what)
 		}
@@ -169,9 +169,9 @@ func TestSecretsOfURL(t *testing.T) {
 			}))
 			defer web.Close()
 			for _, auth := range []bool{false, true} {
-				server := map[string]any{"url": web.URL + "/s/" + canaryToken + "/mcp", "retry": false, "auth": auth}
-				for what, text := range everythingShown(t, server, "doctor", "--json status") {
-					require.NotContains(t, text, canaryToken, what)
+				server := map[string]any{"url": web.URL + "/s/" + secretToken + "/mcp", "retry": false, "auth": auth}
+				for what, text := range allOutput(t, server, "doctor", "--json status") {
+					require.NotContains(t, text, secretToken, what)
 				}
 			}
 		})

@@ -10,26 +10,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// stateLost is the state of an entry of the file that no server was made of.
-const stateLost supervisor.State = "not configured"
+// stateNotConfigured is the state of an entry of the file that no server was made of.
+const stateNotConfigured supervisor.State = "not configured"
 
 type statusCmd struct{}
 
 // Run implements kong's command.
-func (statusCmd) Run(sh *shell) error {
-	file, err := sh.load()
+func (statusCmd) Run(inv *invocation) error {
+	file, err := inv.loadConfig()
 	if err != nil {
 		return err
 	}
-	all := lost(file)
+	all := unusableEntries(file)
 	ready := len(all) == 0
 	if specs := file.Specs(); len(specs) > 0 || ready {
-		c, stop, err := sh.begin(file, specs)
+		c, stop, err := inv.startServers(file, specs)
 		if err != nil {
 			return err
 		}
 		defer stop()
-		if err := sh.settle(c); err != nil {
+		if err := inv.awaitStarts(c); err != nil {
 			return err
 		}
 		for _, s := range c.Status() {
@@ -41,17 +41,17 @@ func (statusCmd) Run(sh *shell) error {
 		}
 		slices.SortStableFunc(all, func(a, b statusEntry) int { return strings.Compare(a.Name, b.Name) })
 	}
-	if sh.json {
+	if inv.json {
 		list := make([]any, 0, len(all))
 		for _, e := range all {
 			list = append(list, e.shown())
 		}
-		err = printJSON(sh.out, map[string]any{"servers": list})
+		err = printJSON(inv.out, map[string]any{"servers": list})
 	} else {
-		err = sh.statusTable(all)
+		err = inv.statusTable(all)
 	}
 	if err == nil && !ready {
-		err = &exit{code: exitUnavailable}
+		err = &exitError{code: exitUnavailable}
 	}
 	return err
 }
@@ -65,7 +65,7 @@ type statusEntry struct {
 
 // shown is the entry as --json shows it.
 func (e *statusEntry) shown() any {
-	if e.State != stateLost {
+	if e.State != stateNotConfigured {
 		return e
 	}
 	return struct {
@@ -75,10 +75,10 @@ func (e *statusEntry) shown() any {
 	}{e.Name, e.State, e.Reason}
 }
 
-// lost are the entries of a file that no server was made of.
-func lost(file *config.File) (all []statusEntry) {
+// unusableEntries are the entries of a file that no server was made of.
+func unusableEntries(file *config.File) (all []statusEntry) {
 	for _, p := range file.Problems {
-		if p.Severity != config.Error || p.Server == "" {
+		if p.Severity != config.SeverityError || p.Server == "" {
 			continue
 		}
 		if _, found := file.Find(p.Server); found {
@@ -88,17 +88,17 @@ func lost(file *config.File) (all []statusEntry) {
 		if i < 0 {
 			i = len(all)
 			e := statusEntry{}
-			e.Name, e.State, e.Transport = p.Server, stateLost, "-"
+			e.Name, e.State, e.Transport = p.Server, stateNotConfigured, "-"
 			all = append(all, e)
 		} else {
 			all[i].Reason += "; "
 		}
-		all[i].Reason += terms(p.Message)
+		all[i].Reason += configTerms(p.Message)
 	}
 	return all
 }
 
-func (sh *shell) statusTable(all []statusEntry) error {
+func (inv *invocation) statusTable(all []statusEntry) error {
 	rows := make([][]any, 0, len(all))
 	for _, s := range all {
 		protocol, note := "-", s.Reason
@@ -115,5 +115,5 @@ func (sh *shell) statusTable(all []statusEntry) error {
 		rows = append(rows, []any{s.Name, s.State, s.Transport, protocol, s.Catalog.Tools,
 			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, note})
 	}
-	return sh.table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
+	return inv.table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
 }

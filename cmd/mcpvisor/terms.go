@@ -46,9 +46,9 @@ var (
 	)
 )
 
-// terms puts the words of the command line and of configuration files for those
+// configTerms puts the words of the command line and of configuration files for those
 // of Go programs.
-func terms(text string) string {
+func configTerms(text string) string {
 	text = inFile.ReplaceAllString(text, "")
 	text = groups.ReplaceAllStringFunc(text, func(found string) string {
 		group, field, _ := strings.Cut(found, ".")
@@ -72,25 +72,25 @@ func snakeCase(field string) string {
 	return b.String()
 }
 
-// inTerms is a status in those words.
-func inTerms(s mcpvisor.ServerStatus) mcpvisor.ServerStatus {
-	s.LastCause = causeInTerms(s.LastCause)
+// statusInConfigTerms is a status in those words.
+func statusInConfigTerms(s mcpvisor.ServerStatus) mcpvisor.ServerStatus {
+	s.LastCause = causeInConfigTerms(s.LastCause)
 	s.History = slices.Clone(s.History)
 	for i := range s.History {
-		s.History[i].Cause = causeInTerms(s.History[i].Cause)
+		s.History[i].Cause = causeInConfigTerms(s.History[i].Cause)
 	}
 	s.Catalog.Warnings = slices.Clone(s.Catalog.Warnings)
 	for i, text := range s.Catalog.Warnings {
-		s.Catalog.Warnings[i] = terms(text)
+		s.Catalog.Warnings[i] = configTerms(text)
 	}
 	return s
 }
 
-func causeInTerms(c *supervisor.Cause) *supervisor.Cause {
+func causeInConfigTerms(c *supervisor.Cause) *supervisor.Cause {
 	if c == nil {
 		return nil
 	}
 	c = c.Clone()
-	c.Message = terms(c.Error())
+	c.Message = configTerms(c.Error())
 	return c
 }

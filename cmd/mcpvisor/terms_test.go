@@ -22,16 +22,16 @@ func TestTerms(t *testing.T) {
 		"create it or change Dir":        `create it or change "cwd"`,
 		"Directory of Timeouts":          "Directory of Timeouts",
 	} {
-		require.Equal(t, want, terms(text))
+		require.Equal(t, want, configTerms(text))
 	}
 }
 
-// goName is a name of the Go API in a text.
-var goName = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|OAuth|supervisor|facade)\.[A-Z]\w*|\bWith[A-Z]\w*|\b[A-Z][a-z]+[A-Z][a-z]\w*|\b(Dir|Era|Standby|Client)\b|\bno Auth\b|\bs Auth\b`)
+// goNames is a name of the Go API in a text.
+var goNames = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|OAuth|supervisor|facade)\.[A-Z]\w*|\bWith[A-Z]\w*|\b[A-Z][a-z]+[A-Z][a-z]\w*|\b(Dir|Era|Standby|Client)\b|\bno Auth\b|\bs Auth\b`)
 
-// elsewhere are texts that no command can print: they are about servers in
+// notPrinted are texts that no command can print: they are about servers in
 // memory, about handlers, or about a RoundTripper of the host's.
-var elsewhere = regexp.MustCompile(`in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|HTTP\.Client`)
+var notPrinted = regexp.MustCompile(`in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|HTTP\.Client`)
 
 // TestTermsOfLibrary: whatever the library says, the command line says it in the
 // words of its user.
@@ -59,11 +59,11 @@ func TestTermsOfLibrary(t *testing.T) {
 				}
 				text, err := strconv.Unquote(literal.Value)
 				require.NoError(t, err)
-				if !strings.Contains(text, " ") || elsewhere.MatchString(text) {
+				if !strings.Contains(text, " ") || notPrinted.MatchString(text) {
 					return true
 				}
 				texts++
-				if goName.MatchString(terms(text)) {
+				if goNames.MatchString(configTerms(text)) {
 					left = append(left, path+": "+text)
 				}
 				return true
@@ -76,6 +76,6 @@ func TestTermsOfLibrary(t *testing.T) {
 
 // TestStartBound: a start is waited for until its own clocks have ended it.
 func TestStartBound(t *testing.T) {
-	c := started{specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
-	require.Greater(t, c.startBound(), mcpvisor.DefaultStartTimeout+mcpvisor.DefaultListTimeout)
+	c := configuredClient{specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
+	require.Greater(t, c.startTimeout(), mcpvisor.DefaultStartTimeout+mcpvisor.DefaultListTimeout)
 }

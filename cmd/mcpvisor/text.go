@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// line is text on one line, cut to a length in characters.
-func line(s string, most int) string {
+// oneLine is text on one line, cut to a length in characters.
+func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(display.Line(s)), " ")
 	if utf8.RuneCountInString(s) <= most {
 		return s

@@ -70,9 +70,9 @@ func (b *Budget) Share() Share { return Share{budget: b} }
 // Share is what one message holds of a budget. It belongs to one goroutine at a
 // time. A nil Share, and the zero Share, have no budget: they grow without bound.
 type Share struct {
-	budget *Budget
-	held   int64
-	exceed bool // it may exceed the limit
+	budget    *Budget
+	held      int64
+	mayExceed bool // it may exceed the limit
 }
 
 // errStopped is why Grow gave up when stop was closed.
@@ -86,16 +86,16 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	}
 	b := s.budget
 	b.mu.Lock()
-	if (len(b.queue) == 0 || s.exceed) && b.admit(s, int64(bytes)) {
+	if (len(b.queue) == 0 || s.mayExceed) && b.admit(s, int64(bytes)) {
 		b.mu.Unlock()
 		return nil
 	}
 	w := &waiter{share: s, bytes: int64(bytes), ready: make(chan struct{})}
 	b.queue = append(b.queue, w)
 	if len(b.queue) == 1 {
-		b.parent.setWaiting(b, true)
+		b.parent.setChildWaiting(b, true)
 	}
-	b.serve() // the parent may have got room since
+	b.admitWaiting() // the parent may have got room since
 	b.mu.Unlock()
 
 	var ended <-chan struct{}
@@ -117,8 +117,8 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 		return nil // it got room in the same moment
 	}
 	b.queue = slices.Delete(b.queue, i, i+1)
-	b.served()
-	b.serve()
+	b.reportQueueEmpty()
+	b.admitWaiting()
 	return err
 }
 
@@ -130,24 +130,24 @@ func (s *Share) Release() {
 	b := s.budget
 	b.mu.Lock()
 	b.used -= s.held
-	if s.exceed {
+	if s.mayExceed {
 		b.exceeded = false
 	}
-	others := b.parent.giveBack(s.held)
-	b.serve()
+	others := b.parent.unreserve(s.held)
+	b.admitWaiting()
 	b.mu.Unlock()
-	s.held, s.exceed = 0, false
+	s.held, s.mayExceed = 0, false
 	for _, other := range others {
 		if other != b {
 			other.mu.Lock()
-			other.serve()
+			other.admitWaiting()
 			other.mu.Unlock()
 		}
 	}
 }
 
-// Take releases the share, and makes it what from was; from holds nothing then.
-func (s *Share) Take(from *Share) {
+// TakeOver releases the share, and makes it what from was; from holds nothing then.
+func (s *Share) TakeOver(from *Share) {
 	s.Release()
 	*s = *from
 	*from = Share{budget: from.budget}
@@ -156,13 +156,13 @@ func (s *Share) Take(from *Share) {
 // admit adds bytes to a share if there is room, or if it may exceed the limit.
 func (b *Budget) admit(s *Share, bytes int64) bool {
 	switch {
-	case s.exceed, b.used+bytes <= b.limit && b.parent.take(bytes, false):
-		if s.exceed {
-			b.parent.take(bytes, true)
+	case s.mayExceed, b.used+bytes <= b.limit && b.parent.reserve(bytes, false):
+		if s.mayExceed {
+			b.parent.reserve(bytes, true)
 		}
 	case !b.exceeded:
-		b.exceeded, s.exceed = true, true
-		b.parent.take(bytes, true)
+		b.exceeded, s.mayExceed = true, true
+		b.parent.reserve(bytes, true)
 	default:
 		return false
 	}
@@ -171,24 +171,24 @@ func (b *Budget) admit(s *Share, bytes int64) bool {
 	return true
 }
 
-// serve lets in those at the head of the queue that there is room for.
-func (b *Budget) serve() {
+// admitWaiting lets in those at the head of the queue that there is room for.
+func (b *Budget) admitWaiting() {
 	for len(b.queue) > 0 && b.admit(b.queue[0].share, b.queue[0].bytes) {
 		close(b.queue[0].ready)
 		b.queue = slices.Delete(b.queue, 0, 1)
-		b.served()
+		b.reportQueueEmpty()
 	}
 }
 
-// served tells the parent when the queue is empty.
-func (b *Budget) served() {
+// reportQueueEmpty tells the parent when the queue is empty.
+func (b *Budget) reportQueueEmpty() {
 	if len(b.queue) == 0 {
-		b.parent.setWaiting(b, false)
+		b.parent.setChildWaiting(b, false)
 	}
 }
 
-// take takes bytes of a parent for a child, if there is room or it must be.
-func (b *Budget) take(bytes int64, must bool) bool {
+// reserve takes bytes of a parent for a child, if there is room or it must be.
+func (b *Budget) reserve(bytes int64, must bool) bool {
 	if b == nil {
 		return true
 	}
@@ -201,8 +201,8 @@ func (b *Budget) take(bytes int64, must bool) bool {
 	return true
 }
 
-// giveBack returns bytes to a parent, and the children that may wait for them.
-func (b *Budget) giveBack(bytes int64) (waiting []*Budget) {
+// unreserve returns bytes to a parent, and the children that may wait for them.
+func (b *Budget) unreserve(bytes int64) (waiting []*Budget) {
 	if b == nil {
 		return nil
 	}
@@ -215,8 +215,8 @@ func (b *Budget) giveBack(bytes int64) (waiting []*Budget) {
 	return waiting
 }
 
-// setWaiting notes at a parent whether a child has a queue.
-func (b *Budget) setWaiting(child *Budget, is bool) {
+// setChildWaiting notes at a parent whether a child has a queue.
+func (b *Budget) setChildWaiting(child *Budget, is bool) {
 	if b == nil {
 		return
 	}

@@ -114,7 +114,7 @@ func TestGrow(t *testing.T) {
 		one, two, three := b.Share(), b.Share(), b.Share()
 		require.NoError(t, two.Grow(t.Context(), nil, 3))
 		require.NoError(t, one.Grow(t.Context(), nil, 11))
-		two.Take(&one)
+		two.TakeOver(&one)
 		require.EqualValues(t, 11, b.Used())
 		one.Release()
 		require.EqualValues(t, 11, b.Used())
@@ -174,7 +174,7 @@ func TestBudgetUnderLoad(t *testing.T) {
 						most.Store(max(most.Load(), b.Used()))
 					}
 					other := b.Share()
-					other.Take(&s)
+					other.TakeOver(&s)
 					other.Release()
 					cancel()
 				}

@@ -15,7 +15,7 @@ const connection = "connection"
 func (c *Conn) Read(p []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			n, err = 0, Panicked(connection, v)
+			n, err = 0, PanicError(connection, v)
 		}
 	}()
 	return c.conn.Read(p)
@@ -25,7 +25,7 @@ func (c *Conn) Read(p []byte) (n int, err error) {
 func (c *Conn) Write(p []byte) (n int, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			n, err = 0, Panicked(connection, v)
+			n, err = 0, PanicError(connection, v)
 		}
 	}()
 	return c.conn.Write(p)
@@ -35,10 +35,10 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 func (c *Conn) Close() error { return Call(connection, c.conn.Close) }
 
 // LocalAddr implements net.Conn.
-func (c *Conn) LocalAddr() net.Addr { return addr(c.conn.LocalAddr) }
+func (c *Conn) LocalAddr() net.Addr { return safeAddr(c.conn.LocalAddr) }
 
 // RemoteAddr implements net.Conn.
-func (c *Conn) RemoteAddr() net.Addr { return addr(c.conn.RemoteAddr) }
+func (c *Conn) RemoteAddr() net.Addr { return safeAddr(c.conn.RemoteAddr) }
 
 // SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
@@ -55,8 +55,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return Call(connection, func() error { return c.conn.SetWriteDeadline(t) })
 }
 
-// addr is what of returns; an empty address stands for nil and for a failure.
-func addr(of func() net.Addr) net.Addr {
+// safeAddr is what of returns; an empty address stands for nil and for a failure.
+func safeAddr(of func() net.Addr) net.Addr {
 	a, err := Value(connection, func() (net.Addr, error) { return of(), nil })
 	if err != nil || a == nil {
 		return &net.UnixAddr{}

@@ -14,22 +14,22 @@ import (
 	"fmt"
 )
 
-// Panicked is the error of something of the host's that panicked with v.
-func Panicked(what string, v any) error { return fmt.Errorf("the host's %s panicked: %v", what, v) }
+// PanicError is the error of something of the host's that panicked with v.
+func PanicError(what string, v any) error { return fmt.Errorf("the host's %s panicked: %v", what, v) }
 
-// ended is the error of something that called runtime.Goexit, as the functions
+// goexitError is the error of something that called runtime.Goexit, as the functions
 // do that fail a test.
-func ended(what string) error { return errors.New("the host's " + what + " ended its goroutine") }
+func goexitError(what string) error { return errors.New("the host's " + what + " ended its goroutine") }
 
-// Sound returns err, or another error if the text of err cannot be had: a nil
+// SafeError returns err, or another error if the text of err cannot be had: a nil
 // pointer in an error panics where its text is needed.
-func Sound(what string, err error) (sound error) {
+func SafeError(what string, err error) (safe error) {
 	if err == nil {
 		return nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			sound = fmt.Errorf("the host's %s returned an error of type %T that panicked: %v", what, err, v)
+			safe = fmt.Errorf("the host's %s returned an error of type %T that panicked: %v", what, err, v)
 		}
 	}()
 	_ = err.Error()
@@ -40,10 +40,10 @@ func Sound(what string, err error) (sound error) {
 func Call(what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = Panicked(what, v)
+			err = PanicError(what, v)
 		}
 	}()
-	return Sound(what, f())
+	return SafeError(what, f())
 }
 
 // Value is Call for what returns a value.
@@ -64,7 +64,7 @@ func Wait[T any](ctx context.Context, what string, late func(T), f func(context.
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		o := outcome{err: ended(what)}
+		o := outcome{err: goexitError(what)}
 		defer func() { done <- o }()
 		value, err := Value(what, func() (T, error) { return f(ctx) })
 		o = outcome{value, err}

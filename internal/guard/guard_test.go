@@ -59,10 +59,10 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// rudeKey is a private key that is kept elsewhere.
-type rudeKey struct{ crypto.Signer }
+// panickingKey is a private key that is kept elsewhere.
+type panickingKey struct{ crypto.Signer }
 
-func (rudeKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) { panic("rude") }
+func (panickingKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) { panic("rude") }
 
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
@@ -74,10 +74,10 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{text}, PrivateKey: key}
 }
 
-type rudeCache struct{}
+type panickingCache struct{}
 
-func (rudeCache) Get(string) (*tls.ClientSessionState, bool) { panic("rude") }
-func (rudeCache) Put(string, *tls.ClientSessionState)        { panic("rude") }
+func (panickingCache) Get(string) (*tls.ClientSessionState, bool) { panic("rude") }
+func (panickingCache) Put(string, *tls.ClientSessionState)        { panic("rude") }
 
 type writeFunc func(p []byte) (int, error)
 
@@ -139,12 +139,12 @@ func TestTransport(t *testing.T) {
 		}, false},
 		"PrivateKey": {func(t *http.Transport) {
 			own := cert
-			own.PrivateKey = rudeKey{cert.PrivateKey.(crypto.Signer)}
+			own.PrivateKey = panickingKey{cert.PrivateKey.(crypto.Signer)}
 			t.TLSClientConfig.Certificates = []tls.Certificate{own}
 		}, false},
 		"Certificates":       {func(t *http.Transport) { t.TLSClientConfig.Certificates = []tls.Certificate{cert} }, true},
 		"Time":               {func(t *http.Transport) { t.TLSClientConfig.Time = func() time.Time { panic("rude") } }, true},
-		"ClientSessionCache": {func(t *http.Transport) { t.TLSClientConfig.ClientSessionCache = rudeCache{} }, true},
+		"ClientSessionCache": {func(t *http.Transport) { t.TLSClientConfig.ClientSessionCache = panickingCache{} }, true},
 		"KeyLogWriter": {func(t *http.Transport) {
 			t.TLSClientConfig.KeyLogWriter = writeFunc(func([]byte) (int, error) { panic("rude") })
 		}, false},
@@ -176,25 +176,25 @@ func TestTransport(t *testing.T) {
 func TestIsStandard(t *testing.T) {
 	own := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	Transport(own)
-	require.True(t, IsStandard(own.Proxy, "net/http.ProxyFromEnvironment"))
+	require.True(t, IsFuncNamed(own.Proxy, "net/http.ProxyFromEnvironment"))
 	own = &http.Transport{Proxy: http.ProxyURL(&url.URL{})}
-	require.True(t, IsStandard(own.Proxy, "net/http.ProxyURL.", ".ProxyURL.func"))
-	require.False(t, IsStandard(func() {}, "net/http."))
-	require.False(t, IsStandard(nil, "net/http."))
-	require.False(t, IsStandard((func())(nil), "net/http."))
+	require.True(t, IsFuncNamed(own.Proxy, "net/http.ProxyURL.", ".ProxyURL.func"))
+	require.False(t, IsFuncNamed(func() {}, "net/http."))
+	require.False(t, IsFuncNamed(nil, "net/http."))
+	require.False(t, IsFuncNamed((func())(nil), "net/http."))
 }
 
-type rudeJar struct{}
+type panickingJar struct{}
 
-func (rudeJar) Cookies(*url.URL) []*http.Cookie         { panic("rude") }
-func (rudeJar) SetCookies(u *url.URL, _ []*http.Cookie) { panic("rude") }
+func (panickingJar) Cookies(*url.URL) []*http.Cookie         { panic("rude") }
+func (panickingJar) SetCookies(u *url.URL, _ []*http.Cookie) { panic("rude") }
 
 func TestJar(t *testing.T) {
 	require.True(t, NewJar(nil).IsNil())
 	u := &url.URL{Scheme: "http", Host: "host.example"}
-	_, err := NewJar(rudeJar{}).Cookies(t.Context(), u)
+	_, err := NewJar(panickingJar{}).Cookies(t.Context(), u)
 	require.ErrorContains(t, err, "cookie jar panicked")
-	require.ErrorContains(t, NewJar(rudeJar{}).SetCookies(t.Context(), u, nil), "cookie jar panicked")
+	require.ErrorContains(t, NewJar(panickingJar{}).SetCookies(t.Context(), u, nil), "cookie jar panicked")
 	standard, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	j := NewJar(standard)
@@ -213,7 +213,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestTripper_body(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 10_000)
 	var open atomic.Int32
-	tripper := NewTripper(roundTripper(func(*http.Request) (*http.Response, error) {
+	tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) {
 		open.Add(1)
 		return &http.Response{StatusCode: http.StatusTeapot, Body: &counted{strings.NewReader(text), &open}}, nil
 	}), new(Abandoned))
@@ -247,7 +247,7 @@ func (c *counted) Close() error { c.open.Add(-1); return nil }
 func TestTripper_close_during_read(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
-	tripper := NewTripper(roundTripper(func(*http.Request) (*http.Response, error) {
+	tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: r}, nil
 	}), new(Abandoned))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
@@ -267,7 +267,7 @@ func TestTripper_close_during_read(t *testing.T) {
 // A RoundTripper that keeps returning one response is not harmed.
 func TestTripper_shared_response(t *testing.T) {
 	shared := &http.Response{Body: io.NopCloser(strings.NewReader(""))}
-	tripper := NewTripper(roundTripper(func(*http.Request) (*http.Response, error) { return shared, nil }), new(Abandoned))
+	tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) { return shared, nil }), new(Abandoned))
 	for range 3 {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
 		require.NoError(t, err)
@@ -300,11 +300,11 @@ func (b *pieces) Close() error { return nil }
 // A body is read into one small buffer, and one large one if that was filled.
 func TestTripper_buffers_of_body(t *testing.T) {
 	for name, c := range map[string]struct{ size, buffers int }{
-		"small_pieces": {100, 1}, "pieces_of_the_first_buffer": {firstBuffer, 2}, "large_pieces": {bodyBuffer, 2},
+		"small_pieces": {100, 1}, "pieces_of_the_first_buffer": {firstBufferSize, 2}, "large_pieces": {bodyBufferSize, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := &pieces{size: c.size, left: 64 * c.size, buffers: map[*byte]int{}}
-			tripper := NewTripper(roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: body}, nil }), new(Abandoned))
+			tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: body}, nil }), new(Abandoned))
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
 			require.NoError(t, err)
 			resp, err := tripper.RoundTrip(req)

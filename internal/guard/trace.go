@@ -24,7 +24,7 @@ func Trace(ctx context.Context) context.Context {
 	}
 	// Package net finds its hooks under a key of its own, where they are still
 	// unguarded. An empty trace takes over the guarded ones, and sets both keys.
-	return httptrace.WithClientTrace(traced{ctx, &own}, &httptrace.ClientTrace{})
+	return httptrace.WithClientTrace(guardedTrace{ctx, &own}, &httptrace.ClientTrace{})
 }
 
 // guardedHook is a function of the same type that returns zero values if hook
@@ -44,14 +44,14 @@ func guardedHook(hook any) reflect.Value {
 	})
 }
 
-// traced is a context with another trace in it.
-type traced struct {
+// guardedTrace is a context with another trace in it.
+type guardedTrace struct {
 	context.Context
 	trace *httptrace.ClientTrace
 }
 
 // Value implements context.Context.
-func (c traced) Value(key any) any {
+func (c guardedTrace) Value(key any) any {
 	v := c.Context.Value(key)
 	if _, ok := v.(*httptrace.ClientTrace); ok {
 		return c.trace

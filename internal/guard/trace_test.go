@@ -15,7 +15,7 @@ import (
 
 // hooks counts the calls of the hooks of a trace. It panics in each if rude is set.
 type hooks struct {
-	rude   bool
+	panics bool
 	mu     sync.Mutex
 	called map[string]int
 }
@@ -24,7 +24,7 @@ func (h *hooks) call(name string) {
 	h.mu.Lock()
 	h.called[name]++
 	h.mu.Unlock()
-	if h.rude {
+	if h.panics {
 		panic("rude")
 	}
 }
@@ -75,7 +75,7 @@ func TestTrace(t *testing.T) {
 		"hooks_guarded_twice": {rude: true, twice: true}, "hooks_beside_own_hooks": {rude: true, own: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, own := &hooks{rude: c.rude, called: map[string]int{}}, &hooks{called: map[string]int{}}
+			h, own := &hooks{panics: c.rude, called: map[string]int{}}, &hooks{called: map[string]int{}}
 			ctx := Trace(httptrace.WithClientTrace(t.Context(), h.trace()))
 			if c.twice {
 				ctx = Trace(ctx)

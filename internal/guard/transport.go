@@ -20,7 +20,7 @@ var errNoConn = errors.New("the host's dial function returned neither a connecti
 // Transport guards the functions of a transport that belongs to the caller, a
 // clone. net/http calls most of them in goroutines of its own.
 func Transport(t *http.Transport) {
-	if proxy := t.Proxy; proxy != nil && !IsStandard(proxy, "net/http.ProxyFromEnvironment", "net/http.ProxyURL.", ".ProxyURL.func") {
+	if proxy := t.Proxy; proxy != nil && !IsFuncNamed(proxy, "net/http.ProxyFromEnvironment", "net/http.ProxyURL.", ".ProxyURL.func") {
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
 			return Wait(req.Context(), "Proxy function", nil, func(context.Context) (*url.URL, error) { return proxy(req) })
 		}
@@ -47,7 +47,7 @@ func Transport(t *http.Transport) {
 		t.TLSNextProto[proto] = func(authority string, c *tls.Conn) http.RoundTripper {
 			rt, err := Value("TLSNextProto", func() (http.RoundTripper, error) { return next(authority, c), nil })
 			if err != nil {
-				return failing{err}
+				return failingRoundTripper{err}
 			}
 			return rt
 		}
@@ -57,15 +57,15 @@ func Transport(t *http.Transport) {
 	}
 }
 
-// failing is a RoundTripper in the place of one that could not be had.
-type failing struct{ err error }
+// failingRoundTripper is a RoundTripper in the place of one that could not be had.
+type failingRoundTripper struct{ err error }
 
 // RoundTrip implements http.RoundTripper.
-func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
+func (f failingRoundTripper) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
-// IsStandard reports whether f is a function whose name contains one of names. It
+// IsFuncNamed reports whether f is a function whose name contains one of names. It
 // tells those of the standard library, which need no guard.
-func IsStandard(f any, names ...string) bool {
+func IsFuncNamed(f any, names ...string) bool {
 	v := reflect.ValueOf(f)
 	if v.Kind() != reflect.Func || v.IsNil() {
 		return false

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Large is the length in bytes from which text is worth measuring before it is
+// LargeBytes is the length in bytes from which text is worth measuring before it is
 // decoded. Shorter text decodes to a few megabytes at most, in milliseconds.
-const Large = 64 << 10
+const LargeBytes = 64 << 10
 
 // Limits bound one JSON value. A field that is 0 does not bound.
 type Limits struct {
@@ -37,9 +37,9 @@ type Kind int
 
 // The limits of [Limits].
 const (
-	Elements Kind = iota + 1
-	Depth
-	Bytes
+	KindElements Kind = iota + 1
+	KindDepth
+	KindBytes
 )
 
 // Error reports a value beyond a limit.
@@ -51,9 +51,9 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	switch e.Kind {
-	case Elements:
+	case KindElements:
 		return fmt.Sprintf("more than %d values", e.Limit)
-	case Depth:
+	case KindDepth:
 		return fmt.Sprintf("more than %d levels of nesting", e.Limit)
 	default:
 		return fmt.Sprintf("more than %d bytes once decoded (estimated)", e.Limit)
@@ -77,24 +77,24 @@ const checkEvery = 4096
 // of ctx if that ends first. It does not validate: what is no JSON is the
 // decoder's to refuse. ctx may be nil.
 func Check(ctx context.Context, text []byte, l Limits) (Size, error) {
-	w := walker{limits: l, s: jsonscan.Scanner{B: text}, size: Size{Elements: 1, Bytes: elementCost}}
+	w := counter{limits: l, scanner: jsonscan.Scanner{Text: text}, size: Size{Elements: 1, Bytes: elementCost}}
 	err := w.walk(ctx)
 	return w.size, err
 }
 
-type walker struct {
-	limits Limits
-	s      jsonscan.Scanner
-	size   Size
-	depth  int
+type counter struct {
+	limits  Limits
+	scanner jsonscan.Scanner
+	size    Size
+	depth   int
 }
 
-func (w *walker) walk(ctx context.Context) error {
+func (w *counter) walk(ctx context.Context) error {
 	next := checkEvery
-	for w.s.I < len(w.s.B) {
-		switch w.s.B[w.s.I] {
+	for w.scanner.Pos < len(w.scanner.Text) {
+		switch w.scanner.Text[w.scanner.Pos] {
 		case '"':
-			text, _, ok := w.s.String()
+			text, _, ok := w.scanner.String()
 			if !ok {
 				return nil // no JSON from here on
 			}
@@ -114,7 +114,7 @@ func (w *walker) walk(ctx context.Context) error {
 		case ',':
 			w.element()
 		}
-		w.s.I++
+		w.scanner.Pos++
 		if w.size.Elements < next {
 			continue
 		}
@@ -130,13 +130,13 @@ func (w *walker) walk(ctx context.Context) error {
 	return w.exceeded()
 }
 
-func (w *walker) element() {
+func (w *counter) element() {
 	w.size.Elements++
 	w.size.Bytes += elementCost
 }
 
 // open counts the first element of an array or object as well.
-func (w *walker) open() {
+func (w *counter) open() {
 	w.depth++
 	w.size.Depth = max(w.size.Depth, w.depth)
 	w.element()
@@ -144,26 +144,26 @@ func (w *walker) open() {
 
 // empty reports whether the bracket at the current position closes at once. An
 // array or object that is empty has no first element.
-func (w *walker) empty(end byte) bool {
-	i := w.s.I + 1
-	for i < len(w.s.B) && (w.s.B[i] == ' ' || w.s.B[i] == '\t' || w.s.B[i] == '\r' || w.s.B[i] == '\n') {
+func (w *counter) empty(end byte) bool {
+	i := w.scanner.Pos + 1
+	for i < len(w.scanner.Text) && (w.scanner.Text[i] == ' ' || w.scanner.Text[i] == '\t' || w.scanner.Text[i] == '\r' || w.scanner.Text[i] == '\n') {
 		i++
 	}
-	if i == len(w.s.B) || w.s.B[i] != end {
+	if i == len(w.scanner.Text) || w.scanner.Text[i] != end {
 		return false
 	}
 	w.size.Elements--
 	return true
 }
 
-func (w *walker) exceeded() error {
+func (w *counter) exceeded() error {
 	switch {
 	case w.limits.Elements > 0 && w.size.Elements > w.limits.Elements:
-		return &Error{Kind: Elements, Limit: w.limits.Elements}
+		return &Error{Kind: KindElements, Limit: w.limits.Elements}
 	case w.limits.Depth > 0 && w.size.Depth > w.limits.Depth:
-		return &Error{Kind: Depth, Limit: w.limits.Depth}
+		return &Error{Kind: KindDepth, Limit: w.limits.Depth}
 	case w.limits.Bytes > 0 && w.size.Bytes > w.limits.Bytes:
-		return &Error{Kind: Bytes, Limit: w.limits.Bytes}
+		return &Error{Kind: KindBytes, Limit: w.limits.Bytes}
 	}
 	return nil
 }

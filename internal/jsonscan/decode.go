@@ -20,8 +20,8 @@ const checkEvery = 4096
 // DecodeContext is Decode for large values: it fails with the cause of ctx when
 // that ends, and lets other goroutines run in between.
 func DecodeContext(ctx context.Context, text []byte) (any, error) {
-	d := decoder{Scanner: Scanner{B: text}, ctx: ctx}
-	d.Space()
+	d := decoder{Scanner: Scanner{Text: text}, ctx: ctx}
+	d.SkipSpace()
 	v, err := d.decode(0)
 	if err == nil && !d.AtEnd() {
 		err = errNoValue
@@ -39,7 +39,7 @@ type decoder struct {
 }
 
 func (d *decoder) decode(depth int) (any, error) {
-	if d.I >= len(d.B) {
+	if d.Pos >= len(d.Text) {
 		return nil, errNoValue
 	}
 	if d.values++; d.values%checkEvery == 0 {
@@ -48,7 +48,7 @@ func (d *decoder) decode(depth int) (any, error) {
 		}
 		runtime.Gosched()
 	}
-	switch c := d.B[d.I]; {
+	switch c := d.Text[d.Pos]; {
 	case (c == '{' || c == '[') && depth == MaxDepth:
 		return nil, errNoValue
 	case c == '{':
@@ -62,11 +62,11 @@ func (d *decoder) decode(depth int) (any, error) {
 		}
 		return Unquote(quoted, escaped), nil
 	}
-	start := d.I
+	start := d.Pos
 	if !d.scalar() {
 		return nil, errNoValue
 	}
-	switch text := d.B[start:d.I]; text[0] {
+	switch text := d.Text[start:d.Pos]; text[0] {
 	case 't':
 		return true, nil
 	case 'f':
@@ -84,18 +84,18 @@ func (d *decoder) decode(depth int) (any, error) {
 
 func (d *decoder) object(depth int) (any, error) {
 	m := map[string]any{}
-	d.I++
-	for d.Space(); !d.Take('}'); d.Space() {
-		if len(m) > 0 && !d.Take(',') {
+	d.Pos++
+	for d.SkipSpace(); !d.Consume('}'); d.SkipSpace() {
+		if len(m) > 0 && !d.Consume(',') {
 			return nil, errNoValue
 		}
-		d.Space()
+		d.SkipSpace()
 		quoted, escaped, ok := d.String()
-		d.Space()
-		if !ok || !d.Take(':') {
+		d.SkipSpace()
+		if !ok || !d.Consume(':') {
 			return nil, errNoValue
 		}
-		d.Space()
+		d.SkipSpace()
 		v, err := d.decode(depth + 1)
 		if err != nil {
 			return nil, err
@@ -107,12 +107,12 @@ func (d *decoder) object(depth int) (any, error) {
 
 func (d *decoder) array(depth int) (any, error) {
 	list := []any{}
-	d.I++
-	for d.Space(); !d.Take(']'); d.Space() {
-		if len(list) > 0 && !d.Take(',') {
+	d.Pos++
+	for d.SkipSpace(); !d.Consume(']'); d.SkipSpace() {
+		if len(list) > 0 && !d.Consume(',') {
 			return nil, errNoValue
 		}
-		d.Space()
+		d.SkipSpace()
 		v, err := d.decode(depth + 1)
 		if err != nil {
 			return nil, err

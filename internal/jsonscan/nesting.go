@@ -1,14 +1,14 @@
 package jsonscan
 
-// nesting remembers of each open bracket whether it is an object's. The first
+// bracketStack remembers of each open bracket whether it is an object's. The first
 // levels cost no memory.
-type nesting struct {
-	depth int
-	near  [2]uint64
-	far   []uint64
+type bracketStack struct {
+	depth    int
+	inline   [2]uint64
+	overflow []uint64
 }
 
-func (n *nesting) push(object bool) {
+func (n *bracketStack) push(object bool) {
 	n.depth++
 	w, bit := n.word(), uint64(1)<<(n.depth&63)
 	if object {
@@ -18,17 +18,17 @@ func (n *nesting) push(object bool) {
 	}
 }
 
-// object reports whether the innermost open bracket is an object's.
-func (n *nesting) object() bool { return *n.word()&(1<<(n.depth&63)) != 0 }
+// inObject reports whether the innermost open bracket is an object's.
+func (n *bracketStack) inObject() bool { return *n.word()&(1<<(n.depth&63)) != 0 }
 
-func (n *nesting) word() *uint64 {
+func (n *bracketStack) word() *uint64 {
 	i := n.depth >> 6
-	if i < len(n.near) {
-		return &n.near[i]
+	if i < len(n.inline) {
+		return &n.inline[i]
 	}
-	i -= len(n.near)
-	for i >= len(n.far) {
-		n.far = append(n.far, 0)
+	i -= len(n.inline)
+	for i >= len(n.overflow) {
+		n.overflow = append(n.overflow, 0)
 	}
-	return &n.far[i]
+	return &n.overflow[i]
 }

@@ -19,13 +19,13 @@ var (
 // error of f and returns it. key may share the memory of text: a caller that keeps it
 // keeps text, which must not change then.
 func EachMember(text []byte, f func(key string, value []byte) error) error {
-	s := Scanner{B: text}
-	s.Space()
-	if !s.Take('{') {
+	s := Scanner{Text: text}
+	s.SkipSpace()
+	if !s.Consume('{') {
 		return ErrNotObject
 	}
-	s.Space()
-	if s.Take('}') {
+	s.SkipSpace()
+	if s.Consume('}') {
 		return nil
 	}
 	for {
@@ -33,11 +33,11 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 		if !ok {
 			return ErrNotObject
 		}
-		s.Space()
-		if !s.Take(':') {
+		s.SkipSpace()
+		if !s.Consume(':') {
 			return ErrNotObject
 		}
-		s.Space()
+		s.SkipSpace()
 		value, ok := s.Value()
 		if !ok {
 			return ErrNotObject
@@ -45,12 +45,12 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 		if err := f(sharedString(quoted, escaped), value); err != nil {
 			return err
 		}
-		s.Space()
-		if s.Take(',') {
-			s.Space()
+		s.SkipSpace()
+		if s.Consume(',') {
+			s.SkipSpace()
 			continue
 		}
-		if s.Take('}') {
+		if s.Consume('}') {
 			return nil
 		}
 		return ErrNotObject
@@ -60,16 +60,16 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 // EachItem calls f for each element of a JSON array, until f returns false. It stops
 // where the text is not valid.
 func EachItem(array []byte, f func(item []byte) bool) {
-	s := Scanner{B: array}
-	s.Space()
-	s.Take('[')
-	for s.Space(); !s.Take(']'); s.Space() {
+	s := Scanner{Text: array}
+	s.SkipSpace()
+	s.Consume('[')
+	for s.SkipSpace(); !s.Consume(']'); s.SkipSpace() {
 		item, ok := s.Value()
 		if !ok || !f(item) {
 			return
 		}
-		s.Space()
-		s.Take(',')
+		s.SkipSpace()
+		s.Consume(',')
 	}
 }
 
@@ -79,7 +79,7 @@ func ReadString(value []byte) (string, error) {
 	if string(value) == "null" {
 		return "", nil
 	}
-	s := Scanner{B: value}
+	s := Scanner{Text: value}
 	quoted, escaped, ok := s.String()
 	if !ok || !s.AtEnd() {
 		return "", errNotString

@@ -11,29 +11,29 @@ const MaxDepth = 10000
 // Scanner is a position in JSON text. The zero Scanner is at the start of
 // nothing; use Scanner{B: text}. Not safe for concurrent use.
 type Scanner struct {
-	// B is the text, I the position in it.
-	B []byte
-	I int
-	// Depth is how deep values may be nested; 0 means MaxDepth.
-	Depth int
+	// Text is the text, I the position in it.
+	Text []byte
+	Pos  int
+	// MaxDepth is how deep values may be nested; 0 means MaxDepth.
+	MaxDepth int
 }
 
-// Space skips white space.
-func (s *Scanner) Space() {
-	for s.I < len(s.B) {
-		switch s.B[s.I] {
+// SkipSpace skips white space.
+func (s *Scanner) SkipSpace() {
+	for s.Pos < len(s.Text) {
+		switch s.Text[s.Pos] {
 		case ' ', '\t', '\r', '\n':
-			s.I++
+			s.Pos++
 		default:
 			return
 		}
 	}
 }
 
-// Take consumes one byte if it is c.
-func (s *Scanner) Take(c byte) bool {
-	if s.I < len(s.B) && s.B[s.I] == c {
-		s.I++
+// Consume consumes one byte if it is c.
+func (s *Scanner) Consume(c byte) bool {
+	if s.Pos < len(s.Text) && s.Text[s.Pos] == c {
+		s.Pos++
 		return true
 	}
 	return false
@@ -41,8 +41,8 @@ func (s *Scanner) Take(c byte) bool {
 
 // AtEnd reports whether only white space is left.
 func (s *Scanner) AtEnd() bool {
-	s.Space()
-	return s.I == len(s.B)
+	s.SkipSpace()
+	return s.Pos == len(s.Text)
 }
 
 const (
@@ -60,11 +60,11 @@ func special(x uint64) uint64 {
 // String consumes a string and returns it with its quotes, and whether it
 // holds escapes.
 func (s *Scanner) String() (text []byte, escaped, ok bool) {
-	start := s.I
-	if !s.Take('"') {
+	start := s.Pos
+	if !s.Consume('"') {
 		return nil, false, false
 	}
-	b, i := s.B, s.I
+	b, i := s.Text, s.Pos
 	for {
 		for i+8 <= len(b) {
 			if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
@@ -78,8 +78,8 @@ func (s *Scanner) String() (text []byte, escaped, ok bool) {
 		}
 		switch c := b[i]; {
 		case c == '"':
-			s.I = i + 1
-			return b[start:s.I], escaped, true
+			s.Pos = i + 1
+			return b[start:s.Pos], escaped, true
 		case c == '\\':
 			escaped = true
 			n := escapeLen(b[i:])
@@ -120,24 +120,24 @@ func escapeLen(b []byte) int {
 // Value consumes any value and returns its text. ok is false if there is none,
 // or if it is not valid JSON.
 func (s *Scanner) Value() (text []byte, ok bool) {
-	start := s.I
+	start := s.Pos
 	if !s.value() {
 		return nil, false
 	}
-	return s.B[start:s.I], true
+	return s.Text[start:s.Pos], true
 }
 
 func (s *Scanner) value() bool {
-	var open nesting
+	var open bracketStack
 	most := MaxDepth
-	if s.Depth > 0 {
-		most = s.Depth
+	if s.MaxDepth > 0 {
+		most = s.MaxDepth
 	}
 	for {
-		if s.I >= len(s.B) {
+		if s.Pos >= len(s.Text) {
 			return false
 		}
-		switch c := s.B[s.I]; c {
+		switch c := s.Text[s.Pos]; c {
 		case '"':
 			if _, _, ok := s.String(); !ok {
 				return false
@@ -146,9 +146,9 @@ func (s *Scanner) value() bool {
 			if open.depth == most {
 				return false
 			}
-			s.I++
-			s.Space()
-			if s.Take(c + 2) { // '}' is '{'+2 and ']' is '['+2
+			s.Pos++
+			s.SkipSpace()
+			if s.Consume(c + 2) { // '}' is '{'+2 and ']' is '['+2
 				break
 			}
 			open.push(c == '{')
@@ -165,19 +165,19 @@ func (s *Scanner) value() bool {
 			if open.depth == 0 {
 				return true
 			}
-			s.Space()
-			if s.Take(',') {
-				s.Space()
-				if open.object() && !s.key() {
+			s.SkipSpace()
+			if s.Consume(',') {
+				s.SkipSpace()
+				if open.inObject() && !s.key() {
 					return false
 				}
 				break
 			}
 			end := byte(']')
-			if open.object() {
+			if open.inObject() {
 				end = '}'
 			}
-			if !s.Take(end) {
+			if !s.Consume(end) {
 				return false
 			}
 			open.depth--
@@ -190,17 +190,17 @@ func (s *Scanner) key() bool {
 	if _, _, ok := s.String(); !ok {
 		return false
 	}
-	s.Space()
-	if !s.Take(':') {
+	s.SkipSpace()
+	if !s.Consume(':') {
 		return false
 	}
-	s.Space()
+	s.SkipSpace()
 	return true
 }
 
 // scalar consumes a number, true, false or null.
 func (s *Scanner) scalar() bool {
-	switch s.B[s.I] {
+	switch s.Text[s.Pos] {
 	case 't':
 		return s.word("true")
 	case 'f':
@@ -212,24 +212,24 @@ func (s *Scanner) scalar() bool {
 }
 
 func (s *Scanner) word(w string) bool {
-	if len(s.B)-s.I < len(w) || string(s.B[s.I:s.I+len(w)]) != w {
+	if len(s.Text)-s.Pos < len(w) || string(s.Text[s.Pos:s.Pos+len(w)]) != w {
 		return false
 	}
-	s.I += len(w)
+	s.Pos += len(w)
 	return true
 }
 
 func (s *Scanner) number() bool {
-	s.Take('-')
-	if !s.Take('0') && s.digits() == 0 {
+	s.Consume('-')
+	if !s.Consume('0') && s.digits() == 0 {
 		return false
 	}
-	if s.Take('.') && s.digits() == 0 {
+	if s.Consume('.') && s.digits() == 0 {
 		return false
 	}
-	if s.Take('e') || s.Take('E') {
-		if !s.Take('+') {
-			s.Take('-')
+	if s.Consume('e') || s.Consume('E') {
+		if !s.Consume('+') {
+			s.Consume('-')
 		}
 		return s.digits() > 0
 	}
@@ -237,11 +237,11 @@ func (s *Scanner) number() bool {
 }
 
 func (s *Scanner) digits() int {
-	start := s.I
-	for s.I < len(s.B) && s.B[s.I] >= '0' && s.B[s.I] <= '9' {
-		s.I++
+	start := s.Pos
+	for s.Pos < len(s.Text) && s.Text[s.Pos] >= '0' && s.Text[s.Pos] <= '9' {
+		s.Pos++
 	}
-	return s.I - start
+	return s.Pos - start
 }
 
 // Valid reports whether text is one JSON value and nothing else.
@@ -249,7 +249,7 @@ func Valid(text []byte) bool { return ValidWithin(text, MaxDepth) }
 
 // ValidWithin is Valid for values that are nested up to depth levels.
 func ValidWithin(text []byte, depth int) bool {
-	s := Scanner{B: text, Depth: depth}
-	s.Space()
+	s := Scanner{Text: text, MaxDepth: depth}
+	s.SkipSpace()
 	return s.value() && s.AtEnd()
 }

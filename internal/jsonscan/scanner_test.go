@@ -41,7 +41,7 @@ func agree(t *testing.T, text []byte) {
 		require.Equal(t, whole, got, "%.200q", text)
 	}
 	var want string
-	s := Scanner{B: text}
+	s := Scanner{Text: text}
 	quoted, escaped, ok := s.String()
 	if !ok {
 		return
@@ -51,7 +51,7 @@ func agree(t *testing.T, text []byte) {
 }
 
 func TestAValueLeavesTheRestAlone(t *testing.T) {
-	s := Scanner{B: []byte(`{"a":[1,"x"]} tail`)}
+	s := Scanner{Text: []byte(`{"a":[1,"x"]} tail`)}
 	text, ok := s.Value()
 	require.True(t, ok)
 	require.Equal(t, `{"a":[1,"x"]}`, string(text))

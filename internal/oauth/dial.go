@@ -77,7 +77,7 @@ type hopKey struct{}
 // transport.
 func (d *dialer) check(t, of *http.Transport) {
 	standard := t.DialContext == nil && t.Dial == nil || //nolint:staticcheck // net/http still calls it
-		of == http.DefaultTransport && guard.IsStandard(t.DialContext, "net.(*Dialer).DialContext-fm")
+		of == http.DefaultTransport && guard.IsFuncNamed(t.DialContext, "net.(*Dialer).DialContext-fm")
 	guard.Transport(t)
 	d.proxy = t.Proxy
 	if proxy := t.Proxy; proxy != nil {

@@ -47,7 +47,7 @@ func newWeb(server *url.URL, spec *mcpvisor.HTTP) *web {
 		w.dialer.check(own, t)
 		base = own
 	} else {
-		base = guard.NewTripper(base, new(guard.Abandoned))
+		base = guard.NewRoundTripper(base, new(guard.Abandoned))
 	}
 	w.client = &http.Client{Transport: &gate{web: w, base: base}, CheckRedirect: w.followed}
 	return w
@@ -56,7 +56,7 @@ func newWeb(server *url.URL, spec *mcpvisor.HTTP) *web {
 // settle waits until a RoundTripper of the host's has let go of every request, no
 // longer than limit.
 func (w *web) settle(limit time.Duration) {
-	if t, ok := w.client.Transport.(*gate).base.(*guard.Tripper); ok {
+	if t, ok := w.client.Transport.(*gate).base.(*guard.RoundTripper); ok {
 		t.Settle(limit)
 	}
 }

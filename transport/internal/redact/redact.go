@@ -99,7 +99,7 @@ func (r Redactor) escapedStrings(raw json.RawMessage) json.RawMessage {
 			at++
 			continue
 		}
-		s := jsonscan.Scanner{B: raw, I: at}
+		s := jsonscan.Scanner{Text: raw, Pos: at}
 		text, escaped, ok := s.String()
 		if !ok {
 			break
@@ -109,10 +109,10 @@ func (r Redactor) escapedStrings(raw json.RawMessage) json.RawMessage {
 			if redacted := r(plain); redacted != plain {
 				quoted, _ := json.Marshal(redacted) // a string always marshals
 				out = append(append(out, raw[done:at]...), quoted...)
-				done = s.I
+				done = s.Pos
 			}
 		}
-		at = s.I
+		at = s.Pos
 	}
 	if out == nil {
 		return raw

@@ -20,9 +20,9 @@ const (
 	cyan      = "36"
 )
 
-// painter prints lines: one fact each, the verb in a fixed column. Safe for
+// printer prints lines: one fact each, the verb in a fixed column. Safe for
 // concurrent use.
-type painter struct {
+type printer struct {
 	mu    sync.Mutex
 	out   io.Writer
 	start time.Time
@@ -30,37 +30,37 @@ type painter struct {
 	width int // 0: not a terminal, nothing is cut
 }
 
-func newPainter(out io.Writer) *painter { return &painter{out: out, start: time.Now()} }
+func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.Now()} }
 
-// fact prints when something happened, what, to whom, and the particulars.
-func (p *painter) fact(color, verb, who, format string, args ...any) {
+// printFact prints when something happened, what, to whom, and the particulars.
+func (p *printer) printFact(color, verb, who, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	what := fmt.Sprintf(format, args...)
 	head := fmt.Sprintf("%5.1fs  %-6s %-7s", time.Since(p.start).Seconds(), verb, who)
-	what = p.cut(what, utf8.RuneCountInString(head)+1)
+	what = p.truncate(what, utf8.RuneCountInString(head)+1)
 	if p.color {
-		head = fmt.Sprintf("\x1b[%sm%5.1fs\x1b[0m  %s %-7s", dim, time.Since(p.start).Seconds(), p.paint(color, fmt.Sprintf("%-6s", verb)), who)
+		head = fmt.Sprintf("\x1b[%sm%5.1fs\x1b[0m  %s %-7s", dim, time.Since(p.start).Seconds(), p.colorize(color, fmt.Sprintf("%-6s", verb)), who)
 	}
 	fmt.Fprintf(p.out, "%s %s\n", head, what)
 }
 
-// line prints a line as it is.
-func (p *painter) line(color, format string, args ...any) {
+// printLine prints a line as it is.
+func (p *printer) printLine(color, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.out, strings.TrimRight(p.paint(color, p.cut(fmt.Sprintf(format, args...), 0)), " "))
+	fmt.Fprintln(p.out, strings.TrimRight(p.colorize(color, p.truncate(fmt.Sprintf(format, args...), 0)), " "))
 }
 
-func (p *painter) paint(color, text string) string {
+func (p *printer) colorize(color, text string) string {
 	if !p.color || color == plainText || text == "" {
 		return text
 	}
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// cut keeps a line from wrapping.
-func (p *painter) cut(text string, used int) string {
+// truncate keeps a line from wrapping.
+func (p *printer) truncate(text string, used int) string {
 	room := p.width - used
 	if p.width == 0 || utf8.RuneCountInString(text) <= room {
 		return text

@@ -18,9 +18,9 @@ const (
 	kindFailed  = "failed"  // anything else
 )
 
-// complaint is what goes to stderr: a line of text or, with --json, an object in
+// errorReport is what goes to stderr: a line of text or, with --json, an object in
 // one line. stdout is for the answer alone, so that nobody takes an error for one.
-type complaint struct {
+type errorReport struct {
 	Kind    mcpvisor.ErrorKind `json:"kind"`
 	Outcome mcpvisor.Outcome   `json:"outcome,omitempty"`
 	Server  string             `json:"server,omitempty"`
@@ -28,84 +28,84 @@ type complaint struct {
 }
 
 // warn tells of what does not end the command.
-func (sh *shell) warn(server, format string, args ...any) {
-	text := terms(fmt.Sprintf(format, args...))
-	if !sh.json {
-		fmt.Fprintln(sh.err, display.Text(text))
+func (inv *invocation) warn(server, format string, args ...any) {
+	text := configTerms(fmt.Sprintf(format, args...))
+	if !inv.json {
+		fmt.Fprintln(inv.err, display.Text(text))
 		return
 	}
-	sh.object(complaint{Kind: kindWarning, Server: server, Message: text})
+	inv.writeReport(errorReport{Kind: kindWarning, Server: server, Message: text})
 }
 
-// fail tells what ended the command, unless that has been said already.
-func (sh *shell) fail(err error) {
+// reportError tells what ended the command, unless that has been said already.
+func (inv *invocation) reportError(err error) {
 	switch {
 	case err == nil || err.Error() == "":
-	case sh.json:
-		sh.object(complaintOf(err))
+	case inv.json:
+		inv.writeReport(reportOf(err))
 	default:
-		fmt.Fprintln(sh.err, "mcpvisor:", display.Text(complaintOf(err).Message))
+		fmt.Fprintln(inv.err, "mcpvisor:", display.Text(reportOf(err).Message))
 	}
 }
 
-func (sh *shell) object(c complaint) {
+func (inv *invocation) writeReport(c errorReport) {
 	data, err := json.Marshal(c)
 	if err == nil {
-		err = printRaw(sh.err, data)
+		err = printRaw(inv.err, data)
 	}
 	if err != nil { // stderr is where it would be told
 		return
 	}
 }
 
-func complaintOf(err error) (c complaint) {
-	var own *exit
+func reportOf(err error) (c errorReport) {
+	var own *exitError
 	var e *mcpvisor.Error
 	switch {
 	case errors.As(err, &own):
-		c = own.complaint
+		c = own.errorReport
 	case errors.As(err, &e):
-		c = complaint{e.Kind, e.Outcome, e.Server, err.Error()}
+		c = errorReport{e.Kind, e.Outcome, e.Server, err.Error()}
 	case errors.Is(err, context.Canceled):
-		c = complaint{Kind: mcpvisor.KindCanceled, Message: err.Error()}
+		c = errorReport{Kind: mcpvisor.KindCanceled, Message: err.Error()}
 	default:
-		c = complaint{Kind: kindFailed, Message: err.Error()}
+		c = errorReport{Kind: kindFailed, Message: err.Error()}
 	}
-	c.Message = terms(c.Message)
+	c.Message = configTerms(c.Message)
 	return c
 }
 
 // errInterrupted is the end of a command whose user did not want to wait.
-var errInterrupted = &exit{exitFailed, complaint{Kind: mcpvisor.KindCanceled, Message: "interrupted before the servers were ready"}}
+var errInterrupted = &exitError{exitFailed, errorReport{Kind: mcpvisor.KindCanceled, Message: "interrupted before the servers were ready"}}
 
-// exit is an error with a code of its own. Without a message, everything has
+// exitError is an error with a code of its own. Without a message, everything has
 // been said already.
-type exit struct {
+type exitError struct {
 	code int
-	complaint
+	errorReport
 }
 
-func (e *exit) Error() string { return e.Message }
+func (e *exitError) Error() string { return e.Message }
 
-func usage(format string, args ...any) error {
-	return &exit{exitUsage, complaint{Kind: kindUsage, Message: fmt.Sprintf(format, args...)}}
+func usageError(format string, args ...any) error {
+	return &exitError{exitUsage, errorReport{Kind: kindUsage, Message: fmt.Sprintf(format, args...)}}
 }
 
-// unavailable is the error about a server that did not come up. No request has
+// unavailableError is the error about a server that did not come up. No request has
 // reached it.
-func unavailable(s mcpvisor.ServerStatus, format string, args ...any) error {
+func unavailableError(s mcpvisor.ServerStatus, format string, args ...any) error {
 	kind := mcpvisor.KindUnavailable
 	if s.State == supervisor.StateUnauthorized {
 		kind = mcpvisor.KindAuthRequired
 	}
-	return &exit{exitUnavailable, complaint{kind, mcpvisor.OutcomeNotSent, s.Name, fmt.Sprintf(format, args...)}}
+	return &exitError{exitUnavailable, errorReport{kind, mcpvisor.OutcomeNotSent, s.Name, fmt.Sprintf(format, args...)}}
 }
 
 func exitCode(err error) int {
-	var own *exit
+	var own *exitError
 	switch {
 	case err == nil:
-		return exitFine
+		return exitOK
 	case errors.As(err, &own):
 		return own.code
 	case errors.Is(err, mcpvisor.ErrUnknownTool), errors.Is(err, mcpvisor.ErrUnknownServer), errors.Is(err, mcpvisor.ErrInvalid):

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// stage is the servers and what they leave on disk.
-type stage struct {
+// servers is the servers and what they leave on disk.
+type servers struct {
 	dir    string
 	client *facade.Client
 }
@@ -28,7 +28,7 @@ const (
 	baseDelay = 500 * time.Millisecond
 )
 
-func newStage() (*stage, error) {
+func newServers() (*servers, error) {
 	dir, err := os.MkdirTemp("", "mcpvisor-demo-")
 	if err != nil {
 		return nil, err
@@ -37,14 +37,14 @@ func newStage() (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{dir: dir, client: c}, nil
+	return &servers{dir: dir, client: c}, nil
 }
 
-// state is where a server keeps its accounts.
-func (s *stage) state(name string) string { return filepath.Join(s.dir, name) }
+// stateDir is where a server keeps its accounts.
+func (s *servers) stateDir(name string) string { return filepath.Join(s.dir, name) }
 
 // specs are the three servers.
-func (s *stage) specs() ([]mcpvisor.ServerSpec, error) {
+func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
 	retry := supervisor.Retry(retries, baseDelay, supervisor.WithStableAfter(stableAfter))
 	scripts := map[string]mcptest.Script{
 		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
@@ -61,7 +61,7 @@ func (s *stage) specs() ([]mcpvisor.ServerSpec, error) {
 	var specs []mcpvisor.ServerSpec
 	for _, name := range []string{"calc", "files", "legacy"} {
 		script := scripts[name]
-		script.Name, script.StateDir = name, s.state(name)
+		script.Name, script.StateDir = name, s.stateDir(name)
 		if err := os.Mkdir(script.StateDir, 0o700); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func (s *stage) specs() ([]mcpvisor.ServerSpec, error) {
 }
 
 // pid is the process of a server that is ready, 0 otherwise.
-func (s *stage) pid(name string) int {
+func (s *servers) pid(name string) int {
 	if st, ok := s.client.ServerStatus(name); ok && st.State == supervisor.StateReady && st.Session != nil {
 		return st.Session.PID
 	}
@@ -84,7 +84,7 @@ func (s *stage) pid(name string) int {
 
 // kill ends the process of a server as kill -9 does. It is announced before, so
 // that nobody reads of the effect before the cause.
-func (s *stage) kill(name string, announce func(pid int)) error {
+func (s *servers) kill(name string, announce func(pid int)) error {
 	pid := s.pid(name)
 	if pid == 0 {
 		return fmt.Errorf("%s has no process to kill", name)
@@ -97,10 +97,10 @@ func (s *stage) kill(name string, announce func(pid int)) error {
 	return process.Kill()
 }
 
-// survivors are the processes of all servers, ever, that are still there.
-func (s *stage) survivors() (alive []int, all int) {
+// liveProcesses are the processes of all servers, ever, that are still there.
+func (s *servers) liveProcesses() (alive []int, all int) {
 	for _, name := range []string{"calc", "files", "legacy"} {
-		for _, pid := range mcptest.Pids(s.state(name)) {
+		for _, pid := range mcptest.Pids(s.stateDir(name)) {
 			all++
 			if mcptest.Alive(pid) {
 				alive = append(alive, pid)
@@ -111,7 +111,7 @@ func (s *stage) survivors() (alive []int, all int) {
 }
 
 // close stops everything.
-func (s *stage) close() error {
+func (s *servers) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return s.client.Close(ctx)

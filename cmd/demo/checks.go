@@ -10,20 +10,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// verdict is what was checked and what was found broken.
-type verdict struct {
-	checked int
-	broken  []string
+// checks is what was checked and what was found broken.
+type checks struct {
+	count    int
+	failures []string
 }
 
-func (v *verdict) check(claim string, err error) {
-	v.checked++
+func (v *checks) check(claim string, err error) {
+	v.count++
 	if err != nil {
-		v.broken = append(v.broken, fmt.Sprintf("%s: %v", claim, err))
+		v.failures = append(v.failures, fmt.Sprintf("%s: %v", claim, err))
 	}
 }
 
-func (v *verdict) expect(claim string, holds bool, format string, args ...any) {
+func (v *checks) expect(claim string, holds bool, format string, args ...any) {
 	var err error
 	if !holds {
 		err = fmt.Errorf(format, args...)
@@ -32,42 +32,42 @@ func (v *verdict) expect(claim string, holds bool, format string, args ...any) {
 }
 
 // print says how it ended and returns the exit code.
-func (v *verdict) print(p *painter, seed int64) int {
-	p.line(plainText, "")
-	if len(v.broken) == 0 {
-		p.line(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", v.checked)
-		p.line(dim, "next  go run ./cmd/mcpvisor --config .mcp.json status      your own servers")
+func (v *checks) print(p *printer, seed int64) int {
+	p.printLine(plainText, "")
+	if len(v.failures) == 0 {
+		p.printLine(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", v.count)
+		p.printLine(dim, "next  go run ./cmd/mcpvisor --config .mcp.json status      your own servers")
 		return 0
 	}
-	for _, b := range v.broken {
-		p.line(red, "FAIL  %s", b)
+	for _, b := range v.failures {
+		p.printLine(red, "FAIL  %s", b)
 	}
-	p.line(dim, "again go run ./cmd/demo --seed %d", seed)
+	p.printLine(dim, "again go run ./cmd/demo --seed %d", seed)
 	return 1
 }
 
 // finish checks what holds at the end, stops everything, and checks what holds
 // after that.
-func (t *story) finish(goroutines int) {
-	status, tools := t.stage.client.Status(), t.stage.client.Tools()
-	t.p.table(status)
-	t.v.check("the registry shows the live sessions and nothing else", registry(status, tools))
-	t.v.check("the delays are exactly 500ms, 1s, 2s", delays(t.events.all()))
-	t.v.expect("the watcher missed nothing", t.events.count("", mcpvisor.EventMissed) == 0, "it missed some")
+func (d *demo) finish(goroutines int) {
+	status, tools := d.servers.client.Status(), d.servers.client.Tools()
+	d.p.printTable(status)
+	d.checks.check("the registry shows the live sessions and nothing else", checkListing(status, tools))
+	d.checks.check("the delays are exactly 500ms, 1s, 2s", checkDelays(d.events.all()))
+	d.checks.expect("the watcher missed nothing", d.events.count("", mcpvisor.EventMissed) == 0, "it missed some")
 	start := time.Now()
-	err := t.stage.close()
-	t.v.check("closing is bounded", err)
-	alive, all := t.stage.survivors()
-	t.v.expect("no process is left", len(alive) == 0 && all > 0, "%v of %d are alive", alive, all)
+	err := d.servers.close()
+	d.checks.check("closing is bounded", err)
+	alive, all := d.servers.liveProcesses()
+	d.checks.expect("no process is left", len(alive) == 0 && all > 0, "%v of %d are alive", alive, all)
 	if err == nil {
-		<-t.events.done
-		t.v.check("no goroutine is left", settled(goroutines))
+		<-d.events.done
+		d.checks.check("no goroutine is left", checkGoroutines(goroutines))
 	}
-	t.p.line(dim, "closed in %s · %d processes were started, %d are left", ms(time.Since(start)), all, len(alive))
+	d.p.printLine(dim, "closed in %s · %d processes were started, %d are left", roundedDuration(time.Since(start)), all, len(alive))
 }
 
-// registry compares the listing with the states.
-func registry(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
+// checkListing compares the listing with the states.
+func checkListing(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
 	listed := map[string]int{}
 	for _, tool := range tools {
 		listed[tool.Server]++
@@ -88,9 +88,9 @@ func registry(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
 	return nil
 }
 
-// delays checks every announced delay: the first after a stable session is
+// checkDelays checks every announced delay: the first after a stable session is
 // 500 ms, each further one the double, and none is cut short.
-func delays(events []mcpvisor.Event) error {
+func checkDelays(events []mcpvisor.Event) error {
 	seen := map[string][]time.Duration{}
 	waiting := map[string]mcpvisor.Event{}
 	for _, ev := range events {
@@ -116,8 +116,8 @@ func delays(events []mcpvisor.Event) error {
 	return nil
 }
 
-// settled waits until there are no more goroutines than at the start.
-func settled(start int) error {
+// checkGoroutines waits until there are no more goroutines than at the start.
+func checkGoroutines(start int) error {
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > start; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("there are %d, and were %d at the start", runtime.NumGoroutine(), start)

@@ -8,9 +8,9 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// chronicle is every supervision event so far. It prints them as they come.
-type chronicle struct {
-	p *painter
+// eventLog is every supervision event so far. It prints them as they come.
+type eventLog struct {
+	p *printer
 
 	mu     sync.Mutex
 	events []mcpvisor.Event
@@ -18,8 +18,8 @@ type chronicle struct {
 	done   chan struct{}
 }
 
-func newChronicle(p *painter, events <-chan mcpvisor.Event) *chronicle {
-	c := &chronicle{p: p, next: make(chan struct{}), done: make(chan struct{})}
+func newEventLog(p *printer, events <-chan mcpvisor.Event) *eventLog {
+	c := &eventLog{p: p, next: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		for ev := range events {
@@ -34,7 +34,7 @@ func newChronicle(p *painter, events <-chan mcpvisor.Event) *chronicle {
 	return c
 }
 
-func (c *chronicle) print(ev mcpvisor.Event) {
+func (c *eventLog) print(ev mcpvisor.Event) {
 	switch ev.Kind {
 	case mcpvisor.EventDown:
 		if ev.Cause.Kind != "requested" {
@@ -42,31 +42,31 @@ func (c *chronicle) print(ev mcpvisor.Event) {
 			if ev.FailedCalls > 0 {
 				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)
 			}
-			c.p.fact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
+			c.p.printFact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
 		}
 	case mcpvisor.EventRetry:
-		c.p.fact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
+		c.p.printFact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
 	case mcpvisor.EventStartFailed:
-		c.p.fact(red, "failed", ev.Server, "✗ %s", ev.Cause.Describe())
+		c.p.printFact(red, "failed", ev.Server, "✗ %s", ev.Cause.Describe())
 	case mcpvisor.EventReady:
 		again := ""
 		if ev.Epoch > 1 {
-			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, ms(ev.Downtime))
+			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, roundedDuration(ev.Downtime))
 		}
-		c.p.fact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
+		c.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
 	case mcpvisor.EventEvicted:
-		c.p.fact(red, "evict", ev.Server, "✗ %s · given up, as its policy says", ev.Cause)
+		c.p.printFact(red, "evict", ev.Server, "✗ %s · given up, as its policy says", ev.Cause)
 	case mcpvisor.EventMissed:
-		c.p.fact(red, "missed", "", "%d events", ev.Missed)
+		c.p.printFact(red, "missed", "", "%d events", ev.Missed)
 	}
 }
 
 // await waits for an event of that kind about an incarnation of a server. It
 // gives up if the server is evicted before.
-func (c *chronicle) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) (mcpvisor.Event, error) {
+func (c *eventLog) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) (mcpvisor.Event, error) {
 	for {
 		c.mu.Lock()
-		found, evicted := pick(c.events, server, kind), pick(c.events, server, mcpvisor.EventEvicted)
+		found, evicted := filterEvents(c.events, server, kind), filterEvents(c.events, server, mcpvisor.EventEvicted)
 		next := c.next
 		c.mu.Unlock()
 		for _, ev := range found {
@@ -88,17 +88,17 @@ func (c *chronicle) await(ctx context.Context, server string, kind mcpvisor.Even
 }
 
 // all is a copy of what has happened.
-func (c *chronicle) all() []mcpvisor.Event {
+func (c *eventLog) all() []mcpvisor.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]mcpvisor.Event(nil), c.events...)
 }
 
-func (c *chronicle) count(server string, kind mcpvisor.EventKind) int {
-	return len(pick(c.all(), server, kind))
+func (c *eventLog) count(server string, kind mcpvisor.EventKind) int {
+	return len(filterEvents(c.all(), server, kind))
 }
 
-func pick(events []mcpvisor.Event, server string, kind mcpvisor.EventKind) (found []mcpvisor.Event) {
+func filterEvents(events []mcpvisor.Event, server string, kind mcpvisor.EventKind) (found []mcpvisor.Event) {
 	for _, ev := range events {
 		if ev.Server == server && ev.Kind == kind {
 			found = append(found, ev)

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// diagnosis is what doctor finds out about one server, or about one entry of
+// finding is what doctor finds out about one server, or about one entry of
 // the file.
-type diagnosis struct {
+type finding struct {
 	Server   string   `json:"server"`
 	OK       bool     `json:"ok"` // not levelFail
 	Level    level    `json:"level"`
@@ -41,15 +41,15 @@ const (
 	levelFail level = "fail"
 )
 
-// marks are the levels for people: what needs work stands out.
-var marks = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: "FAIL"}
+// levelLabels are the levels for people: what needs work stands out.
+var levelLabels = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: "FAIL"}
 
 // diagnose explains how a server stands after one try. heard is how many lines
 // it sent that are no JSON-RPC.
-func diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, heard uint64) diagnosis {
-	d := diagnosis{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: s.Catalog.Warnings}
+func diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, heard uint64) finding {
+	d := finding{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: s.Catalog.Warnings}
 	if heard > 0 {
-		d.Warnings = append(d.Warnings, chatter(s, heard))
+		d.Warnings = append(d.Warnings, malformedText(s, heard))
 	}
 	if s.Session != nil && s.Session.StrayOutput.Text != "" {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("its stdout says %q: %s", s.Session.StrayOutput.Text, s.Session.StrayOutput.Reason))
@@ -74,9 +74,9 @@ func diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, heard uint64) d
 	if heard > 0 && s.Transport == "stdio" && (d.Kind == "timeout" || d.Kind == "handshake") {
 		d.Advice = "see that the command starts an MCP server, and that it writes nothing but JSON-RPC to stdout"
 	}
-	if names := notPassed(spec.Stdio, append(slices.Clone(d.Stderr), d.Summary)); len(names) > 0 {
+	if names := missingVariables(spec.Stdio, append(slices.Clone(d.Stderr), d.Summary)); len(names) > 0 {
 		d.NotPassed = names
-		d.Advice = passAdvice(names)
+		d.Advice = missingVariablesAdvice(names)
 	}
 	return d
 }
@@ -98,7 +98,7 @@ func advice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 	case supervisor.CauseClosed:
 		return "the server ended the connection by itself; look into its log"
 	case supervisor.CauseHandshake, supervisor.CauseProtocol:
-		if answered(cause) {
+		if serverAnswered(cause) {
 			return "the server runs, and answered with this error: what it needs may be missing, as a network, a service or a login"
 		}
 		if s.Transport == "http" {
@@ -114,7 +114,7 @@ func advice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 		if spec.HTTP != nil {
 			auth = spec.HTTP.Auth
 		}
-		return credentials(s, auth)
+		return authAdvice(s, auth)
 	}
 	return "try again; if it stays, report it"
 }
@@ -128,9 +128,9 @@ func httpAdvice(cause *supervisor.Cause) string {
 	return "check that the URL is the server's MCP endpoint, and look at the server's log"
 }
 
-// answered reports whether a start failed because of an error that the server
-// answered with.
-func answered(cause *supervisor.Cause) bool {
+// serverAnswered reports whether a start failed because of an error that the server
+// serverAnswered with.
+func serverAnswered(cause *supervisor.Cause) bool {
 	var rpc *jsonrpc.Error
 	return errors.As(cause.Err, &rpc)
 }
@@ -148,8 +148,8 @@ func timeoutAdvice(cause *supervisor.Cause) string {
 	return raise
 }
 
-// credentials says how a server gets the ones that it wants.
-func credentials(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
+// authAdvice says how a server gets the ones that it wants.
+func authAdvice(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
 	var required *mcpvisor.AuthRequired
 	switch {
 	case s.Transport != "http":
@@ -166,16 +166,16 @@ func credentials(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
 	return "run mcpvisor authorize " + s.Name + "; if it refuses that token too, ask who runs it for access"
 }
 
-// junk is how much of what a server sent in its current session is no JSON-RPC.
-func junk(s mcpvisor.ServerStatus) uint64 {
+// malformedCount is how much of what a server sent in its current session is no JSON-RPC.
+func malformedCount(s mcpvisor.ServerStatus) uint64 {
 	if s.Session == nil {
 		return 0
 	}
 	return s.Session.Discarded.Malformed
 }
 
-// chatter tells of n pieces of junk, and what to do about them.
-func chatter(s mcpvisor.ServerStatus, n uint64) string {
+// malformedText tells of n pieces of junk, and what to do about them.
+func malformedText(s mcpvisor.ServerStatus, n uint64) string {
 	if s.Transport != "stdio" {
 		return fmt.Sprintf("%d of its messages are no JSON-RPC; look at the server's log", n)
 	}

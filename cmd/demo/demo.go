@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// settings are what the command line says.
+type settings struct {
+	seed  int64
+	storm time.Duration
+	pace  time.Duration
+}
+
+// demo is one run of the demo.
+type demo struct {
+	settings
+	p           *printer
+	servers     *servers
+	events      *eventLog
+	sideEffects []callRecord // calls with a side effect
+	checks      checks
+}
+
+// maxDuration bounds the whole demo: whatever breaks, it ends.
+const maxDuration = 2 * time.Minute
+
+// run runs the demo and returns the exit code.
+func run(ctx context.Context, p *printer, s settings) int {
+	goroutines := runtime.NumGoroutine()
+	st, err := newServers()
+	if err != nil {
+		p.printLine(red, "FAIL  the stage could not be set: %v", err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(st.dir) }()
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
+	defer cancel()
+	d := &demo{settings: s, p: p, servers: st}
+	d.events = newEventLog(p, st.client.Watch(context.Background()))
+	err = d.runSteps(ctx)
+	d.checks.check("the story was told to its end", err)
+	d.finish(goroutines)
+	return d.checks.print(p, s.seed)
+}
+
+func (d *demo) runSteps(ctx context.Context) error {
+	for _, act := range []func(context.Context) error{d.startServers, d.calls, d.crash, d.failedStarts, d.eviction, d.runStorm} {
+		if err := act(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startServers starts the three servers.
+func (d *demo) startServers(ctx context.Context) error {
+	d.p.printLine(bold, "3 MCP servers (this binary, re-executed) · one supervised process each · seed %d", d.seed)
+	d.p.printLine(dim, "every line is measured, and checked at the end")
+	d.p.printLine(plainText, "")
+	specs, err := d.servers.specs()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := d.servers.client.Apply(ctx, specs); err != nil {
+		return err
+	}
+	took := time.Since(start)
+	for _, spec := range specs {
+		if _, err := d.events.await(ctx, spec.Name, mcpvisor.EventReady, 1); err != nil {
+			return err
+		}
+	}
+	d.p.printTable(d.servers.client.Status())
+	d.p.printLine(dim, "all ready in %s · %d tools · two are called \"search\", kept apart as files/search and legacy/search",
+		roundedDuration(took), len(d.servers.client.Tools()))
+	d.p.printLine(plainText, "")
+	return nil
+}
+
+// calls shows a result, a mistake, and a tool's own error.
+func (d *demo) calls(ctx context.Context) error {
+	for _, c := range []struct {
+		tool string
+		args map[string]any
+		want error
+	}{
+		{"calc/add", map[string]any{"a": 2, "b": 40}, nil},
+		{"files/read", map[string]any{"path": "notes.txt"}, nil},
+		{"calc/ad", map[string]any{"a": 1}, mcpvisor.ErrUnknownTool},
+		{"calc/div", map[string]any{"a": 1, "b": 0}, nil},
+	} {
+		if err := d.pause(ctx); err != nil {
+			return err
+		}
+		if err := d.call(ctx, c.tool, c.args); !errors.Is(err, c.want) {
+			return fmt.Errorf("%s: %w, want %v", c.tool, err, c.want)
+		}
+	}
+	return nil
+}
+
+// call makes one call and prints how it went.
+func (d *demo) call(ctx context.Context, tool string, args map[string]any) error {
+	start := time.Now()
+	res, err := d.servers.client.CallTool(ctx, tool, args)
+	took := roundedDuration(time.Since(start))
+	var e *mcpvisor.Error
+	switch {
+	case errors.As(err, &e) && e.RetryAfter > 0:
+		d.p.printFact(red, "call", tool, "✗ %s · retry in %s · answered in %s", e.Kind, roundedDuration(e.RetryAfter), took)
+	case errors.As(err, &e):
+		d.p.printFact(red, "call", tool, "✗ %s · %s", e.Kind, e.Hint)
+	case err != nil:
+		d.p.printFact(red, "call", tool, "✗ %v", err)
+	case res.IsError:
+		d.p.printFact(yellow, "call", tool, "! the tool says: %s (a result, not a fault)", text(res))
+	default:
+		d.p.printFact(cyan, "call", tool, "→ %s   %s", text(res), took)
+	}
+	return err
+}
+
+func kind(err error) string {
+	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
+		return string(e.Kind)
+	}
+	return "no error of ours"
+}
+
+func text(res *mcp.CallToolResult) string {
+	if len(res.Content) > 0 {
+		if c, ok := res.Content[0].(*mcp.TextContent); ok {
+			return c.Text
+		}
+	}
+	return "(no text)"
+}
+
+// crash kills an idle server with calls in flight, and watches it come back.
+func (d *demo) crash(ctx context.Context) error {
+	if err := d.pause(ctx); err != nil {
+		return err
+	}
+	caught := make(chan callRecord, 1)
+	go func() {
+		o := callRecord{server: "files", key: "in flight"}
+		_, o.err = d.servers.client.CallTool(ctx, "files/slow", map[string]any{"key": o.key})
+		caught <- o
+	}()
+	if err := d.awaitExecution(ctx, "files"); err != nil {
+		return err
+	}
+	if err := d.kill("KILL", "files", "kill -9 %d, while it works on a call"); err != nil {
+		return err
+	}
+	o := <-caught
+	d.sideEffects = append(d.sideEffects, o)
+	var e *mcpvisor.Error
+	d.checks.expect("a call in flight fails as crashed, outcome unknown", errors.Is(o.err, mcpvisor.ErrCrashed) &&
+		errors.As(o.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", o.err)
+	d.p.printFact(red, "call", "files/slow", "✗ %s · its outcome is unknown, and the error says so", kind(o.err))
+	if _, err := d.events.await(ctx, "files", mcpvisor.EventRetry, 1); err != nil {
+		return err
+	}
+	err := d.call(ctx, "files/read", nil)
+	d.checks.expect("a server that is down says so at once", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
+	for _, tool := range d.servers.client.Tools() {
+		d.checks.expect("the tools of a dead server are not listed", tool.Server != "files", "%s is", tool.Name)
+	}
+	d.checks.check("neighbours notice nothing", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
+	_, err = d.events.await(ctx, "files", mcpvisor.EventReady, 2)
+	return err
+}
+
+// kill kills a server, and says so first.
+func (d *demo) kill(verb, server, format string) error {
+	return d.servers.kill(server, func(pid int) { d.p.printFact(bold, verb, server, format, pid) })
+}
+
+// awaitExecution waits until a server is at work on a call with a side effect.
+func (d *demo) awaitExecution(ctx context.Context, server string) error {
+	for len(mcptest.Executions(d.servers.stateDir(server))) == 0 {
+		if err := wait(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failedStarts kills the server again; its next two starts fail.
+func (d *demo) failedStarts(ctx context.Context) error {
+	if _, err := d.events.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
+		return err
+	}
+	d.p.printFact(dim, "stable", "files", "ready for %v: all %d retries are given back", stableAfter, retries)
+	if err := d.kill("BREAK", "files", "kill -9 %d, and its next two starts will exit 1"); err != nil {
+		return err
+	}
+	_, err := d.events.await(ctx, "files", mcpvisor.EventReady, 5)
+	return err
+}
+
+// eviction kills the server that is not retried.
+func (d *demo) eviction(ctx context.Context) error {
+	if err := d.pause(ctx); err != nil {
+		return err
+	}
+	if err := d.kill("KILL", "legacy", "kill -9 %d; its policy is: no retry"); err != nil {
+		return err
+	}
+	if _, err := d.events.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
+		return err
+	}
+	err := d.call(ctx, "legacy/convert", nil)
+	d.checks.expect("an evicted server says so", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
+	// The storm begins with full budgets.
+	_, err = d.events.await(ctx, "files", mcpvisor.EventStable, 5)
+	return err
+}
+
+// pause gives the reader time.
+func (d *demo) pause(ctx context.Context) error { return wait(ctx, d.pace) }
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

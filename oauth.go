@@ -11,142 +11,178 @@ import (
 	"time"
 )
 
-// OAuth says how tokens for a server over HTTP are come by. The zero value is
-// enough for a server that follows the MCP specification: the authorization
-// server is discovered, this client registers itself there, and a person
-// consents once, through Authorize of the facade or "mcpvisor authorize".
-// After that, tokens are refreshed without anybody.
+// OAuth configures how this client gets access tokens for a server over HTTP, by the
+// authorization chapter of MCP. The zero value is enough for a server that follows
+// it: the client discovers the authorization server, registers there, and the user
+// consents once, through Client.Authorize of package facade or "mcpvisor authorize".
+// After that, tokens are refreshed without the user.
 //
-// A call never waits for a person. A session without a usable token ends with
-// a permanent cause, and its error holds an [AuthRequired].
+// A call never waits for the user. If a server needs the user, the session ends with
+// a permanent cause, and its error holds an [AuthRequired] with the authorization
+// URL.
+//
+// An OAuth that was registered must not be changed.
 type OAuth struct {
-	// ClientID is how the authorization server knows this client, if it has been
-	// registered there by hand. Empty: ClientMetadataURL, else the client
-	// registers itself.
+	// ClientID is the client_id of a client that was registered at the authorization
+	// server by hand. Default: ClientMetadataURL, else the client registers itself
+	// (dynamic client registration, RFC 7591).
 	ClientID string
-	// ClientSecret goes with ClientID, if the client was given one.
+	// ClientSecret is the client_secret that belongs to ClientID. Default: none, a
+	// public client.
 	ClientSecret string
-	// PrivateKey signs instead of a secret (private_key_jwt): PEM of a PKCS #8,
-	// PKCS #1 or SEC 1 key; RSA (RS256), P-256 (ES256) or Ed25519.
+	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It is the
+	// PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA (RS256), P-256 (ES256) or
+	// Ed25519.
 	PrivateKey string
-	// Issuer is the authorization server that ClientID belongs to. The client is
-	// presented to no other. Empty: the one that the server names first, from then
-	// on; GrantClient and GrantAssertion, which keep nothing, forget it with the
-	// process, so set it if that matters. What a server names must not lead into
-	// a private network unless the server itself, or this issuer, is there.
+	// Issuer is the issuer identifier of the authorization server that ClientID belongs
+	// to. ClientID, ClientSecret and PrivateKey are sent to no other. Default: the one
+	// that the server names first, from then on. GrantClientCredentials and
+	// GrantJWTBearer store nothing, so they remember it only until the process ends; set
+	// Issuer if that matters.
+	//
+	// Addresses that a server names must not lead into a private network, unless the
+	// server itself or Issuer is in one.
 	Issuer string
-	// ClientMetadataURL is an https URL at which this host publishes its client
-	// metadata document; it is the client's name at servers that support that.
+	// ClientMetadataURL is an https URL at which the host publishes its client ID
+	// metadata document. It is the client_id at authorization servers that support such
+	// documents.
 	ClientMetadataURL string
-	// ClientName is shown to people where they consent. Default: "mcpvisor".
+	// ClientName is the name that the user sees when asked for consent. Default:
+	// "mcpvisor".
 	ClientName string
-	// Scopes are asked for, beside those that the server's challenge names.
-	// Empty: those of the challenge, else those that the server's metadata lists.
+	// Scopes are requested in addition to those of the server's challenge. Default:
+	// those of the challenge, else scopes_supported of the server's metadata.
 	Scopes []string
-	// RedirectURL is where the authorization server sends people back to.
-	// Default: http://127.0.0.1 with a free port. With another host than a
-	// loopback address the host serves it, and hands what arrives there to
-	// FinishAuthorization of the facade.
+	// RedirectURL is the redirect_uri of authorization requests. Default:
+	// http://127.0.0.1/callback with a free port, served while Client.Authorize runs. If
+	// its host is not a loopback address, the host application serves it and passes the
+	// URL that arrives there to Client.FinishAuthorization.
 	RedirectURL string
-	// Grant is how a token is come by. Default: GrantCode.
+	// Grant is the OAuth grant by which tokens are requested. Default:
+	// GrantAuthorizationCode.
 	Grant Grant
-	// Assertion makes the assertions of GrantAssertion; Enterprise is the other way
-	// to come by them.
-	Assertion  Assertion
+	// FetchAssertion returns the assertions for GrantJWTBearer. Set either it or
+	// Enterprise, and only with that grant.
+	FetchAssertion AssertionFunc
+	// Enterprise gets the assertions for GrantJWTBearer from an identity provider.
 	Enterprise *Enterprise
-	// Account tells logins to the same server apart, where there are several. It
-	// is a part of the store's key and nothing else.
+	// Account tells several logins at one server apart. It is part of the store's key
+	// and is sent nowhere.
 	Account string
-	// Store keeps tokens and registrations. Default: files below the user's
-	// configuration directory. Tokens that need no person are not kept.
+	// Store keeps tokens and registrations beyond the end of the process. Default: files
+	// below the user's configuration directory. It is not used by GrantClientCredentials
+	// and GrantJWTBearer, which can always request another token.
 	Store TokenStore
-	// Visit, if set, visits the authorization URL by itself and returns the URL
-	// to which the authorization server redirected. It is for hosts that need no
-	// person: calls wait for it. It is bounded by a minute.
-	Visit func(ctx context.Context, url string) (redirect string, err error)
-	// TokenWait is how long a call waits at most for a token that has to be fetched
-	// first, and once more for each token that the server then refuses. Default:
-	// 5 s.
+	// FetchAuthorizationCode, if set, gets the user's consent without Client.Authorize:
+	// it opens the authorization URL and returns the whole URL to which the
+	// authorization server redirected, with its parameters code, state and iss. Calls
+	// wait for it, one minute at most. It is for hosts that need no user, such as tests,
+	// and for browsers that consent by themselves. It may be called from several
+	// goroutines, for different servers at once.
+	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
+	// TokenWait is how long a call waits at most for a token that has to be requested
+	// first, and again for each token that the server then rejects. Default: 5 s
+	// ([DefaultTokenWait]).
 	TokenWait time.Duration
 }
 
-// DefaultTokenWait is the default of OAuth.TokenWait.
+// DefaultTokenWait is the default of [OAuth].TokenWait.
 const DefaultTokenWait = 5 * time.Second
 
-// Grant is how a token is come by.
+// Grant is an OAuth grant type: the value of the parameter grant_type.
 type Grant string
 
 const (
-	// GrantCode: a person consents in a browser (authorization code with PKCE).
-	GrantCode Grant = "authorization_code"
-	// GrantClient: the client acts for itself, with its secret or its key.
-	GrantClient Grant = "client_credentials"
+	// GrantAuthorizationCode: the user consents in a browser (OAuth 2.1, section 4.1,
+	// with PKCE). It is the default.
+	GrantAuthorizationCode Grant = "authorization_code"
+	// GrantClientCredentials: the client acts for itself, with its secret or its private
+	// key (OAuth 2.1, section 4.2; MCP extension "OAuth Client Credentials").
+	GrantClientCredentials Grant = "client_credentials"
+	// GrantJWTBearer: the client presents an assertion that a party trusted by the
+	// authorization server has signed (RFC 7523, section 2.1): the platform of a workload
+	// ([OAuth].FetchAssertion) or an identity provider ([OAuth].Enterprise).
+	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
-// TokenStore keeps authorizations, so that they outlive the process. Safe for
-// concurrent use. A store that also has the method of [TokenLocker] is safe
-// for several processes.
+// TokenStore keeps authorizations beyond the end of the process. It must be safe for
+// concurrent use. A store that several processes share should also implement
+// [TokenLocker]. A method that ignores its context or panics blocks no caller: it runs
+// in a goroutine of its own.
 type TokenStore interface {
-	// Load returns what is stored, or nil if there is nothing.
+	// Load returns the stored authorization, or nil and no error if there is none.
 	Load(ctx context.Context, key TokenKey) (*Authorization, error)
-	// Save stores, durably when it returns.
+	// Save stores an authorization. When it returns nil, the authorization must survive
+	// the end of the process. It must not keep a.
 	Save(ctx context.Context, key TokenKey, a *Authorization) error
-	// Delete forgets; it is no error if there is nothing.
+	// Delete removes an authorization. A missing one is no error.
 	Delete(ctx context.Context, key TokenKey) error
 }
 
-// TokenLocker keeps processes from renewing one token at the same time: of a
-// refresh token that is rotated, only the first use is good.
+// TokenLocker is an optional interface of a [TokenStore]. Its lock keeps processes from
+// refreshing one token at the same time: many authorization servers revoke all tokens
+// when a refresh token is used twice (OAuth 2.1, section 4.3.1).
 type TokenLocker interface {
-	// Lock waits until nobody else holds the lock of a key, or ctx ends.
+	// Lock waits until it holds the lock of a key, or until ctx ends. The lock should end
+	// with its process.
 	Lock(ctx context.Context, key TokenKey) (unlock func(), err error)
 }
 
-// TokenKey names one authorization.
+// TokenKey identifies one authorization in a [TokenStore]. It holds no secret.
 type TokenKey struct {
-	// Server is the MCP endpoint, without user and fragment, and with a digest in
-	// place of its query.
+	// Server is the URL of the MCP endpoint, without user and fragment. A query is
+	// replaced by a digest.
 	Server string `json:"server"`
 	// Client is OAuth.ClientID or OAuth.ClientMetadataURL; empty for a client that
-	// registers itself. What is stored says which issuer it belongs to.
+	// registers itself.
 	Client string `json:"client,omitempty"`
 	// Account is OAuth.Account.
 	Account string `json:"account,omitempty"`
 }
 
-// Authorization is what is known of one authorization: the registration of the
-// client, and the tokens. It is bound to one issuer. It holds secrets, and
-// prints without them.
-type Authorization struct { //nolint:recvcheck // Clone takes nil, and printing takes values
-	Issuer   string `json:"issuer"`
+// Authorization is what a [TokenStore] keeps: the registration of a client at one
+// authorization server, and its tokens. It holds secrets; its String and GoString show
+// none. The names in JSON are stable, so that stores can be read by later versions.
+type Authorization struct { //nolint:recvcheck // Clone accepts nil, and printing needs values
+	// Issuer is the authorization server that all other fields belong to.
+	Issuer string `json:"issuer"`
+	// Resource is the resource identifier that the tokens are for (RFC 8707).
 	Resource string `json:"resource"`
 
-	ClientID     string `json:"client_id"`
+	// ClientID is the client_id of OAuth, or of the dynamic registration.
+	ClientID string `json:"client_id"`
+	// ClientSecret is that of a dynamic registration; empty: none.
 	ClientSecret string `json:"client_secret,omitempty"`
-	// ClientExpires is when the secret does; zero: never.
-	ClientExpires time.Time `json:"client_expires,omitzero"`
-	// AuthMethod is how the client identifies itself at the token endpoint.
-	AuthMethod    string `json:"auth_method,omitempty"`
+	// ClientSecretExpires is when ClientSecret expires; zero: never.
+	ClientSecretExpires time.Time `json:"client_expires,omitzero"`
+	// AuthMethod is the method of client authentication at the token endpoint, for
+	// example "client_secret_basic".
+	AuthMethod string `json:"auth_method,omitempty"`
+	// TokenEndpoint is the URL at which the tokens are refreshed.
 	TokenEndpoint string `json:"token_endpoint,omitempty"`
-	// RedirectURL is the one that was registered.
+	// RedirectURL is the redirect URI of a dynamic registration; empty for any other
+	// client.
 	RedirectURL string `json:"redirect_url,omitempty"`
 
-	AccessToken  string `json:"access_token,omitempty"`
+	// AccessToken is sent to the server; empty: none.
+	AccessToken string `json:"access_token,omitempty"`
+	// RefreshToken gets another access token; empty: none.
 	RefreshToken string `json:"refresh_token,omitempty"`
-	// Expires is when the access token does; zero: not known.
+	// Expires is when the access token expires; zero: unknown.
 	Expires time.Time `json:"expires,omitzero"`
-	// Obtained is when the access token was given.
+	// Obtained is when the access token was issued.
 	Obtained time.Time `json:"obtained,omitzero"`
-	// Scopes are those that were granted, or asked for if nothing was said.
+	// Scopes are the granted scopes. If the authorization server did not say, they are
+	// the requested ones (RFC 6749, section 5.1).
 	Scopes []string `json:"scopes,omitempty"`
-	// RequestedScopes are those that were asked for.
+	// RequestedScopes are the scopes that were requested.
 	RequestedScopes []string `json:"asked,omitempty"`
-	// StepUpScopes are those to ask for when somebody consents next: the server has
-	// found them wanting.
+	// StepUpScopes are the scopes to request at the next authorization, because the
+	// server refused a request without them (step-up authorization).
 	StepUpScopes []string `json:"wanted,omitempty"`
 }
 
-// Clone returns a copy that shares nothing with a.
+// Clone returns a copy that shares no memory with a.
 func (a *Authorization) Clone() *Authorization {
 	if a == nil {
 		return nil
@@ -156,38 +192,40 @@ func (a *Authorization) Clone() *Authorization {
 	return &c
 }
 
-// String says whose authorization it is, without secrets.
+// String names the resource and the issuer, and shows no secret.
 func (a Authorization) String() string {
 	return fmt.Sprintf("authorization of %s by %s (secrets hidden)", a.Resource, a.Issuer)
 }
 
-// GoString is String: %#v shows no secrets either.
+// GoString is String, so that %#v shows no secret either.
 func (a Authorization) GoString() string { return a.String() }
 
-// AuthRequired says that a person has to consent before a server can be used,
-// or again. errors.As finds it in an Error of KindAuthRequired.
+// AuthRequired is the error of a server that cannot be used until the user consents.
+// errors.As finds it in an [Error] of KindAuthRequired. It must not be changed.
 type AuthRequired struct {
-	// URL is where a person consents. What the redirect then brings is for
-	// FinishAuthorization; Authorize makes a URL of its own. Empty if it could
-	// not be made; Err says why.
+	// URL is the authorization URL for the user's browser. Pass the URL of the redirect
+	// to Client.FinishAuthorization. Client.Authorize makes a URL of its own. Empty if no
+	// URL could be made; Err then says why. The URL stays valid for 15 minutes.
 	URL string
-	// Resource is the server's identifier, Issuer its authorization server.
+	// Resource is the resource identifier of the MCP server.
 	Resource string
-	Issuer   string
-	// Scopes are what the consent is asked for.
+	// Issuer is its authorization server; empty if it was not found.
+	Issuer string
+	// Scopes are the scopes that the URL requests.
 	Scopes []string
-	// Reason says what happened, as in "the server wants a token".
+	// Reason says what happened, for example "the server requires more scopes than the
+	// token has".
 	Reason string
-	// Err is why there is no URL, or why an attempt failed.
+	// Err is why there is no URL, or why an earlier attempt failed; nil: neither.
 	Err error
 }
 
-// Error implements error. It is without the URL, which has its place on a
-// screen and not in a log.
+// Error implements error. It does not contain the URL, which is for the user and not
+// for logs.
 func (a *AuthRequired) Error() string {
 	text := a.Reason
 	if text == "" {
-		text = "the server wants authorization"
+		text = "the server requires authorization"
 	}
 	if a.Err != nil {
 		text += ": " + a.Err.Error()
@@ -195,10 +233,10 @@ func (a *AuthRequired) Error() string {
 	return text
 }
 
-// Unwrap returns why there is no URL.
+// Unwrap returns Err.
 func (a *AuthRequired) Unwrap() error { return a.Err }
 
-// Clone returns a copy that shares no slice with o.
+// Clone returns a copy that shares no slice and no Enterprise with o.
 func (o *OAuth) Clone() *OAuth {
 	if o == nil {
 		return nil
@@ -212,8 +250,8 @@ func (o *OAuth) Clone() *OAuth {
 	return &c
 }
 
-// Key is the key under which a server's authorization is stored.
-func (o *OAuth) Key(server *url.URL) TokenKey {
+// StoreKey returns the key under which the authorization of a server is stored.
+func (o *OAuth) StoreKey(server *url.URL) TokenKey {
 	u := *server
 	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
 	if server.RawQuery != "" { // it may hold secrets, and stores show their keys
@@ -227,39 +265,45 @@ func (o *OAuth) Key(server *url.URL) TokenKey {
 	return key
 }
 
+// Unattended reports whether tokens are requested without the user. They are not
+// stored then, because another one can always be requested.
+func (o *OAuth) Unattended() bool {
+	return o.Grant == GrantClientCredentials || o.Grant == GrantJWTBearer
+}
+
 func (o *OAuth) validate(c *HTTP) (errs []error) {
 	if o == nil {
 		return nil
 	}
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("oauth: "+format, args...)) }
 	switch o.Grant {
-	case "", GrantCode:
-	case GrantClient:
+	case "", GrantAuthorizationCode:
+	case GrantClientCredentials:
 		if o.ClientID == "" || o.ClientSecret == "" && o.PrivateKey == "" {
 			add("grant %q needs ClientID, and ClientSecret or PrivateKey", o.Grant)
 		}
-	case GrantAssertion:
+	case GrantJWTBearer:
 	default:
-		add("grant %q is unknown; use %q, %q, %q, or leave it empty", o.Grant, GrantCode, GrantClient, GrantAssertion)
+		add("grant %q is unknown; use %q, %q, %q, or leave it empty", o.Grant, GrantAuthorizationCode, GrantClientCredentials, GrantJWTBearer)
 	}
 	if err := o.validateAssertion(); err != nil {
 		add("%w", err)
 	}
 	if o.ClientID == "" && (o.ClientSecret != "" || o.PrivateKey != "") {
-		add("there is a secret and no ClientID; set both or none")
+		add("a secret is set and no ClientID; set both or neither")
 	}
 	if o.ClientSecret != "" && o.PrivateKey != "" {
 		add("ClientSecret and PrivateKey are both set; keep one of them")
 	}
 	if u, err := url.Parse(o.ClientMetadataURL); o.ClientMetadataURL != "" && (err != nil || u.Scheme != "https" || strings.Trim(u.Path, "/") == "") {
-		add("ClientMetadataURL has to be an https URL with a path")
+		add("ClientMetadataURL must be an https URL with a path")
 	}
 	if u, err := url.Parse(o.RedirectURL); o.RedirectURL != "" && (err != nil || u.Scheme == "" || u.Fragment != "") {
-		add("RedirectURL has to be an absolute URL without a fragment; leave it empty for a free port on this machine")
+		add("RedirectURL must be an absolute URL without a fragment; leave it empty for a free port on this machine")
 	}
 	for _, scope := range o.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
-			add("scope %q is not usable; write one scope for each entry, without spaces or quotes", scope)
+			add("scope %q is not usable; write one scope in each entry, without spaces or quotes", scope)
 		}
 	}
 	if o.TokenWait < 0 {
@@ -270,7 +314,7 @@ func (o *OAuth) validate(c *HTTP) (errs []error) {
 	}
 	for name := range c.Headers {
 		if strings.EqualFold(name, "Authorization") {
-			add("there is an Authorization header as well; remove one of the two credentials")
+			add("an Authorization header is set as well; remove one of the two credentials")
 		}
 	}
 	return errs

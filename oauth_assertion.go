@@ -5,59 +5,53 @@ import (
 	"fmt"
 )
 
-// GrantAssertion: the client shows an assertion about it that somebody signed
-// whom the authorization server trusts (RFC 7523, section 2.1): its workload's
-// platform (OAuth.Assertion), or an enterprise's identity provider
-// (OAuth.Enterprise).
-const GrantAssertion Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+// AssertionFunc returns a signed JWT for [GrantJWTBearer]. It is called once for every
+// token, so it may read a file that the platform renews. It may be called from several
+// goroutines. An error counts as temporary, and the function is called again later,
+// unless the error is an [AuthRequired].
+type AssertionFunc func(ctx context.Context, wanted AssertionRequest) (string, error)
 
-// AssertionRequest says what an assertion is wanted for.
+// AssertionRequest says what an assertion is for.
 type AssertionRequest struct {
-	// Issuer is the authorization server, and the assertion's audience.
+	// Issuer is the authorization server, which must be the audience of the assertion
+	// (RFC 7523, section 3).
 	Issuer string
-	// Resource is the MCP server's identifier.
+	// Resource is the resource identifier of the MCP server.
 	Resource string
 	// ClientID is OAuth.ClientID.
 	ClientID string
-	// Scopes are those that the token is asked for.
+	// Scopes are the scopes that the token request names.
 	Scopes []string
 }
 
-// Assertion returns a signed JWT. It is called for every token, so that it may
-// read a file that is renewed. An error is taken to pass by itself, and is asked
-// about again later, unless it is an [AuthRequired].
-type Assertion func(ctx context.Context, wanted AssertionRequest) (string, error)
-
-// Enterprise is an organization's identity provider that decides which MCP
-// servers its people may use (enterprise-managed authorization, SEP-990). What a
-// person's login there yielded is exchanged for an assertion (RFC 8693), and that
-// for a token: nobody consents to each server.
+// Enterprise is the identity provider of an organization that decides which MCP servers
+// its users may use (MCP extension "Enterprise-Managed Authorization", SEP-990). The ID
+// token of a user's login is exchanged for an assertion (RFC 8693), and that for an
+// access token, so users consent to no single server.
 type Enterprise struct {
-	// TokenEndpoint is the provider's.
+	// TokenEndpoint is the token endpoint of the identity provider. Required.
 	TokenEndpoint string
-	// ClientID is how the provider knows this client; ClientSecret goes with it,
-	// if there is one.
-	ClientID     string
+	// ClientID is the client_id of this client at the identity provider. Required.
+	ClientID string
+	// ClientSecret is the client_secret there. Default: none, a public client.
 	ClientSecret string
-	// IDToken returns the ID token of the person's login. Errors are as for
-	// [Assertion].
-	IDToken func(ctx context.Context) (string, error)
+	// FetchIDToken returns the ID token of the user's login. Required. Errors and
+	// concurrency are as for [AssertionFunc].
+	FetchIDToken func(ctx context.Context) (string, error)
 }
 
-// Unattended reports whether tokens are had without a person. They are not kept:
-// there is always another one.
-func (o *OAuth) Unattended() bool { return o.Grant == GrantClient || o.Grant == GrantAssertion }
-
+// validateAssertion checks that exactly one source of assertions is set with
+// GrantJWTBearer, and none with any other grant.
 func (o *OAuth) validateAssertion() error {
 	switch e := o.Enterprise; {
-	case o.Grant != GrantAssertion:
-		if o.Assertion != nil || e != nil {
-			return fmt.Errorf("Assertion and Enterprise are for grant %q; set that, or remove them", GrantAssertion)
+	case o.Grant != GrantJWTBearer:
+		if o.FetchAssertion != nil || e != nil {
+			return fmt.Errorf("FetchAssertion and Enterprise are for grant %q; set that grant, or remove them", GrantJWTBearer)
 		}
-	case (o.Assertion != nil) == (e != nil):
-		return fmt.Errorf("grant %q needs either Assertion or Enterprise", o.Grant)
-	case e != nil && (e.TokenEndpoint == "" || e.ClientID == "" || e.IDToken == nil || o.ClientID == ""):
-		return fmt.Errorf("Enterprise needs TokenEndpoint, ClientID and IDToken, and OAuth its own ClientID")
+	case (o.FetchAssertion != nil) == (e != nil):
+		return fmt.Errorf("grant %q needs either FetchAssertion or Enterprise", o.Grant)
+	case e != nil && (e.TokenEndpoint == "" || e.ClientID == "" || e.FetchIDToken == nil || o.ClientID == ""):
+		return fmt.Errorf("Enterprise needs TokenEndpoint, ClientID and FetchIDToken, and OAuth its own ClientID")
 	}
 	return nil
 }

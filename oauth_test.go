@@ -15,7 +15,7 @@ func TestTokenKey(t *testing.T) {
 	key := func(o OAuth, address string) TokenKey {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
-		return o.Key(u)
+		return o.StoreKey(u)
 	}
 	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp"}, key(OAuth{}, "https://user:pass@mcp.example/mcp#part"))
 	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp", Client: "me", Account: "work"},
@@ -58,29 +58,29 @@ func TestCloneSharesNothing(t *testing.T) {
 func TestInvalidOAuth(t *testing.T) {
 	idToken := func(context.Context) (string, error) { return "", nil }
 	assertion := func(context.Context, AssertionRequest) (string, error) { return "", nil }
-	whole := Enterprise{TokenEndpoint: "https://idp.example/token", ClientID: "us", IDToken: idToken}
+	whole := Enterprise{TokenEndpoint: "https://idp.example/token", ClientID: "us", FetchIDToken: idToken}
 	without := func(change func(*Enterprise)) *Enterprise {
 		e := whole
 		change(&e)
 		return &e
 	}
 	for says, list := range map[string][]OAuth{
-		"":                 {{}, {Grant: GrantCode, RedirectURL: "app://done"}, {Grant: GrantClient, ClientID: "me", PrivateKey: "k"}, {Grant: GrantAssertion, Assertion: assertion}, {Grant: GrantAssertion, ClientID: "me", Enterprise: &whole}, {ClientMetadataURL: "https://h.example/c.json"}},
-		"needs ClientID":   {{Grant: GrantClient, ClientSecret: "s"}, {Grant: GrantClient, ClientID: "me"}},
+		"":                 {{}, {Grant: GrantAuthorizationCode, RedirectURL: "app://done"}, {Grant: GrantClientCredentials, ClientID: "me", PrivateKey: "k"}, {Grant: GrantJWTBearer, FetchAssertion: assertion}, {Grant: GrantJWTBearer, ClientID: "me", Enterprise: &whole}, {ClientMetadataURL: "https://h.example/c.json"}},
+		"needs ClientID":   {{Grant: GrantClientCredentials, ClientSecret: "s"}, {Grant: GrantClientCredentials, ClientID: "me"}},
 		"is unknown":       {{Grant: "password"}},
 		"no ClientID":      {{ClientSecret: "s"}, {PrivateKey: "k"}},
 		"keep one of them": {{ClientID: "me", ClientSecret: "s", PrivateKey: "k"}},
 		"https URL with a path": {{ClientMetadataURL: "http://h.example/c.json"}, {ClientMetadataURL: "https://h.example/"},
 			{ClientMetadataURL: "https://h.example"}},
-		"an absolute URL":        {{RedirectURL: "/callback"}, {RedirectURL: "http://127.0.0.1/#x"}},
-		"is not usable":          {{Scopes: []string{""}}, {Scopes: []string{"a b"}}, {Scopes: []string{`a"`}}},
-		"TokenWait is negative":  {{TokenWait: -1}},
-		"are for grant":          {{Assertion: assertion}, {Grant: GrantCode, Enterprise: &whole}, {Grant: GrantClient, ClientID: "me", ClientSecret: "s", Assertion: assertion}},
-		"needs either Assertion": {{Grant: GrantAssertion}, {Grant: GrantAssertion, ClientID: "me", Assertion: assertion, Enterprise: &whole}},
-		"Enterprise needs": {{Grant: GrantAssertion, Enterprise: &whole},
-			{Grant: GrantAssertion, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.IDToken = nil })},
-			{Grant: GrantAssertion, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.TokenEndpoint = "" })},
-			{Grant: GrantAssertion, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.ClientID = "" })}},
+		"an absolute URL":             {{RedirectURL: "/callback"}, {RedirectURL: "http://127.0.0.1/#x"}},
+		"is not usable":               {{Scopes: []string{""}}, {Scopes: []string{"a b"}}, {Scopes: []string{`a"`}}},
+		"TokenWait is negative":       {{TokenWait: -1}},
+		"are for grant":               {{FetchAssertion: assertion}, {Grant: GrantAuthorizationCode, Enterprise: &whole}, {Grant: GrantClientCredentials, ClientID: "me", ClientSecret: "s", FetchAssertion: assertion}},
+		"needs either FetchAssertion": {{Grant: GrantJWTBearer}, {Grant: GrantJWTBearer, ClientID: "me", FetchAssertion: assertion, Enterprise: &whole}},
+		"Enterprise needs": {{Grant: GrantJWTBearer, Enterprise: &whole},
+			{Grant: GrantJWTBearer, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.FetchIDToken = nil })},
+			{Grant: GrantJWTBearer, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.TokenEndpoint = "" })},
+			{Grant: GrantJWTBearer, ClientID: "me", Enterprise: without(func(e *Enterprise) { e.ClientID = "" })}},
 	} {
 		for _, o := range list {
 			err := ServerSpec{Name: "web", HTTP: &HTTP{URL: "https://mcp.example/mcp", Auth: &o}}.Validate()

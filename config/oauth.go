@@ -45,9 +45,9 @@ func (e *entry) oauth(v *hujson.Value) {
 				o.RedirectURL = "http://localhost:" + strconv.Itoa(port) + "/callback" // as Claude Code has it registered
 			}
 		},
-		"assertion_file": func(e *entry, v *hujson.Value) { o.Grant, o.Assertion = mcpvisor.GrantAssertion, e.assertions(v) },
+		"assertion_file": func(e *entry, v *hujson.Value) { o.Grant, o.FetchAssertion = mcpvisor.GrantJWTBearer, e.assertions(v) },
 		"enterprise": func(e *entry, v *hujson.Value) {
-			o.Grant, o.Enterprise = mcpvisor.GrantAssertion, e.enterprise(v)
+			o.Grant, o.Enterprise = mcpvisor.GrantJWTBearer, e.enterprise(v)
 		},
 		"grant":   func(e *entry, v *hujson.Value) { e.text(v, (*string)(&o.Grant)) },
 		"store":   func(e *entry, v *hujson.Value) { o.Store = e.tokenStore(v) },
@@ -98,12 +98,12 @@ func (e *entry) enterprise(v *hujson.Value) *mcpvisor.Enterprise {
 		"token_endpoint": func(e *entry, v *hujson.Value) { e.text(v, &p.TokenEndpoint) },
 		"client_id":      func(e *entry, v *hujson.Value) { e.text(v, &p.ClientID) },
 		"client_secret":  func(e *entry, v *hujson.Value) { e.text(v, &p.ClientSecret) },
-		"id_token_file":  func(e *entry, v *hujson.Value) { p.IDToken = e.renewed(v) },
+		"id_token_file":  func(e *entry, v *hujson.Value) { p.FetchIDToken = e.renewed(v) },
 	})
 	return p
 }
 
-func (e *entry) assertions(v *hujson.Value) mcpvisor.Assertion {
+func (e *entry) assertions(v *hujson.Value) mcpvisor.AssertionFunc {
 	read := e.renewed(v)
 	if read == nil {
 		return nil

@@ -23,7 +23,7 @@ func TestOAuth(t *testing.T) {
 		`"oauth": {"clientId": "me", "callbackPort": 8123, "scopes": "a b"}`: {ClientID: "me",
 			RedirectURL: "http://localhost:8123/callback", Scopes: []string{"a", "b"}},
 		`"auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["a"]}`:                     {ClientID: "me", ClientSecret: "hush", Scopes: []string{"a"}},
-		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: mcpvisor.GrantClient, PrivateKey: "the key"},
+		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: mcpvisor.GrantClientCredentials, PrivateKey: "the key"},
 		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   {ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", TokenWait: 2 * time.Second},
 		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: {Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
 		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
@@ -60,17 +60,17 @@ func TestOAuthFilesOfTokensAreReadAnew(t *testing.T) {
 	path := filepath.Join(dir, "token")
 	for text, read := range map[string]func(*mcpvisor.OAuth) (string, error){
 		`{"assertion_file": "token"}`: func(o *mcpvisor.OAuth) (string, error) {
-			return o.Assertion(t.Context(), mcpvisor.AssertionRequest{})
+			return o.FetchAssertion(t.Context(), mcpvisor.AssertionRequest{})
 		},
 		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: func(o *mcpvisor.OAuth) (string, error) {
 			require.Equal(t, []string{"https://idp/token", "us", "hush"}, []string{o.Enterprise.TokenEndpoint, o.Enterprise.ClientID, o.Enterprise.ClientSecret})
-			return o.Enterprise.IDToken(t.Context())
+			return o.Enterprise.FetchIDToken(t.Context())
 		},
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": `+text+`}}}`)
 		require.Empty(t, f.Problems, text)
 		o := f.Servers[0].Spec.HTTP.Auth
-		require.Equal(t, mcpvisor.GrantAssertion, o.Grant)
+		require.Equal(t, mcpvisor.GrantJWTBearer, o.Grant)
 		_, err := read(o)
 		require.ErrorIs(t, err, os.ErrNotExist)
 		for _, token := range []string{"first", "second"} {

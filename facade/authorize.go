@@ -28,7 +28,7 @@ func NewMemoryTokenStore() mcpvisor.TokenStore { return transport.NewTokenMemory
 // Auth. It listens on this machine for the redirect, hands the authorization
 // URL to open (to print it, or to start a browser), waits for the person as
 // long as ctx allows, stores the token, and restarts the server, as [Client.Restart]
-// does. With GrantClient and GrantAssertion there is no person and open is not
+// does. With GrantClientCredentials and GrantJWTBearer there is no person and open is not
 // called. Authorize runs open in a goroutine, and does not wait for it once the person is back.
 //
 // A server whose Register failed with ErrAuthRequired may be authorized too;

@@ -181,7 +181,7 @@ func TestHostThatHangsOrPanics(t *testing.T) {
 	require.NoError(t, err)
 	free, visiting := make(chan struct{}), make(chan struct{}, 9)
 	defer close(free)
-	spec := webSpec(guard, &mcpvisor.OAuth{Visit: func(context.Context, string) (string, error) {
+	spec := webSpec(guard, &mcpvisor.OAuth{FetchAuthorizationCode: func(context.Context, string) (string, error) {
 		visiting <- struct{}{}
 		<-free
 		return "", context.Canceled

@@ -9,9 +9,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A workload needs no person: its platform keeps a signed token in a file, and
-// the authorization server trusts the platform.
-func ExampleAssertion() {
+// A workload gets tokens without a user: its platform keeps a signed assertion in a
+// file, and the authorization server trusts the platform.
+func ExampleClient_Register_assertion() {
 	web := mcptest.NewHTTP(mcptest.Script{})
 	defer web.Close()
 	guard := mcptest.NewAuthority(web.URL)
@@ -25,8 +25,8 @@ func ExampleAssertion() {
 	}
 	defer func() { _ = c.Close(ctx) }()
 	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{
-		Grant: mcpvisor.GrantAssertion,
-		Assertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
+		Grant: mcpvisor.GrantJWTBearer,
+		FetchAssertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
 			fmt.Println("for the authorization server:", wanted.Issuer == guard.Issuer)
 			return "signed-by-the-platform", nil // or os.ReadFile of a projected token
 		},
@@ -45,12 +45,12 @@ func ExampleAssertion() {
 // servers a person may use.
 func ExampleEnterprise() {
 	auth := &mcpvisor.OAuth{
-		Grant:    mcpvisor.GrantAssertion,
+		Grant:    mcpvisor.GrantJWTBearer,
 		ClientID: "this-host", // at the servers' authorization server
 		Enterprise: &mcpvisor.Enterprise{
 			TokenEndpoint: "https://idp.example.com/token",
 			ClientID:      "this-host-at-the-idp",
-			IDToken:       func(context.Context) (string, error) { return "the ID token of the login", nil },
+			FetchIDToken:  func(context.Context) (string, error) { return "the ID token of the login", nil },
 		},
 	}
 	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: "https://mcp.example.com/mcp", Auth: auth}}

@@ -89,7 +89,7 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 	guard.AddClient("service", "service-secret")
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
-		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "service", ClientSecret: "service-secret"}}}))
+		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "service", ClientSecret: "service-secret"}}}))
 	guard.Set(mcptest.AuthorityRules{Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Retry-After", "600")
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -38,7 +38,7 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 		return e.followRedirects(ctx, method, body, header)
 	}
 	if method == http.MethodDelete { // politeness at the end is worth no new token
-		return e.followRedirects(ctx, method, body, withToken(header, e.auth.Held()))
+		return e.followRedirects(ctx, method, body, withToken(header, e.auth.AccessToken()))
 	}
 	for renewals := 0; ; renewals++ {
 		token, err := e.auth.Token(ctx)
@@ -50,7 +50,7 @@ func (e *endpoint) do(ctx context.Context, method string, body []byte, header ht
 			return nil, f
 		}
 		refused := resp.StatusCode == http.StatusUnauthorized
-		if !refused && !oauth.WantsMore(resp.StatusCode, resp.Header) || renewals == maxRenewals {
+		if !refused && !oauth.IsInsufficientScope(resp.StatusCode, resp.Header) || renewals == maxRenewals {
 			return resp, nil
 		}
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again

@@ -54,7 +54,7 @@ func consentAtOnce(ctx context.Context, url string) (string, error) {
 
 func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
 	s, a := guarded(t, mcptest.AuthorityRules{Rotate: true})
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce}))
 	require.Equal(t, 1, a.Counts().Visits)
 	a.Revoke(false, false)
 	before := len(s.requests("tools/call"))
@@ -88,7 +88,7 @@ func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
 func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 	_, a := guarded(t, mcptest.AuthorityRules{})
 	store := NewTokenMemory()
-	first := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store}))
+	first := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
 	requireServing(t, first)
 	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	requireServing(t, session)
@@ -107,14 +107,14 @@ func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
 	s, a := guarded(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
 	store := NewTokenMemory()
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store, Scopes: []string{"read"}}))
 	requireServing(t, session)
 	require.Equal(t, "read write", a.Counts().LastVisit.Get("scope"))
 	require.Len(t, s.requests("tools/call"), 1)
 
 	a.Revoke(true, false)
 	a.Set(mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "admin"}})
-	visiting := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store}))
+	visiting := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
 	alone := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	e := callFails(t, alone)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
@@ -137,7 +137,7 @@ func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
 		return 0
 	}})
 	store := NewTokenMemory()
-	openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store, Scopes: []string{"read"}}))
 	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	slow.Store(true)
 	before := a.Counts().Refused
@@ -165,7 +165,7 @@ func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
 		return refuse.Load()
 	}})
 	a.AddClient("me", "secret-of-me")
-	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "me", ClientSecret: "secret-of-me"}))
+	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "me", ClientSecret: "secret-of-me"}))
 	requireServing(t, s)
 	refuse.Store(true)
 	var e *mcpvisor.Error
@@ -179,7 +179,7 @@ func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
 	require.True(t, s.Cause().Permanent)
 }
 
-// A token endpoint that hangs costs a call no more than OAuth.Wait, and the
+// A token endpoint that hangs costs a call no more than OAuth.TokenWait, and the
 // session nothing.
 func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 	quit := make(chan struct{})
@@ -193,7 +193,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		return false
 	}
 	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 3 * time.Second, Token: hang})
-	spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, TokenWait: 100 * time.Millisecond})
+	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, TokenWait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
 	session := openHTTP(t, spec)
 	for deadline := time.Now().Add(patience); ; {
@@ -220,12 +220,12 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 func TestHTTPAuthTokensStaySecret(t *testing.T) {
 	s, a := guarded(t, mcptest.AuthorityRules{})
 	log := new(lockedBuffer)
-	spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce})
+	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})
 	d := newHTTPDialer(spec.WithDefaults(), Options{ClientInfo: testInfo, Logger: zerolog.New(log)}).(*httpDialer)
 	session := d.NewSession().(*httpSession)
 	releaseAtEnd(t, session)
 	require.NoError(t, session.Open(testContext(t)))
-	token := d.auth.Held()
+	token := d.auth.AccessToken()
 	require.Contains(t, token, "access-")
 	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		sayError(w, id, -32000, "your token is "+token)
@@ -245,7 +245,7 @@ func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 	defer stranger.Close()
 	s, a := guarded(t, mcptest.AuthorityRules{})
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce}))
+	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce}))
 	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
 	})
@@ -290,7 +290,7 @@ func TestHTTPAuthIsTheReasonOfARefusedStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, a := guarded(t, mcptest.AuthorityRules{})
 			store := NewTokenMemory()
-			openHTTP(t, authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce, Store: store}))
+			openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
 			a.Set(mcptest.AuthorityRules{Needs: map[string]string{"server/discover": "admin"}})
 			s.handle("initialize", initialize)
 			spec := authSpec(a, mcpvisor.OAuth{Store: store})

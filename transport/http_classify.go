@@ -137,7 +137,7 @@ func (e *endpoint) statusError(resp *http.Response, body []byte, ref sessionRef)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
 		f.hint = "set or renew the credentials in the headers of this server"
-		if e.auth == nil && oauth.Offers(resp.Header) {
+		if e.auth == nil && oauth.OffersAuthorization(resp.Header) {
 			f.hint += ", or let it be authorized by OAuth (HTTP.Auth, in a file \"auth\": {})"
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":

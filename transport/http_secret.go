@@ -21,7 +21,7 @@ func (e *endpoint) redact(text string) string {
 		text = p.secrets.Replace(text)
 	}
 	if e.auth != nil {
-		text = e.auth.Hide(text)
+		text = e.auth.Redact(text)
 	}
 	return text
 }

@@ -338,7 +338,7 @@ func TestSSEAuth(t *testing.T) {
 	a := mcptest.NewAuthority(web.URL)
 	t.Cleanup(a.Close)
 	for _, told := range []bool{true, false} {
-		spec := authSpec(a, mcpvisor.OAuth{Visit: consentAtOnce})
+		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})
 		spec.HTTP.SSE = told
 		s := openHTTP(t, spec)
 		requireServing(t, s)

@@ -156,7 +156,7 @@ func authAdvice(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
 		return "put valid credentials into \"env\""
 	case auth == nil:
 		return "put valid credentials into \"headers\"; if it authorizes by OAuth, \"auth\": {} and mcpvisor authorize " + s.Name
-	case auth.Grant != "" && auth.Grant != mcpvisor.GrantCode:
+	case auth.Grant != "" && auth.Grant != mcpvisor.GrantAuthorizationCode:
 		return "correct what \"auth\" says of this client"
 	case errors.As(s.LastCause, &required) && required.URL == "": // nobody could consent
 		return "correct \"auth\" as the message says, then run mcpvisor authorize " + s.Name

@@ -42,7 +42,7 @@ var (
 		`PrivateKey`, `"private_key_file"`,
 		`RedirectURL`, `"redirect_url"`,
 		`TokenEndpoint`, `"token_endpoint"`,
-		`IDToken`, `"id_token_file"`,
+		`FetchIDToken`, `"id_token_file"`,
 	)
 )
 

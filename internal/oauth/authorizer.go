@@ -65,7 +65,7 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 		return nil, errors.New("the URL cannot be parsed; write it as https://host/path")
 	}
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
-	a := &Authorizer{oauth: *spec.Auth, key: spec.Auth.Key(server), store: spec.Auth.Store,
+	a := &Authorizer{oauth: *spec.Auth, key: spec.Auth.StoreKey(server), store: spec.Auth.Store,
 		web: newWeb(server, spec), warn: warn, pending: map[string]*consent{}, turn: make(chan struct{}, 1)}
 	a.secrets.keep(a.oauth.ClientSecret, a.oauth.PrivateKey)
 	if e := a.oauth.Enterprise; e != nil {
@@ -94,8 +94,8 @@ func (a *Authorizer) wait() time.Duration {
 	return mcpvisor.DefaultTokenWait
 }
 
-// Hide returns a text without any secret that the authorizer knows of.
-func (a *Authorizer) Hide(text string) string { return a.secrets.replace(text) }
+// Redact returns a text without any secret that the authorizer knows of.
+func (a *Authorizer) Redact(text string) string { return a.secrets.replace(text) }
 
 var (
 	// errDetached and errForgotten are why the work of an authorizer ends early.
@@ -120,7 +120,7 @@ func (a *Authorizer) Attach(ctx context.Context) {
 	}
 	a.mu.Unlock()
 	if err := a.recall(ctx); err != nil {
-		a.warn(a.Hide(err.Error()))
+		a.warn(a.Redact(err.Error()))
 	}
 	a.mu.Lock()
 	a.arm()

@@ -68,13 +68,13 @@ func challengeIn(h http.Header) challenge {
 // insufficientScope: the token is good, and not good enough.
 const insufficientScope = "insufficient_scope"
 
-// WantsMore reports whether a refusal says that the token lacks scopes.
-func WantsMore(status int, h http.Header) bool {
+// IsInsufficientScope reports whether a refusal says that the token lacks scopes.
+func IsInsufficientScope(status int, h http.Header) bool {
 	return status == http.StatusForbidden && challengeIn(h).code == insufficientScope
 }
 
-// Offers reports whether a refusal says that tokens can be had by OAuth.
-func Offers(h http.Header) bool { return challengeIn(h).metadata != "" }
+// OffersAuthorization reports whether a refusal says that tokens can be had by OAuth.
+func OffersAuthorization(h http.Header) bool { return challengeIn(h).metadata != "" }
 
 // scopesIn splits a list of scopes and bounds it.
 func scopesIn(text string) []string { return union(strings.Fields(text)) }

@@ -31,8 +31,8 @@ func TestChallenge_oversize(t *testing.T) {
 			c := challengeIn(h)
 			require.Less(t, time.Since(began), time.Second/2)
 			require.Equal(t, challenge{heard: true, metadata: "https://x/y", scopes: []string{"a"}}, c, "the header after it is read")
-			require.True(t, Offers(h))
-			require.False(t, WantsMore(http.StatusForbidden, h))
+			require.True(t, OffersAuthorization(h))
+			require.False(t, IsInsufficientScope(http.StatusForbidden, h))
 		})
 	}
 	t.Run("many_values", func(t *testing.T) {

@@ -25,7 +25,7 @@ func afterSuspend(now time.Time, d time.Duration) time.Time {
 
 func TestExpiry_across_suspend(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	a.mu.Lock()
 	h := a.held.Clone()

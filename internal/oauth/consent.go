@@ -57,12 +57,12 @@ func (a *Authorizer) consented(ctx context.Context, f *flight, origin origins, w
 		case held != nil && covers(held.Scopes, c.scopes):
 			required.Reason = "the server wants scopes that the token has"
 			return required
-		case held != nil && covers(held.RequestedScopes, c.scopes) && a.oauth.Visit != nil:
+		case held != nil && covers(held.RequestedScopes, c.scopes) && a.oauth.FetchAuthorizationCode != nil:
 			required.Reason = "the server wants scopes that were asked for and not given"
 			return required
 		}
 	}
-	if a.oauth.Visit != nil {
+	if a.oauth.FetchAuthorizationCode != nil {
 		if f.need == refused && f.again && origin == fromConsent {
 			required.Reason = "the server refuses the token that its authorization server gave"
 			return required
@@ -91,7 +91,7 @@ func (a *Authorizer) visited(ctx context.Context, f *flight, required *mcpvisor.
 		return a.hopeless(err)
 	}
 	close(f.visiting)
-	redirect, err := guard.Wait(ctx, "Visit", nil, func(ctx context.Context) (string, error) { return a.oauth.Visit(ctx, p.url) })
+	redirect, err := guard.Wait(ctx, "Visit", nil, func(ctx context.Context) (string, error) { return a.oauth.FetchAuthorizationCode(ctx, p.url) })
 	if err != nil {
 		required.Reason, required.URL, required.Err = "the visit of the authorization URL failed", p.url, err
 		return required
@@ -318,7 +318,7 @@ func (a *Authorizer) record(p *place, c *client, redirect string) *mcpvisor.Auth
 	n := &mcpvisor.Authorization{Issuer: p.server.Issuer, Resource: p.resource, ClientID: c.id, AuthMethod: c.method,
 		TokenEndpoint: p.server.TokenEndpoint, Obtained: time.Now()}
 	if c.dynamic { // what the spec says is not kept twice
-		n.ClientSecret, n.ClientExpires, n.RedirectURL = c.secret, c.expires, redirect
+		n.ClientSecret, n.ClientSecretExpires, n.RedirectURL = c.secret, c.expires, redirect
 	}
 	return n
 }

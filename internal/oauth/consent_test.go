@@ -17,7 +17,7 @@ import (
 
 func TestCodeFlow(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Scopes: []string{"extra"}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Scopes: []string{"extra"}})
 	requireOK(t, a)
 	v, f := s.Counts().LastVisit, s.Counts().LastToken
 	require.Equal(t, "code", v.Get("response_type"))
@@ -72,7 +72,7 @@ func TestRedirectIsChecked(t *testing.T) {
 				}
 			}
 			s = newAuthority(t, mcptest.AuthorityRules{Document: c.document, Redirect: redirect})
-			a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+			a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 			_, err := request(t.Context(), a, "")
 			if c.says == "" {
 				require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestAuthorizeWithAPerson(t *testing.T) {
 
 func TestStepUp(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write", "root": "root"}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	status, err := request(t.Context(), a, "tools/call")
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestStepUp(t *testing.T) {
 
 	s = newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 	requireOK(t, a)
 	alone := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	required := requirePerson(t, alone, "tools/call")
@@ -172,7 +172,7 @@ func TestStepUpInVain(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
 		h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="read"`)
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Scopes: []string{"read"}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Scopes: []string{"read"}})
 	requireOK(t, a)
 	for range 3 {
 		require.Contains(t, requirePerson(t, a, "tools/call").Reason, "scopes that the token has")
@@ -187,7 +187,7 @@ func TestOfflineAccess(t *testing.T) {
 		}
 		return 0
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	require.Equal(t, "offline_access", s.Counts().LastVisit.Get("scope"))
 	require.Equal(t, "consent", s.Counts().LastVisit.Get("prompt"))
@@ -202,7 +202,7 @@ func TestWithoutPKCEThereIsNoFlow(t *testing.T) {
 			}
 			return 0
 		}})
-		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 		_, err := request(t.Context(), a, "")
 		require.ErrorContains(t, err, "PKCE")
 		require.Zero(t, s.Counts().Visits)
@@ -214,7 +214,7 @@ func TestConsentDuringARenewal(t *testing.T) {
 	rule, asked, free := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true, Token: rule})
 	unlocked := struct{ mcpvisor.TokenStore }{NewMemoryStore()}
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: unlocked})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: unlocked})
 	requireOK(t, a)
 	n, err := a.begin(t.Context(), challenge{}, nil, false)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 // service is a client that acts for itself.
 func service() mcpvisor.OAuth {
-	return mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "service", ClientSecret: "service-secret"}
+	return mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "service", ClientSecret: "service-secret"}
 }
 
 func TestClientCredentials(t *testing.T) {
@@ -58,15 +58,15 @@ func TestClientThatIsRefusedDoesNotAskOn(t *testing.T) {
 
 // A token that was renewed ahead, and has not been used, may be revoked like another.
 func TestTokenRenewedAheadAndRevoked(t *testing.T) {
-	for name, o := range map[string]mcpvisor.OAuth{"client": service(), "code": {Visit: visit}} {
+	for name, o := range map[string]mcpvisor.OAuth{"client": service(), "code": {FetchAuthorizationCode: visit}} {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond})
 			s.AddClient("service", "service-secret")
 			a := newAuthorizer(t, s, o)
 			requireOK(t, a)
 			s.Set(mcptest.AuthorityRules{})
-			first := a.Held()
-			require.Eventually(t, func() bool { return a.Held() != first }, soon, 5*time.Millisecond)
+			first := a.AccessToken()
+			require.Eventually(t, func() bool { return a.AccessToken() != first }, soon, 5*time.Millisecond)
 			s.Revoke(false, false)
 			requireOK(t, a)
 			require.LessOrEqual(t, s.Counts().Visits, 1)

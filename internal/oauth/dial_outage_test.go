@@ -135,12 +135,12 @@ func TestRenewal_while_server_in_private_network_is_down(t *testing.T) {
 	})
 	outage := n.outageOf("mcp.corp")
 	a, err := New(&mcpvisor.HTTP{URL: "https://mcp.corp/mcp", Client: &http.Client{Transport: n.RoundTripper},
-		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClient, ClientID: "me", ClientSecret: "a secret of some length"}}, func(text string) { t.Log("warning:", text) })
+		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "me", ClientSecret: "a secret of some length"}}, func(text string) { t.Log("warning:", text) })
 	require.NoError(t, err)
 	a.Attach(t.Context())
 	t.Cleanup(func() { a.Detach(0) })
 	require.NoError(t, a.Renew(t.Context(), "", false, http.StatusUnauthorized, http.Header{}))
-	require.Equal(t, "t1", a.Held())
+	require.Equal(t, "t1", a.AccessToken())
 
 	outage.Store(&errDown)
 	for _, anchor := range a.web.dialer.anchors {

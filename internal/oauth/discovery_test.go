@@ -133,7 +133,7 @@ func TestDiscovery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAuthority(t, mcptest.AuthorityRules{Document: c.document})
-			a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+			a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 			_, err := request(t.Context(), a, "")
 			if c.says == "" {
 				require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestTokenRequestIsNotRedirected(t *testing.T) {
 		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
 		return true
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "redirect")
 	require.Empty(t, asked)
@@ -306,5 +306,5 @@ func TestOneOfSeveralIssuers(t *testing.T) {
 		return 0
 	}})
 	s.AddClient("me", "my-secret")
-	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: s.Issuer}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: s.Issuer}))
 }

@@ -75,7 +75,7 @@ func request(ctx context.Context, a *Authorizer, method string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		again := resp.StatusCode == http.StatusUnauthorized || WantsMore(resp.StatusCode, resp.Header)
+		again := resp.StatusCode == http.StatusUnauthorized || IsInsufficientScope(resp.StatusCode, resp.Header)
 		if !again || renewals == 3 {
 			return resp.StatusCode, nil
 		}
@@ -124,7 +124,7 @@ func requirePerson(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthReq
 func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvisor.TokenStore {
 	t.Helper()
 	store := NewMemoryStore()
-	first := detached(t, s, mcpvisor.OAuth{Visit: visit, Store: store, Scopes: scopes})
+	first := detached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store, Scopes: scopes})
 	first.Attach(t.Context())
 	requireOK(t, first)
 	first.Detach(time.Second)

@@ -21,7 +21,7 @@ const (
 func (a *Authorizer) alone(ctx context.Context, p *place, scopes []string) (url.Values, error) {
 	form := url.Values{"grant_type": {string(a.oauth.Grant)}, "resource": {p.resource}}
 	setScopes(form, scopes)
-	if a.oauth.Grant == mcpvisor.GrantAssertion {
+	if a.oauth.Grant == mcpvisor.GrantJWTBearer {
 		assertion, err := a.assertion(ctx, p, scopes)
 		if err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (a *Authorizer) assertion(ctx context.Context, p *place, scopes []string) (
 		return a.exchange(ctx, p, scopes)
 	}
 	assertion, err := guard.Wait(ctx, "Assertion", nil, func(ctx context.Context) (string, error) {
-		return a.oauth.Assertion(ctx, mcpvisor.AssertionRequest{
+		return a.oauth.FetchAssertion(ctx, mcpvisor.AssertionRequest{
 			Issuer: p.server.Issuer, Resource: p.resource, ClientID: a.oauth.ClientID, Scopes: scopes})
 	})
 	return a.supplied("assertion", assertion, err)
@@ -46,7 +46,7 @@ func (a *Authorizer) assertion(ctx context.Context, p *place, scopes []string) (
 // exchange gets an assertion for a person's login (RFC 8693, section 2.1).
 func (a *Authorizer) exchange(ctx context.Context, p *place, scopes []string) (string, error) {
 	e := a.oauth.Enterprise
-	login, err := guard.Wait(ctx, "IDToken", nil, e.IDToken)
+	login, err := guard.Wait(ctx, "IDToken", nil, e.FetchIDToken)
 	if login, err = a.supplied("ID token", login, err); err != nil {
 		return "", err
 	}

@@ -18,8 +18,8 @@ import (
 func TestAssertionGrant(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "signed by the platform", Scopes: []string{"read"}})
 	var asked mcpvisor.AssertionRequest
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "workload",
-		Assertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "workload",
+		FetchAssertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
 			asked = wanted
 			return "signed by the platform", nil
 		}})
@@ -27,7 +27,7 @@ func TestAssertionGrant(t *testing.T) {
 	require.Equal(t, mcpvisor.AssertionRequest{Issuer: s.Issuer, Resource: s.URL, ClientID: "workload", Scopes: []string{"read"}}, asked)
 	require.Equal(t, 1, s.Counts().AssertionGrants)
 	require.Equal(t, s.URL, s.Counts().LastToken.Get("resource"))
-	require.NotContains(t, a.Hide("x signed by the platform y"), "platform")
+	require.NotContains(t, a.Redact("x signed by the platform y"), "platform")
 
 	s.Revoke(true, true)
 	requireOK(t, a)
@@ -38,8 +38,8 @@ func TestAssertionGrant(t *testing.T) {
 // other grant is tried.
 func TestAssertionThatIsRefused(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "another"})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, Visit: visit,
-		Assertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "mine", nil }})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, FetchAuthorizationCode: visit,
+		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "mine", nil }})
 	required := requirePerson(t, a, "")
 	require.ErrorContains(t, required, "invalid_grant")
 	require.Equal(t, 1, s.Counts().AssertionGrants)
@@ -48,20 +48,20 @@ func TestAssertionThatIsRefused(t *testing.T) {
 
 func TestAssertionThatIsNotThereYet(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "x"})
-	for name, supply := range map[string]mcpvisor.Assertion{
+	for name, supply := range map[string]mcpvisor.AssertionFunc{
 		"an error": func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 			return "", errors.New("vault is sealed")
 		},
 		"nothing": func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", nil },
 	} {
-		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, Assertion: supply})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, FetchAssertion: supply})
 		_, err := request(t.Context(), a, "")
 		var passing *Unavailable
 		require.ErrorAs(t, err, &passing, name)
 	}
 	person := &mcpvisor.AuthRequired{URL: "https://login.example/"}
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion,
-		Assertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", person }})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer,
+		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", person }})
 	require.Equal(t, "https://login.example/", requirePerson(t, a, "").URL, "the host knows where a person has to go")
 }
 
@@ -83,9 +83,9 @@ func TestEnterprise(t *testing.T) {
 		form = f
 		answerWith(w, http.StatusOK, `{"access_token": "the-providers-word", "token_type": "N_A", "issued_token_type": "`+typeAssertion+`"}`)
 	})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "host", Scopes: []string{"files"},
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "host", Scopes: []string{"files"},
 		Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "host-at-idp", ClientSecret: "idp-secret",
-			IDToken: func(context.Context) (string, error) { return "the login", nil }}})
+			FetchIDToken: func(context.Context) (string, error) { return "the login", nil }}})
 	requireOK(t, a)
 	require.Equal(t, url.Values{"grant_type": {grantExchange}, "requested_token_type": {typeAssertion},
 		"audience": {s.Issuer}, "resource": {s.URL}, "subject_token": {"the login"}, "subject_token_type": {typeIDToken},
@@ -93,7 +93,7 @@ func TestEnterprise(t *testing.T) {
 	require.Equal(t, "host", s.Counts().LastToken.Get("client_id"))
 	require.Empty(t, s.Counts().LastToken.Get("client_secret"), "each party gets its own secret")
 	for _, secret := range []string{"idp-secret", "the login", "the-providers-word"} {
-		require.NotContains(t, a.Hide("so: "+secret), secret)
+		require.NotContains(t, a.Redact("so: "+secret), secret)
 	}
 }
 
@@ -111,8 +111,8 @@ func TestEnterpriseThatRefuses(t *testing.T) {
 		{http.StatusServiceUnavailable, ``, "503", true},
 	} {
 		endpoint := provider(t, func(w http.ResponseWriter, _ url.Values) { answerWith(w, c.status, c.body) })
-		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion, ClientID: "host", TokenWait: 10 * time.Second,
-			Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "idp", IDToken: func(context.Context) (string, error) { return "login", nil }}})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "host", TokenWait: 10 * time.Second,
+			Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "idp", FetchIDToken: func(context.Context) (string, error) { return "login", nil }}})
 		_, err := request(t.Context(), a, "")
 		require.ErrorContains(t, err, c.says)
 		var passing *Unavailable

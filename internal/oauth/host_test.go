@@ -22,12 +22,12 @@ import (
 func TestDetachAndAHostThatHangs(t *testing.T) {
 	for name, hang := range map[string]func(o *mcpvisor.OAuth, hang func()){
 		"visit": func(o *mcpvisor.OAuth, hang func()) {
-			o.Visit = func(context.Context, string) (string, error) { hang(); return "", errors.New("late") }
+			o.FetchAuthorizationCode = func(context.Context, string) (string, error) { hang(); return "", errors.New("late") }
 		},
 		"store": func(o *mcpvisor.OAuth, hang func()) { o.Store = hungStore{NewMemoryStore(), hang} },
 		"assertion": func(o *mcpvisor.OAuth, hang func()) {
-			o.Grant = mcpvisor.GrantAssertion
-			o.Assertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) {
+			o.Grant = mcpvisor.GrantJWTBearer
+			o.FetchAssertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 				hang()
 				return "", errors.New("late")
 			}
@@ -78,10 +78,10 @@ func TestHostThatPanics(t *testing.T) {
 	requireOK(t, a) // the token is good for this process
 	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
 
-	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: func(context.Context, string) (string, error) { panic("of the host") }})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: func(context.Context, string) (string, error) { panic("of the host") }})
 	require.ErrorContains(t, requirePerson(t, a, ""), "Visit panicked: of the host")
-	a = newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantAssertion,
-		Assertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { panic("of the host") }})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer,
+		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { panic("of the host") }})
 	_, err = request(t.Context(), a, "")
 	require.ErrorContains(t, err, "Assertion panicked: of the host")
 }

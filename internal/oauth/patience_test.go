@@ -16,7 +16,7 @@ import (
 func TestTokenEndpointThatHangsBeforeAVisit(t *testing.T) {
 	rule, _, _ := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, TokenWait: 200 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, TokenWait: 200 * time.Millisecond})
 	requireOK(t, a)
 	s.Set(mcptest.AuthorityRules{Token: rule})
 	s.Revoke(false, false)
@@ -30,7 +30,7 @@ func TestTokenEndpointThatHangsBeforeAVisit(t *testing.T) {
 // The visit itself takes as long as it takes.
 func TestVisitIsWaitedFor(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 200 * time.Millisecond, Visit: func(ctx context.Context, url string) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 200 * time.Millisecond, FetchAuthorizationCode: func(ctx context.Context, url string) (string, error) {
 		time.Sleep(400 * time.Millisecond)
 		return visit(ctx, url)
 	}})

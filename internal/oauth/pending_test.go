@@ -92,7 +92,7 @@ func TestConsentsAreInherited(t *testing.T) {
 		"secret":       func(o *mcpvisor.OAuth) { o.ClientSecret = "another" },
 		"issuer":       func(o *mcpvisor.OAuth) { o.Issuer = "https://auth.example" },
 		"redirect URL": func(o *mcpvisor.OAuth) { o.RedirectURL = "http://127.0.0.1:9/callback" },
-		"grant":        func(o *mcpvisor.OAuth) { o.Grant = mcpvisor.GrantClient },
+		"grant":        func(o *mcpvisor.OAuth) { o.Grant = mcpvisor.GrantClientCredentials },
 	} {
 		o := same
 		change(&o)
@@ -111,7 +111,7 @@ func TestVisitAndFinishAreOne(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	finished := make(chan error, 1)
 	var a *Authorizer
-	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: func(ctx context.Context, u string) (string, error) {
+	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		redirect, err := visit(ctx, u)
 		go func() { finished <- a.Finish(context.Background(), redirect) }()
 		require.Eventually(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return len(a.pending) == 0 }, soon, time.Millisecond)
@@ -148,7 +148,7 @@ func TestForgetDuringAnExchange(t *testing.T) {
 	go func() { finished <- a.Finish(context.Background(), redirect) }()
 	<-asked
 	go func() { forgotten <- a.Forget(context.Background()) }()
-	require.Eventually(t, func() bool { return a.Held() == "" }, soon, time.Millisecond, "at once")
+	require.Eventually(t, func() bool { return a.AccessToken() == "" }, soon, time.Millisecond, "at once")
 	free()
 	require.NoError(t, <-finished)
 	require.NoError(t, <-forgotten)

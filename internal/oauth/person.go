@@ -20,7 +20,7 @@ func (a *Authorizer) Authorize(ctx context.Context, open func(url string) error)
 
 func (a *Authorizer) authorize(ctx context.Context, open func(url string) error) error {
 	if err := a.recall(ctx); err != nil {
-		a.warn(a.Hide(err.Error()))
+		a.warn(a.Redact(err.Error()))
 	}
 	c, err := a.asked(ctx)
 	if err != nil {

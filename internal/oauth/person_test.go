@@ -47,7 +47,7 @@ func TestPersonWhoLeavesDuringTheExchange(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
 	free()
-	require.Eventually(t, func() bool { return a.Held() != "" }, soon, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return a.AccessToken() != "" }, soon, 5*time.Millisecond)
 }
 
 // A registration that the authorization server has forgotten is known by a person

@@ -61,7 +61,7 @@ func shown(text string) string {
 // any more.
 func (a *Authorizer) refused(code, description string) *refusal {
 	if len(code)+len(description) > maxShownBytes {
-		code, description = shown(a.Hide(code)), shown(a.Hide(description))
+		code, description = shown(a.Redact(code)), shown(a.Redact(description))
 	}
 	return &refusal{code, description}
 }

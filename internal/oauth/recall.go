@@ -30,7 +30,7 @@ func (a *Authorizer) recall(ctx context.Context) error {
 	case err != nil && a.stored != nil && !errors.Is(err, errSpoiled):
 		return &passing{err: err}
 	case err != nil:
-		a.warn(a.Hide(err.Error()))
+		a.warn(a.Redact(err.Error()))
 	case stored == nil || sameTokens(stored, a.stored):
 	case stored.Resource != "" && !isResource(stored.Resource, a.web.server):
 		a.warn("the tokens in the store are for " + stored.Resource + ", which is not this server; they are not used")
@@ -96,7 +96,7 @@ func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			a.warn(a.Hide(err.Error()))
+			a.warn(a.Redact(err.Error()))
 		}
 		return leave
 	}
@@ -105,7 +105,7 @@ func (a *Authorizer) lock(ctx context.Context) (unlock func()) {
 		freeing, cancel := context.WithTimeout(context.Background(), storeTime)
 		defer cancel()
 		if err := guard.Do(freeing, "Store", func(context.Context) error { free(); return nil }); err != nil {
-			a.warn(a.Hide(err.Error()))
+			a.warn(a.Redact(err.Error()))
 		}
 	}
 }

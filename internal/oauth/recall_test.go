@@ -38,7 +38,7 @@ func (m *moodyStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpviso
 func TestStoreThatCannotBeReadForAMoment(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	shared := NewMemoryStore()
-	one := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: shared})
+	one := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: shared})
 	requireOK(t, one)
 	m := &moodyStore{TokenStore: shared}
 	two := newAuthorizer(t, s, mcpvisor.OAuth{Store: m})
@@ -61,7 +61,7 @@ func TestStoreThatNeverWorks(t *testing.T) {
 	m := &moodyStore{TokenStore: NewMemoryStore()}
 	m.deaf.Store(true)
 	m.dumb.Store(true)
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: m})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: m})
 	requireOK(t, a)
 	s.Revoke(false, false)
 	requireOK(t, a)
@@ -73,7 +73,7 @@ func TestStoreThatIsSpoiled(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store, err := NewFileStore(t.TempDir())
 	require.NoError(t, err)
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 	requireOK(t, a)
 	require.NoError(t, os.WriteFile(store.(*fileStore).path(a.key, ".json"), []byte("{"), 0o600))
 	s.Revoke(false, false)
@@ -85,7 +85,7 @@ func TestStoreThatIsSpoiled(t *testing.T) {
 func TestStoreOfAnotherTime(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store := NewMemoryStore()
-	first := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	first := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 	requireOK(t, first)
 	age(t, first, 2*time.Hour, time.Hour) // before the clock was set back
 	s.Revoke(false, false)
@@ -99,7 +99,7 @@ func TestStoreOfAnotherTime(t *testing.T) {
 func TestStoreThatFallsBehind(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	m := &moodyStore{TokenStore: NewMemoryStore()}
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: m})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: m})
 	requireOK(t, a)
 	m.dumb.Store(true)
 	for range 3 {
@@ -127,8 +127,8 @@ func TestTokensOfAnotherResource(t *testing.T) {
 		require.NoError(t, store.Save(t.Context(), a.key, tokens))
 		require.NoError(t, a.recall(t.Context()))
 	}
-	require.Equal(t, "for-project-a", one.Held())
-	require.Empty(t, two.Held())
+	require.Equal(t, "for-project-a", one.AccessToken())
+	require.Empty(t, two.AccessToken())
 }
 
 // timedStore takes its time to save, and heeds its context.
@@ -196,5 +196,5 @@ func requireForgotten(t *testing.T, a *Authorizer, store mcpvisor.TokenStore) {
 	stored, err := store.Load(t.Context(), a.key)
 	require.NoError(t, err)
 	require.Nil(t, stored)
-	require.Empty(t, a.Held())
+	require.Empty(t, a.AccessToken())
 }

@@ -47,7 +47,7 @@ func TestRefusalAheadLeavesTheToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
 	store := authorizedStore(t, s)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
-	token := a.Held()
+	token := a.AccessToken()
 	refuse.Store(true)
 	a.mu.Lock()
 	f, err := a.join(&flight{need: ahead}, token)
@@ -55,7 +55,7 @@ func TestRefusalAheadLeavesTheToken(t *testing.T) {
 	require.NoError(t, err)
 	<-f.done
 	require.Equal(t, 1, s.Counts().Refreshes)
-	require.Equal(t, token, a.Held())
+	require.Equal(t, token, a.AccessToken())
 	requireOK(t, a)
 	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 }

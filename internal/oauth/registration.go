@@ -89,10 +89,10 @@ func registered(known *mcpvisor.Authorization, issuer, redirect string) *client 
 	switch {
 	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirect != "" && known.RedirectURL != redirect:
 		return nil
-	case !known.ClientExpires.IsZero() && time.Now().After(known.ClientExpires):
+	case !known.ClientSecretExpires.IsZero() && time.Now().After(known.ClientSecretExpires):
 		return nil
 	}
-	return &client{id: known.ClientID, secret: known.ClientSecret, expires: known.ClientExpires, method: known.AuthMethod,
+	return &client{id: known.ClientID, secret: known.ClientSecret, expires: known.ClientSecretExpires, method: known.AuthMethod,
 		redirect: known.RedirectURL, dynamic: true}
 }
 

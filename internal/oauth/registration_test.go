@@ -18,7 +18,7 @@ func TestClientByHand(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
 		s.AddClient("by hand:+%", "its secret&=")
-		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "by hand:+%", ClientSecret: "its secret&="})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "by hand:+%", ClientSecret: "its secret&="})
 		requireOK(t, a)
 		require.Zero(t, s.Counts().Registrations)
 		require.Equal(t, method == "client_secret_post", s.Counts().LastToken.Has("client_secret"))
@@ -32,7 +32,7 @@ func TestRegisteredClientWithASecret(t *testing.T) {
 	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
 		store := NewMemoryStore()
-		a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 		requireOK(t, a)
 		s.Revoke(false, false)
 		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
@@ -51,7 +51,7 @@ func TestServersOrderOfMethods(t *testing.T) {
 			answerWith(w, http.StatusUnauthorized, `{"error":"invalid_client"}`)
 			return true
 		}})
-		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit}))
+		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit}))
 	}
 }
 
@@ -94,7 +94,7 @@ func TestMetadataDocumentAsClient(t *testing.T) {
 		d["client_id_metadata_document_supported"] = true
 		return 0
 	}
-	o := mcpvisor.OAuth{Visit: visit, ClientMetadataURL: "https://host.example/client.json"}
+	o := mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientMetadataURL: "https://host.example/client.json"}
 	s := newAuthority(t, mcptest.AuthorityRules{Document: supported})
 	requireOK(t, newAuthorizer(t, s, o))
 	require.Zero(t, s.Counts().Registrations)
@@ -109,14 +109,14 @@ func TestMetadataDocumentAsClient(t *testing.T) {
 func TestSecretBelongsToOneIssuer(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	s.AddClient("me", "my-secret")
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "belongs to https://right.example")
 	require.Empty(t, s.Counts().LastToken)
 
 	// Without Issuer it is the one that was used first.
 	store := NewMemoryStore()
-	a = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: store})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	requireOK(t, a)
 	other := newAuthority(t, mcptest.AuthorityRules{})
 	other.AddClient("me", "my-secret")
@@ -137,7 +137,7 @@ func TestSecretBelongsToOneIssuer(t *testing.T) {
 func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_post"}})
 	s.AddClient("me", "my-secret")
-	o := mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
+	o := mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
 	requireOK(t, newAuthorizer(t, s, o))
 	s.Revoke(false, false)
 	o.ClientSecret, o.Issuer = "secret-of-another", "https://right.example"
@@ -150,7 +150,7 @@ func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
 // behind what it had at the first.
 func TestServerMovesToAnotherIssuer(t *testing.T) {
 	s, other := newAuthority(t, mcptest.AuthorityRules{}), newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
 	requireOK(t, a)
 	before := a.held
 	s.Revoke(true, false)
@@ -171,7 +171,7 @@ func TestRegistrationIsRefused(t *testing.T) {
 		delete(d, "registration_endpoint")
 		return 0
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	_, err := request(t.Context(), a, "")
 	require.ErrorContains(t, err, "set ClientID")
 }
@@ -187,9 +187,9 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		answerWith(w, http.StatusServiceUnavailable, "")
 		return true
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
-	access := a.Held()
+	access := a.AccessToken()
 	s.Revoke(false, false)
 	_, err := request(t.Context(), a, "")
 	require.Error(t, err)
@@ -198,14 +198,14 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			continue
 		}
 		require.NotContains(t, err.Error(), secret)
-		require.Equal(t, "said ***!", a.Hide("said "+secret+"!"))
+		require.Equal(t, "said ***!", a.Redact("said "+secret+"!"))
 	}
 
 	parrot := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		answerWith(w, http.StatusBadRequest, `{"error":"invalid_grant","error_description":"`+r.PostForm.Get("code")+" "+r.PostForm.Get("code_verifier")+`"}`)
 		return true
 	}})
-	a = newAuthorizer(t, parrot, mcpvisor.OAuth{Visit: visit})
+	a = newAuthorizer(t, parrot, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	_, err = request(t.Context(), a, "")
 	require.ErrorContains(t, err, "invalid_grant")
 	require.NotContains(t, err.Error(), "code-")
@@ -222,9 +222,9 @@ func TestRegistrationThatFits(t *testing.T) {
 	require.Nil(t, registered(nil, known.Issuer, ""))
 	require.Nil(t, registered(known, "https://b.example", known.RedirectURL))
 	require.Nil(t, registered(known, known.Issuer, "http://127.0.0.1:2/callback"))
-	known.ClientExpires = time.Now().Add(time.Hour)
+	known.ClientSecretExpires = time.Now().Add(time.Hour)
 	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
-	known.ClientExpires = time.Now().Add(-time.Second)
+	known.ClientSecretExpires = time.Now().Add(-time.Second)
 	require.Nil(t, registered(known, known.Issuer, known.RedirectURL))
 }
 
@@ -253,7 +253,7 @@ func TestRegistrationAnswers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, client{id: "me", secret: "secret-of-me", expires: time.Unix(4102444800, 0), method: methodBasic,
 			redirect: "http://127.0.0.1:1/callback", dynamic: true}, *got)
-		require.Equal(t, "***", a.Hide("secret-of-me"))
+		require.Equal(t, "***", a.Redact("secret-of-me"))
 	}
 }
 

@@ -101,7 +101,7 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 	if err := a.another(ctx, &flight{need: expired}, h.AccessToken); err != nil {
 		return "", err
 	}
-	return a.Held(), nil
+	return a.AccessToken(), nil
 }
 
 // Renew is told that the server refused a request: with used as its token,
@@ -199,7 +199,7 @@ func (a *Authorizer) verdict(f *flight, err error) error {
 	var required *mcpvisor.AuthRequired
 	if v.final = errors.As(err, &required); v.final {
 		required.Err = a.secrets.clean(required.Err)
-		required.Reason = a.Hide(required.Reason)
+		required.Reason = a.Redact(required.Reason)
 		v.err = required
 	} else {
 		after, _ := mayPass(err)
@@ -281,8 +281,8 @@ func (a *Authorizer) arm() {
 	})
 }
 
-// Held is the token at hand, whatever it is worth; nothing is waited for.
-func (a *Authorizer) Held() string {
+// AccessToken is the token at hand, whatever it is worth; nothing is waited for.
+func (a *Authorizer) AccessToken() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.held == nil {

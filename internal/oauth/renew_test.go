@@ -16,7 +16,7 @@ import (
 func TestEightRefusalsMakeOneAuthorization(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	unlocked := struct{ mcpvisor.TokenStore }{NewMemoryStore()} // its lock would help
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: unlocked})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: unlocked})
 	for _, err := range together(t.Context(), a, 8) {
 		require.NoError(t, err)
 	}
@@ -34,7 +34,7 @@ func TestEightRefusalsMakeOneAuthorization(t *testing.T) {
 func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 	rule, asked, _ := hanging(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 8 * time.Second, Token: rule})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, TokenWait: 200 * time.Millisecond})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, TokenWait: 200 * time.Millisecond})
 	requireOK(t, a)
 	age(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due soon
 	<-asked
@@ -59,7 +59,7 @@ func TestTokenEndpointThatHangsDelaysNoCall(t *testing.T) {
 func TestCallerThatLeavesSpoilsNothing(t *testing.T) {
 	rule, asked, free := hanging(t, "authorization_code")
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := request(ctx, a, ""); left <- err }()
@@ -76,17 +76,17 @@ func TestCallerThatLeavesSpoilsNothing(t *testing.T) {
 
 func TestTokenIsRenewedAhead(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond, Rotate: true})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
-	first := a.Held()
-	require.Eventually(t, func() bool { return a.Held() != first }, soon, 5*time.Millisecond, "nobody has asked for it")
+	first := a.AccessToken()
+	require.Eventually(t, func() bool { return a.AccessToken() != first }, soon, 5*time.Millisecond, "nobody has asked for it")
 	requireOK(t, a)
 	require.Equal(t, 1, s.Counts().Visits)
 }
 
 func TestExpiredTokenIsRenewedOnce(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	age(t, a, 0, time.Hour)
 	before := s.Counts().Refused
@@ -103,7 +103,7 @@ func TestRotatedRefreshTokenSurvivesARestart(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store, err := NewFileStore(t.TempDir())
 	require.NoError(t, err)
-	a := detached(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	a := detached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 	a.Attach(t.Context())
 	requireOK(t, a)
 	s.Revoke(false, false)
@@ -128,9 +128,9 @@ func TestStoredBeforeUsed(t *testing.T) {
 	store := &slowStore{TokenStore: NewMemoryStore(), entered: make(chan struct{}, 8), free: make(chan struct{}, 8)}
 	store.free <- struct{}{} // the registration
 	store.free <- struct{}{} // the first tokens
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 	requireOK(t, a)
-	old := a.Held()
+	old := a.AccessToken()
 	s.Revoke(false, false)
 	done := make(chan error, 1)
 	go func() { _, err := request(context.Background(), a, ""); done <- err }()
@@ -138,10 +138,10 @@ func TestStoredBeforeUsed(t *testing.T) {
 		<-store.entered
 	}
 	require.Equal(t, 1, s.Counts().Refreshes)
-	require.Equal(t, old, a.Held(), "the new token waits for the store")
+	require.Equal(t, old, a.AccessToken(), "the new token waits for the store")
 	store.free <- struct{}{}
 	require.NoError(t, <-done)
-	require.NotEqual(t, old, a.Held())
+	require.NotEqual(t, old, a.AccessToken())
 }
 
 type slowStore struct {
@@ -163,7 +163,7 @@ func TestProcessesShareARotatedToken(t *testing.T) {
 	for i := range processes {
 		store, err := NewFileStore(dir)
 		require.NoError(t, err)
-		processes[i] = newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, Store: store})
+		processes[i] = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
 		requireOK(t, processes[i])
 	}
 	require.Equal(t, 1, s.Counts().Visits)
@@ -183,7 +183,7 @@ func TestProcessesShareARotatedToken(t *testing.T) {
 
 func TestDeadRefreshToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	s.Revoke(true, false)
 	requireOK(t, a)
@@ -250,7 +250,7 @@ func TestWrongSecretKeepsTheRefreshToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	s.AddClient("me", "secret-of-me")
 	store := NewMemoryStore()
-	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store, Visit: visit}))
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store, FetchAuthorizationCode: visit}))
 	s.Revoke(false, false)
 	wrong := newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "a-typing-error", Store: store})
 	require.ErrorContains(t, requirePerson(t, wrong, ""), "invalid_client")
@@ -264,7 +264,7 @@ func TestNoEndlessAuthorization(t *testing.T) {
 		answerWith(w, http.StatusOK, `{"access_token":"never-any-good","token_type":"Bearer"}`)
 		return true
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	for range 5 {
 		require.Contains(t, requirePerson(t, a, "").Reason, "refuses the token")
 	}
@@ -280,7 +280,7 @@ func TestTransientFailureIsNotAskedAgainAtOnce(t *testing.T) {
 		}
 		return false
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	s.Revoke(false, false)
 	for range 5 {
@@ -299,7 +299,7 @@ func asking(t *testing.T) (a *Authorizer, done chan error) {
 	t.Helper()
 	rule, asked, _ := hanging(t, "authorization_code")
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
-	a = detached(t, s, mcpvisor.OAuth{Visit: visit})
+	a = detached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	a.Attach(t.Context())
 	done = make(chan error, 1)
 	go func() { _, err := request(context.Background(), a, ""); done <- err }()

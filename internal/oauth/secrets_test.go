@@ -42,13 +42,13 @@ func TestSecretsAtHandStayHidden(t *testing.T) {
 
 func TestTokenAtHandStaysHidden(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	requireOK(t, a)
 	for i := range 2 * secretsKept {
 		a.secrets.hide(fmt.Sprintf("state-%04d", i))
 	}
-	require.Equal(t, "you sent ***", a.Hide("you sent "+a.Held()))
-	require.Equal(t, "you sent ***", a.Hide("you sent "+a.held.RefreshToken))
+	require.Equal(t, "you sent ***", a.Redact("you sent "+a.AccessToken()))
+	require.Equal(t, "you sent ***", a.Redact("you sent "+a.held.RefreshToken))
 }
 
 // What the spec holds is hidden from the first word on, before it was ever used.
@@ -57,7 +57,7 @@ func TestSecretsOfTheSpecAreHidden(t *testing.T) {
 		o.Store = NewMemoryStore()
 		a, err := New(&mcpvisor.HTTP{URL: "https://mcp.example/mcp", Auth: &o, Headers: map[string]string{"X-Key": "the-header"}}, func(string) {})
 		require.NoError(t, err)
-		require.Equal(t, "*** and ***", a.Hide("the-secret and the-header"))
+		require.Equal(t, "*** and ***", a.Redact("the-secret and the-header"))
 	}
 }
 
@@ -80,7 +80,7 @@ func TestSecretsAreHiddenInEachForm(t *testing.T) {
 func TestBasicCredentialsAreHidden(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_basic"}})
 	s.AddClient("me", "my-secret")
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Visit: visit, ClientID: "me", ClientSecret: "my-secret"})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret"})
 	requireOK(t, a)
-	require.Equal(t, "Basic ***", a.Hide("Basic "+base64.StdEncoding.EncodeToString([]byte("me:my-secret"))))
+	require.Equal(t, "Basic ***", a.Redact("Basic "+base64.StdEncoding.EncodeToString([]byte("me:my-secret"))))
 }

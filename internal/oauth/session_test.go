@@ -34,15 +34,15 @@ func TestRenewalEndsWithTheLastSession(t *testing.T) {
 // same token.
 func TestNextSessionRenewsAheadToo(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond})
-	a := detached(t, s, mcpvisor.OAuth{Visit: visit})
+	a := detached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
 	a.Attach(t.Context())
 	requireOK(t, a)
-	first := a.Held()
+	first := a.AccessToken()
 	a.Detach(0)
 	a.Attach(t.Context())
 	defer a.Detach(0)
-	require.Equal(t, first, a.Held())
-	require.Eventually(t, func() bool { return a.Held() != first }, soon, 5*time.Millisecond, "nobody has asked for it")
+	require.Equal(t, first, a.AccessToken())
+	require.Eventually(t, func() bool { return a.AccessToken() != first }, soon, 5*time.Millisecond, "nobody has asked for it")
 }
 
 // A refresh token that is being rotated when the session ends is waited for: the

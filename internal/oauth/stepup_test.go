@@ -89,7 +89,7 @@ func TestStepUpThatIsRefused(t *testing.T) {
 // Somebody who gives less than was asked for is not asked again by every call.
 func TestStepUpThatYieldsLess(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, Visit: func(ctx context.Context, u string) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		return visit(ctx, strings.ReplaceAll(u, "scope=read+write", "scope=read")) // a box is unticked
 	}})
 	requireOK(t, a)
@@ -106,7 +106,7 @@ func TestStepUpThatYieldsLess(t *testing.T) {
 func TestStepUpThatFailsLeavesTheToken(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
 	var absent atomic.Bool
-	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, Visit: func(ctx context.Context, u string) (string, error) {
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		if absent.Load() {
 			return "", errors.New("nobody there")
 		}
@@ -115,7 +115,7 @@ func TestStepUpThatFailsLeavesTheToken(t *testing.T) {
 	requireOK(t, a)
 	a.mu.Lock()
 	a.held = a.held.Clone()
-	a.held.ClientExpires = time.Now().Add(-time.Second)
+	a.held.ClientSecretExpires = time.Now().Add(-time.Second)
 	a.mu.Unlock()
 	absent.Store(true)
 	requirePerson(t, a, "write")

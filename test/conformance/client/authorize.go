@@ -21,10 +21,10 @@ var callTestTool = calls(call{"test-tool", map[string]any{}})
 // program is enough.
 func authorization(scenario string) (*mcpvisor.OAuth, error) {
 	o := &mcpvisor.OAuth{
-		ClientMetadataURL: "https://conformance-test.local/client-metadata.json",
-		RedirectURL:       "http://localhost:3000/callback",
-		Store:             facade.NewMemoryTokenStore(),
-		Visit:             visit,
+		ClientMetadataURL:      "https://conformance-test.local/client-metadata.json",
+		RedirectURL:            "http://localhost:3000/callback",
+		Store:                  facade.NewMemoryTokenStore(),
+		FetchAuthorizationCode: visit,
 	}
 	var supplied struct {
 		ClientID   string `json:"client_id"`
@@ -44,16 +44,16 @@ func authorization(scenario string) (*mcpvisor.OAuth, error) {
 	}
 	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
 	if strings.HasPrefix(scenario, "auth/client-credentials-") {
-		o.Grant = mcpvisor.GrantClient
+		o.Grant = mcpvisor.GrantClientCredentials
 	}
 	if supplied.Login != "" {
-		o.Grant = mcpvisor.GrantAssertion
+		o.Grant = mcpvisor.GrantJWTBearer
 		o.Enterprise = &mcpvisor.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
-			IDToken: func(context.Context) (string, error) { return supplied.Login, nil }}
+			FetchIDToken: func(context.Context) (string, error) { return supplied.Login, nil }}
 	}
 	if supplied.Assertion != "" {
-		o.Grant = mcpvisor.GrantAssertion
-		o.Assertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) { return supplied.Assertion, nil }
+		o.Grant = mcpvisor.GrantJWTBearer
+		o.FetchAssertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) { return supplied.Assertion, nil }
 	}
 	return o, nil
 }

@@ -6,19 +6,9 @@ import (
 	"unsafe"
 )
 
-// LogMessage is one line of a server's log (notifications/message).
-type LogMessage struct {
-	// Level is the severity: debug, info, notice, warning, error, critical, alert
-	// or emergency.
-	Level string `json:"level"`
-	// Logger is the server's name for what logs; may be empty.
-	Logger string `json:"logger,omitempty"`
-	// Text is the message: text without control characters, or JSON, cut at 8 KiB.
-	Text string `json:"text"`
-}
-
-// Change is how one refresh changed what a server offers. Each entry is a
-// qualified name, or a URI.
+// Change says how the lists of a server changed when they were read again. The
+// entries are qualified names of tools and prompts, URIs of resources, and URI
+// templates.
 type Change struct {
 	Tools     Delta `json:"tools,omitzero"`
 	Resources Delta `json:"resources,omitzero"`
@@ -26,7 +16,7 @@ type Change struct {
 	Prompts   Delta `json:"prompts,omitzero"`
 }
 
-// String counts what changed.
+// String counts what changed, as in "tools +1 −0 ~2".
 func (c *Change) String() string {
 	if c == nil {
 		return "nothing"
@@ -44,30 +34,12 @@ func (c *Change) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Delta is how one list changed. The entries are in order. Of each kind at most
-// [MaxDeltaNames] are named, fewer of long ones, and the rest are counted: events wait
-// for those who read them, and a list may have 10,000 entries. The listing has them
-// all.
-type Delta struct {
-	Added   []string `json:"added,omitempty"`
-	Removed []string `json:"removed,omitempty"`
-	// Changed have the same name and another definition.
-	Changed []string `json:"changed,omitempty"`
-	// AddedMore, RemovedMore and ChangedMore are how many there are beside those.
-	AddedMore   int `json:"addedMore,omitempty"`
-	RemovedMore int `json:"removedMore,omitempty"`
-	ChangedMore int `json:"changedMore,omitempty"`
-}
-
-// MaxDeltaNames is how many entries of each kind a [Delta] names.
-const MaxDeltaNames = 50
-
 // IsZero reports whether nothing changed.
-func (d Delta) IsZero() bool {
-	return len(d.Added)+len(d.Removed)+len(d.Changed)+d.AddedMore+d.RemovedMore+d.ChangedMore == 0
+func (c *Change) IsZero() bool {
+	return c == nil || c.Tools.IsZero() && c.Resources.IsZero() && c.Templates.IsZero() && c.Prompts.IsZero()
 }
 
-// Bytes is about how much memory the names take.
+// Bytes is the approximate memory, in bytes, that the names take.
 func (c *Change) Bytes() (n int) {
 	if c == nil {
 		return 0
@@ -82,7 +54,25 @@ func (c *Change) Bytes() (n int) {
 	return n
 }
 
+// Delta says how one list changed. The entries are sorted. At most MaxDeltaNames of
+// each kind are named, fewer if they are long; the rest is counted. The client's
+// listings have them all.
+type Delta struct {
+	// Added and Removed are entries that were not listed before, or are not any more.
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+	// Changed are entries that have the same name and another definition.
+	Changed []string `json:"changed,omitempty"`
+	// AddedMore, RemovedMore and ChangedMore count the entries that are not named.
+	AddedMore   int `json:"addedMore,omitempty"`
+	RemovedMore int `json:"removedMore,omitempty"`
+	ChangedMore int `json:"changedMore,omitempty"`
+}
+
+// MaxDeltaNames is how many entries of each kind a [Delta] names at most.
+const MaxDeltaNames = 50
+
 // IsZero reports whether nothing changed.
-func (c *Change) IsZero() bool {
-	return c == nil || c.Tools.IsZero() && c.Resources.IsZero() && c.Templates.IsZero() && c.Prompts.IsZero()
+func (d Delta) IsZero() bool {
+	return len(d.Added)+len(d.Removed)+len(d.Changed)+d.AddedMore+d.RemovedMore+d.ChangedMore == 0
 }

@@ -1,7 +1,165 @@
-// Package mcpvisor holds the public values of the MCP client runtime: server
-// specifications, names, status, events and errors.
+// Package mcpvisor is an MCP client runtime that supervises its servers, in the
+// manner of Erlang/OTP. A Go program registers MCP servers: subprocesses on stdio,
+// remote servers over HTTP, Go servers in the same process. It then calls their
+// tools, reads their resources and gets their prompts through one client. When a
+// server crashes, hangs or sends garbage, its calls in flight fail at once with a
+// typed error, its tools leave the listing, and a policy decides when it is started
+// again. The other servers are not affected.
 //
-// A program starts with a client of package facade, registers servers by their
-// [ServerSpec], and calls their tools. Package supervisor holds the restart
-// policies, and package config reads specifications from files.
+// This package holds the values of the API: the specification of a server
+// ([ServerSpec]), its state ([ServerStatus]), what it offers ([Tool], [Resource],
+// [ResourceTemplate], [Prompt]), what happens to it ([Event]) and what can go wrong
+// ([Error]). The client is facade.Client in package
+// [github.com/mcpvisor/mcpvisor/facade]; start with facade.New.
+//
+// # A program
+//
+// It starts the reference file server of the MCP project, lists its tools and calls
+// one. After a crash the server is started again after 500 ms, 1 s and 2 s.
+//
+//	package main
+//
+//	import (
+//		"context"
+//		"errors"
+//		"fmt"
+//		"log"
+//		"time"
+//
+//		"github.com/modelcontextprotocol/go-sdk/mcp"
+//
+//		"github.com/mcpvisor/mcpvisor"
+//		"github.com/mcpvisor/mcpvisor/facade"
+//		"github.com/mcpvisor/mcpvisor/supervisor"
+//	)
+//
+//	func main() {
+//		ctx := context.Background()
+//		client, err := facade.New()
+//		if err != nil {
+//			log.Fatal(err)
+//		}
+//		defer client.Close(ctx)
+//
+//		err = client.Register(ctx, mcpvisor.ServerSpec{
+//			Name: "fs",
+//			Stdio: &mcpvisor.Stdio{
+//				Command: "npx",
+//				Args:    []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
+//			},
+//			Policy: supervisor.Retry(3, 500*time.Millisecond),
+//		})
+//		if err != nil {
+//			fmt.Println(err) // what failed, why, and what to do
+//			return
+//		}
+//		for _, tool := range client.Tools() {
+//			fmt.Println(tool.Name) // fs/list_directory, fs/read_text_file, …
+//		}
+//
+//		result, err := client.CallTool(ctx, "fs/list_directory", map[string]any{"path": "/tmp"})
+//		if errors.Is(err, mcpvisor.ErrUnavailable) {
+//			fmt.Println("the server is being restarted; nothing was sent")
+//			return
+//		}
+//		if err != nil {
+//			fmt.Println(err)
+//			return
+//		}
+//		for _, content := range result.Content {
+//			if text, ok := content.(*mcp.TextContent); ok {
+//				fmt.Println(text.Text)
+//			}
+//		}
+//	}
+//
+// # Servers and their states
+//
+// A [ServerSpec] names a server, says how to reach it (exactly one of Stdio, HTTP and
+// InMemory), and what follows a crash (Policy). All other fields have defaults.
+// Register connects, negotiates the protocol version and reads all lists; then the
+// server is ready and takes calls. Servers pass through these states, which
+// [ServerStatus] reports:
+//
+//	connecting    a process or connection is being opened and negotiated with
+//	discovering   its tools, resources and prompts are being listed
+//	ready         it takes calls
+//	closing       its session has ended and is being cleaned up
+//	backoff       it waits for the next attempt of its policy
+//	parked        its attempts are spent; it is tried again slowly
+//	unauthorized  it wants OAuth authorization; see Client.Authorize of the facade
+//	evicted       it was given up; Restart or Register brings it back
+//	stopping      it is being unregistered
+//
+// One process or connection of a server is an incarnation; Epoch numbers them, and
+// Gen numbers registrations. A restart repeats everything: the handshake, the lists,
+// the subscriptions and the log level. Only a complete list of tools makes a server
+// ready again.
+//
+// # Names
+//
+// A tool's name is "server/tool", as in "fs/list_directory" ([Tool].Name). Language
+// model providers accept no slash, so each tool has an alias as well,
+// "mcp__fs__list_directory" ([Tool].Alias). Calls take either. Resources are named
+// by server and URI, prompts by server and name.
+//
+// # Errors
+//
+// Every operation of the client that fails returns an [Error]. errors.Is tells its
+// kind by a sentinel, and errors.As gives the details:
+//
+//	var e *mcpvisor.Error
+//	if errors.As(err, &e) && e.Retryable() {
+//		time.Sleep(e.RetryAfter) // nothing was sent; repeating is safe
+//	}
+//
+// What usually helps:
+//
+//	ErrInvalid        correct the arguments or the specification; the text says which
+//	ErrUnknownServer  register the server, or correct the name; Hint suggests some
+//	ErrUnknownTool    correct the name; Hint suggests some
+//	ErrExists         choose another name, or unregister the server first
+//	ErrStart          the first start failed; the text and Stderr say why
+//	ErrUnavailable    try again after RetryAfter, or call with facade.WithWaitReady
+//	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight or MaxQueued
+//	ErrCrashed        the server ended during the call; look at Outcome
+//	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
+//	ErrCanceled       the caller's context ended; look at Outcome
+//	ErrProtocol       the server's answer was unusable; report it to its authors
+//	ErrRPC            the server answered with a JSON-RPC error; errors.As finds it
+//	ErrAuthRequired   authorize the client; errors.As finds an [AuthRequired]
+//	ErrInputRequired  the server asked for input that no handler gave
+//	ErrEvicted        repair the server, then Restart it
+//	ErrLeftBehind     the server is gone; the text names processes that are not
+//	ErrClosed         the client or the registration was closed
+//
+// [Error].Outcome answers the question that matters before a call is repeated.
+// [OutcomeNotSent]: the server never saw it. [OutcomeAnswered]: the error is the
+// server's answer. [OutcomeUnknown]: it may have run. The client itself never sends a
+// request twice unless nothing was sent.
+//
+// A tool that fails by itself is not an error: it returns a result with IsError.
+//
+// # Concurrency
+//
+// A facade.Client may be used by many goroutines at once. Specifications are copied
+// when they are registered, and statuses and events are copies too; definitions of tools,
+// resources and prompts are shared and must not be changed. A call waits for no
+// other server and, up to Limits.MaxInFlight, for no other call. Every call ends: by
+// its result, by its context, by a timeout, or by the end of its server.
+//
+// # Packages
+//
+//	mcpvisor            this package: the values of the API
+//	facade              Client: register servers, call, list, watch, authorize
+//	supervisor          retry policies and the lifecycle of a server, without I/O
+//	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
+//	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP
+//	mcptest/hostile     servers that misbehave in known ways
+//	mcptest/oauthtest   an OAuth authorization server for tests
+//	cmd/mcpvisor        the command line tool: status, tools, call, doctor, …
+//	cmd/demo            a demonstration with servers that crash
+//
+// transport, actors and messages are the runtime behind facade. Programs do not need
+// them.
 package mcpvisor

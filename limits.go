@@ -1,41 +1,46 @@
 package mcpvisor
 
-// Limits bound what one server may cost this process. In each field 0 means
-// the default.
+// Limits bound what one server may cost this process. In each field 0 means the
+// default.
 type Limits struct {
-	// MaxMessageBytes is the longest message in bytes that is accepted from the server; a
-	// longer one fails the call that it answers. Default 64 MiB, at most 1 GiB.
+	// MaxMessageBytes is the longest JSON-RPC message accepted from the server, in
+	// bytes. A longer message is skipped and counted in Discarded.Oversize; the call
+	// that it answers fails with ErrProtocol. Default 64 MiB, at most 1 GiB.
 	MaxMessageBytes int
-	// MaxBufferBytes is the most bytes that large messages (64 KiB or more) may hold at a
-	// time, while they are read, and while results are decoded. One more message may
-	// be beyond it; further ones wait, as a call's clock runs on. A message for which
-	// there is no room within 3 s on a pipe is skipped, and its call fails with
-	// ErrOverloaded. Default 64 MiB.
+	// MaxBufferBytes bounds the memory of large messages (64 KiB or more) while they
+	// are read and decoded, in bytes, all calls of the server together. One message
+	// may exceed it, so that a large result is never impossible; further ones wait
+	// while the clocks of their calls run. On a pipe, a message that has found no room
+	// after 3 s is skipped and its call fails with ErrOverloaded. Default 64 MiB.
 	MaxBufferBytes int
-	// MaxElements is the most JSON values in a result that is decoded; a result with
-	// more fails its call with ErrProtocol, and CallRaw returns it all the same.
-	// Results shorter than 64 KiB are not counted. Default 1,000,000.
+	// MaxElements bounds the JSON values (members, elements, scalars) in a result that
+	// is decoded. A result with more fails its call with ErrProtocol; CallToolRaw
+	// returns it undecoded. Results shorter than 64 KiB are not counted.
+	// Default 1,000,000.
 	MaxElements int
-	// MaxDecodedBytes is the most memory in bytes that a result may take once it is
-	// decoded, estimated from its text; as for Elements. Default 256 MiB.
+	// MaxDecodedBytes bounds the memory that a decoded result may take, in bytes,
+	// estimated from its text before it is decoded. It applies as MaxElements does.
+	// Default 256 MiB.
 	MaxDecodedBytes int
-	// MaxItems is the most entries taken from each of the four lists. Default 10,000.
+	// MaxItems bounds the entries taken from each of the four lists (tools, resources,
+	// resource templates, prompts). The rest is left out with a warning in the status.
+	// Default 10,000.
 	MaxItems int
-	// MaxPages is the most pages followed in each list. Default 1,000.
+	// MaxPages bounds the pages read of each list. Default 1,000.
 	MaxPages int
-	// MaxCatalogBytes is the most bytes kept of all four lists together, as the server
-	// sent them. Default 256 MiB.
+	// MaxCatalogBytes bounds the memory of all four lists together, in bytes of JSON
+	// as the server sent them. Default 256 MiB.
 	MaxCatalogBytes int
-	// MaxInFlight is the most calls under way at once; further ones wait for their
-	// turn. Default 1,024.
+	// MaxInFlight is how many calls the server works on at once. Further calls queue.
+	// Default 1,024.
 	MaxInFlight int
-	// MaxQueued is how many calls may wait for their turn, first come first served;
-	// further ones fail with ErrOverloaded at once. Their own clocks run. Default
-	// 1,024; negative means none.
+	// MaxQueued is how many calls may queue behind MaxInFlight, first come, first
+	// served. Their timeouts run while they queue. Further calls fail at once with
+	// ErrOverloaded. Default 1,024; a negative value means no queue.
 	MaxQueued int
-	// MaxStderrLines is how many lines of stderr are kept: of more, the first third and
-	// the last ones, with a line between them that says how many are missing.
-	// Default 30.
+	// MaxStderrLines is how many lines of the server's stderr are kept for causes and
+	// errors: the first third and the last two thirds, with a line between them that
+	// counts the omitted ones. Default 30.
 	MaxStderrLines int
 }
 
@@ -53,29 +58,29 @@ const (
 	DefaultMaxStderrLines  = 30
 )
 
-// maxLineLimit is what a larger Line counts as: a length that fits an int of
-// 32 bits, with room for the buffers around it.
-const maxLineLimit = 1 << 30
+// maxMessageBytes is what a larger MaxMessageBytes is reduced to: a length that fits a
+// 32-bit int, with room for the buffers around it.
+const maxMessageBytes = 1 << 30
 
 // withDefaults returns the limits with every zero field replaced by its default.
 func (l Limits) withDefaults() Limits {
-	orInt := func(n *int, def int) {
+	setDefault := func(n *int, value int) {
 		if *n <= 0 {
-			*n = def
+			*n = value
 		}
 	}
-	orInt(&l.MaxMessageBytes, DefaultMaxMessageBytes)
-	l.MaxMessageBytes = min(l.MaxMessageBytes, maxLineLimit)
-	orInt(&l.MaxBufferBytes, DefaultMaxBufferBytes)
-	orInt(&l.MaxElements, DefaultMaxElements)
-	orInt(&l.MaxDecodedBytes, DefaultMaxDecodedBytes)
-	orInt(&l.MaxItems, DefaultMaxItems)
-	orInt(&l.MaxPages, DefaultMaxPages)
-	orInt(&l.MaxCatalogBytes, DefaultMaxCatalogBytes)
-	orInt(&l.MaxInFlight, DefaultMaxInFlight)
-	if l.MaxQueued == 0 {
+	setDefault(&l.MaxMessageBytes, DefaultMaxMessageBytes)
+	l.MaxMessageBytes = min(l.MaxMessageBytes, maxMessageBytes)
+	setDefault(&l.MaxBufferBytes, DefaultMaxBufferBytes)
+	setDefault(&l.MaxElements, DefaultMaxElements)
+	setDefault(&l.MaxDecodedBytes, DefaultMaxDecodedBytes)
+	setDefault(&l.MaxItems, DefaultMaxItems)
+	setDefault(&l.MaxPages, DefaultMaxPages)
+	setDefault(&l.MaxCatalogBytes, DefaultMaxCatalogBytes)
+	setDefault(&l.MaxInFlight, DefaultMaxInFlight)
+	if l.MaxQueued == 0 { // negative switches the queue off
 		l.MaxQueued = DefaultMaxQueued
 	}
-	orInt(&l.MaxStderrLines, DefaultMaxStderrLines)
+	setDefault(&l.MaxStderrLines, DefaultMaxStderrLines)
 	return l
 }

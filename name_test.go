@@ -11,15 +11,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// legalServer and legalAlias are the documented rules, written once more in
-// another way.
+// legalServer and legalAlias are the documented rules, as regular expressions.
 var (
 	legalServer = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\z`)
 	legalAlias  = regexp.MustCompile(`\A[a-zA-Z0-9_-]{1,64}\z`)
 )
 
-// servers draws legal server names, with underscores and dots in awkward
-// places.
+// servers draws legal server names, with underscores and dots in unusual places.
 func servers() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringMatching(`[ab][ab_.-]{0,4}`),
@@ -27,7 +25,7 @@ func servers() *rapid.Generator[string] {
 	)
 }
 
-// tools draws whatever a server may call a tool.
+// tools draws tool names: any text.
 func tools() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringMatching(`[ab_./ -]{1,5}`),
@@ -59,7 +57,7 @@ func TestCheckServerName(t *testing.T) {
 	}
 }
 
-func TestServerNameProperties(t *testing.T) {
+func TestCheckServerName_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(servers(), rapid.String()).Draw(t, "name")
 		require.Equal(t, legalServer.MatchString(name), CheckServerName(name) == nil, "%q", name)
@@ -106,7 +104,7 @@ func TestSplitName(t *testing.T) {
 	}
 }
 
-// FuzzSplitName: what is split is what was joined.
+// Joining what was split gives the original.
 func FuzzSplitName(f *testing.F) {
 	for _, seed := range []string{"fs/list", "a/b/c", "/", "//", "x", "", "a/", "/a", "é/\xff"} {
 		f.Add(seed)
@@ -149,10 +147,10 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestAliasTwins are pairs that a careless scheme gives one name: by the
-// place where server and tool meet, by what is replaced, by what is cut, and
-// by a tool that is called like the alias of another.
-func TestAliasTwins(t *testing.T) {
+// The pairs would have the same alias in a simpler scheme: because of the place of the
+// separator, of replaced or cut characters, or of a tool whose name is the alias of
+// another.
+func TestAlias_is_unique(t *testing.T) {
 	forged := func(server, name, as string) string {
 		_, tool, _ := strings.Cut(Alias(server, name), "mcp__"+as+"__")
 		return tool
@@ -174,14 +172,14 @@ func TestAliasTwins(t *testing.T) {
 	}
 }
 
-// TestAliasProperties: among any tools of any servers every alias is legal,
-// its own, and the same when it is asked for in another order.
-func TestAliasProperties(t *testing.T) {
+// Among any tools of any servers every alias is legal, unique, and independent of the
+// order.
+func TestAlias_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pairs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [2]string {
 			return [2]string{servers().Draw(t, "server"), tools().Draw(t, "tool")}
 		}), 1, 12).Draw(t, "pairs")
-		// A tool may be named after another's alias, to be taken for it.
+		// A tool may have the alias of another as its name.
 		for _, p := range slices.Clone(pairs) {
 			if _, name, found := strings.Cut(strings.TrimPrefix(Alias(p[0], p[1]), "mcp__"), "__"); found {
 				pairs = append(pairs, [2]string{pairs[0][0], name}, [2]string{p[0], name})
@@ -204,7 +202,7 @@ func TestAliasProperties(t *testing.T) {
 	})
 }
 
-// FuzzAlias compares two tools of any names.
+// Two tools with different names have different aliases.
 func FuzzAlias(f *testing.F) {
 	f.Add("fs", "list", "f", "s__list")
 	f.Add("a__b", "c", "a", "b__c")

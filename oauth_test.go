@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is stored for one server, client and account is found by no other, and a
-// key, which stores show, holds no secret of the address.
-func TestTokenKey(t *testing.T) {
+// Each server, client and account has a key of its own, and no key holds a secret of
+// the URL.
+func TestOAuth_Key(t *testing.T) {
 	key := func(o OAuth, address string) TokenKey {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
@@ -21,27 +21,26 @@ func TestTokenKey(t *testing.T) {
 	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp", Client: "me", Account: "work"},
 		key(OAuth{ClientID: "me", ClientMetadataURL: "https://host.example/c.json", Account: "work"}, "https://mcp.example/mcp"))
 	require.Equal(t, "https://host.example/c.json", key(OAuth{ClientMetadataURL: "https://host.example/c.json"}, "https://mcp.example/mcp").Client)
-	one, two := key(OAuth{}, "https://mcp.example/mcp?key=hush-1"), key(OAuth{}, "https://mcp.example/mcp?key=hush-2")
+	one, two := key(OAuth{}, "https://mcp.example/mcp?key=canary-1"), key(OAuth{}, "https://mcp.example/mcp?key=canary-2")
 	require.NotEqual(t, one, two)
-	require.NotContains(t, one.Server, "hush")
+	require.NotContains(t, one.Server, "canary")
 }
 
-// An authorization prints without secrets, however it is printed.
-func TestAuthorizationPrintsNoSecrets(t *testing.T) {
-	a := &Authorization{Issuer: "https://auth.example", Resource: "https://mcp.example", ClientID: "hush-id",
-		ClientSecret: "hush-secret", AccessToken: "hush-access", RefreshToken: "hush-refresh"}
+// No verb of fmt prints the secrets.
+func TestAuthorization_prints_no_secrets(t *testing.T) {
+	a := &Authorization{Issuer: "https://auth.example", Resource: "https://mcp.example", ClientID: "canary-id",
+		ClientSecret: "canary-secret", AccessToken: "canary-access", RefreshToken: "canary-refresh"}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		for _, v := range []any{a, *a} {
 			text := fmt.Sprintf(verb, v)
-			require.NotContains(t, text, "hush", verb)
+			require.NotContains(t, text, "canary", verb)
 			require.Contains(t, text, "https://auth.example", verb)
 		}
 	}
 }
 
-// A spec is the client's own from the moment that it is registered: what the host
-// changes afterwards in its slices and maps changes nothing.
-func TestCloneSharesNothing(t *testing.T) {
+// Changes of the original's slices and maps do not change the clone.
+func TestClone_shares_nothing(t *testing.T) {
 	o := &OAuth{Scopes: []string{"a"}, Enterprise: &Enterprise{ClientID: "us"}}
 	web := ServerSpec{HTTP: &HTTP{Headers: map[string]string{"X": "1"}, Auth: o}}
 	local := ServerSpec{Stdio: &Stdio{Args: []string{"a"}, Env: map[string]string{"X": "1"}}}
@@ -55,7 +54,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	require.Equal(t, &Authorization{Scopes: []string{"a"}, RequestedScopes: []string{"a"}, StepUpScopes: []string{"a"}}, aClone)
 }
 
-func TestInvalidOAuth(t *testing.T) {
+func TestOAuth_Validate(t *testing.T) {
 	idToken := func(context.Context) (string, error) { return "", nil }
 	assertion := func(context.Context, AssertionRequest) (string, error) { return "", nil }
 	whole := Enterprise{TokenEndpoint: "https://idp.example/token", ClientID: "us", FetchIDToken: idToken}

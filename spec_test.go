@@ -17,7 +17,7 @@ const canary = "canary-7f3a"
 
 func serve(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error { return nil }
 
-func TestValidSpecs(t *testing.T) {
+func TestServerSpec_Validate_valid(t *testing.T) {
 	for name, s := range map[string]ServerSpec{
 		"stdio":    {Stdio: &Stdio{Command: "npx", Args: []string{"-y", ""}, Env: map[string]string{"A": "", "B_1": "x=y\nz"}}},
 		"http":     {HTTP: &HTTP{URL: "https://user:pw@host:8443/mcp?x=1", Headers: map[string]string{"Authorization": "Bearer x", "X-Y_z": "\tü"}}},
@@ -32,9 +32,8 @@ func TestValidSpecs(t *testing.T) {
 	}
 }
 
-// TestInvalidSpecs: each message says where it is wrong, what, and how to mend
-// it.
-func TestInvalidSpecs(t *testing.T) {
+// Each message says which part is wrong, what is wrong, and how to correct it.
+func TestServerSpec_Validate_invalid(t *testing.T) {
 	memory, program := &InMemory{Serve: serve}, func(s Stdio) ServerSpec { return ServerSpec{Stdio: &s} }
 	web := func(h HTTP) ServerSpec { return ServerSpec{HTTP: &h} }
 	header := func(name, value string) ServerSpec {
@@ -49,7 +48,7 @@ func TestInvalidSpecs(t *testing.T) {
 		"three":               {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory, HTTP: &HTTP{URL: "http://h"}}, "3 transports", "", "only one"},
 		"no function":         {ServerSpec{InMemory: &InMemory{}}, "in-memory", "Serve is nil", "set the function"},
 		"standby of a remote": {ServerSpec{HTTP: &HTTP{URL: "http://h"}, Standby: true, Policy: supervisor.Retry(1, 0)}, "standby", "no process", "remove Standby"},
-		"standby, no retry":   {ServerSpec{InMemory: memory, Standby: true}, "standby", "never retries", "set Retry"},
+		"standby, no retry":   {ServerSpec{InMemory: memory, Standby: true}, "standby", "never retries", "set Policy"},
 		"endless shutdown":    {ServerSpec{InMemory: memory, Timeouts: Timeouts{Shutdown: -1}}, "timeouts", "Shutdown is negative", "set a positive bound"},
 		"no command":          {program(Stdio{Command: " \t"}), "stdio", "Command is empty", "name the program"},
 		"NUL in command":      {program(Stdio{Command: "a\x00"}), "stdio", "NUL", "remove"},
@@ -72,7 +71,7 @@ func TestInvalidSpecs(t *testing.T) {
 		"NUL in name":         {program(Stdio{Command: "a", Env: map[string]string{"A\x00": canary}}), "stdio", `"A\x00"`, "must not be empty"},
 		"control in value":    {header("A", canary+"\x1b"), "http", `"A"`, "control"},
 		"unknown era":         {ServerSpec{InMemory: memory, Era: "2025"}, "era", `"2025"`, "use "},
-		"no bound":            {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, CallTotal: -1}}, "timeouts", "HardMax", "bound one"},
+		"no bound":            {ServerSpec{InMemory: memory, Timeouts: Timeouts{Call: -1, CallTotal: -1}}, "timeouts", "CallTotal", "bound one"},
 		"retry":               {ServerSpec{InMemory: memory, Policy: supervisor.Policy{Base: -1}}, "retry policy", "Base", "cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,14 +81,14 @@ func TestInvalidSpecs(t *testing.T) {
 			require.True(t, strings.HasPrefix(err.Error(), c.where), err.Error())
 			require.Contains(t, err.Error(), c.what)
 			require.Contains(t, err.Error(), c.how)
-			require.NotContains(t, err.Error(), "\n", "one complaint")
+			require.NotContains(t, err.Error(), "\n", "one problem")
 			require.NotContains(t, err.Error(), canary, "values are secrets")
 		})
 	}
 }
 
-// TestValidateSaysEverything: one round of mending is enough.
-func TestValidateSaysEverything(t *testing.T) {
+// Validate reports all problems at once.
+func TestServerSpec_Validate_reports_everything(t *testing.T) {
 	err := ServerSpec{Name: "a b", Era: "x", Timeouts: Timeouts{Call: -1, CallTotal: -1}, Policy: supervisor.Policy{Jitter: 2},
 		Stdio: &Stdio{Args: []string{"\x00"}, Env: map[string]string{"=": "", "": ""}},
 		HTTP:  &HTTP{URL: "x", Headers: map[string]string{" ": ""}}, InMemory: &InMemory{}}.Validate()
@@ -97,7 +96,7 @@ func TestValidateSaysEverything(t *testing.T) {
 	require.Len(t, strings.Split(err.Error(), "\n"), 12)
 }
 
-func TestWithDefaults(t *testing.T) {
+func TestServerSpec_WithDefaults(t *testing.T) {
 	s := ServerSpec{}.WithDefaults()
 	require.Equal(t, Timeouts{Start: time.Minute, Negotiate: 3 * time.Second, List: 30 * time.Second, Call: time.Minute,
 		CallTotal: 10 * time.Minute, Shutdown: 2 * time.Second}, s.Timeouts)
@@ -109,12 +108,12 @@ func TestWithDefaults(t *testing.T) {
 	require.Negative(t, ServerSpec{Probe: Probe{Interval: -1}}.WithDefaults().Probe.Interval, "negative means no probes")
 }
 
-// TestWithDefaultsProperties: what is set stays, what is zero is set, once is
-// enough, and the original is left alone.
-func TestWithDefaultsProperties(t *testing.T) {
+// WithDefaults keeps what is set, sets what is zero, is idempotent, and leaves the
+// original unchanged.
+func TestServerSpec_WithDefaults_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := rapid.OneOf(rapid.Just(time.Duration(0)), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
-		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, maxLineLimit))
+		count := rapid.OneOf(rapid.Just(0), rapid.IntRange(1, maxMessageBytes))
 		clocks := rapid.SliceOfN(clock, 8, 8).Draw(t, "clocks")
 		counts := rapid.SliceOfN(count, 6, 6).Draw(t, "counts")
 		s := ServerSpec{Name: "fs", Stdio: &Stdio{Command: "x"}, Policy: supervisor.Policy{MaxAttempts: 2}}
@@ -147,7 +146,7 @@ func TestWithDefaultsProperties(t *testing.T) {
 	})
 }
 
-func TestTargetHoldsNoSecrets(t *testing.T) {
+func TestServerSpec_Target_holds_no_secrets(t *testing.T) {
 	for _, c := range []struct {
 		spec         ServerSpec
 		kind, target string

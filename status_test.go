@@ -10,9 +10,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// TestStatusJSON: the shape that StatusSchema names. What is always there is
-// there when it is zero, too; what may be missing is left out.
-func TestStatusJSON(t *testing.T) {
+// The JSON that StatusSchema names. Required members are present when they are zero,
+// optional ones are left out.
+func TestServerStatus_JSON(t *testing.T) {
 	require.Equal(t, "status/v3", StatusSchema)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	text, err := json.Marshal(ServerStatus{Name: "fs", State: supervisor.StateConnecting, Since: at, Gen: 1})
@@ -23,7 +23,7 @@ func TestStatusJSON(t *testing.T) {
 
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy})
 	require.NoError(t, err)
-	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy"}`, string(text), "no noise, no word of it")
+	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy"}`, string(text), "nothing was discarded")
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy, PID: 7, Discarded: Discarded{Malformed: 1, Dropped: 2}})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"protocolVersion":"2025-11-25","era":"legacy","pid":7,"discarded":{"malformed":1,"dropped":2}}`, string(text))
@@ -36,8 +36,8 @@ func TestStatusJSON(t *testing.T) {
 		"cause":{"kind":"exit","message":"exit status 3","exitCode":3}}`, string(text))
 }
 
-// TestStatusComesBack: what one program writes another reads.
-func TestStatusComesBack(t *testing.T) {
+// What one program writes another can read.
+func TestServerStatus_JSON_round_trip(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	cause := &supervisor.Cause{Kind: supervisor.CauseSignal, Signal: "killed", Message: "killed", Stderr: []string{"bye"}}
 	s := ServerStatus{Name: "fs", State: supervisor.StateReady, Since: at, Gen: 1, Epoch: 2, Transport: "stdio", Target: "npx",

@@ -5,19 +5,18 @@ import (
 	"slices"
 )
 
-// ToolFilter says which tools of a server are offered. The others are hidden: they
-// are not listed, not suggested, and calls of them fail with ErrUnknownTool before
-// anything is sent. Resources and prompts are not concerned. The zero value hides
-// nothing.
+// ToolFilter selects the tools of a server that are offered. The others are hidden:
+// they are neither listed nor suggested, and calls of them fail with ErrUnknownTool
+// before anything is sent. Resources and prompts are not affected. The zero value
+// hides nothing.
 //
-// Patterns are compared with the server's own name of the tool ("list_directory",
-// not "fs/list_directory"). In a pattern * stands for any text, also for none, and
-// ? for one character; everything else stands for itself, in upper or lower case
-// as it is.
+// Patterns are compared with the server's own name of the tool ("list_directory", not
+// "fs/list_directory"), case-sensitively. "*" matches any text, the empty one
+// included, and "?" one character.
 type ToolFilter struct {
-	// Allow holds patterns of which one must match. None: every tool may be offered.
+	// Allow holds patterns of which one must match. Empty: every tool is allowed.
 	Allow []string
-	// Deny holds patterns of which none may match. It wins over Allow.
+	// Deny holds patterns of which none may match. It takes precedence over Allow.
 	Deny []string
 }
 
@@ -41,12 +40,12 @@ func (f ToolFilter) validate() (errs []error) {
 	return errs
 }
 
-// matchPattern reports whether a pattern with * and ? matches a whole name. It
-// takes at most len(pattern)·len(name) steps.
+// matchPattern reports whether a pattern with * and ? matches a whole name, in at most
+// len(pattern)·len(name) steps.
 func matchPattern(pattern, name string) bool {
 	p, n := []rune(pattern), []rune(name)
 	i, j := 0, 0
-	star, from := -1, 0 // the last *, and where the text that it stands for ends
+	star, from := -1, 0 // the last *, and the end of the text that it matches so far
 	for j < len(n) {
 		switch {
 		case i < len(p) && p[i] == '*':
@@ -55,7 +54,7 @@ func matchPattern(pattern, name string) bool {
 		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
 			i++
 			j++
-		case star >= 0: // let the * stand for one character more
+		case star >= 0: // let the last * match one more character
 			from++
 			i, j = star+1, from
 		default:

@@ -64,7 +64,7 @@ func TestServersAskInEveryWay(t *testing.T) {
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 				require.Equal(t, "s", e.Server)
-				require.Contains(t, e.Error(), "WithOnSample")
+				require.Contains(t, e.Error(), "WithSamplingHandler")
 			} else if err == nil { // the go-sdk's server looks at the capabilities by itself
 				require.Contains(t, said, "sampling")
 			}

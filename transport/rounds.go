@@ -250,7 +250,7 @@ func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 	if err == nil {
 		return text, nil
 	}
-	hint := "set a handler for it, see WithOnElicit, WithOnSample and WithRoots"
+	hint := "set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots"
 	var own *withheld
 	switch {
 	case errors.As(err, &own):

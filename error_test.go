@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// kinds says of each kind its sentinel, and when the same request may be
-// repeated: always, if nothing was sent, or never.
+// kinds lists for each kind its sentinel, and whether the same request may be repeated:
+// "if not sent" or "never".
 var kinds = map[ErrorKind]struct {
 	sentinel error
 	repeat   string
@@ -40,7 +40,7 @@ var kinds = map[ErrorKind]struct {
 	KindStart:         {ErrStart, "if not sent"},
 }
 
-func TestErrorKindsAreAllOfThem(t *testing.T) {
+func TestErrorKinds_lists_every_kind(t *testing.T) {
 	var want []ErrorKind
 	for kind := range kinds {
 		want = append(want, kind)
@@ -48,7 +48,7 @@ func TestErrorKindsAreAllOfThem(t *testing.T) {
 	require.ElementsMatch(t, want, ErrorKinds())
 }
 
-func TestEachKindMatchesItsSentinelAlone(t *testing.T) {
+func TestError_Is_matches_only_the_sentinel_of_its_kind(t *testing.T) {
 	for kind := range kinds {
 		wrapped := fmt.Errorf("outer: %w", &Error{Kind: kind})
 		for other, that := range kinds {
@@ -60,21 +60,21 @@ func TestEachKindMatchesItsSentinelAlone(t *testing.T) {
 	require.False(t, (&Error{Kind: "of another release"}).Is(nil))
 }
 
-func TestErrorCauseIsFound(t *testing.T) {
-	death := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Err: io.ErrUnexpectedEOF}
-	err := fmt.Errorf("outer: %w", &Error{Kind: KindCrashed, Cause: death, Server: "fs", Epoch: 7})
+func TestError_Unwrap(t *testing.T) {
+	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Err: io.ErrUnexpectedEOF}
+	err := fmt.Errorf("outer: %w", &Error{Kind: KindCrashed, Cause: cause, Server: "fs", Epoch: 7})
 	var e *Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, uint64(7), e.Epoch)
 	var c *supervisor.Cause
 	require.ErrorAs(t, err, &c)
-	require.Same(t, death, c)
+	require.Same(t, cause, c)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.ErrorIs(t, &Error{Kind: KindCanceled, Cause: context.DeadlineExceeded}, context.DeadlineExceeded)
 	require.NoError(t, (&Error{Kind: KindCanceled}).Unwrap())
 }
 
-func TestErrorText(t *testing.T) {
+func TestError_Error(t *testing.T) {
 	full := &Error{
 		Server: "fs", Gen: 1, Epoch: 2, Op: "call fs/list", Kind: KindCrashed, Outcome: OutcomeUnknown,
 		RetryAfter: 1500 * time.Millisecond, Hint: "look at its log",
@@ -94,9 +94,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// TestErrorTextHasAFrame: whatever is filled in, the text begins with what was
-// attempted and ends with what can be done, on one line.
-func TestErrorTextHasAFrame(t *testing.T) {
+// Whatever is set, the text begins with Op and ends with Hint, on one line.
+func TestError_Error_begins_with_Op_and_ends_with_Hint(t *testing.T) {
 	for kind := range kinds {
 		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
 			e := &Error{Op: "call fs/list", Kind: kind, Outcome: outcome, Hint: "do this", RetryAfter: time.Second, Stderr: []string{"x"}}
@@ -107,7 +106,7 @@ func TestErrorTextHasAFrame(t *testing.T) {
 	}
 }
 
-func TestRetryable(t *testing.T) {
+func TestError_Retryable(t *testing.T) {
 	for kind, is := range kinds {
 		for _, outcome := range []Outcome{OutcomeNone, OutcomeNotSent, OutcomeUnknown, OutcomeAnswered} {
 			want := is.repeat == "if not sent" && outcome == OutcomeNotSent
@@ -116,7 +115,7 @@ func TestRetryable(t *testing.T) {
 	}
 }
 
-func TestErrorKindsAreTheCallersOwn(t *testing.T) {
+func TestErrorKinds_returns_a_copy(t *testing.T) {
 	mine := ErrorKinds()
 	slices.Sort(mine)
 	clear(mine)

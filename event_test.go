@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestEventString(t *testing.T) {
+func TestEvent_String(t *testing.T) {
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Stderr: []string{"boom", "bye"}}
 	for want, e := range map[string]Event{
 		"fs registered":   {Kind: EventRegistered, Server: "fs"},
@@ -44,8 +44,8 @@ func TestEventString(t *testing.T) {
 	}
 }
 
-// TestEventWithoutDetails: no kind needs more than itself to be shown.
-func TestEventWithoutDetails(t *testing.T) {
+// An event that has nothing but its kind can be printed.
+func TestEvent_String_without_details(t *testing.T) {
 	for _, kind := range []EventKind{EventRegistered, EventConnecting, EventReady, EventDown, EventStartFailed, EventRetry,
 		EventStable, EventStandby, EventStandbyLost, EventParked, EventAuthRequired, EventEvicted, EventUnregistered, EventMissed} {
 		text := Event{Kind: kind, Server: "fs"}.String()
@@ -57,8 +57,8 @@ func TestEventWithoutDetails(t *testing.T) {
 	}
 }
 
-// TestEventJSON: fields that a kind does not speak of are not shown.
-func TestEventJSON(t *testing.T) {
+// Fields that a kind does not set are left out.
+func TestEvent_JSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	text, err := json.Marshal(Event{Seq: 4, Time: at, Kind: EventStable, Server: "fs", Gen: 1, Epoch: 2})
 	require.NoError(t, err)

@@ -1,0 +1,52 @@
+package mcpvisor
+
+import "github.com/modelcontextprotocol/go-sdk/mcp"
+
+// Tool is one tool of one server, as the client lists it.
+type Tool struct {
+	// Name is the qualified name, as in "fs/list_directory". CallTool takes it.
+	Name string `json:"name"`
+	// Server is the name of the server that offers the tool.
+	Server string `json:"server"`
+	// OriginalName is the server's own name for the tool; it may contain "/".
+	OriginalName string `json:"originalName"`
+	// Alias is the name for language model providers, as in "mcp__fs__list_directory":
+	// at most 64 characters of [a-zA-Z0-9_-]. CallTool takes it, too.
+	Alias string `json:"alias"`
+	// Definition is what the server declared. Its InputSchema and OutputSchema are
+	// json.RawMessage, byte for byte as the server sent them. It is shared by all
+	// listings: do not change it.
+	Definition *mcp.Tool `json:"definition"`
+}
+
+// Resource is one resource of one server, as the client lists it.
+type Resource struct {
+	// Server is the name of the server that offers the resource.
+	Server string `json:"server"`
+	// URI identifies the resource at its server. ReadResource takes both.
+	URI string `json:"uri"`
+	// Definition is what the server declared. It is shared: do not change it.
+	Definition *mcp.Resource `json:"definition"`
+}
+
+// ResourceTemplate is one resource template of one server, as the client lists it.
+type ResourceTemplate struct {
+	// Server is the name of the server that offers the template.
+	Server string `json:"server"`
+	// URITemplate is an RFC 6570 template. ReadResource takes URIs that it expands to.
+	URITemplate string `json:"uriTemplate"`
+	// Definition is what the server declared. It is shared: do not change it.
+	Definition *mcp.ResourceTemplate `json:"definition"`
+}
+
+// Prompt is one prompt of one server, as the client lists it.
+type Prompt struct {
+	// Name is the qualified name, as in "fs/summarize".
+	Name string `json:"name"`
+	// Server is the name of the server that offers the prompt.
+	Server string `json:"server"`
+	// OriginalName is the server's own name for the prompt. GetPrompt takes both.
+	OriginalName string `json:"originalName"`
+	// Definition is what the server declared. It is shared: do not change it.
+	Definition *mcp.Prompt `json:"definition"`
+}

@@ -72,7 +72,7 @@ func (w *wire) takeShare() *budget.Share {
 }
 
 // reserve makes room for more of the reply, as long as the exchange lasts.
-func (b *exchange) reserve(bytes int) bool { return b.share.Grow(b, nil, bytes) == nil }
+func (b *exchange) reserve(bytes int) bool { return b.share.Grow(b.ctx, nil, bytes) == nil }
 
 // keep passes on what the reply of an exchange holds, as for [answer].
 func (b *exchange) keep(r Request, err error) {

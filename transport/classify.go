@@ -72,11 +72,11 @@ func requestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.
 	case died != nil:
 		return deathError(died, outcome)
 	case ctx.Err() != nil:
-		cause := causeOf(ctx)
+		err, cause := contextEnd(ctx)
 		if cause == errOverdue { // wrapped, it is another call's
 			return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome}
 		}
-		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: endOf(ctx.Err(), cause)}
+		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: endOf(err, cause)}
 	}
 	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: outcome, Cause: err}
 }

@@ -242,3 +242,28 @@ func (s *httpSession) LastHeard() time.Time {
 	}
 	return s.endpoint.lastReceived.time()
 }
+
+// newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if
+// the spec wants none.
+func newAuthorizer(spec mcpvisor.ServerSpec, opts Options) *oauth.Authorizer {
+	if spec.HTTP.Auth == nil {
+		return nil
+	}
+	log := opts.Logger.With().Str("server", spec.Name).Logger()
+	a, err := oauth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
+	if err != nil {
+		return nil // no session will have an endpoint either
+	}
+	return a
+}
+
+// sessionRef is how the requests of the session name it at present.
+func (s *httpSession) sessionRef() sessionRef {
+	switch {
+	case s.sse.Load() != nil:
+		return streamSession
+	case s.sessionID.Load() != nil:
+		return headerSession
+	}
+	return noSession
+}

@@ -72,7 +72,7 @@ func (s *httpSession) reply(line []byte) {
 	a := s.agreed.Load()
 	h := s.sessionHeader(a)
 	h["Content-Type"], h["Accept"] = headerJSON, headerBoth
-	b := s.exchanges.start(s.ctx, answerTimeout)
-	defer b.finish()
-	_ = s.postMessage(b, line, h) // what follows from it is done
+	x := s.startExchange(s.ctx, answerTimeout)
+	defer x.finish()
+	_ = s.postMessage(x, line, h) // what follows from it is done
 }

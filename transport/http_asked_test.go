@@ -70,7 +70,7 @@ func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
 	for key, b := range s.exchanges.open {
 		if key < 0 && !b.deadline.IsZero() {
 			bounded++
-			b.cancel(http.ErrServerClosed, errOverdue) // as if its time were up
+			b.owner.end(context.DeadlineExceeded, errOverdue) // as if its time were up
 		}
 	}
 	s.exchanges.mu.Unlock()

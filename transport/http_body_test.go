@@ -102,7 +102,7 @@ func TestConnectionReusedAfterEarlyAnswer(t *testing.T) {
 	for range 3 {
 		requireServing(t, s)
 		end <- struct{}{}
-		require.Eventually(t, func() bool { return s.exchanges.len() == 0 }, patience, timeStep)
+		require.Eventually(t, func() bool { return s.exchanges.size() == 0 }, patience, timeStep)
 	}
 	require.Len(t, conns, 1)
 }
@@ -251,11 +251,4 @@ func TestBodyWhiteSpaceBehindOtherValue(t *testing.T) {
 			require.Len(t, body.text, 412, "all of it is kept")
 		})
 	}
-}
-
-// len is how many exchanges are under way.
-func (s *exchangeTable) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.open)
 }

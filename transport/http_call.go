@@ -81,23 +81,22 @@ func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r Request) 
 	if !s.startTask() {
 		return nil, deathError(s.Cause(), mcpvisor.OutcomeNotSent)
 	}
-	b := s.exchanges.startRequest(ctx, r)
-	id := b.key
-	r.Stream.opens(id)
-	if b.progress != nil {
-		return s.sendWithProgress(b, a, id, r)
+	x := s.startRequest(ctx, r)
+	r.Stream.opens(x.id())
+	if x.row.progress != nil {
+		return s.sendWithProgress(x, a, r)
 	}
 	defer s.tasks.Done()
-	defer b.finish()
-	result, err := s.sendExchange(b, a, id, r)
-	b.keep(r, err)
+	defer x.finish()
+	result, err := s.sendExchange(x, a, r)
+	x.keep(r, err)
 	return result, err
 }
 
-func (s *httpSession) sendExchange(b *exchange, a *agreement, id int64, r Request) (json.RawMessage, error) {
-	got, f := s.roundTrip(b, id, appendRequest(nil, id, r, a.meta), s.callHeader(a, r))
+func (s *httpSession) sendExchange(x *exchange, a *agreement, r Request) (json.RawMessage, error) {
+	got, f := s.roundTrip(x, x.id(), appendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
 	if f != nil {
-		return nil, s.callError(b, a, id, f)
+		return nil, s.callError(x, a, f)
 	}
 	if got.errorMember != nil {
 		return nil, rpcError(got.errorMember)
@@ -114,32 +113,32 @@ func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, [
 // sendWithProgress sends a request whose caller wants to hear of its progress. The
 // caller's goroutine does nothing but that, for as long as it likes; if it panics,
 // the exchange is given up.
-func (s *httpSession) sendWithProgress(b *exchange, a *agreement, id int64, r Request) (result json.RawMessage, err error) {
+func (s *httpSession) sendWithProgress(x *exchange, a *agreement, r Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer s.tasks.Done()
-		defer b.finish()
-		result, err = s.sendExchange(b, a, id, r)
+		defer x.finish()
+		result, err = s.sendExchange(x, a, r)
 	}()
 	finished := false
 	defer func() {
 		if !finished {
-			b.cancel(context.Canceled, context.Canceled)
+			x.end(context.Canceled, context.Canceled)
 			<-done
-			b.keep(r, context.Canceled)
+			x.keep(r, context.Canceled)
 		}
 	}()
 	for answered := false; !answered; {
 		select {
 		case <-done:
 			answered = true
-		case <-b.progress.more:
+		case <-x.row.progress.more:
 		}
-		b.progress.tell()
+		x.row.progress.tell()
 	}
 	finished = true
-	b.keep(r, err)
+	x.keep(r, err)
 	return result, err
 }
 
@@ -191,13 +190,13 @@ func (s *httpSession) sessionHeader(a *agreement) http.Header {
 // callError makes the error of a call, and draws the conclusions: for the
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
-func (s *httpSession) callError(ctx context.Context, a *agreement, id int64, f *httpError) error {
-	s.asked.endOf(id)
+func (s *httpSession) callError(x *exchange, a *agreement, f *httpError) error {
+	s.asked.endOf(x.id())
 	switch {
 	case f.lost || f.gone:
 		s.endWithError(f)
-	case f.broken && ctx.Err() == nil:
-		s.confirmAlive(ctx, a)
+	case f.broken && x.ctx.Err() == nil:
+		s.confirmAlive(x.ctx, a)
 	}
 	if f.outcome == mcpvisor.OutcomeAnswered {
 		return f.callError()
@@ -205,11 +204,11 @@ func (s *httpSession) callError(ctx context.Context, a *agreement, id int64, f *
 	if died := s.Cause(); died != nil {
 		return deathError(died, f.outcome)
 	}
-	if ctx.Err() != nil {
+	if x.ctx.Err() != nil {
 		if f.outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
-			s.notifyCancelled(ctx, a, id)
+			s.notifyCancelled(x, a)
 		}
-		e := requestError(ctx, nil, f.outcome, f)
+		e := requestError(x.ctx, nil, f.outcome, f)
 		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
 			e.Cause = f.remark
 		}
@@ -256,10 +255,10 @@ func (s *httpSession) pingServer(a *agreement) {
 	if a.modern {
 		r.Method = "server/discover"
 	}
-	b := s.exchanges.startRequest(ctx, r)
-	defer b.finish()
-	defer b.share.Release()
-	_, f := s.roundTrip(b, b.key, appendRequest(nil, b.key, r, a.meta), s.callHeader(a, r))
+	x := s.startRequest(ctx, r)
+	defer x.finish()
+	defer x.share.Release()
+	_, f := s.roundTrip(x, x.id(), appendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
 		s.endWithError(f)
 	}
@@ -267,12 +266,12 @@ func (s *httpSession) pingServer(a *agreement) {
 
 // notifyCancelled tells a legacy server that nobody waits any more; closing the
 // connection does not mean that there. It does not wait for the notice.
-func (s *httpSession) notifyCancelled(ended context.Context, a *agreement, id int64) {
+func (s *httpSession) notifyCancelled(x *exchange, a *agreement) {
 	reason := "canceled"
-	if errors.Is(ended.Err(), context.DeadlineExceeded) {
+	if err, _ := contextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
 		reason = "timed out"
 	}
-	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason))
+	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, x.id(), reason))
 }
 
 // notifyServer sends a notification of ours. It does not wait for it to arrive.
@@ -292,7 +291,7 @@ func (s *httpSession) postInBackground(a *agreement, body []byte, then func()) {
 		h := s.sessionHeader(a)
 		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
 		s.countPost()
-		resp, f := s.endpoint.do(ctx, http.MethodPost, body, h)
+		resp, f := s.endpoint.do(ctx, outgoingRequest{method: http.MethodPost, body: body, header: h})
 		if f == nil {
 			_ = resp.Body.Close()
 		}

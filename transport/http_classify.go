@@ -281,3 +281,8 @@ func mediaType(contentType string) string {
 	}
 	return t
 }
+
+// isEventStream reports whether a reply is a stream of events.
+func isEventStream(resp *http.Response) bool {
+	return strings.EqualFold(mediaType(resp.Header.Get("Content-Type")), "text/event-stream")
+}

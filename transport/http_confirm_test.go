@@ -118,12 +118,17 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 		s := openWireless(t, newWireless(t).spec())
 		gone, leave := context.WithCancel(t.Context())
 		leave()
+		canceled := s.startRequest(gone, toolCall)
+		defer canceled.finish()
+		open := s.startRequest(t.Context(), toolCall)
+		defer open.finish()
+		<-canceled.ctx.Done()
 		said := &httpError{problem: "no", kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered}
 		var e *mcpvisor.Error
-		require.ErrorAs(t, s.callError(gone, s.agreed.Load(), 1, said), &e)
+		require.ErrorAs(t, s.callError(canceled, s.agreed.Load(), said), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-		require.ErrorAs(t, s.callError(t.Context(), s.agreed.Load(), 1, said), &e)
+		require.ErrorAs(t, s.callError(open, s.agreed.Load(), said), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 	})
 }

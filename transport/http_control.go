@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -66,13 +65,13 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	if method == "server/discover" && s.era == mcpvisor.EraAuto {
 		patience = s.spec.Timeouts.Negotiate
 	}
-	b := s.exchanges.start(req.Context(), patience)
-	defer b.finish()
-	defer b.share.Release()
-	got, f := s.roundTrip(b, id, body, c.header(req))
+	x := s.startExchange(req.Context(), patience)
+	defer x.finish()
+	defer x.share.Release()
+	got, f := s.roundTrip(x, id, body, c.header(req))
 	if method == "initialize" && s.mayBeSSE(got, f) {
-		// b ends with the rest of the refused POST.
-		fallback := s.exchanges.start(req.Context(), 0)
+		// x ends with the rest of the refused POST.
+		fallback := s.startExchange(req.Context(), 0)
 		defer fallback.finish()
 		defer fallback.share.Release()
 		got, f = s.retryOverSSE(fallback, id, body, c.header(req), got, f)
@@ -120,9 +119,9 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 // to it is of no consequence, unless it is that the session or the permission
 // is missing.
 func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.Response, error) {
-	b := c.s.exchanges.start(req.Context(), 0)
-	defer b.finish()
-	if f := c.s.postMessage(b, body, c.header(req)); f != nil {
+	x := c.s.startExchange(req.Context(), 0)
+	defer x.finish()
+	if f := c.s.postMessage(x, body, c.header(req)); f != nil {
 		return nil, f
 	}
 	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
@@ -130,9 +129,9 @@ func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.R
 
 // postMessage posts a message that has no answer, and draws the conclusions of
 // what the server says to it.
-func (s *httpSession) postMessage(b *exchange, body []byte, header http.Header) *httpError {
+func (s *httpSession) postMessage(x *exchange, body []byte, header http.Header) *httpError {
 	s.countPost()
-	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
+	resp, f := x.post(s.endpoint, body, header)
 	if f == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
@@ -167,7 +166,7 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	resp, f := s.endpoint.do(ctx, http.MethodDelete, nil, c.header(req))
+	resp, f := s.endpoint.do(ctx, outgoingRequest{method: http.MethodDelete, header: c.header(req)})
 	if f != nil {
 		s.log.Debug().Str("reason", f.problem).Msg("session was not deleted at the server")
 		return done, nil
@@ -235,9 +234,4 @@ func (s *httpSession) streamHeaderTimeout() time.Duration {
 		return min(limit, most)
 	}
 	return most
-}
-
-// isEventStream reports whether a reply is a stream of events.
-func isEventStream(resp *http.Response) bool {
-	return strings.EqualFold(mediaType(resp.Header.Get("Content-Type")), "text/event-stream")
 }

@@ -120,14 +120,14 @@ func (e *endpoint) newHeader(size int) http.Header {
 
 // followRedirects sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
 // request is of no use here: it knows nothing of our rules for redirects.
-func (e *endpoint) followRedirects(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, *httpError) {
-	target := e.urlFor(method)
+func (e *endpoint) followRedirects(ctx context.Context, r outgoingRequest) (*http.Response, *httpError) {
+	target := e.urlFor(r.method)
 	for redirects := 0; ; redirects++ {
-		resp, f := e.sendTo(ctx, method, target, body, header)
+		resp, f := e.sendTo(ctx, target, r)
 		if f != nil {
 			return nil, f
 		}
-		next := e.redirectURL(resp, method)
+		next := e.redirectURL(resp, r.method)
 		if next == nil || redirects == maxRedirects {
 			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.noteReceived}
 			return resp, nil

@@ -1,237 +1,130 @@
 package transport
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
+	"context"
 	"net/http"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-const (
-	// drainTimeout and drainMost bound what is spent on an event stream after its
-	// answer, so that its connection can be used again.
-	drainTimeout = time.Second
-	maxDrained   = 64 << 10
-)
-
-// reply is the answer to one request: a result or an error member, and the
-// session that the server named beside it.
-type reply struct {
-	result      json.RawMessage
-	errorMember json.RawMessage
-	sessionID   string
-	// status is the HTTP status of an answer that came with one of an error.
-	status int
+// exchange is one HTTP request of the session together with its answer: a call, a
+// message of the go-sdk's client, or an event stream. It is passed explicitly to
+// every function that works on it.
+//
+// It ends with the context of its caller, with the session, at its deadline, or
+// when it is finished, whichever comes first. The goroutine that runs the exchange
+// owns all fields but row and trace.
+type exchange struct {
+	// ctx ends when the exchange does; end tells why.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	table  *exchangeTable
+	row    tableRow
+	trace  connTrace
+	// share is what a large reply holds of Limits.Buffer.
+	share budget.Share
+	// unfollow detaches the exchange from the context of its caller; nil if that
+	// never ends.
+	unfollow func() bool
+	detached bool
 }
 
-// roundTrip sends one request and waits for its answer, in whichever of the
-// allowed forms it comes. What else the server says on the way is passed on.
-func (s *httpSession) roundTrip(b *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
-	if c := s.sse.Load(); c != nil {
-		return c.exchange(b, id, body, header)
+// exchangeEnd is the cause of an exchange's context: why the exchange ended before
+// it was finished. err is context.Canceled or context.DeadlineExceeded.
+type exchangeEnd struct{ err, cause error }
+
+// Error implements error.
+func (e *exchangeEnd) Error() string { return e.cause.Error() }
+
+// Is makes a deadline of the exchange, or of its caller, look like one to net/http
+// and to the endpoint.
+func (e *exchangeEnd) Is(target error) bool { return target == e.err }
+
+// contextEnd returns why a context ended: context.Canceled or
+// context.DeadlineExceeded, and its cause. Both are nil while it has not.
+func contextEnd(ctx context.Context) (err, cause error) {
+	cause = context.Cause(ctx)
+	if e, ok := cause.(*exchangeEnd); ok {
+		return e.err, e.cause
 	}
-	ref := sessionRefOf(header)
-	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
-	if f != nil {
-		return reply{}, f
-	}
-	named := resp.Header.Get("Mcp-Session-Id")
-	var got reply
-	ended := false // the body was read to its end
-	switch {
-	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, f = s.readRefusal(resp, id, ref, b.reserve)
-	case isEventStream(resp):
-		resp, got, f = s.readStreamAnswer(b, resp, id, ref) //nolint:bodyclose // leave closes it
-	default:
-		got, ended, f = s.readBodyAnswer(resp, id, b.reserve)
-	}
-	if resp != nil {
-		s.closeBody(resp.Body, b, f == nil && !ended)
-	}
-	got.sessionID = named
-	if got.errorMember != nil {
-		got.errorMember = s.endpoint.cleanJSON(got.errorMember)
-	}
-	return got, f
+	return ctx.Err(), cause
 }
 
-// closeBody closes the body of an exchange. Behind an answer there may be more, which
-// is read in the background, so that the connection can be used again.
-func (s *httpSession) closeBody(body io.ReadCloser, b *exchange, more bool) {
-	if !more || !b.detach() {
-		_ = body.Close()
-		return
-	}
-	s.drainBody(body, b)
+// startExchange begins an exchange that is no request of the call channel.
+// finish must be called.
+func (s *httpSession) startExchange(parent context.Context, timeout time.Duration) *exchange {
+	return s.exchanges.start(parent, false, Request{Timeout: timeout})
 }
 
-// drainBody reads the rest of a body in the background and closes it.
-func (s *httpSession) drainBody(body io.ReadCloser, b *exchange) {
-	if !s.startTask() {
-		_ = body.Close()
-		b.finishDetached()
-		return
-	}
-	go func() {
-		defer s.tasks.Done()
-		defer b.finishDetached()
-		defer body.Close()
-		limit := time.AfterFunc(drainTimeout, b.finishDetached)
-		defer limit.Stop()
-		_, _ = io.CopyN(io.Discard, body, maxDrained)
-	}()
+// startRequest begins the exchange of a request of the call channel, and assigns
+// the id of the request. finish must be called.
+func (s *httpSession) startRequest(parent context.Context, r Request) *exchange {
+	return s.exchanges.start(parent, true, r)
 }
 
-// readBodyAnswer finds the answer in a body that is no stream. It does not wait for the
-// end of the body when the answer is complete; ended says whether that came.
-func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *httpError) {
-	limit := s.spec.Limits.MaxMessageBytes
-	contentType := resp.Header.Get("Content-Type")
-	if isHTML(contentType, nil) {
-		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
+// start begins an exchange. The context of the caller is followed, not inherited:
+// detach must be able to leave it.
+func (t *exchangeTable) start(parent context.Context, request bool, r Request) *exchange {
+	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: newNews(r.Progress)}}
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.withTrace(parent)))
+	x.row.owner = x
+	if ended := t.add(&x.row, request, r); ended != nil {
+		x.end(context.Canceled, ended)
+		return x
 	}
-	b := bodyReader{r: resp.Body, reserve: reserve}
-	body, ended, err := b.readUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
-	switch {
-	case err == errTooLong:
-		s.noise.oversize.Add(1)
-		return reply{}, true, oversizeReply(limit)
-	case err != nil:
-		return reply{}, true, s.endpoint.connectionLost("the connection broke in the middle of the answer: ", err)
+	if parent.Done() != nil {
+		x.unfollow = context.AfterFunc(parent, func() { x.end(contextEnd(parent)) })
 	}
-	body = bytes.TrimSpace(body)
-	switch {
-	case len(body) == 0:
-		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
-	case isHTML("", body):
-		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
-	}
-	if got, found, f := s.handleMessage(body, id, true); found || f != nil {
-		got.result = detachPart(got.result, body)
-		return got, ended, f
-	}
-	if !jsonscan.Valid(body) {
-		s.noise.junk.Add(1)
-		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
-	}
-	return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
+	return x
 }
 
-// handleMessage looks for the answer to id in one message or a batch, and passes
-// everything else on. sole means that the text is the whole reply to that one
-// request, so that an error without id is meant for it.
-func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
-	if len(text) > 0 && text[0] == '[' {
-		return s.handleBatch(text, id, sole)
-	}
-	env, ok := scanEnvelope(text)
-	if !ok {
-		s.noise.junk.Add(1)
-		return reply{}, false, nil
-	}
-	if env.method == nil && (env.result != nil || env.errorm != nil) {
-		n, numeric := env.numericID()
-		orphan := sole && env.errorm != nil && (env.id == nil || string(env.id) == "null")
-		switch {
-		case !(numeric && n == id) && !orphan:
-			s.noise.unmatched.Add(1)
-			return reply{}, false, nil
-		case env.errorm != nil:
-			return reply{errorMember: env.errorm}, true, nil
-		case env.malformed:
-			return reply{}, false, invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
-		}
-		return reply{result: env.result}, true, nil
-	}
-	if env.method == nil {
-		s.noise.junk.Add(1)
-		return reply{}, false, nil
-	}
-	if string(env.method) == methodProgress && env.id == nil && !env.malformed {
-		s.progressed(env.params)
-		return reply{}, false, nil
-	}
-	if env.id == nil && !env.malformed {
-		switch s.notices.take(env.method, env.params) {
-		case noNotice:
-		case noticeBad:
-			s.noise.junk.Add(1)
-			return reply{}, false, nil
-		case noticeDropped:
-			s.noise.dropped.Add(1)
-			return reply{}, false, nil
-		default:
-			return reply{}, false, nil
-		}
-	}
-	s.receiveMessage(text, &env, id)
-	return reply{}, false, nil
+// post sends the exchange's request to the endpoint.
+func (x *exchange) post(e *endpoint, body []byte, header http.Header) (*http.Response, *httpError) {
+	return e.do(x.ctx, outgoingRequest{method: http.MethodPost, body: body, header: header, trace: &x.trace})
 }
 
-// handleBatch does that for each message of a batch (2025-03-26). A batch in
-// a batch is junk.
-func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
-	if !jsonscan.Valid(text) {
-		return reply{}, false, nil
-	}
-	if sole {
-		n := 0
-		jsonscan.EachItem(text, func([]byte) bool { n++; return n < 2 })
-		sole = n == 1
-	}
-	jsonscan.EachItem(text, func(one []byte) bool {
-		if one[0] != '{' {
-			s.noise.junk.Add(1)
-			return true
-		}
-		r, yes, bad := s.handleMessage(one, id, sole)
-		if yes {
-			got, found = r, true
-		}
-		f = bad
-		return f == nil
-	})
-	if f != nil {
-		return reply{}, false, f
-	}
-	return got, found, nil
+// get opens an event stream at the endpoint.
+func (x *exchange) get(e *endpoint, header http.Header) (*http.Response, *httpError) {
+	return e.do(x.ctx, outgoingRequest{method: http.MethodGet, header: header, trace: &x.trace})
 }
 
-// readRefusal makes sense of a reply with an error status. A JSON-RPC error with
-// the request's id is an answer like any other, whatever it says: the server may
-// have worked on the request. Under a 404 it can end the session besides. An
-// error without id is an answer too, unless the status says more.
-func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *httpError) {
-	body, ended := s.errorBody(resp, id, reserve)
-	f = s.endpoint.statusError(resp, body[:min(len(body), maxErrorBody)], ref)
-	env, ok := scanEnvelope(bytes.TrimSpace(body))
-	if !ok || env.errorm == nil || env.method != nil {
-		return reply{}, ended, f
+// id is the id of the request.
+func (x *exchange) id() int64 { return x.row.key }
+
+// end ends the exchange, unless it has ended.
+func (x *exchange) end(err, cause error) { x.cancel(&exchangeEnd{err, cause}) }
+
+// cause is why the exchange ended; nil while it has not.
+func (x *exchange) cause() error {
+	_, cause := contextEnd(x.ctx)
+	return cause
+}
+
+// finish ends the exchange, unless it was detached.
+func (x *exchange) finish() {
+	if !x.detached {
+		x.finishDetached()
 	}
-	var rpc *jsonrpc.Error
-	n, numeric := env.numericID()
-	ours := numeric && n == id
-	if errors.As(rpcError(s.endpoint.cleanJSON(env.errorm)), &rpc) {
-		f.err = rpc
+}
+
+// detach makes the exchange outlive its caller: the context of the caller and the
+// deadline do not end it any more. The goroutine that takes it over calls
+// finishDetached. It reports false if the context of the caller has ended.
+func (x *exchange) detach() bool {
+	if x.unfollow != nil && !x.unfollow() {
+		return false
 	}
-	switch {
-	case f.kind == mcpvisor.KindAuthRequired, f.kind == mcpvisor.KindUnavailable:
-		return reply{}, ended, f
-	case ours:
-		if f.lost && f.status == http.StatusNotFound && f.outcome == mcpvisor.OutcomeNotSent {
-			s.endWithError(f)
-		}
-		return reply{errorMember: env.errorm, status: resp.StatusCode}, ended, nil
-	case !f.lost && (env.id == nil || string(env.id) == "null"):
-		return reply{errorMember: env.errorm, status: resp.StatusCode}, ended, nil
+	x.table.stopClock(&x.row)
+	x.detached = true
+	return true
+}
+
+// finishDetached ends the exchange and takes it out of the table.
+func (x *exchange) finishDetached() {
+	if x.unfollow != nil {
+		x.unfollow()
 	}
-	return reply{}, ended, f
+	x.table.remove(&x.row)
+	x.cancel(context.Canceled)
 }

@@ -102,3 +102,13 @@ func oversizeReply(limit int) *httpError {
 	f.hint = "raise Limits.Line if such answers are expected"
 	return f
 }
+
+// explainsMore reports whether the fault of the event stream is a better reason than
+// the status with which the POST was refused: 404 and 405 may mean no more than that
+// the address takes no POST, as that of HTTP+SSE.
+func (f *httpError) explainsMore(post int) bool {
+	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
+		return false
+	}
+	return f.kind == mcpvisor.KindAuthRequired || f.isUnavailable()
+}

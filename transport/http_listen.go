@@ -24,28 +24,28 @@ func (s *httpSession) openSDKStream(req *http.Request) (*http.Response, error) {
 	if !s.startTask() {
 		return nil, s.Cause()
 	}
-	ctx := s.exchanges.start(req.Context(), 0)
+	x := s.startExchange(req.Context(), 0)
 	ready := make(chan struct{})
 	go func() {
 		defer s.tasks.Done()
-		defer ctx.finish()
-		s.maintainStream(ctx, req.Header.Get("Mcp-Protocol-Version"), ready)
+		defer x.finish()
+		s.maintainStream(x, req.Header.Get("Mcp-Protocol-Version"), ready)
 	}()
 	wait := time.NewTimer(s.streamHeaderTimeout())
 	defer wait.Stop()
 	select {
 	case <-ready:
 	case <-wait.C:
-	case <-ctx.Done():
+	case <-x.ctx.Done():
 	}
 	return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 }
 
-// maintainStream holds the server's standalone event stream until ctx ends or the
+// maintainStream holds the server's standalone event stream until x ends or the
 // server turns out to offer none. It closes ready after the first reply. A stream
 // that does not go on where the last one ended is told as a gap. version is the
 // protocol version that the go-sdk has negotiated.
-func (s *httpSession) maintainStream(ctx context.Context, version string, ready chan struct{}) {
+func (s *httpSession) maintainStream(x *exchange, version string, ready chan struct{}) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -62,9 +62,9 @@ func (s *httpSession) maintainStream(ctx context.Context, version string, ready 
 	}
 	defer tell()
 	for {
-		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, version))
+		resp, f := x.get(s.endpoint, s.streamHeader(lastID, version))
 		switch {
-		case ctx.Err() != nil:
+		case x.ctx.Err() != nil:
 			if f == nil {
 				_ = resp.Body.Close()
 			}
@@ -111,7 +111,7 @@ func (s *httpSession) maintainStream(ctx context.Context, version string, ready 
 			wait = nextPause(tries+1, retry)
 		}
 		tries++
-		if !pause(ctx, wait) {
+		if !pause(x.ctx, wait) {
 			return
 		}
 	}

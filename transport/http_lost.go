@@ -26,17 +26,6 @@ func sessionRefOf(header http.Header) sessionRef {
 	return noSession
 }
 
-// sessionRef is how the requests of the session name it at present.
-func (s *httpSession) sessionRef() sessionRef {
-	switch {
-	case s.sse.Load() != nil:
-		return streamSession
-	case s.sessionID.Load() != nil:
-		return headerSession
-	}
-	return noSession
-}
-
 // sessionLoss is what the reply to a request that named a session says about
 // that session.
 type sessionLoss struct {

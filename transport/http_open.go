@@ -21,8 +21,8 @@ func (s *httpSession) Open(ctx context.Context) error {
 		return s.Cause()
 	}
 	s.era = s.dialer.knownEra()
-	bound := s.exchanges.start(ctx, 0)
-	defer bound.finish()
+	opening := s.startExchange(ctx, 0)
+	defer opening.finish()
 
 	s.mu.Lock()
 	if !s.startTaskLocked() {
@@ -38,10 +38,10 @@ func (s *httpSession) Open(ctx context.Context) error {
 		defer s.tasks.Done()
 		defer close(connecting)
 		if s.endpoint.auth != nil {
-			s.endpoint.auth.Attach(bound)
+			s.endpoint.auth.Attach(opening.ctx)
 			s.attached = true
 		}
-		client, err := s.connect(bound)
+		client, err := s.connect(opening.ctx)
 		s.client = client
 		failed <- err
 	}()
@@ -50,8 +50,8 @@ func (s *httpSession) Open(ctx context.Context) error {
 	var err error
 	select {
 	case err = <-failed:
-	case <-bound.Done():
-		err = bound.Cause()
+	case <-opening.ctx.Done():
+		err = opening.cause()
 	}
 	if err != nil {
 		s.end(s.openError(ctx, err))

@@ -19,26 +19,35 @@ import (
 // it away unread.
 const maxUnprocessedRetries = 3
 
+// outgoingRequest is one request to the endpoint.
+type outgoingRequest struct {
+	method string
+	body   []byte      // nil: the request has none
+	header http.Header // only read
+	// trace records the connection of the request; the context of the request
+	// reports to it. Without it the server may always have seen the request.
+	trace *connTrace
+}
+
 // sendTo makes one round trip. A request with a body is repeated only if it is
 // certain that the server has not begun to work on it; net/http is given no
 // GetBody, because it takes more than that for leave to repeat: a header
 // Idempotency-Key, or PROTOCOL_ERROR on a stream of HTTP/2.
-func (e *endpoint) sendTo(ctx context.Context, method string, target *url.URL, body []byte, header http.Header) (*http.Response, *httpError) {
-	header, err := e.headerWithCookies(ctx, target, header)
+func (e *endpoint) sendTo(ctx context.Context, target *url.URL, r outgoingRequest) (*http.Response, *httpError) {
+	header, err := e.headerWithCookies(ctx, target, r.header)
 	if err != nil {
 		return nil, e.notSentError("the request was given up before it was sent: "+err.Error(), "look at the Jar of HTTP.Client", err)
 	}
-	b, bound := ctx.(*exchange)
 	for tries := 1; ; tries++ {
-		if bound {
-			b.resetConn()
+		if r.trace != nil {
+			r.trace.reset()
 		}
-		req := (&http.Request{Method: method, URL: target, Host: e.host, Header: header,
+		req := (&http.Request{Method: r.method, URL: target, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-		content := bytes.NewReader(body)
-		if body != nil {
+		content := bytes.NewReader(r.body)
+		if r.body != nil {
 			// net/http sees through NopCloser, and sends header and body in one write.
-			req.ContentLength, req.Body = int64(len(body)), io.NopCloser(content)
+			req.ContentLength, req.Body = int64(len(r.body)), io.NopCloser(content)
 		}
 		resp, err := e.roundTrip(req)
 		if err == nil && resp == nil {
@@ -57,16 +66,16 @@ func (e *endpoint) sendTo(ctx context.Context, method string, target *url.URL, b
 		if errors.Is(err, guard.ErrTooManyAbandoned) {
 			return nil, e.notSentError(err.Error(), "mend the Transport of HTTP.Client", err)
 		}
-		sent := !bound || e.hostTripper || b.connected.Load()
+		sent := r.trace == nil || e.hostTripper || r.trace.connected.Load()
 		if ctx.Err() != nil {
 			return nil, e.canceledError(ctx, err, sent)
 		}
 		if e.hostTripper {
 			return nil, e.unknownIfHostTripper(e.connectError(err, true))
 		}
-		unread := sent && bound && body != nil && (content.Len() == len(body) || b.unwritten())
+		unread := sent && r.trace != nil && r.body != nil && (content.Len() == len(r.body) || r.trace.neverWritten())
 		switch {
-		case unread && b.connReused.Load() && tries <= maxPooled:
+		case unread && r.trace.reused.Load() && tries <= maxPooled:
 			continue // a connection that had died while it was idle
 		case !isUnprocessed(err):
 			return nil, e.connectError(err, sent && !unread)
@@ -143,7 +152,7 @@ func (e *endpoint) canceledError(ctx context.Context, err error, sent bool) *htt
 	switch {
 	case sent:
 		return connectionLost("the request was given up before "+e.hostport+" answered", e.cleanError(err))
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case isDeadline(ctx):
 		return e.notSentError(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
 	}
 	return e.notSentError("the request was given up before there was a connection to "+e.hostport, "", err)
@@ -170,4 +179,9 @@ func isUnprocessed(err error) bool {
 func (e *endpoint) notSentError(problem, hint string, err error) *httpError {
 	return &httpError{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
 		kind: mcpvisor.KindUnavailable, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseSpawn}
+}
+
+// isDeadline reports whether a context ended because its time was up.
+func isDeadline(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }

@@ -25,7 +25,7 @@ const (
 // resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
 // "Resumability"). It returns the response that was read last; nil if that is
 // closed already.
-func (s *httpSession) readStreamAnswer(ctx *exchange, resp *http.Response, id int64, ref sessionRef) (*http.Response, reply, *httpError) {
+func (s *httpSession) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref sessionRef) (*http.Response, reply, *httpError) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -33,7 +33,7 @@ func (s *httpSession) readStreamAnswer(ctx *exchange, resp *http.Response, id in
 	)
 	for {
 		events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
-		events.reserve, events.releaseShare = ctx.reserve, ctx.share.Release
+		events.reserve, events.releaseShare = x.reserve, x.share.Release
 		var err error
 		for {
 			var e sseEvent
@@ -54,14 +54,14 @@ func (s *httpSession) readStreamAnswer(ctx *exchange, resp *http.Response, id in
 			}
 		}
 		_ = resp.Body.Close()
-		if ctx.Err() != nil || lastID == "" || s.isModern() {
+		if x.ctx.Err() != nil || lastID == "" || s.isModern() {
 			if errors.Is(err, io.EOF) {
 				return nil, reply{}, connectionLost("the event stream ended without the answer", err)
 			}
 			return nil, reply{}, s.endpoint.connectionLost("the event stream broke before the answer came: ", err)
 		}
 		var f *httpError
-		if resp, f = s.resumeStream(ctx, lastID, retry, &tries, ref); f != nil {
+		if resp, f = s.resumeStream(x, lastID, retry, &tries, ref); f != nil {
 			return nil, reply{}, f
 		}
 	}
@@ -94,14 +94,14 @@ func (s *httpSession) handleEvent(e sseEvent, id int64) (got reply, found bool, 
 
 // resumeStream asks for the rest of a call's stream. tries counts what was spent
 // since the last event.
-func (s *httpSession) resumeStream(ctx context.Context, lastID string, retry time.Duration, tries *int, ref sessionRef) (*http.Response, *httpError) {
+func (s *httpSession) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref sessionRef) (*http.Response, *httpError) {
 	last := connectionLost("the event stream ended without the answer", nil)
 	for *tries < maxStreamResumes {
 		*tries++
-		if !pause(ctx, nextPause(*tries, retry)) {
-			return nil, connectionLost("the event stream ended without the answer", ctx.Err())
+		if !pause(x.ctx, nextPause(*tries, retry)) {
+			return nil, connectionLost("the event stream ended without the answer", x.ctx.Err())
 		}
-		resp, f := s.endpoint.do(ctx, http.MethodGet, nil, s.streamHeader(lastID, ""))
+		resp, f := x.get(s.endpoint, s.streamHeader(lastID, ""))
 		switch {
 		case f != nil && f.gone:
 			f.outcome = mcpvisor.OutcomeUnknown // the call itself had been sent

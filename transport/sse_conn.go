@@ -71,7 +71,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
 	s.openingSSE.Store(true)
 	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *httpError, 1), waiting: make(map[int64]*sseRequest),
 		orphans: rate.NewLimiter(orphanLog, 1)}
-	stream := s.exchanges.start(s.ctx, 0)
+	stream := s.startExchange(s.ctx, 0)
 	go func() {
 		defer s.tasks.Done()
 		defer stream.finish()
@@ -87,7 +87,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
 		s.openingSSE.Store(false)
 		return <-c.opened
 	}
-	stream.cancel(ctx.Err(), causeOf(ctx))
+	stream.end(contextEnd(ctx))
 	return invalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
@@ -96,7 +96,7 @@ func (c *sseConn) run(stream *exchange) {
 	s := c.s
 	header := s.endpoint.newHeader(1)
 	header["Accept"] = headerEvents
-	resp, f := s.endpoint.do(stream, http.MethodGet, nil, header)
+	resp, f := stream.get(s.endpoint, header)
 	if f != nil {
 		c.opened <- f
 		return
@@ -318,7 +318,7 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 }
 
 // exchange POSTs one request and waits for its answer on the stream.
-func (c *sseConn) exchange(b *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
+func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
@@ -337,7 +337,7 @@ func (c *sseConn) exchange(b *exchange, id int64, body []byte, header http.Heade
 	}()
 	go func() {
 		defer c.s.tasks.Done()
-		posted <- c.post(b, id, body, header)
+		posted <- c.post(x, id, body, header)
 		if left.Load() {
 			releasePosted(posted, &left)
 		}
@@ -345,11 +345,11 @@ func (c *sseConn) exchange(b *exchange, id int64, body []byte, header http.Heade
 	var got sseAnswer
 	select {
 	case got = <-r.answer:
-		leaves = c.finishPostInBackground(b, posted, &left)
+		leaves = c.finishPostInBackground(x, posted, &left)
 	case p := <-posted:
-		got = c.afterPost(b, id, p, r)
+		got = c.afterPost(x, id, p, r)
 	}
-	b.share.TakeOver(&got.share)
+	x.share.TakeOver(&got.share)
 	if got.errorMember != nil {
 		got.errorMember = c.s.endpoint.cleanJSON(got.errorMember)
 	}
@@ -361,14 +361,14 @@ func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil &&
 
 // afterPost is the outcome of a request whose POST ended with p: the answer on the
 // stream if it has come, whatever the POST says. An accepted POST waits for it.
-func (c *sseConn) afterPost(b *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
+func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
 	if p.accepted() {
 		select {
 		case a := <-r.answer:
 			return a
-		case <-b.Done():
+		case <-x.ctx.Done():
 		}
-		p.fault = connectionLost("the request was given up before its answer came", c.s.endpoint.cleanError(b.Cause()))
+		p.fault = connectionLost("the request was given up before its answer came", c.s.endpoint.cleanError(x.cause()))
 	}
 	if p.fault != nil {
 		p.fault.remark = c.remarks.since(r.remarks, nil)

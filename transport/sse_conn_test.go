@@ -190,18 +190,18 @@ func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
 		"accepted": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := s.exchanges.start(t.Context(), 0)
-			defer b.finish()
+			x := s.startExchange(t.Context(), 0)
+			defer x.finish()
 			request := c.addRequest(1 << 40)
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
-			got := c.afterPost(b, 1<<40, p, request)
+			got := c.afterPost(x, 1<<40, p, request)
 			require.Nil(t, got.fault)
 			require.Nil(t, got.errorMember)
 			require.JSONEq(t, `{}`, string(got.result))
 			if p.accepted() {
 				return
 			}
-			got = c.afterPost(b, 1<<40, p, c.addRequest(1<<40))
+			got = c.afterPost(x, 1<<40, p, c.addRequest(1<<40))
 			require.Equal(t, p, got, "no answer has come")
 			require.Empty(t, c.waiting)
 		})

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -51,25 +49,6 @@ func (b *openingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// postTarget is where POSTs go on a session over HTTP+SSE.
-type postTarget struct {
-	url     *url.URL
-	secrets *strings.Replacer // who knows them can speak in the session
-}
-
-// sendPostsTo makes the endpoint send POSTs to another address of its origin.
-func (e *endpoint) sendPostsTo(target *url.URL) {
-	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
-}
-
-// urlFor is the address for requests with the given method.
-func (e *endpoint) urlFor(method string) *url.URL {
-	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
-		return p.url
-	}
-	return e.url
-}
-
 // knownSSE reports whether the server speaks HTTP+SSE, by its specification or by
 // what an earlier session found.
 func (d *httpDialer) knownSSE() bool {
@@ -109,33 +88,23 @@ func refusedWith(got reply, f *httpError) int {
 	return got.status
 }
 
-// explainsMore reports whether the fault of the event stream is a better reason than
-// the status with which the POST was refused: 404 and 405 may mean no more than that
-// the address takes no POST, as that of HTTP+SSE.
-func (f *httpError) explainsMore(post int) bool {
-	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
-		return false
-	}
-	return f.kind == mcpvisor.KindAuthRequired || f.isUnavailable()
-}
-
 // retryOverSSE tries an initialize that was refused over the older transport.
 // If the server does not speak that either, the refusal stands, unless the fault of
 // the event stream tells more. It has Timeouts.Negotiate to show that it does.
-func (s *httpSession) retryOverSSE(b *exchange, id int64, body []byte, header http.Header, got reply, refused *httpError) (reply, *httpError) {
-	var ctx context.Context = b
+func (s *httpSession) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *httpError) (reply, *httpError) {
+	ctx := x.ctx
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(b, limit)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	f := s.openSSE(ctx, true)
 	switch {
 	case f == nil:
-		return s.roundTrip(b, id, body, header)
+		return s.roundTrip(x, id, body, header)
 	case errors.Is(f.err, errInvalidEndpoint):
 		return reply{}, f
-	case b.Err() == nil:
+	case x.ctx.Err() == nil:
 		s.openingSSE.Store(false)
 	}
 	if f.explainsMore(refusedWith(got, refused)) {

@@ -77,7 +77,7 @@ func TestSSEErrorWithoutID(t *testing.T) {
 // expireCalls ends the requests of the call lane as their deadline does.
 func (s *exchangeTable) expireCalls() {
 	s.mu.Lock()
-	var calls []*exchange
+	var calls []*tableRow
 	for key, b := range s.open {
 		if key > 0 {
 			calls = append(calls, b)
@@ -85,6 +85,6 @@ func (s *exchangeTable) expireCalls() {
 	}
 	s.mu.Unlock()
 	for _, b := range calls {
-		b.cancel(context.DeadlineExceeded, errOverdue)
+		b.owner.end(context.DeadlineExceeded, errOverdue)
 	}
 }

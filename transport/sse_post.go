@@ -20,24 +20,24 @@ func releasePosted(posted <-chan sseAnswer, left *atomic.Bool) {
 // finishPostInBackground gives a POST that is still under way, although its answer is here,
 // a while to end by itself, so that its connection can be used again. waits means
 // that what comes of it is taken care of.
-func (c *sseConn) finishPostInBackground(b *exchange, posted <-chan sseAnswer, left *atomic.Bool) (waits bool) {
+func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, left *atomic.Bool) (waits bool) {
 	select {
 	case p := <-posted:
 		p.share.Release()
 		return false
 	default:
 	}
-	if !b.detach() {
+	if !x.detach() {
 		return false // it ends with the exchange
 	}
 	if !c.s.startTask() {
-		b.finishDetached()
+		x.finishDetached()
 		return false
 	}
 	go func() {
 		defer c.s.tasks.Done()
 		defer releasePosted(posted, left)
-		defer b.finishDetached()
+		defer x.finishDetached()
 		t := time.NewTimer(drainTimeout)
 		defer t.Stop()
 		select {
@@ -51,12 +51,12 @@ func (c *sseConn) finishPostInBackground(b *exchange, posted <-chan sseAnswer, l
 
 // post POSTs one request. The server accepts it with a status of 2xx; some put
 // the answer into the body.
-func (c *sseConn) post(b *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
+func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
 	s := c.s
-	share := s.exchanges.buffer.Share() // b's own is the caller's
-	reserve := func(bytes int) bool { return share.Grow(b, nil, bytes) == nil }
+	share := s.exchanges.buffer.Share() // the exchange's own is the caller's
+	reserve := func(bytes int) bool { return share.Grow(x.ctx, nil, bytes) == nil }
 	defer func() { a.share.TakeOver(&share) }()
-	resp, f := s.endpoint.do(b, http.MethodPost, body, header)
+	resp, f := x.post(s.endpoint, body, header)
 	if f != nil {
 		return sseAnswer{fault: f}
 	}

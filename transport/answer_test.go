@@ -90,7 +90,7 @@ func TestTheHardMaximumAlone(t *testing.T) {
 // TestErrorsOfAStreamAreVeiled: servers repeat what they were given.
 func TestErrorsOfAStreamAreVeiled(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
-	p.veil = strings.NewReplacer(secretOfRounds, "***").Replace
+	p.redactor = strings.NewReplacer(secretOfRounds, "***").Replace
 	ended := p.ask(t.Context(), Request{Method: "m"})
 	p.say(`{"id":%d,"error":{"code":1,"message":"bad key %s","data":["%[2]s"]}}`, p.read().ID, secretOfRounds)
 	got := <-ended

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // Names and descriptions go into every listing, log line and model prompt of
@@ -30,7 +32,7 @@ type bounds struct {
 func (b *bounds) tell(title, description *string) {
 	for text, most := range map[*string]int{title: maxTitle, description: maxDescription} {
 		if len(*text) > most {
-			*text = cut(*text, most)
+			*text = display.Shorten(*text, most)
 			b.cuts++
 		}
 	}
@@ -61,7 +63,7 @@ func (b *bounds) addressed(member, uri string, name, title, description *string)
 	}
 	b.tell(title, description)
 	if len(*name) > maxName {
-		*name = cut(*name, maxName)
+		*name = display.Shorten(*name, maxName)
 		b.cuts++
 	}
 	return nil

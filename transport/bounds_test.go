@@ -4,23 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 )
-
-func TestCut(t *testing.T) {
-	require.Equal(t, "abc", cut("abc", 3))
-	for size := 20; size < 30; size++ {
-		got := cut(strings.Repeat("日本", 30), size)
-		require.LessOrEqual(t, len(got), size)
-		require.True(t, utf8.ValidString(got))
-		require.Contains(t, got, "(cut)")
-	}
-}
 
 // TestDiscoverLongNames: what has too long a name is left out, what is told
 // too much about is cut, and both are said.

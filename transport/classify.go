@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -53,7 +54,7 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 		c.Kind = supervisor.CauseClosed
 		c.Message = "server closed the connection during the handshake"
 	}
-	c.Message = cut(plain(c.Message), maxErrorText)
+	c.Message = display.Shorten(display.Line(c.Message), maxErrorText)
 	return c
 }
 

@@ -62,7 +62,7 @@ func (d *httpDialer) NewSession() Session {
 		if t, ok := s.endpoint.roundTripper.(*guard.RoundTripper); ok {
 			t.UseCounter(&d.abandoned)
 		}
-		s.answers.veil = s.endpoint.redact
+		s.answers.redactor = s.endpoint.redact
 		s.endpoint.onUnauthorized = func(f *httpError) { s.end(f.startCause()) }
 	}
 	return s

@@ -6,13 +6,15 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // clean makes a text that came from elsewhere fit to be shown: on one line, and
 // without the secrets of the endpoint. Servers like to repeat the token that
 // they refuse.
-func (e *endpoint) clean(text string) string { return plain(e.redact(text)) }
+func (e *endpoint) clean(text string) string { return display.Line(e.redact(text)) }
 
 // redact replaces secrets: those of the spec, and the tokens that came since.
 func (e *endpoint) redact(text string) string {
@@ -26,9 +28,11 @@ func (e *endpoint) redact(text string) string {
 	return text
 }
 
-func (e *endpoint) cleanError(err error) error { return veil(e.redact).error(err) }
+func (e *endpoint) cleanError(err error) error { return redact.Redactor(e.redact).Error(err) }
 
-func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage { return veil(e.redact).json(raw) }
+func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage {
+	return redact.Redactor(e.redact).JSON(raw)
+}
 
 // endpointSecrets finds what must not be shown: user, password and query of the URL, the
 // tokens in its path, and the values of the headers.

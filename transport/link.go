@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // lastWords is how long after the end of one stream, or of the process, the
@@ -35,12 +36,12 @@ type link struct {
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process.Process, limit int, grace time.Duration, told *notices, hidden veil, asked *questions, buffer *budget.Budget) *link {
+func newLink(p process.Process, limit int, grace time.Duration, told *notices, redactor redact.Redactor, asked *questions, buffer *budget.Budget) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
 	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
-	l.notices, l.veil, l.buffer = told, hidden, buffer
+	l.notices, l.redactor, l.buffer = told, redactor, buffer
 	l.answers = asked.on(l.lifeline)
-	l.answers.veil = hidden
+	l.answers.redactor = redactor
 	l.asked.answers = l.answers
 	l.asked.start = func(f func()) bool { l.loops.Go(f); return true } // called by a loop
 	l.in.onLarge = p.GrowStdout

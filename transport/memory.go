@@ -19,11 +19,11 @@ import (
 func newMemoryDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)
-	hidden := redactorOf(&secrets)
+	redactor := redact.New(&secrets)
 	d := newPipedDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
-		return startRoutine(spec.InMemory, spec.Limits.MaxStderrLines, hidden), nil
+		return startRoutine(spec.InMemory, spec.Limits.MaxStderrLines, redactor), nil
 	})
-	d.veil = hidden
+	d.redactor = redactor
 	return d
 }
 
@@ -38,11 +38,11 @@ type routine struct {
 	err    error
 }
 
-func startRoutine(m *mcpvisor.InMemory, lines int, hidden veil) *routine {
+func startRoutine(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *routine {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &routine{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redact.Redactor(hidden)), cancel: cancel, exited: make(chan struct{})}
+	r := &routine{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redactor), cancel: cancel, exited: make(chan struct{})}
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {

@@ -13,7 +13,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // Notice is what a server tells without being asked, as far as it concerns the
@@ -70,7 +72,7 @@ type notices struct {
 	mu    sync.Mutex
 	tell  func(Notice)
 	limit *rate.Limiter
-	clean veil
+	clean redact.Redactor
 }
 
 // OnNotice sets who is told. Called before Open; tell must not block.
@@ -156,7 +158,7 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 			switch key {
 			case "level":
 				log.Level, err = jsonscan.ReadString(value)
-				log.Level = strings.Clone(cut(plain(log.Level), 32)) // the line is the reader's
+				log.Level = strings.Clone(display.Shorten(display.Line(log.Level), 32)) // the line is the reader's
 			case "logger":
 				log.Logger, err = jsonscan.ReadString(value)
 				log.Logger = strings.Clone(n.fit(log.Logger, maxOwnName))
@@ -193,14 +195,14 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 
 // fit makes a server's text fit to be shown.
 func (n *notices) fit(text string, most int) string {
-	return cut(plain(n.clean.text(text)), most)
+	return display.Shorten(display.Line(n.clean.Text(text)), most)
 }
 
 // fitJSON is fit for a JSON value, of which textOf takes no more than it needs.
 func (n *notices) fitJSON(data []byte, most int) string {
 	text := textOf(data)
 	if len(data) > textTaken {
-		return cut(plain(n.clean.part(text)), most)
+		return display.Shorten(display.Line(n.clean.Prefix(text)), most)
 	}
 	return n.fit(text, most)
 }

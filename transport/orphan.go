@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // An error without an id answers a request whose id the server could not read
@@ -28,12 +29,12 @@ func isOrphan(line []byte, env *envelope) bool {
 // are more, or it may be about a notification of ours, it is logged, and kept
 // for the errors of requests that time out.
 func (w *wire) orphaned(env *envelope) {
-	failed := rpcError(w.veil.json(env.errorm))
+	failed := rpcError(w.redactor.JSON(env.errorm))
 	if code, ok := rpcCode(failed); ok && code != jsonrpc.CodeMethodNotFound && w.failOnly(failed) {
 		return
 	}
 	w.noise.unmatched.Add(1)
-	text := cut(plain(fmt.Sprint(failed.Cause)), maxErrorText)
+	text := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), maxErrorText)
 	w.remarks.addOrphan(text)
 	if w.asked.answers != nil && w.orphans.Allow() {
 		w.asked.answers.log.Warn().Str("error", text).Msg("the server sent an error that names no request")

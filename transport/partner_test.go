@@ -101,7 +101,7 @@ func (p *partner) dialer(h Handlers) Dialer {
 	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.serve}},
 		Options{ClientInfo: testInfo, Handlers: h, Logger: zerolog.Nop()})
 	require.NoError(p.t, err)
-	d.(*pipedDialer).veil = strings.NewReplacer(secretOfRounds, "***").Replace
+	d.(*pipedDialer).redactor = strings.NewReplacer(secretOfRounds, "***").Replace
 	return d
 }
 

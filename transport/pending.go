@@ -115,7 +115,7 @@ func (w *wire) sweep() {
 		default:
 			outcome := w.removeLocked(p)
 			p.answer <- answer{unheard: outcome == mcpvisor.OutcomeUnknown,
-				err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.veil)}}
+				err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.redactor)}}
 		}
 	}
 	w.alarm.next(now, next)

@@ -15,20 +15,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // pipedDialer makes sessions with processes behind a pair of streams: stdio
 // and in memory. It remembers the era of the server.
 type pipedDialer struct {
-	spec   mcpvisor.ServerSpec
-	opts   Options
-	asked  *questions
-	spawn  func() (process.Process, *supervisor.Cause)
-	buffer *budget.Budget
-	veil   veil         // of what the server was given in confidence
-	era    atomic.Value // mcpvisor.Era
-	// doubts counts starts in a row that ended with the question whether the
-	// server is still modern.
+	spec     mcpvisor.ServerSpec
+	opts     Options
+	asked    *questions
+	spawn    func() (process.Process, *supervisor.Cause)
+	buffer   *budget.Budget
+	redactor redact.Redactor // of what the server was given in confidence
+	era      atomic.Value    // mcpvisor.Era
+	// doubts counts starts in a row that leave open whether the server is still modern.
 	doubts atomic.Int32
 	// hanging counts starts that were given up and still hang in the operating system.
 	hanging atomic.Int32
@@ -47,7 +47,7 @@ func newPipedDialer(spec mcpvisor.ServerSpec, opts Options, spawn func() (proces
 // NewSession implements Dialer.
 func (d *pipedDialer) NewSession() Session {
 	s := &pipedSession{lifeline: newLifeline(), dialer: d}
-	s.clean = d.veil
+	s.clean = d.redactor
 	return s
 }
 
@@ -208,7 +208,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 	l := s.current()
 	if l == nil { // nothing was started, and the message may quote a command line
 		c := openCause(ctx, err, nil)
-		c.Message, c.Err = s.dialer.veil.text(c.Message), s.dialer.veil.error(c.Err)
+		c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
 		return c
 	}
 	if l.Cause() == nil && ctx.Err() == nil {
@@ -219,8 +219,8 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		case <-t.C:
 		}
 	}
-	c := withRemarks(openCause(ctx, err, l.Cause()), l.remarks.about(l.veil))
-	c.Message, c.Err = s.dialer.veil.text(c.Message), s.dialer.veil.error(c.Err)
+	c := withRemarks(openCause(ctx, err, l.Cause()), l.remarks.about(l.redactor))
+	c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
 	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && l.control.probed().state != probeAnswered {
 		c.Permanent = false // it was not heard whether it speaks the other era
 	}
@@ -258,7 +258,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 		return err
 	}
 	l := s.current()
-	info := sessionInfo(result, s.dialer.veil)
+	info := sessionInfo(result, s.dialer.redactor)
 	info.PID = l.proc.PID()
 	s.mu.Lock()
 	s.info = info
@@ -377,7 +377,7 @@ func (s *pipedSession) Info() mcpvisor.SessionInfo {
 	info := s.info
 	if s.link != nil {
 		info.Discarded = s.link.noiseCounts()
-		info.StrayOutput = s.link.remarks.output(s.link.veil)
+		info.StrayOutput = s.link.remarks.output(s.link.redactor)
 		info.PID = s.link.proc.PID()
 	}
 	return info

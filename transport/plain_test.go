@@ -8,37 +8,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
 )
-
-func TestPlain(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                       "",
-		"grüß\u3000wide 👩‍💻":     "grüß\u3000wide 👩‍💻",
-		"\x1b]0;owned\a\x1b[2J":  "]0;owned[2J",
-		"one\r\nlevel=info two":  "one  level=info two",
-		"\u009b31mred":           "31mred",
-		"a\u2028b\u2029c":        "a b c",
-		"user\u202egpj.exe":      "usergpj.exe",
-		" \x00bad \xff\xfe utf ": "bad \uFFFD utf",
-	} {
-		require.Equal(t, want, plain(text), "%q", text)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		got := plain(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text"))
-		if !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) || plain(got) != got {
-			t.Fatalf("%q", got)
-		}
-	})
-}
 
 const (
 	forgedJSON = `\u001b]0;owned\u0007\u001b[2J refused\r\nlevel=info msg=forged`

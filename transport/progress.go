@@ -152,7 +152,7 @@ func (c *clocks) within(now time.Time, left time.Duration) time.Time {
 
 // readProgress reads the parameters of a progress notification. Its message is
 // made fit to be shown, as a line of the server's log is.
-func readProgress(params []byte, hidden *notices) (token int64, p mcpvisor.Progress, ok bool) {
+func readProgress(params []byte, redactor *notices) (token int64, p mcpvisor.Progress, ok bool) {
 	err := jsonscan.EachMember(params, func(key string, value []byte) (err error) {
 		switch key {
 		case "progressToken":
@@ -169,7 +169,7 @@ func readProgress(params []byte, hidden *notices) (token int64, p mcpvisor.Progr
 				_, err = jsonscan.ReadString(value)
 				break
 			}
-			p.Message = hidden.fitJSON(value, maxProgress)
+			p.Message = redactor.fitJSON(value, maxProgress)
 		}
 		return err
 	})

@@ -19,7 +19,7 @@ const progressText = "step \x1b[31mone\u202e of two\nwith "
 func TestProgressText(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
-		p.notices.clean = veilOf(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
+		p.notices.clean = stdioRedactor(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
 		var message string
 		ended := p.ask(t.Context(), Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) { message = r.Message }})
 		id := p.read().ID

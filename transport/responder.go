@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 const (
@@ -53,9 +54,9 @@ type responder struct {
 	session *mcp.ClientSession
 	met     chan struct{}
 	meeting sync.Once
-	// veil hides what the server was given in confidence, in errors that repeat
+	// redactor hides what the server was given in confidence, in errors that repeat
 	// what it says.
-	veil veil
+	redactor redact.Redactor
 	// since is the revision of the roots before the server could ask for them.
 	since uint64
 }

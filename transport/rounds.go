@@ -241,7 +241,7 @@ func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]by
 func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 	req, err := a.requestFrom(r.method, r.params)
 	if err == errNotForClients {
-		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.veil.text(r.key), a.veil.text(r.method)), "the server is at fault")
+		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.redactor.Text(r.key), a.redactor.Text(r.method)), "the server is at fault")
 	}
 	var text []byte
 	if err == nil {
@@ -259,9 +259,9 @@ func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 		if !isNotOffered(err) {
 			hint = ""
 		}
-		err = a.veil.error(err) // it may repeat what stands in the question
+		err = a.redactor.Error(err) // it may repeat what stands in the question
 	}
-	return nil, noInput(fmt.Errorf("%.60q wants %s: %w", a.veil.text(r.key), r.method, err), hint)
+	return nil, noInput(fmt.Errorf("%.60q wants %s: %w", a.redactor.Text(r.key), r.method, err), hint)
 }
 
 func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {

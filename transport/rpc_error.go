@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -22,7 +23,7 @@ func rpcError(raw json.RawMessage) *mcpvisor.Error {
 		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 	}
-	rpc.Message = strings.Clone(cut(plain(rpc.Message), maxErrorText)) // the line is the reader's
+	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), maxErrorText)) // the line is the reader's
 	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
 }
 

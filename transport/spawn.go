@@ -39,7 +39,7 @@ func (s *pipedSession) spawned(r spawned) (*link, *supervisor.Cause) {
 	var l *link
 	if r.cause == nil {
 		spec := s.dialer.spec
-		l = newLink(r.proc, spec.Limits.MaxMessageBytes, spec.Timeouts.Shutdown, &s.notices, s.dialer.veil, s.dialer.asked, s.dialer.buffer)
+		l = newLink(r.proc, spec.Limits.MaxMessageBytes, spec.Timeouts.Shutdown, &s.notices, s.dialer.redactor, s.dialer.asked, s.dialer.buffer)
 	}
 	if aborted := s.endSpawn(l); aborted != nil {
 		return nil, aborted

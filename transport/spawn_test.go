@@ -182,7 +182,7 @@ func TestAStartThatHangsIsExplained(t *testing.T) {
 		require.Equal(t, []string{"waiting for the database"}, cause.Stderr)
 	})
 	d, _ := lives(t, mcpvisor.EraLegacy, eraServer("", `"error":{"code":-1,"message":"bad key hunter22"}`, 0))
-	d.veil = strings.NewReplacer(secretOfRounds, "***").Replace
+	d.redactor = strings.NewReplacer(secretOfRounds, "***").Replace
 	_, cause := openFor(t, d)
 	require.NotNil(t, cause)
 	require.Contains(t, cause.Error(), "bad key ***")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // sseRequest is a request of ours that has no answer yet.
@@ -41,7 +43,7 @@ func (c *sseConn) receiveOrphan(text []byte, env *envelope) {
 			return
 		}
 	}
-	said := cut(plain(fmt.Sprint(failed.Cause)), maxErrorText)
+	said := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), maxErrorText)
 	c.remarks.addOrphan(said)
 	c.s.noise.unmatched.Add(1)
 	if c.orphans.Allow() {

@@ -4,14 +4,13 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
-	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 func newStdioDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
-	hidden := veilOf(spec.Stdio, spec.Secrets...)
+	redactor := stdioRedactor(spec.Stdio, spec.Secrets...)
 	d := newPipedDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
-		return process.Start(spec.Stdio, process.Options{StderrLines: spec.Limits.MaxStderrLines, Redact: redact.Redactor(hidden)})
+		return process.Start(spec.Stdio, process.Options{StderrLines: spec.Limits.MaxStderrLines, Redact: redactor})
 	})
-	d.veil = hidden
+	d.redactor = redactor
 	return d
 }

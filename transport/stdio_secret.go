@@ -6,9 +6,10 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// veilOf hides what a stdio server was given in confidence: variables of its
+// stdioRedactor hides what a stdio server was given in confidence: variables of its
 // environment and arguments that are secrets by their name or by their looks,
 // and secrets within them. Servers print them when they complain ("invalid key
 // sk-…"), and what they print is shown, logged and handed to models. Not
@@ -16,18 +17,10 @@ import (
 //
 // The environment is that of the moment, with what is inherited: the URL of a
 // proxy holds a password, and with InheritEnv the host's own secrets are there.
-func veilOf(s *mcpvisor.Stdio, secrets ...string) veil {
+func stdioRedactor(s *mcpvisor.Stdio, secrets ...string) redact.Redactor {
 	var found secret.List
 	found.Add(secrets...)
 	found.Env(process.Environ(s))
 	found.Args(append(strings.Fields(s.Command)[min(1, len(strings.Fields(s.Command))):], s.Args...))
-	return redactorOf(&found)
-}
-
-// redactorOf hides the secrets of a list; it is nil if there are none.
-func redactorOf(found *secret.List) veil {
-	if found.Empty() {
-		return nil
-	}
-	return found.Replacer().Replace
+	return redact.New(&found)
 }

@@ -21,16 +21,16 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 		"a URL as an argument":      {Args: []string{"postgres://me:" + canary + "@host/db"}},
 		"one line of many":          {Env: map[string]string{"PRIVATE_KEY": "-----BEGIN-----\n" + canary + "\n-----END-----"}},
 	} {
-		v := veilOf(&s)
+		v := stdioRedactor(&s)
 		require.NotNil(t, v, name)
-		require.NotContains(t, v.text(said(canary)), canary, name)
-		require.NotContains(t, string(v.json([]byte(`{"message":"bad `+canary+`","data":["`+canary+`"]}`))), canary, name)
+		require.NotContains(t, v.Text(said(canary)), canary, name)
+		require.NotContains(t, string(v.JSON([]byte(`{"message":"bad `+canary+`","data":["`+canary+`"]}`))), canary, name)
 	}
 	for _, token := range []string{"sk-proj-abcdefgh12345678", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "eyJhbGciOiJIUzI1NiJ9.e30.sig",
 		"0123456789abcdef0123456789abcdef", "aB3dE6gH9jK2mN5pQ8sT1vW4"} {
-		v := veilOf(&mcpvisor.Stdio{Args: []string{token}})
+		v := stdioRedactor(&mcpvisor.Stdio{Args: []string{token}})
 		require.NotNil(t, v, token)
-		require.NotContains(t, v.text(said(token)), token)
+		require.NotContains(t, v.Text(said(token)), token)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 func TestASessionHidesWhatItsServerWasGiven(t *testing.T) {
 	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": secretOfRounds}}}
 	d := newStdioDialer(spec, Options{}).(*pipedDialer)
-	require.Equal(t, "***", d.veil.text(secretOfRounds))
+	require.Equal(t, "***", d.redactor.Text(secretOfRounds))
 }
 
 // TestSecretsOfTheSpec: what the host declares as a secret is hidden on every
@@ -52,7 +52,7 @@ func TestSecretsOfTheSpec(t *testing.T) {
 		spec.Secrets = []string{word}
 		d, err := NewDialer(spec, Options{})
 		require.NoError(t, err)
-		require.Equal(t, "no ***", d.(*pipedDialer).veil.text("no "+word), name)
+		require.Equal(t, "no ***", d.(*pipedDialer).redactor.Text("no "+word), name)
 	}
 	e, err := newEndpoint(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestSecretsOfTheSpec(t *testing.T) {
 func TestWhatIsShownOfAStdioServer(t *testing.T) {
 	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",
 		"postgres://host/db", "--root", "monkey", "en_US.UTF-8", "some-package-name-with-words", "C:\\Users\\me\\Documents\\Project1"} {
-		require.Nil(t, veilOf(&mcpvisor.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)
+		require.Nil(t, stdioRedactor(&mcpvisor.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)
 	}
-	require.Nil(t, veilOf(&mcpvisor.Stdio{Env: map[string]string{"API_KEY": "short"}}), "too short to be told from any other word")
+	require.Nil(t, stdioRedactor(&mcpvisor.Stdio{Env: map[string]string{"API_KEY": "short"}}), "too short to be told from any other word")
 }

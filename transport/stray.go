@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 const (
@@ -60,7 +62,7 @@ func (r *remarks) addOrphan(text string) {
 }
 
 // since is the last remark, if there was one after the first n.
-func (r *remarks) since(n uint64, hidden veil) error {
+func (r *remarks) since(n uint64, redactor redact.Redactor) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -69,16 +71,16 @@ func (r *remarks) since(n uint64, hidden veil) error {
 	case r.orphan != "":
 		return fmt.Errorf("meanwhile the server sent an error that names no request: %s", r.orphan)
 	}
-	return fmt.Errorf("meanwhile %s", r.last.sentence(hidden))
+	return fmt.Errorf("meanwhile %s", r.last.sentence(redactor))
 }
 
 // about explains a start that failed; empty if there were no remarks.
-func (r *remarks) about(hidden veil) string {
+func (r *remarks) about(redactor redact.Redactor) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.first.text != nil:
-		return r.first.sentence(hidden)
+		return r.first.sentence(redactor)
 	case r.orphan != "":
 		return "the server sent an error that names no request: " + r.orphan
 	}
@@ -86,23 +88,23 @@ func (r *remarks) about(hidden veil) string {
 }
 
 // output is the first stray text, fit to be shown.
-func (r *remarks) output(hidden veil) mcpvisor.StrayOutput {
+func (r *remarks) output(redactor redact.Redactor) mcpvisor.StrayOutput {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.first.text == nil {
 		return mcpvisor.StrayOutput{}
 	}
-	return mcpvisor.StrayOutput{Text: r.first.shown(hidden), Reason: r.first.reason}
+	return mcpvisor.StrayOutput{Text: r.first.shown(redactor), Reason: r.first.reason}
 }
 
-func (s *stray) sentence(hidden veil) string {
-	return fmt.Sprintf("the server wrote to its stdout what is not JSON-RPC: %q (%s)", s.shown(hidden), s.reason)
+func (s *stray) sentence(redactor redact.Redactor) string {
+	return fmt.Sprintf("the server wrote to its stdout what is not JSON-RPC: %q (%s)", s.shown(redactor), s.reason)
 }
 
 // shown is the text without control characters and secrets.
-func (s *stray) shown(hidden veil) string {
+func (s *stray) shown(redactor redact.Redactor) string {
 	text := strings.ReplaceAll(string(s.text), "\x00", "") // of UTF-16 the letters are left
-	return strings.TrimSpace(cutAt(plain(hidden.text(text)), strayMax))
+	return strings.TrimSpace(display.Prefix(display.Line(redactor.Text(text)), strayMax))
 }
 
 // The likely reasons of stray text.

@@ -60,7 +60,7 @@ func TestStrayOutput(t *testing.T) {
 					return nil
 				}}}, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 				require.NoError(t, err)
-				d.(*pipedDialer).veil = func(text string) string { return strings.ReplaceAll(text, "hunter2-of-the-host", "[redacted]") }
+				d.(*pipedDialer).redactor = func(text string) string { return strings.ReplaceAll(text, "hunter2-of-the-host", "[redacted]") }
 				s := d.NewSession()
 				releaseAtEnd(t, s)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // wire frames messages on one pair of streams and matches answers to
@@ -39,12 +40,12 @@ type wire struct {
 	ended   bool
 	alarm   alarm
 
-	control *control
-	notices *notices
-	veil    veil
-	heard   lastHeard
-	asked   serverRequests
-	noise   noise
+	control  *control
+	notices  *notices
+	redactor redact.Redactor
+	heard    lastHeard
+	asked    serverRequests
+	noise    noise
 
 	several severalLines // of the reader
 	remarks remarks
@@ -197,7 +198,7 @@ func (w *wire) answer(id int64, env envelope) {
 		p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: errors.New("the answer is not valid JSON")}}
 	case env.errorm != nil:
-		p.answer <- answer{err: rpcError(w.veil.json(env.errorm))}
+		p.answer <- answer{err: rpcError(w.redactor.JSON(env.errorm))}
 	case !w.in.hold(len(env.result)):
 		p.answer <- answer{err: noRoomError()}
 	default:

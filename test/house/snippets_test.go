@@ -44,7 +44,21 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// TestSnippets: the check sees what a compiler sees.
+// TestSnippetsOfPeers: a piece for a peer is compiled as a part of bench, which
+// alone depends on peers.
+func TestSnippetsOfPeers(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "migration.md"))
+	require.NoError(t, err)
+	compiled, err := os.ReadFile(filepath.Join(root, "bench", "migration_test.go"))
+	require.NoError(t, err)
+	pieces := regexp.MustCompile("(?ms)^```go mcp-go\n(.*?)^```$").FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, pieces)
+	for _, piece := range pieces {
+		require.Contains(t, string(compiled), piece[1])
+	}
+}
+
+// TestSnippetsThatDoNotCompile: the check sees what a compiler sees.
 func TestSnippetsThatDoNotCompile(t *testing.T) {
 	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry }\n~~~\n"+
 		"~~~go\nfmt.Println(facade.Version)\n~~~\n~~~go\nfunc f() string { return facade.Version }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")

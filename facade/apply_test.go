@@ -16,7 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
+func TestApply_registers_valid_specs_and_names_the_failed(t *testing.T) {
 	c := newClient(t)
 	var specs []mcpvisor.ServerSpec
 	for i := range 20 {
@@ -40,7 +40,7 @@ func TestApplyStartsTheGoodOnesAndNamesTheOthers(t *testing.T) {
 	require.NoError(t, c.Apply(t.Context(), nil))
 }
 
-func TestApplyTakesTheFirstOfTwoSpecsWithOneName(t *testing.T) {
+func TestApply_registers_the_first_of_two_specs_with_one_name(t *testing.T) {
 	for range 20 { // it must not depend on who is faster
 		c := newClient(t)
 		spec := func(server string) mcpvisor.ServerSpec {
@@ -57,7 +57,7 @@ func TestApplyTakesTheFirstOfTwoSpecsWithOneName(t *testing.T) {
 
 // Every start waits for release, which comes when as many wait as may: had
 // Apply no bound, more would be waiting by then.
-func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
+func TestApply_bounds_concurrent_starts(t *testing.T) {
 	bound := int64(16 * runtime.GOMAXPROCS(0))
 	var starting, most atomic.Int64
 	release := make(chan struct{})
@@ -90,7 +90,7 @@ func TestApplyStartsABoundedNumberAtOnce(t *testing.T) {
 	require.Len(t, c.Servers(), len(specs))
 }
 
-func TestApplyEndsWithItsContext(t *testing.T) {
+func TestApply_ends_with_its_context(t *testing.T) {
 	c := newClient(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	specs := make([]mcpvisor.ServerSpec, 100)

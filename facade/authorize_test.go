@@ -47,7 +47,7 @@ func goThere(url string, followed bool) (end string, err error) {
 	return resp.Header.Get("Location"), resp.Body.Close()
 }
 
-func TestAuthorizeAndGoOn(t *testing.T) {
+func TestAuthorize_and_call(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -96,7 +96,7 @@ func TestAuthorizeAndGoOn(t *testing.T) {
 	require.ErrorIs(t, c.WaitReady(ctx, "web"), mcpvisor.ErrAuthRequired)
 }
 
-func TestAuthorizeBeforeTheRegistration(t *testing.T) {
+func TestAuthorize_after_failed_register(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	store := facade.NewMemoryTokenStore()
@@ -113,7 +113,7 @@ func TestAuthorizeBeforeTheRegistration(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAuthorizeFails(t *testing.T) {
+func TestAuthorize_errors(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	open := func(string) error { return nil }
@@ -132,7 +132,7 @@ func TestAuthorizeFails(t *testing.T) {
 }
 
 // Close ends an authorization that is under way, and there is none afterwards.
-func TestAuthorizeAndClose(t *testing.T) {
+func TestAuthorize_ends_with_Close(t *testing.T) {
 	guard := newGuarded(t)
 	c, err := facade.New()
 	require.NoError(t, err)
@@ -160,7 +160,7 @@ func webSpec(guard *mcptest.Authority, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
 }
 
 // A host may try to register as often as it likes while a person consents.
-func TestRegisterAgainWhileAPersonConsents(t *testing.T) {
+func TestRegister_again_keeps_authorization_URL(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	spec := webSpec(guard, &mcpvisor.OAuth{})
@@ -175,7 +175,7 @@ func TestRegisterAgainWhileAPersonConsents(t *testing.T) {
 }
 
 // Functions of the host's that hang or panic hold up and bring down nobody.
-func TestHostThatHangsOrPanics(t *testing.T) {
+func TestOAuth_host_functions_that_hang_or_panic(t *testing.T) {
 	guard := newGuarded(t)
 	c, err := facade.New()
 	require.NoError(t, err)

@@ -1,73 +1,73 @@
 package facade
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// CallTool calls a tool by its qualified name ("fs/list_directory") or its alias.
-// args is anything that marshals to a JSON object, raw JSON of one, or nil.
+// CallTool calls a tool by its qualified name ("fs/list_directory") or its alias
+// ("mcp__fs__list_directory"). args is anything that marshals to a JSON object, raw
+// JSON of an object, or nil (MCP, server, tools: tools/call).
 //
-// A tool's own failure (isError) is a result, not an error. Errors:
-// ErrUnknownServer, ErrUnknownTool, ErrInvalid (arguments; nothing was sent),
-// ErrUnavailable (see RetryAfter), ErrEvicted, ErrCrashed, ErrTimeout,
-// ErrCanceled, ErrOverloaded, ErrRPC, ErrProtocol, ErrClosed. Each is an
-// *Error whose Outcome says whether the request reached the server.
+// A tool that fails by itself returns a result with IsError and no error.
+//
+// Errors: ErrUnknownServer, ErrUnknownTool, ErrInvalid (the arguments), ErrUnavailable
+// (RetryAfter says when to try again), ErrEvicted, ErrAuthRequired, ErrOverloaded,
+// ErrCrashed, ErrTimeout, ErrCanceled, ErrRPC, ErrProtocol, ErrInputRequired,
+// ErrClosed. The Outcome of the *mcpvisor.Error says whether the server may have
+// executed the call.
 func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
-	arguments, err := object(args)
+	arguments, err := marshalArguments(args)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	held := shares.Get().(*budget.Share)
-	got, err := c.call(ctx, tool, arguments, opts, held)
+	share := sharePool.Get().(*budget.Share)
+	r, err := c.callTool(ctx, tool, arguments, opts, share)
 	var result *mcp.CallToolResult
 	if err == nil {
-		result, err = decodeToolResult(ctx, &got)
+		result, err = decodeToolResult(ctx, &r)
 	}
-	held.Release()
-	shares.Put(held)
+	share.Release()
+	sharePool.Put(share)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
 	return result, nil
 }
 
-// shares are empty, for calls that may get a large result.
-var shares = sync.Pool{New: func() any { return new(budget.Share) }}
+// sharePool holds empty shares of the buffer budget for [Client.CallTool].
+var sharePool = sync.Pool{New: func() any { return new(budget.Share) }}
 
-// CallToolRaw is Call with raw arguments and the result member of the answer,
-// verbatim.
+// CallToolRaw is [Client.CallTool] with raw arguments; it returns the result as the
+// server sent it, undecoded: the JSON of an mcp.CallToolResult. It is the fastest way to
+// call, and works for results that the go-sdk cannot decode.
 func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
-	arguments, err := rawObject(args)
+	arguments, err := checkArguments(args)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	got, err := c.call(ctx, tool, arguments, opts, nil)
+	r, err := c.callTool(ctx, tool, arguments, opts, nil)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
-	return got.raw, nil
+	return r.raw, nil
 }
 
-func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption, held *budget.Share) (reply, error) {
+// callTool sends tools/call. share gets what the response holds of the buffer budget;
+// nil gives that back as soon as the response was read.
+func (c *Client) callTool(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption, share *budget.Share) (response, error) {
 	o := c.callOptions(opts)
-	view, name, err := c.resolve(ctx, tool, o)
+	view, name, err := c.resolveTool(ctx, tool, o)
 	if err != nil {
-		return reply{}, err
+		return response{}, err
 	}
 	const head, middle = `{"name":`, `,"arguments":`
 	params := make([]byte, 0, len(head)+len(name)+len(middle)+len(arguments)+3)
@@ -76,10 +76,10 @@ func (c *Client) call(ctx context.Context, tool string, arguments json.RawMessag
 	params = append(params, middle...)
 	params = append(params, arguments...)
 	params = append(params, '}')
-	return c.request(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: held}, o)
+	return c.sendWhenReady(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
 }
 
-// appendQuoted appends a name as a JSON string.
+// appendQuoted appends a name as a JSON string. Most names need no escapes.
 func appendQuoted(b []byte, name string) []byte {
 	for i := range len(name) {
 		if c := name[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
@@ -92,117 +92,9 @@ func appendQuoted(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// ReadResource reads a resource of a server by its URI. The URI need not be listed: it
-// may come from a template. Errors as for [Client.Call].
-func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
-	op := "read " + server + " " + uri
-	got, err := c.ask(ctx, op, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
-	if err != nil {
-		return nil, err
-	}
-	return decode(ctx, &got, op, "contents", func(whole, part *mcp.ReadResourceResult) {
-		whole.Contents = append(whole.Contents, part.Contents...)
-	})
-}
-
-// GetPrompt gets a prompt of a server with its arguments. Errors as for [Client.Call].
-func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
-	op := "prompt " + mcpvisor.Qualify(server, name)
-	params := map[string]any{"name": name}
-	if len(args) > 0 {
-		params["arguments"] = args
-	}
-	got, err := c.ask(ctx, op, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
-	if err != nil {
-		return nil, err
-	}
-	return decode(ctx, &got, op, "messages", func(whole, part *mcp.GetPromptResult) {
-		whole.Messages = append(whole.Messages, part.Messages...)
-	})
-}
-
-func (c *Client) ask(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (reply, error) {
-	var err error
-	if r.Params, err = json.Marshal(params); err != nil {
-		return reply{}, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-	}
-	r.Held = new(budget.Share)
-	o := c.callOptions(opts)
-	view, err := c.server(ctx, server, o)
-	if err != nil {
-		return reply{}, withOp(err, op)
-	}
-	got, err := c.request(ctx, view, r, o)
-	if err != nil {
-		r.Held.Release()
-		return reply{}, withOp(err, op)
-	}
-	return got, nil
-}
-
-// pauses between tries on one and the same incarnation, which does not say
-// that it is down.
-const (
-	firstPause   = 100 * time.Millisecond
-	longestPause = 5 * time.Second
-)
-
-// request sends one request. A call that waits for its server waits again if
-// nothing was sent because the server was down, and only then.
-func (c *Client) request(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (reply, error) {
-	r.Track, r.Progress = true, o.progress
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		began := time.Now()
-		raw, err := c.rt.Request(ctx, v, r, o.timeout)
-		if err == nil || !o.waitReady {
-			return reply{raw, v, began, o.timeout, r.Held}, err
-		}
-		var e *mcpvisor.Error
-		if !errors.As(err, &e) || e.Kind != mcpvisor.KindUnavailable || e.Outcome != mcpvisor.OutcomeNotSent {
-			return reply{}, err
-		}
-		next, waited := c.rt.AwaitReady(ctx, v.Name)
-		if waited != nil {
-			return reply{}, waited
-		}
-		if next.Gen == v.Gen && next.Epoch == v.Epoch {
-			t := time.NewTimer(max(pause, e.RetryAfter))
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
-				return reply{}, err
-			}
-		}
-		v = next
-	}
-}
-
-func (c *Client) callOptions(opts []CallOption) callOptions {
-	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(&o)
-		}
-	}
-	return o
-}
-
-// server finds a server's view, waiting for it to be ready if asked to.
-func (c *Client) server(ctx context.Context, name string, o callOptions) (*actors.View, error) {
-	s := c.rt.Snapshot()
-	v := s.Server(name)
-	if v == nil {
-		return nil, unknownServer(s, name)
-	}
-	if !o.waitReady {
-		return v, nil
-	}
-	return c.rt.AwaitReady(ctx, name)
-}
-
-// resolve finds the server and the server's own name of a tool.
-func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*actors.View, string, error) {
+// resolveTool finds the server of a tool and the server's own name for the tool. While
+// the server is down its tools are not known, and any name is accepted.
+func (c *Client) resolveTool(ctx context.Context, tool string, o callOptions) (*actors.View, string, error) {
 	server, name, ok := mcpvisor.SplitName(tool)
 	if !ok {
 		server, name, ok = c.rt.Snapshot().SplitAlias(tool)
@@ -210,7 +102,7 @@ func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*acto
 	if !ok {
 		return nil, "", unknownTool(c.rt.Snapshot(), tool)
 	}
-	v, err := c.server(ctx, server, o)
+	v, err := c.findServer(ctx, server, o)
 	if err != nil {
 		return nil, "", err
 	}
@@ -223,94 +115,4 @@ func (c *Client) resolve(ctx context.Context, tool string, o callOptions) (*acto
 		return nil, "", unknownTool(c.rt.Snapshot(), tool)
 	}
 	return v, name, nil
-}
-
-// object makes the arguments a JSON object, or says why that is impossible.
-func object(args any) (json.RawMessage, error) {
-	switch a := args.(type) {
-	case nil:
-		return json.RawMessage("{}"), nil
-	case json.RawMessage:
-		return rawObject(a)
-	case []byte:
-		return rawObject(a)
-	}
-	raw, err := json.Marshal(args)
-	if err != nil {
-		return nil, invalid(fmt.Errorf("the arguments cannot be marshalled to JSON: %w", err))
-	}
-	return rawObject(raw)
-}
-
-// maxDepth is how deep arguments may be nested. The message around them takes
-// two levels more, and few JSON readers go beyond 10,000.
-const maxDepth = 9000
-
-// What is wrong with arguments, in words for a programmer.
-var (
-	errNoObject = errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
-	errNoJSON   = fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxDepth)
-)
-
-// rawObject checks that the arguments are a JSON object. None at all are an
-// empty one.
-func rawObject(raw json.RawMessage) (json.RawMessage, error) {
-	raw = bytes.TrimSpace(raw)
-	switch {
-	case len(raw) == 0 || string(raw) == "null":
-		return json.RawMessage("{}"), nil
-	case raw[0] != '{':
-		return nil, invalid(errNoObject)
-	case !jsonscan.ValidWithin(raw, maxDepth):
-		return nil, invalid(errNoJSON)
-	}
-	return raw, nil
-}
-
-func invalid(err error) *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
-}
-
-// decode decodes a result, and gives back what it holds. list and add are for
-// [decodeLarge].
-func decode[T any](ctx context.Context, got *reply, op, list string, add func(whole, part *T)) (*T, error) {
-	defer got.held.Release() // a small result can have come in a large answer
-	if got.isLarge() {
-		v, err := decodeLarge(ctx, got, list, add)
-		return v, withOp(err, op)
-	}
-	v := new(T)
-	err := checkResult(got.raw)
-	if err == nil {
-		err = json.Unmarshal(got.raw, v)
-	}
-	if err == nil {
-		err = holes(v)
-	}
-	if err != nil {
-		return nil, withOp(unreadable(err), op)
-	}
-	return v, nil
-}
-
-// holes refuses a list in which something is missing: whoever goes through it
-// would stumble over a nil.
-func holes(result any) error {
-	missing := false
-	empty := func(c mcp.Content) bool {
-		r, embedded := c.(*mcp.EmbeddedResource)
-		return c == nil || embedded && r.Resource == nil
-	}
-	switch r := result.(type) {
-	case *mcp.ReadResourceResult:
-		missing = slices.Contains(r.Contents, nil)
-	case *mcp.GetPromptResult:
-		missing = slices.ContainsFunc(r.Messages, func(m *mcp.PromptMessage) bool { return m == nil || empty(m.Content) })
-	case *mcp.CallToolResult:
-		missing = slices.ContainsFunc(r.Content, empty)
-	}
-	if missing {
-		return errors.New("an entry of the result is missing")
-	}
-	return nil
 }

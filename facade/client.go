@@ -12,21 +12,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Version is the version of this library.
+// Version is the version of this library, which [New] sends to servers unless
+// [WithClientInfo] says otherwise.
 const Version = "0.1.0"
 
-// Client supervises servers and calls their tools. Safe for concurrent use by
-// many goroutines; several clients live side by side in one process. Close it
-// when done.
+// Client supervises MCP servers and calls them. Make one with [New], add servers with
+// [Client.Register], and end it with [Client.Close]. The zero value is not usable.
+//
+// A Client is safe for concurrent use by many goroutines. A process may have several;
+// they share nothing.
+//
+// Every method that can fail returns a *[mcpvisor.Error], or for Apply a join of them.
+// Its comment lists the sentinels for errors.Is. A nil context is not allowed.
 type Client struct {
 	rt   *actors.Runtime
-	opts options
+	opts options // of New; read only
 
 	authorizers authorizers
 }
 
-// New makes a client without servers. The error, ErrInvalid, is for options that
-// cannot work.
+// New makes a client without servers. Error: ErrInvalid, for options that cannot work.
 func New(opts ...Option) (*Client, error) {
 	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version}}
 	for _, opt := range opts {
@@ -34,21 +39,20 @@ func New(opts ...Option) (*Client, error) {
 			opt(&o)
 		}
 	}
-	if o.wrong != nil {
-		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.wrong}
+	if o.err != nil {
+		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
-	o.logger = guarded(o.logger)
-	if o.buffer <= 0 {
-		o.buffer = DefaultMaxBufferBytes
+	if o.maxBufferBytes <= 0 {
+		o.maxBufferBytes = DefaultMaxBufferBytes
 	}
-	buffer := budget.New(o.buffer, nil)
+	buffer := budget.New(o.maxBufferBytes, nil)
 	c := &Client{opts: o}
 	c.rt = actors.New(actors.Options{
 		Logger: o.logger,
-		Random: o.random,
+		Random: o.jitter,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
-			defer func() { // also if it panics: Authorize may wait for it
-				c.authorizers.note(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
+			defer func() { // also if it panics: findAuthorizer may wait for the record
+				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
 			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
 		},
@@ -56,15 +60,14 @@ func New(opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Register adds a server. It returns when the server is ready: connected,
-// negotiated, its whole catalog listed. If the first start fails the error
-// explains why and nothing is left behind, unless the spec is StartSupervised:
-// then Register returns at once and the policy looks after the start as well.
-// A server of that name that was evicted is replaced: it is unregistered first.
+// Register adds a server. It returns when the server is ready: started or connected,
+// protocol version negotiated, all its lists read. If that fails, the error says why
+// and nothing is left behind. With StartSupervised in the spec, Register returns at
+// once, and the spec's policy also applies to the first start. A registered server of
+// the same name is replaced if it is evicted.
 //
-// Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart,
-// ErrAuthRequired, ErrCanceled (ctx ended; the registration is taken back),
-// ErrClosed.
+// Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired,
+// ErrCanceled (ctx ended; the registration is undone), ErrClosed.
 func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
@@ -73,35 +76,43 @@ func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	return withOp(c.rt.Register(ctx, spec), op)
 }
 
-// Unregister removes a server: its tools are gone from the listing at once,
-// its calls in flight fail, and when Unregister returns its process or its
-// connections are gone too. Bounded by Timeouts.Shutdown and then some.
-// Errors: ErrUnknownServer, ErrCanceled (it goes on in the background),
-// ErrLeftBehind (the server is removed, and the error names processes that could
-// not be ended or not be looked for).
+// Unregister removes a server. Its tools leave the listing and its calls in flight fail
+// at once; when Unregister returns, its process or connections are gone. It takes at
+// most a little longer than the server's Timeouts.Shutdown.
+//
+// Errors: ErrUnknownServer, ErrCanceled (ctx ended; the removal continues), ErrClosed,
+// ErrLeftBehind (the server is removed, and the error names processes that could not be
+// ended or not be looked for).
 func (c *Client) Unregister(ctx context.Context, name string) error {
 	return withOp(c.rt.Unregister(ctx, name), "unregister "+name)
 }
 
-// Restart gives a server a fresh start with a fresh budget, whatever state it
-// is in. It returns when that is under way; calls with WaitReady, or Watch,
-// tell when it is done. A status or a WaitReady after it shows the new start. Errors: ErrUnknownServer, ErrClosed, ErrCanceled.
+// Restart ends the server's session, if it has one, and starts the server again with
+// all attempts of its policy, whatever its state. It returns when the restart is under
+// way; [Client.WaitReady], [WithWaitReady] and [Client.Watch] show when it is complete.
+// A Status or WaitReady after Restart refers to the new start.
+//
+// Errors: ErrUnknownServer, ErrCanceled, ErrClosed.
 func (c *Client) Restart(ctx context.Context, name string) error {
 	return withOp(c.rt.Restart(ctx, name), "restart "+name)
 }
 
-// WaitReady waits until a server is ready. Errors: ErrUnknownServer,
-// ErrEvicted, ErrCanceled, ErrClosed.
+// WaitReady waits until a server is ready. It gives up when the server cannot become
+// ready by itself.
+//
+// Errors: ErrUnknownServer, ErrEvicted, ErrAuthRequired, ErrCanceled, ErrClosed.
 func (c *Client) WaitReady(ctx context.Context, name string) error {
 	_, err := c.rt.AwaitReady(ctx, name)
 	return withOp(err, "wait for "+name)
 }
 
-// Close stops every server in parallel and ends the client. It is bounded by
-// the servers' Timeouts.Shutdown whatever they do, and by ctx; it may be
-// called more than once. Errors: ErrCanceled (it goes on in the background),
-// ErrLeftBehind (the client is closed, and the error names, by server, processes
-// that could not be ended or not be looked for).
+// Close stops all servers in parallel and ends the client. It takes at most a little
+// longer than the longest Timeouts.Shutdown, whatever the servers do. It may be called
+// more than once.
+//
+// Errors: ErrCanceled (ctx ended; the shutdown continues), ErrLeftBehind (the client is
+// closed, and the error names, by server, processes that could not be ended or not be
+// looked for).
 func (c *Client) Close(ctx context.Context) error {
 	c.authorizers.close()
 	return withOp(c.rt.Close(ctx), "close")
@@ -109,18 +120,18 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Watch delivers events of the given kinds from now on; no kinds means all. The channel
 // is closed when ctx ends or the client is closed. End ctx to stop watching: a watcher
-// that merely stops reading keeps its queue.
+// that is only abandoned keeps its queue.
 //
 // The queue holds at most 1,024 events and 8 MiB. When a watcher does not keep up, the
 // oldest events are dropped, EventLog and EventResourceUpdated before others, and
-// EventMissed says how many. Events of other kinds than those asked for take no place in
-// the queue. EventMissed is always delivered. A slow watcher delays nothing else.
+// EventMissed says how many. Events of other kinds take no place in the queue.
+// EventMissed is always delivered. A slow watcher delays nothing else.
 func (c *Client) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	return c.rt.Watch(ctx, kinds...)
 }
 
-// withOp says in an error of ours what was attempted. Several callers may have
-// been handed one error, so it is copied.
+// withOp returns a copy of an error of ours that says what was attempted. The original
+// may be shared with other callers.
 func withOp(err error, op string) error {
 	if e, ok := err.(*mcpvisor.Error); ok && e != nil {
 		own := *e

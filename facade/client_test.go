@@ -27,7 +27,7 @@ func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
 	return c
 }
 
-func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
+func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
 	c := newClient(t)
 	events := c.Watch(t.Context())
 	// In its first life count does its work and never gets to answer: a call to
@@ -77,7 +77,7 @@ func TestKilledServerIsWithdrawnAndComesBack(t *testing.T) {
 		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds)
 }
 
-func TestRegisterRefusesWhatCannotWork(t *testing.T) {
+func TestRegister_errors(t *testing.T) {
 	c := newClient(t)
 	good := mcptest.InMemory(mcptest.Script{})
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "taken", InMemory: good}))
@@ -99,7 +99,7 @@ func TestRegisterRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestCallsRefuseWhatCannotWork(t *testing.T) {
+func TestCallTool_invalid_names_and_arguments(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	for name, tc := range map[string]struct {

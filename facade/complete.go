@@ -10,53 +10,55 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// CompletionRequest asks what a person may mean by the beginning of an argument.
+// CompletionRequest asks for completions of an argument of a prompt or of a resource
+// template.
 type CompletionRequest struct {
-	// Prompt is the server's own name of the prompt, or Template the URI template
-	// of the resource, whose argument it is. Exactly one of them is set.
+	// Prompt is the server's own name of the prompt, Template the URI template of the
+	// resource, that has the argument. Exactly one of them is required.
 	Prompt   string
 	Template string
-	// Argument is the argument's name, Value what was typed so far.
+	// Argument is the argument's name. Required. Value is what was typed so far.
 	Argument string
 	Value    string
-	// Context holds the arguments that are settled already. Servers before
-	// 2025-06-18 do not look at it.
+	// Context holds arguments that are already set; optional. Servers before 2025-06-18
+	// ignore it.
 	Context map[string]string
 }
 
-// completionResult is what is read of the answer. A completion has 100 values at
-// most, so a large answer is decoded as one part, or refused.
-type completionResult struct {
-	Completion *mcp.CompletionResultDetails `json:"completion"`
-}
-
-// Complete asks a server for completions (MCP, utilities, completion). The
-// values are in the server's order, the likeliest first. Errors as for
-// [Client.Call]; a server without completions answers with ErrRPC.
-func (c *Client) Complete(ctx context.Context, server string, what CompletionRequest, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
-	op := "complete " + what.Argument + " of " + mcpvisor.Qualify(server, what.Prompt+what.Template)
-	ref := map[string]string{"type": "ref/prompt", "name": what.Prompt}
-	if what.Template != "" {
-		ref = map[string]string{"type": "ref/resource", "uri": what.Template}
+// Complete asks a server for completions (MCP, server, utilities, completion:
+// completion/complete). The values are in the server's order, best first, at most 100.
+// Errors as for [Client.CallTool], ErrUnknownTool excepted; a server without completions
+// answers with ErrRPC.
+func (c *Client) Complete(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
+	op := "complete " + r.Argument + " of " + mcpvisor.Qualify(server, r.Prompt+r.Template)
+	ref := map[string]string{"type": "ref/prompt", "name": r.Prompt}
+	if r.Template != "" {
+		ref = map[string]string{"type": "ref/resource", "uri": r.Template}
 	}
-	if (what.Prompt == "") == (what.Template == "") || what.Argument == "" {
+	if (r.Prompt == "") == (r.Template == "") || r.Argument == "" {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("set Argument, and either Prompt or Template")}
 	}
-	params := map[string]any{"ref": ref, "argument": map[string]string{"name": what.Argument, "value": what.Value}}
-	if len(what.Context) > 0 {
-		params["context"] = map[string]any{"arguments": what.Context}
+	params := map[string]any{"ref": ref, "argument": map[string]string{"name": r.Argument, "value": r.Value}}
+	if len(r.Context) > 0 {
+		params["context"] = map[string]any{"arguments": r.Context}
 	}
-	got, err := c.ask(ctx, op, server, transport.Request{Method: "completion/complete"}, params, opts)
+	got, err := c.sendTo(ctx, op, server, transport.Request{Method: "completion/complete"}, params, opts)
 	if err != nil {
 		return nil, err
 	}
-	result, err := decode(ctx, &got, op, "", func(_, _ *completionResult) {})
+	result, err := decodeResult(ctx, &got, op, "", func(_, _ *completionResult) {})
 	if err != nil {
 		return nil, err
 	}
 	if result.Completion == nil {
-		return nil, withOp(unreadable(errors.New(`it has no "completion"`)), op)
+		return nil, withOp(unreadableResult(errors.New(`it has no "completion"`)), op)
 	}
 	return result.Completion, nil
+}
+
+// completionResult is the part of the result that is used. It has no list of its own: a
+// large result is decoded as one part, or refused.
+type completionResult struct {
+	Completion *mcp.CompletionResultDetails `json:"completion"`
 }

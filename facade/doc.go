@@ -1,25 +1,46 @@
-// Package facade is the front door of mcpvisor: one [Client] that supervises
-// many MCP servers and shows their tools, resources and prompts as one
-// namespaced surface.
+// Package facade is the client of mcpvisor: one [Client] that supervises many MCP
+// servers and offers their tools, resources and prompts under one namespace.
 //
-//	c, err := facade.New()
+//	client, err := facade.New()
 //	if err != nil {
 //		return err
 //	}
-//	defer c.Close(ctx)
-//	err = c.Register(ctx, mcpvisor.ServerSpec{
-//		Name:  "fs",
-//		Stdio: &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
-//		Retry: supervisor.Retry(3, 500*time.Millisecond),
+//	defer client.Close(ctx)
+//
+//	err = client.Register(ctx, mcpvisor.ServerSpec{
+//		Name:   "fs",
+//		Stdio:  &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
+//		Policy: supervisor.Retry(3, 500*time.Millisecond),
 //	})
 //	if err != nil {
-//		return err // it says what to mend
+//		return err // the text says what failed and what to do
 //	}
-//	res, err := c.Call(ctx, "fs/list_directory", map[string]any{"path": "/tmp"})
+//	result, err := client.CallTool(ctx, "fs/list_directory", map[string]any{"path": "/tmp"})
 //
-// What a user may rely on: a crash is noticed by the exit, not by a poll; the
-// calls in flight fail at once with a typed error, and the tools leave the
-// listing in one swap. A retry reruns everything, and only a complete catalog
-// makes a server ready again. No call hangs, and none runs twice unasked: an
-// [Error] says whether the request was sent. Servers do not feel each other.
+// What a caller may rely on:
+//
+//   - A crash is noticed by the exit of the process or the end of the connection, not
+//     by a poll. The calls in flight fail at once with a typed error, and the server's
+//     tools leave the listing in one step.
+//   - A restart repeats everything: handshake, lists, subscriptions, log level. Only
+//     complete lists make a server ready again.
+//   - Every call ends: by its result, its context, a timeout, or the end of its server.
+//   - No call is sent twice, unless nothing was sent the first time and the caller asked
+//     for it with [WithWaitReady]. The Outcome of an [mcpvisor.Error] says whether the
+//     server may have executed it.
+//   - Servers do not affect each other.
+//   - [Client.Unregister] and [Client.Close] leave no process, goroutine or connection
+//     behind, and are bounded in time whatever the servers do.
+//
+// # Overview of Client
+//
+//	servers    Register, Apply, Unregister, Restart, WaitReady, Close
+//	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
+//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
+//	state      Servers, Status, ServerStatus, Watch
+//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
+//	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
+//
+// [New] takes options for the whole client (type [Option]), the calls take options for
+// one call (type [CallOption]).
 package facade

@@ -75,5 +75,5 @@ func ExampleClient_SetRoots() {
 	fmt.Println(c.SetRoots(mcp.Root{URI: "letters"}))
 	// Output:
 	// <nil>
-	// set roots: invalid: root "letters" is no URI of a file; write it as file:///path
+	// set roots: invalid: root "letters" must be a file:// URI; write it as file:///path
 }

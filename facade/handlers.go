@@ -2,60 +2,60 @@ package facade
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/url"
-	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Servers may ask something of the host while they work on its calls: to let
-// its model say something, to ask its user, to name its directories. A client
-// declares and answers what it has a handler for, and nothing else.
+// Servers may send requests of their own while they work on a call: for text of the
+// host's language model (sampling/createMessage), for input of its user
+// (elicitation/create), for its directories (roots/list). The client declares the
+// capabilities that it has handlers for, and no others.
 //
-// Handlers are called by many goroutines, for all servers; up to 64 at a time
-// for one server, whose further requests wait. What one of them does costs the
-// one request: a panic, a nil and an error are answered with an error. The text
-// of an error goes to no server, unless it is a *jsonrpc.Error itself, whose code,
-// message and data do; one that is wrapped, as the errors of calls are, is not
-// told. A handler's context ends when the server does not want the answer any
-// more, when the call that the request belongs to fails (as far as that is known:
-// servers before 2026-07-28 on a pair of pipes do not say which it is), when the
-// session ends, and when the client closes; one that goes on nevertheless is left
-// behind.
+// The rules for all handlers:
+//
+//   - They are called for all servers, from many goroutines: up to 64 at a time for one
+//     server, whose further requests wait.
+//   - The context ends when the server withdraws the request, when the call that it
+//     belongs to ends, when the session ends, and when the client is closed. A handler
+//     that continues anyway is left behind; nothing waits for it. (Servers before
+//     2026-07-28 on a pipe do not say which call a request belongs to.)
+//   - A panic, a nil result or an error is answered with a JSON-RPC error and affects no
+//     other request. The text of the error goes to the log and not to the server, unless
+//     the error is a *jsonrpc.Error itself; a wrapped one is not sent.
 
-// SamplingRequest is a server's wish to have the host's model say something
+// SamplingRequest is a server's request for text of the host's language model
 // (sampling/createMessage).
 type SamplingRequest struct {
-	// Server is who asks.
+	// Server is the name of the server that sent it.
 	Server string
-	// CreateMessageWithToolsParams is what for: Messages, SystemPrompt, MaxTokens,
-	// and, with WithSampleTools, Tools and ToolChoice.
+	// CreateMessageWithToolsParams are its parameters: Messages, SystemPrompt,
+	// MaxTokens; with WithSamplingTools also Tools and ToolChoice.
 	*mcp.CreateMessageWithToolsParams
 }
 
-// ElicitationRequest is a server's wish to ask the host's user (elicitation/create).
+// ElicitationRequest is a server's request for input of the user
+// (elicitation/create).
 type ElicitationRequest struct {
-	// Server is who asks. Tell the user.
+	// Server is the name of the server that sent it. Show it to the user.
 	Server string
-	// ElicitParams is what: Message with RequestedSchema for a form; Message, URL
-	// and ElicitationID for a URL.
+	// ElicitParams are its parameters: Message and RequestedSchema for a form; Message,
+	// URL and ElicitationID for a URL.
 	*mcp.ElicitParams
 }
 
-// ElicitationComplete says that what a server sent the user to a URL for is done
-// there (notifications/elicitation/complete).
+// ElicitationComplete is a server's notification that an interaction at a URL has
+// ended (notifications/elicitation/complete).
 type ElicitationComplete struct {
-	Server        string
+	// Server is the name of the server that sent it.
+	Server string
+	// ElicitationID is that of the ElicitationRequest.
 	ElicitationID string
 }
 
-// WithSamplingHandler has f answer what servers ask of the host's model. Default: the
-// client declares no sampling.
+// WithSamplingHandler sets the handler for sampling requests. A result with an empty
+// Role counts as the assistant's. It may be called by many goroutines at once; its
+// context ends with the request. Default, and for nil: the client does not declare the
+// sampling capability.
 func WithSamplingHandler(f func(ctx context.Context, r SamplingRequest) (*mcp.CreateMessageWithToolsResult, error)) Option {
 	return func(o *options) {
 		o.handlers.Sample = nil
@@ -68,26 +68,33 @@ func WithSamplingHandler(f func(ctx context.Context, r SamplingRequest) (*mcp.Cr
 	}
 }
 
-// WithSamplingTools says that the handler of WithOnSample minds Tools and
-// ToolChoice. Default: such requests are refused.
+// WithSamplingTools declares that the sampling handler supports Tools and ToolChoice.
+// Default: sampling requests with tools are refused.
 func WithSamplingTools() Option { return func(o *options) { o.handlers.SampleTools = true } }
 
-// WithElicitationHandler has f ask the user to fill in a form. Take time: no call times
-// out by its idle clock meanwhile, though Timeouts.HardMax holds. Default: the
-// client declares no such elicitation.
+// WithElicitationHandler sets the handler that asks the user to fill in a form. The
+// result's Action is "accept", with Content, or "decline" or "cancel". Fields missing
+// from Content take the defaults of the schema; Content that does not match the schema
+// is refused, and a request whose schema is not a flat form never reaches the handler.
+//
+// The handler may take its time: the timeout of the call stands still meanwhile, though
+// Timeouts.CallTotal applies. It may be called by many goroutines at once; its context
+// ends with the request. Default, and for nil: the client does not declare elicitation
+// by form.
 func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
-	return func(o *options) { o.handlers.ElicitForm = elicitation(f) }
+	return func(o *options) { o.handlers.ElicitForm = elicitationHandler(f) }
 }
 
-// WithURLElicitationHandler has f ask the user to visit a URL, of http or https. Show it
-// whole, and do not open it unasked. "accept" means that the user is willing;
-// see WithOnElicitComplete for the rest. Default: the client declares no such
-// elicitation.
+// WithURLElicitationHandler sets the handler that asks the user to visit a URL, http or
+// https. Show the whole URL, and do not open it without consent. The result's Action
+// "accept" means that the user agrees to visit it; [WithElicitationCompleteHandler]
+// learns of the end. Otherwise as [WithElicitationHandler].
 func WithURLElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
-	return func(o *options) { o.handlers.ElicitURL = elicitation(f) }
+	return func(o *options) { o.handlers.ElicitURL = elicitationHandler(f) }
 }
 
-func elicitation(f func(context.Context, ElicitationRequest) (*mcp.ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+// elicitationHandler adapts a handler of the host to that of the transport.
+func elicitationHandler(f func(context.Context, ElicitationRequest) (*mcp.ElicitResult, error)) func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	if f == nil {
 		return nil
 	}
@@ -96,8 +103,9 @@ func elicitation(f func(context.Context, ElicitationRequest) (*mcp.ElicitResult,
 	}
 }
 
-// WithElicitationCompleteHandler has f told when a URL has served its purpose. Not every
-// server says so.
+// WithElicitationCompleteHandler sets the function that is called when a server
+// reports that the interaction at a URL has ended. Not every server reports it.
+// Default, and for nil: such notifications are ignored.
 func WithElicitationCompleteHandler(f func(ctx context.Context, done ElicitationComplete)) Option {
 	return func(o *options) {
 		o.handlers.Elicited = nil
@@ -106,43 +114,4 @@ func WithElicitationCompleteHandler(f func(ctx context.Context, done Elicitation
 		}
 		o.handlers.Elicited = func(ctx context.Context, server, id string) { f(ctx, ElicitationComplete{server, id}) }
 	}
-}
-
-// WithRoots lets servers ask for the roots, which [Client.SetRoots] changes;
-// there may be none to begin with. Default: the client declares no roots. A URI
-// that is none of file:// is an error of New.
-func WithRoots(roots ...mcp.Root) Option {
-	return func(o *options) {
-		list, err := rootList(roots)
-		o.roots, o.wrong = transport.NewRoots(list), errors.Join(o.wrong, err)
-		o.handlers.Roots = o.roots
-	}
-}
-
-// SetRoots replaces the roots, and tells the servers that have a session of an
-// era in which that is done; modern ones ask when they need them. It waits for
-// nobody. Errors: ErrInvalid (a URI that is none of file://, or a client
-// without WithRoots).
-func (c *Client) SetRoots(roots ...mcp.Root) error {
-	const op = "set roots"
-	list, err := rootList(roots)
-	if err == nil && c.opts.roots == nil {
-		err = errors.New("the client declares no roots; pass WithRoots to New")
-	}
-	if err != nil {
-		return &mcpvisor.Error{Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
-	}
-	c.opts.roots.Set(list)
-	return nil
-}
-
-func rootList(roots []mcp.Root) ([]*mcp.Root, error) {
-	list := make([]*mcp.Root, 0, len(roots))
-	for _, r := range slices.Clone(roots) {
-		if u, err := url.Parse(r.URI); err != nil || u.Scheme != "file" {
-			return nil, fmt.Errorf("root %q is no URI of a file; write it as file:///path", r.URI)
-		}
-		list = append(list, &r)
-	}
-	return list, nil
 }

@@ -46,7 +46,7 @@ const (
 		"tools":[{"name":"t","inputSchema":{"type":"object"}}],"toolChoice":{"mode":"required"}}`
 )
 
-func TestAFormIsFilledIn(t *testing.T) {
+func TestElicitationHandler_form(t *testing.T) {
 	shared := map[string]any{"name": "Ada"} // must not be written to
 	c := legacyServer(t, facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		if r.Server != "s" || r.Mode != "form" || r.Message != "?" {
@@ -61,7 +61,7 @@ func TestAFormIsFilledIn(t *testing.T) {
 	require.Contains(t, asked(t, c, "roots/list", `{}`), `-32601`)
 }
 
-func TestAnswersThatAreNone(t *testing.T) {
+func TestElicitationHandler_invalid_answers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handler func(context.Context) (*mcp.ElicitResult, error)
 		hears   string
@@ -99,7 +99,7 @@ func accepting(content map[string]any) func(context.Context) (*mcp.ElicitResult,
 	}
 }
 
-func TestSampling(t *testing.T) {
+func TestSamplingHandler(t *testing.T) {
 	sample := facade.WithSamplingHandler(func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 		text := r.Server + ": " + r.Messages[0].Content[0].(*mcp.TextContent).Text
 		if len(r.Tools) > 0 {
@@ -116,7 +116,7 @@ func TestSampling(t *testing.T) {
 	require.Contains(t, asked(t, c, "sampling/createMessage", wantsTools), "s: hi t required")
 }
 
-func TestAURLIsVisited(t *testing.T) {
+func TestURLElicitationHandler(t *testing.T) {
 	done := make(chan facade.ElicitationComplete, 1)
 	c := legacyServer(t,
 		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
@@ -132,7 +132,7 @@ func TestAURLIsVisited(t *testing.T) {
 
 // Neither a handler that waits nor one that ignores its context holds up
 // anything else.
-func TestAHandlerThatHangs(t *testing.T) {
+func TestElicitationHandler_that_hangs_blocks_nothing(t *testing.T) {
 	began, ended := make(chan struct{}, 1), make(chan error, 1)
 	c := legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		began <- struct{}{}
@@ -153,7 +153,7 @@ func TestAHandlerThatHangs(t *testing.T) {
 	require.Error(t, <-ended)
 }
 
-func TestRootsAreSet(t *testing.T) {
+func TestSetRoots(t *testing.T) {
 	c := legacyServer(t, facade.WithRoots(mcp.Root{URI: "file:///a", Name: "A"}))
 	require.JSONEq(t, `{"roots":[{"uri":"file:///a","name":"A"}]}`, asked(t, c, "roots/list", `{}`))
 	require.NoError(t, c.SetRoots())
@@ -167,7 +167,7 @@ func TestRootsAreSet(t *testing.T) {
 }
 
 // A legacy server over HTTP hears of it too, once for each change.
-func TestRootsThatChangeAreTold(t *testing.T) {
+func TestSetRoots_notifies_legacy_servers(t *testing.T) {
 	told := make(chan string, 10)
 	srv := rawHTTP(t, func(r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -6,98 +6,58 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/actors"
-	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// A large result is decoded under the call's context and clocks. It is measured
-// first, and refused if it would take too much. Then it is decoded in parts,
-// with a look at the context in between, because encoding/json has none.
+// A large result is decoded within the call's context and timeouts. First it is
+// measured, and refused if it exceeds Limits.MaxElements or Limits.MaxDecodedBytes. Then
+// it is decoded in parts, with a look at the context after each, because encoding/json
+// cannot be interrupted.
 
 const (
 	// partBytes is about how much of a list is decoded at once.
 	partBytes = 256 << 10
-	// partElements bounds a part that cannot be divided: one entry of a list, or
-	// the members beside the list. Decoding as much takes less than 100 ms.
-	partElements = 100_000
-	// partInline is the longest part that is decoded in the caller's goroutine. A
-	// longer one holds a long text, such as an image, and can take a second.
-	partInline = 4 << 20
+	// maxPartElements bounds a part that cannot be divided: one entry of a list, or the
+	// members beside the list. Decoding that many takes less than 100 ms.
+	maxPartElements = 100_000
+	// maxInlinePart is the longest part, in bytes, that is decoded in the caller's
+	// goroutine. A longer one holds a long text, such as an image, and can take a second.
+	maxInlinePart = 4 << 20
 )
 
-// reply is the result of a request, and what bounds its decoding.
-type reply struct {
-	raw     json.RawMessage
-	view    *actors.View
-	began   time.Time
-	timeout time.Duration // of the call; 0 means the server's
-	held    *budget.Share // what it holds of Limits.Buffer; the caller that made it gives it back after decoding
-}
-
-// isLarge reports whether the result is measured before it is decoded.
-func (r *reply) isLarge() bool { return len(r.raw) >= jsonbound.LargeBytes }
-
-// clocks is the context in which the result is decoded: ctx, with what the
-// clocks of the call have left. A call whose progress has restarted its clock
-// has all of it again.
-func (r *reply) clocks(ctx context.Context) (context.Context, context.CancelFunc) {
-	idle, hardMax := actors.CallTimeouts(r.view.Spec.Timeouts, r.timeout)
-	now := time.Now()
-	end := time.Time{}
-	if idle > 0 {
-		if end = r.began.Add(idle); end.Before(now) {
-			end = now.Add(idle)
-		}
-	}
-	if latest := r.began.Add(hardMax); hardMax > 0 && (end.IsZero() || latest.Before(end)) {
-		end = latest
-	}
-	if end.IsZero() {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadlineCause(ctx, end, mcpvisor.ErrTimeout)
-}
-
-// measure refuses a result that holds or takes too much.
-func (r *reply) measure(ctx context.Context) (jsonbound.Size, error) {
-	limits := r.view.Spec.Limits
-	return jsonbound.Check(ctx, r.raw, jsonbound.Limits{Elements: limits.MaxElements, Bytes: limits.MaxDecodedBytes})
-}
-
-// decodeLarge decodes a large result. list names its member that is a list, and
-// add appends the list of one result to that of another.
-func decodeLarge[T any](ctx context.Context, r *reply, list string, add func(whole, part *T)) (*T, error) {
-	defer r.held.Release()
-	ctx, cancel := r.clocks(ctx)
+// decodeLarge decodes a large result. list names the member that is a list, and add
+// appends the list of one result to that of another.
+func decodeLarge[T any](ctx context.Context, r *response, list string, add func(whole, part *T)) (*T, error) {
+	defer r.share.Release()
+	ctx, cancel := r.decodeContext(ctx)
 	defer cancel()
-	size, err := r.measure(ctx)
+	limits := r.view.Spec.Limits
+	size, err := jsonbound.Check(ctx, r.raw, jsonbound.Limits{Elements: limits.MaxElements, Bytes: limits.MaxDecodedBytes})
 	if err == nil {
-		err = r.held.Grow(ctx, nil, size.Bytes)
+		err = r.share.Grow(ctx, nil, size.Bytes)
 	}
 	if err != nil {
-		return nil, undecoded(ctx, err)
+		return nil, largeResultError(ctx, err)
 	}
 	if _, ok := any((*T)(nil)).(*mcp.CallToolResult); ok {
-		if result := textResult(ctx, r.raw); result != nil {
+		if result := decodeTextResult(ctx, r.raw); result != nil {
 			return any(result).(*T), nil
 		}
 	}
 	v, err := decodeParts(ctx, r.raw, list, add)
 	if err != nil {
-		return nil, undecoded(ctx, err)
+		return nil, largeResultError(ctx, err)
 	}
 	return v, nil
 }
 
-// decodeParts decodes the entries of a list part by part, _meta and structured
-// content without encoding/json, and the rest at once.
+// decodeParts decodes a result: the entries of its list in parts, _meta and structured
+// content with [jsonscan], which can be interrupted, and the other members at once.
 func decodeParts[T any](ctx context.Context, raw []byte, list string, add func(whole, part *T)) (*T, error) {
 	if err := checkResult(raw); err != nil {
 		return nil, err
@@ -127,19 +87,19 @@ func decodeParts[T any](ctx context.Context, raw []byte, list string, add func(w
 	if err := m.decodeValues(ctx, v); err != nil {
 		return nil, err
 	}
-	return v, holes(v)
+	return v, checkNoNil(v)
 }
 
-// splitMembers are the parts of a result. A member that occurs twice counts as
-// the last one, as in encoding/json.
-type splitMembers struct {
-	list, meta, structured []byte
+// resultMembers are the members of a result that are decoded separately. If a member
+// occurs twice the last one counts, as in encoding/json.
+type resultMembers struct {
+	list, meta, structured []byte // nil where there is none
 	rest                   []byte // an object of the other members, with an empty list
 }
 
-// splitResult takes a result apart. A list that is no array stays in the rest,
-// for the decoder to refuse.
-func splitResult(raw []byte, list string) (m splitMembers, err error) {
+// splitResult splits a result into its members. A list that is not an array stays in
+// rest, where the decoder refuses it.
+func splitResult(raw []byte, list string) (m resultMembers, err error) {
 	s := jsonscan.Scanner{Text: raw}
 	s.SkipSpace()
 	s.Consume('{')
@@ -155,7 +115,7 @@ func splitResult(raw []byte, list string) (m splitMembers, err error) {
 		s.SkipSpace()
 		value, ok := s.Value()
 		if !ok {
-			return m, errors.New("the result is no valid JSON")
+			return m, errors.New("the result is not valid JSON")
 		}
 		switch name := jsonscan.Unquote(key, escaped); {
 		case name == list && value[0] == '[':
@@ -180,12 +140,13 @@ func splitResult(raw []byte, list string) (m splitMembers, err error) {
 	return m, nil
 }
 
-// nextPart is a result that holds the next entries of the list; nil at its end.
+// nextPart returns a result that has only the next entries of the list; nil at the end.
+// s stands in the list.
 func nextPart(s *jsonscan.Scanner, list string) ([]byte, error) {
 	start := s.Pos
 	for s.SkipSpace(); !s.Consume(']'); s.SkipSpace() {
 		if _, ok := s.Value(); !ok {
-			return nil, errors.New("the result is no valid JSON")
+			return nil, errors.New("the result is not valid JSON")
 		}
 		end := s.Pos
 		s.SkipSpace()
@@ -197,19 +158,20 @@ func nextPart(s *jsonscan.Scanner, list string) ([]byte, error) {
 	return nil, nil
 }
 
-// decodePart decodes what cannot be divided further. text belongs to it.
+// decodePart decodes a part that cannot be divided. It keeps text, also after it has
+// returned.
 func decodePart[T any](ctx context.Context, text []byte) (*T, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if _, err := jsonbound.Check(ctx, text, jsonbound.Limits{Elements: partElements}); err != nil {
+	if _, err := jsonbound.Check(ctx, text, jsonbound.Limits{Elements: maxPartElements}); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
 		}
 		return nil, &partError{err}
 	}
 	v := new(T)
-	if len(text) <= partInline {
+	if len(text) <= maxInlinePart {
 		return v, json.Unmarshal(text, v)
 	}
 	done := make(chan error, 1)
@@ -222,11 +184,12 @@ func decodePart[T any](ctx context.Context, text []byte) (*T, error) {
 	}
 }
 
-// partError is about one part of a result, which no limit of the server's lets in.
+// partError says that one part of a result exceeds maxPartElements, which is not
+// configurable.
 type partError struct{ error }
 
-// decodeValues decodes the members that can be of any shape.
-func (m *splitMembers) decodeValues(ctx context.Context, result any) error {
+// decodeValues decodes _meta and structured content, which may be of any shape.
+func (m *resultMembers) decodeValues(ctx context.Context, result any) error {
 	var meta mcp.Meta
 	if m.meta != nil {
 		value, err := jsonscan.DecodeContext(ctx, m.meta)
@@ -235,7 +198,7 @@ func (m *splitMembers) decodeValues(ctx context.Context, result any) error {
 		}
 		object, ok := value.(map[string]any)
 		if !ok && value != nil {
-			return errors.New("its _meta is no object")
+			return errors.New("its _meta is not an object")
 		}
 		meta = object
 	}
@@ -256,13 +219,14 @@ func (m *splitMembers) decodeValues(ctx context.Context, result any) error {
 	return nil
 }
 
-// undecoded is the error of a large result that was not decoded to its end.
-func undecoded(ctx context.Context, err error) *mcpvisor.Error {
-	var beyond *jsonbound.Error
+// largeResultError is the error of a large result whose decoding failed or was
+// interrupted.
+func largeResultError(ctx context.Context, err error) *mcpvisor.Error {
+	var exceeded *jsonbound.Error
 	var part *partError
 	switch {
 	case ctx.Err() != nil:
-		e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "it was answered; decoding the result took too long"}
+		e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "the server has answered; decoding the result took too long"}
 		if errors.Is(context.Cause(ctx), mcpvisor.ErrTimeout) {
 			e.Kind, e.Cause = mcpvisor.KindTimeout, nil
 		}
@@ -270,13 +234,13 @@ func undecoded(ctx context.Context, err error) *mcpvisor.Error {
 	case errors.As(err, &part):
 		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: one part of it holds %w", part.error)}
-	case errors.As(err, &beyond):
-		limit := "Limits.Elements"
-		if beyond.Kind == jsonbound.KindBytes {
-			limit = "Limits.Decoded"
+	case errors.As(err, &exceeded):
+		limit := "Limits.MaxElements"
+		if exceeded.Kind == jsonbound.KindBytes {
+			limit = "Limits.MaxDecodedBytes"
 		}
 		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server's result is too large to decode: it holds %w", err), Hint: "raise " + limit + " if such results are expected"}
 	}
-	return unreadable(err)
+	return unreadableResult(err)
 }

@@ -21,7 +21,7 @@ func joinTools(whole, part *mcp.CallToolResult) {
 }
 
 // Decoding in parts gives what the go-sdk gives for the whole, errors included.
-func TestDecodeParts(t *testing.T) {
+func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
 	texts := []string{
 		`{"content":[{"type":"text","text":"x"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"_meta":{"a":[1]},"isError":true}`,
 		`{"\u0063ontent":[{"type":"text","text":"x"}],"structuredContent":[1,{"a":null}]}`,
@@ -38,7 +38,7 @@ func TestDecodeParts(t *testing.T) {
 			whole := new(mcp.CallToolResult)
 			wrong := errors.Join(checkResult([]byte(raw)), whole.UnmarshalJSON([]byte(raw)))
 			if wrong == nil {
-				wrong = holes(whole)
+				wrong = checkNoNil(whole)
 			}
 			got, err := decodeParts(t.Context(), []byte(raw), "content", joinTools)
 			require.Equal(t, wrong == nil, err == nil, "%v, not %v", err, wrong)
@@ -63,7 +63,7 @@ func (c *endsAfter) Err() error {
 }
 
 // A caller that leaves does not wait for the end of the decoding.
-func TestDecoding(t *testing.T) {
+func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	const n = 100_000
 	for name, raw := range map[string]string{
 		"text":               `{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n) + `{"type":"text","text":""}]}`,
@@ -73,7 +73,7 @@ func TestDecoding(t *testing.T) {
 	} {
 		t.Run(name+"/ended by the caller", func(t *testing.T) {
 			ctx := &endsAfter{context.Background(), 3}
-			if textResult(ctx, []byte(raw)) == nil {
+			if decodeTextResult(ctx, []byte(raw)) == nil {
 				_, err := decodeParts(ctx, []byte(raw), "content", joinTools)
 				require.ErrorIs(t, err, context.Canceled)
 				return
@@ -82,7 +82,7 @@ func TestDecoding(t *testing.T) {
 		})
 		t.Run(name+"/ended by the clock", func(t *testing.T) {
 			view := &actors.View{Spec: &mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{Call: time.Nanosecond, CallTotal: time.Nanosecond}}}
-			_, err := decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: view, began: time.Now().Add(-time.Hour)})
+			_, err := decodeToolResult(context.Background(), &response{raw: json.RawMessage(raw), view: view, began: time.Now().Add(-time.Hour)})
 			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 			var e *mcpvisor.Error
 			require.ErrorAs(t, err, &e)
@@ -110,25 +110,25 @@ func TestDecodePart(t *testing.T) {
 }
 
 // What a result may cost is bounded before anything is built from it.
-func TestLargeResult(t *testing.T) {
+func TestDecodeToolResult_limits(t *testing.T) {
 	const n = 1 << 20
 	decode := func(raw string, limits mcpvisor.Limits) (*mcp.CallToolResult, error) {
 		spec := mcpvisor.ServerSpec{Limits: limits}.WithDefaults()
-		return decodeToolResult(context.Background(), &reply{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()})
+		return decodeToolResult(context.Background(), &response{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()})
 	}
 	for name, row := range map[string]struct{ raw, says string }{
-		"too many blocks":           {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.Decoded"},
-		"too many numbers":          {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.Elements"},
-		"too much metadata":         {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.Elements"},
-		"too much memory":           {`{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n/2-10) + `0]}`, "Limits.Decoded"},
-		"too much in one block":     {`{"content":[{"type":"text","text":"","_meta":{"a":[` + strings.Repeat(`0,`, partElements) + `0]}}]}`, "one part"},
-		"too much beside the lists": {`{"content":[],"inputRequests":{"a":[` + strings.Repeat(`0,`, partElements) + `0]}}`, "one part"},
+		"too many blocks":           {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.MaxDecodedBytes"},
+		"too many numbers":          {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.MaxElements"},
+		"too much metadata":         {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.MaxElements"},
+		"too much memory":           {`{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n/2-10) + `0]}`, "Limits.MaxDecodedBytes"},
+		"too much in one block":     {`{"content":[{"type":"text","text":"","_meta":{"a":[` + strings.Repeat(`0,`, maxPartElements) + `0]}}]}`, "one part"},
+		"too much beside the lists": {`{"content":[],"inputRequests":{"a":[` + strings.Repeat(`0,`, maxPartElements) + `0]}}`, "one part"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := decode(row.raw, mcpvisor.Limits{MaxDecodedBytes: 128 << 20})
 			require.ErrorIs(t, err, mcpvisor.ErrProtocol)
 			require.ErrorContains(t, err, row.says)
-			require.ErrorContains(t, err, "CallRaw returns it as it is")
+			require.ErrorContains(t, err, "CallToolRaw returns it undecoded")
 		})
 	}
 	t.Run("limits raised", func(t *testing.T) {

@@ -7,10 +7,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Servers lists the registered servers in order, whatever their state.
+// Servers returns the names of the registered servers, sorted, whatever their state.
+// The slice is the caller's.
 func (c *Client) Servers() []string { return slices.Clone(c.rt.Snapshot().Names()) }
 
-// Status describes every registered server, in order.
+// Status describes every registered server, sorted by name.
 func (c *Client) Status() []mcpvisor.ServerStatus {
 	s := c.rt.Snapshot()
 	out := make([]mcpvisor.ServerStatus, 0, len(s.Names()))
@@ -20,8 +21,9 @@ func (c *Client) Status() []mcpvisor.ServerStatus {
 	return out
 }
 
-// ServerStatus describes one server.
-func (c *Client) ServerStatus(name string) (mcpvisor.ServerStatus, bool) {
+// ServerStatus describes one server. ok is false if no server of that name is
+// registered.
+func (c *Client) ServerStatus(name string) (status mcpvisor.ServerStatus, ok bool) {
 	v := c.rt.Snapshot().Server(name)
 	if v == nil {
 		return mcpvisor.ServerStatus{}, false
@@ -29,13 +31,12 @@ func (c *Client) ServerStatus(name string) (mcpvisor.ServerStatus, bool) {
 	return v.Status(), true
 }
 
-// Tools lists the tools of all ready servers, by server and name, as they are
-// at one moment. The slice is the caller's; definitions are shared.
+// Tools returns the tools of all ready servers at one moment, sorted by server and
+// name. The slice is the caller's; the definitions are shared and must not be changed.
 func (c *Client) Tools() []mcpvisor.Tool { return c.rt.Snapshot().Tools() }
 
-// AllTools goes through what Tools lists, without a copy: of tens of thousands
-// of tools the first costs as little as of ten. What it yields is of one
-// moment, the one at which the loop begins.
+// AllTools iterates over what [Client.Tools] returns, without a copy. It yields the
+// tools of one moment, that at which the loop begins.
 func (c *Client) AllTools() iter.Seq[mcpvisor.Tool] {
 	return func(yield func(mcpvisor.Tool) bool) {
 		for catalog := range c.rt.Snapshot().Catalogs() {
@@ -48,9 +49,9 @@ func (c *Client) AllTools() iter.Seq[mcpvisor.Tool] {
 	}
 }
 
-// Tool finds a listed tool by its qualified name or its alias, in constant
+// Tool finds a tool of a ready server by its qualified name or its alias, in constant
 // time.
-func (c *Client) Tool(name string) (mcpvisor.Tool, bool) {
+func (c *Client) Tool(name string) (tool mcpvisor.Tool, ok bool) {
 	s := c.rt.Snapshot()
 	if server, own, ok := mcpvisor.SplitName(name); ok {
 		if v := s.Server(server); v != nil {
@@ -61,11 +62,14 @@ func (c *Client) Tool(name string) (mcpvisor.Tool, bool) {
 	return s.Alias(name)
 }
 
-// Resources lists the resources of all ready servers, by server and URI.
+// Resources returns the resources of all ready servers, sorted by server and URI. The
+// slice is the caller's; the definitions are shared and must not be changed.
 func (c *Client) Resources() []mcpvisor.Resource { return c.rt.Snapshot().Resources() }
 
-// ResourceTemplates lists the resource templates of all ready servers.
+// ResourceTemplates returns the resource templates of all ready servers, sorted by
+// server and template, as [Client.Resources] does.
 func (c *Client) ResourceTemplates() []mcpvisor.ResourceTemplate { return c.rt.Snapshot().Templates() }
 
-// Prompts lists the prompts of all ready servers, by server and name.
+// Prompts returns the prompts of all ready servers, sorted by server and name, as
+// [Client.Resources] does.
 func (c *Client) Prompts() []mcpvisor.Prompt { return c.rt.Snapshot().Prompts() }

@@ -10,34 +10,51 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// guarded is a logger that hands each line on to the host's, whose writer, hooks
-// and sampler may panic: in a goroutine of the library that would end the process.
-// A line that is lost so is reported on stderr, as zerolog does when writing fails.
-func guarded(host zerolog.Logger) zerolog.Logger {
+// logSink passes log events of the library on to a logger of the host.
+type logSink interface {
+	// send writes one event. line is the JSON object in which zerolog encoded it.
+	send(level zerolog.Level, line []byte)
+}
+
+// newZerologLogger is a logger that passes each event on to the host's logger.
+// Writer, hooks and sampler of the host may panic. The library logs from goroutines
+// of its own, where a panic would end the process; [guardedSink] recovers it.
+func newZerologLogger(host zerolog.Logger) zerolog.Logger {
 	if host.GetLevel() == zerolog.Disabled {
 		return host
 	}
-	return zerolog.New(relay{&host}).Level(host.GetLevel())
+	return zerolog.New(guardedSink{zerologSink{&host}}).Level(host.GetLevel())
 }
 
-// relay is a zerolog.LevelWriter that writes lines as events of another logger.
-type relay struct{ to *zerolog.Logger }
+// guardedSink is a zerolog.LevelWriter that hands lines to a sink and survives its
+// panics. An event that is lost to a panic is reported on stderr, as zerolog itself
+// reports failed writes.
+type guardedSink struct{ to logSink }
 
 // Write implements io.Writer.
-func (r relay) Write(line []byte) (int, error) { return r.WriteLevel(zerolog.NoLevel, line) }
+func (g guardedSink) Write(line []byte) (int, error) { return g.WriteLevel(zerolog.NoLevel, line) }
 
 // WriteLevel implements zerolog.LevelWriter.
-func (r relay) WriteLevel(level zerolog.Level, line []byte) (int, error) {
-	if err := guard.Call("logger", func() error { r.send(level, line); return nil }); err != nil {
+func (g guardedSink) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	if err := guard.Call("logger", func() error { g.to.send(level, line); return nil }); err != nil {
 		fmt.Fprintf(os.Stderr, "mcpvisor: could not write a line of the log: %v\n", err)
 	}
 	return len(line), nil
 }
 
-// send makes the event again, field by field.
-func (r relay) send(level zerolog.Level, line []byte) {
-	e := r.to.WithLevel(level)
-	message := ""
+// zerologSink repeats events on another zerolog logger, field by field.
+type zerologSink struct{ to *zerolog.Logger }
+
+func (z zerologSink) send(level zerolog.Level, line []byte) {
+	e := z.to.WithLevel(level)
+	message := eachLogField(line, func(name string, value []byte) { e.RawJSON(name, value) })
+	e.Msg(message)
+}
+
+// eachLogField calls add for each field of an encoded event and returns the event's
+// message. The level is left out: zerolog passes it beside the line. value is JSON
+// and valid only during the call.
+func eachLogField(line []byte, add func(name string, value []byte)) (message string) {
 	s := jsonscan.Scanner{Text: line}
 	for more := s.Consume('{') && !s.Consume('}'); more; more = s.Consume(',') {
 		quoted, escaped, ok := s.String()
@@ -51,13 +68,20 @@ func (r relay) send(level zerolog.Level, line []byte) {
 		switch name := jsonscan.Unquote(quoted, escaped); name {
 		case zerolog.LevelFieldName:
 		case zerolog.MessageFieldName:
-			inner := jsonscan.Scanner{Text: value}
-			if text, escaped, ok := inner.String(); ok {
-				message = jsonscan.Unquote(text, escaped)
-			}
+			message = unquoteJSON(value)
 		default:
-			e.RawJSON(name, value)
+			add(name, value)
 		}
 	}
-	e.Msg(message)
+	return message
+}
+
+// unquoteJSON returns the text of a JSON string, "" for other values.
+func unquoteJSON(value []byte) string {
+	s := jsonscan.Scanner{Text: value}
+	text, escaped, ok := s.String()
+	if !ok {
+		return ""
+	}
+	return jsonscan.Unquote(text, escaped)
 }

@@ -14,94 +14,94 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// internalError begins the text of a fault that the model cannot mend by
-// calling differently. A prompt may tell it to give up on those.
+// internalError begins the text of an error that the model cannot avoid by calling
+// differently. A prompt may tell the model to give up on those.
 const internalError = "Internal Error: "
 
-// ModelError is the structured content of a result that [Client.CallForModel] makes
-// of an error.
+// ModelError is the structured content of a result that [Client.CallToolForModel] makes of
+// an error.
 type ModelError struct {
 	// Code is the error's kind, as in "unknown_tool".
 	Code string `json:"code"`
 	// Message is the text of the result.
 	Message string `json:"message"`
-	// Retryable says that the same call may succeed later and does no harm twice.
+	// Retryable says that the same call may succeed later and that repeating it is safe.
 	Retryable bool `json:"isRetryable"`
 }
 
-// CallToolForModel is [Client.Call] for a loop that hands results to a language
-// model: it never fails. An error becomes a result with IsError, a text that
-// the model can act on, and a [Fault] as its structured content.
+// CallToolForModel is [Client.CallTool] for an agent loop that hands results to a language
+// model: it never fails. An error becomes a result with IsError, a text that the model
+// can act on, and a [ModelError] as structured content.
 //
-// What the model can mend by itself (a wrong name, wrong arguments) is said
-// plainly. Everything else begins with "Internal Error: ". Neither holds the
-// server's stderr, which is the operator's business.
+// Mistakes that the model can correct (a wrong name, wrong arguments) are described
+// plainly. The text of every other error begins with "Internal Error: ". Neither contains
+// the server's stderr, which is for operators.
 func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, opts ...CallOption) *mcp.CallToolResult {
-	res, err := c.CallTool(ctx, tool, args, opts...)
+	result, err := c.CallTool(ctx, tool, args, opts...)
 	if err == nil {
-		return res
+		return result
 	}
-	var near []string
+	var similar []string
 	if errors.Is(err, mcpvisor.ErrUnknownServer) || errors.Is(err, mcpvisor.ErrUnknownTool) {
-		near = nearTools(c.rt.Snapshot(), tool, aliasesFirst)
+		similar = similarTools(c.rt.Snapshot(), tool, preferAliases)
 	}
-	return faultResult(tool, err, near...)
+	return modelErrorResult(tool, err, similar...)
 }
 
-// faultResult makes a result of an error. near are the tools that may be meant, in
-// the spelling that the model uses.
-func faultResult(tool string, err error, near ...string) *mcp.CallToolResult {
+// modelErrorResult makes a result of an error. similar are names of tools to suggest, in
+// the form that the model uses.
+func modelErrorResult(tool string, err error, similar ...string) *mcp.CallToolResult {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
 		e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Cause: err}
 	}
-	f := ModelError{Code: string(e.Kind), Message: modelText(shortened(tool), e, near), Retryable: e.Retryable()}
+	m := ModelError{Code: string(e.Kind), Message: modelText(truncateName(tool), e, similar), Retryable: e.Retryable()}
 	return &mcp.CallToolResult{
 		IsError:           true,
-		Content:           []mcp.Content{&mcp.TextContent{Text: f.Message}},
-		StructuredContent: f,
+		Content:           []mcp.Content{&mcp.TextContent{Text: m.Message}},
+		StructuredContent: m,
 	}
 }
 
-// longestQuote is how much of a name that a model invented is said back to it.
-const longestQuote = 128
+// maxQuotedName is how many bytes of a tool name that a model made up are repeated.
+const maxQuotedName = 128
 
-func shortened(name string) string {
-	if len(name) <= longestQuote {
+func truncateName(name string) string {
+	if len(name) <= maxQuotedName {
 		return name
 	}
-	return strings.ToValidUTF8(name[:longestQuote], "") + "…"
+	return strings.ToValidUTF8(name[:maxQuotedName], "") + "…"
 }
 
-// modelText says what happened in words for a model.
-func modelText(tool string, e *mcpvisor.Error, near []string) string {
+// modelText words an error for a model.
+func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 	switch e.Kind {
 	case mcpvisor.KindUnknownTool, mcpvisor.KindUnknownServer:
-		if len(near) > 0 {
-			return "There is no tool " + tool + ". Did you mean " + strings.Join(near, ", ") + "?"
+		if len(similar) > 0 {
+			return "There is no tool " + tool + ". Did you mean " + strings.Join(similar, ", ") + "?"
 		}
 		return "There is no tool " + tool + ". Use one of the tools that you were given."
 	case mcpvisor.KindInvalid:
 		return "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
 	case mcpvisor.KindRPC:
 		var rpc *jsonrpc.Error
-		if errors.As(e.Cause, &rpc) && (rpc.Code == codeInvalidParams || rpc.Code == codeMethodNotFound) {
+		if errors.As(e.Cause, &rpc) && (rpc.Code == jsonrpc.CodeInvalidParams || rpc.Code == jsonrpc.CodeMethodNotFound) {
 			return tool + " refused the call: " + rpc.Message
 		}
-		return internalError + tool + " failed: " + reason(e)
+		return internalError + tool + " failed: " + failureReason(e)
 	}
 	text := internalError
 	switch e.Kind {
 	case mcpvisor.KindUnavailable:
-		text += "the server of " + tool + " is not available at the moment" + tryAgain(e)
+		text += "the server of " + tool + " is not available at the moment" + retryAdvice(e)
 	case mcpvisor.KindOverloaded:
-		text += "too many calls to the server of " + tool + " are under way" + tryAgain(e)
+		text += "too many calls to the server of " + tool + " are under way" + retryAdvice(e)
 	case mcpvisor.KindEvicted:
 		text += "the server of " + tool + " has failed too often and was given up."
 	case mcpvisor.KindAuthRequired:
-		text += "the server of " + tool + " wants authorization, which a person has to give."
+		text += "the server of " + tool + " requires authorization, which the user has to give."
 	case mcpvisor.KindInputRequired:
-		text += "the server of " + tool + " wanted input that nobody gave it."
+		text += "the server of " + tool + " asked for input that it did not get."
 	case mcpvisor.KindTimeout:
 		text += tool + " did not answer in time."
 	case mcpvisor.KindCrashed:
@@ -111,7 +111,7 @@ func modelText(tool string, e *mcpvisor.Error, near []string) string {
 	case mcpvisor.KindClosed:
 		text += "the server of " + tool + " was shut down."
 	default:
-		text += tool + " failed: " + reason(e)
+		text += tool + " failed: " + failureReason(e)
 	}
 	if e.Outcome == mcpvisor.OutcomeUnknown {
 		text += " Whether it had an effect is not known; check before you repeat it."
@@ -119,8 +119,8 @@ func modelText(tool string, e *mcpvisor.Error, near []string) string {
 	return text
 }
 
-// tryAgain ends the text of a call that may be repeated: nothing was done.
-func tryAgain(e *mcpvisor.Error) string {
+// retryAdvice ends the text of a call that did not run: it may be repeated.
+func retryAdvice(e *mcpvisor.Error) string {
 	if e.Outcome != mcpvisor.OutcomeNotSent {
 		return "."
 	}
@@ -133,40 +133,34 @@ func tryAgain(e *mcpvisor.Error) string {
 	return "; nothing was done. Try again."
 }
 
-// The JSON-RPC codes that speak of the caller's mistake.
-const (
-	codeMethodNotFound = -32601
-	codeInvalidParams  = -32602
-)
-
-// argumentsReason says what is wrong with arguments. What it says to a program of
-// Go's types is of no use to a model.
+// argumentsReason says what is wrong with arguments, without the Go types of which the
+// errors for programs speak.
 func argumentsReason(e *mcpvisor.Error) string {
 	switch {
-	case errors.Is(e.Cause, errNoObject):
+	case errors.Is(e.Cause, errArgumentsNotObject):
 		return "they must be a JSON object"
-	case errors.Is(e.Cause, errNoJSON):
-		return fmt.Sprintf("they are not valid JSON, or nested deeper than %d levels", maxDepth)
-	case speaksOfGo(e.Cause):
+	case errors.Is(e.Cause, errArgumentsNotJSON):
+		return fmt.Sprintf("they are not valid JSON, or nested deeper than %d levels", maxArgumentDepth)
+	case mentionsGoTypes(e.Cause):
 		return "they cannot be written as JSON"
 	}
-	return reason(e)
+	return failureReason(e)
 }
 
-// reason is why a call failed, for a model. A decoder's own words speak of Go's
-// types.
-func reason(e *mcpvisor.Error) string {
+// failureReason says why a call failed.
+func failureReason(e *mcpvisor.Error) string {
 	if e.Cause == nil {
 		return string(e.Kind)
 	}
-	if e.Kind == mcpvisor.KindProtocol && speaksOfGo(e.Cause) {
+	if e.Kind == mcpvisor.KindProtocol && mentionsGoTypes(e.Cause) {
 		return "the server's answer cannot be read"
 	}
 	return e.Cause.Error()
 }
 
-// speaksOfGo reports whether an error is about JSON that does not fit Go's types.
-func speaksOfGo(err error) bool {
+// mentionsGoTypes reports whether an error is about JSON that does not fit Go's types.
+// Its text is of no use to a model.
+func mentionsGoTypes(err error) bool {
 	var (
 		typ         *json.UnmarshalTypeError
 		unsupported *json.UnsupportedTypeError

@@ -36,7 +36,7 @@ func readAsModel(t *testing.T, res *mcp.CallToolResult) told {
 	return got
 }
 
-func TestAGoodResultReachesTheModelAsItIs(t *testing.T) {
+func TestCallForModel_result_is_unchanged(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	res := c.CallToolForModel(t.Context(), "m/echo", map[string]any{"text": "hi"})
@@ -51,7 +51,7 @@ func TestAGoodResultReachesTheModelAsItIs(t *testing.T) {
 }
 
 // One server for each way in which a call can fail, and what the model is told.
-func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
+func TestCallForModel_errors(t *testing.T) {
 	c := newClient(t)
 	with := func(faults ...mcptest.Fault) mcpvisor.ServerSpec {
 		return mcpvisor.ServerSpec{InMemory: mcptest.InMemory(mcptest.Script{Faults: faults})}
@@ -138,7 +138,7 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 		"down/echo": {code: "unavailable", retryable: true,
 			text: "Internal Error: the server of down/echo is not available at the moment; nothing was done. Try again in 60 min."},
 		"given-up/echo": {code: "evicted", text: "Internal Error: the server of given-up/echo has failed too often and was given up."},
-		"locked/echo":   {code: "auth_required", text: "Internal Error: the server of locked/echo wants authorization, which a person has to give."},
+		"locked/echo":   {code: "auth_required", text: "Internal Error: the server of locked/echo requires authorization, which the user has to give."},
 		"busy/echo": {code: "overloaded", retryable: true,
 			text: "Internal Error: too many calls to the server of busy/echo are under way; nothing was done. Try again."},
 		"garbled/echo": {code: "protocol", text: "Internal Error: garbled/echo failed: "},
@@ -161,7 +161,7 @@ func TestEveryFailureOfACallIsToldToTheModel(t *testing.T) {
 
 }
 
-func TestACallThatIsCutOffByCloseIsToldToTheModel(t *testing.T) {
+func TestCallForModel_during_Close(t *testing.T) {
 	c := newClient(t)
 	received := make(chan struct{})
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "m", InMemory: rawServer(func(method, _ string) string {

@@ -13,13 +13,13 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-func TestEveryErrorBecomesAResultForAModel(t *testing.T) {
+func TestModelErrorResult_for_every_kind(t *testing.T) {
 	mendable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true}
 	for _, kind := range mcpvisor.ErrorKinds() {
 		for _, outcome := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown, mcpvisor.OutcomeAnswered} {
 			e := &mcpvisor.Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "hint for a programmer",
 				Stderr: []string{"canary-stderr"}, RetryAfter: time.Second}
-			res := faultResult("fs/raed", e)
+			res := modelErrorResult("fs/raed", e)
 			require.True(t, res.IsError)
 			text := res.Content[0].(*mcp.TextContent).Text
 			f := res.StructuredContent.(ModelError)
@@ -35,11 +35,11 @@ func TestEveryErrorBecomesAResultForAModel(t *testing.T) {
 			}
 		}
 	}
-	require.Contains(t, faultResult("fs/raed", &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool}, "fs/read").Content[0].(*mcp.TextContent).Text,
+	require.Contains(t, modelErrorResult("fs/raed", &mcpvisor.Error{Kind: mcpvisor.KindUnknownTool}, "fs/read").Content[0].(*mcp.TextContent).Text,
 		"There is no tool fs/raed. Did you mean fs/read?")
 }
 
-func TestAModelIsToldOfItsOwnMistakes(t *testing.T) {
+func TestModelText_for_RPC_errors(t *testing.T) {
 	text := func(code int64) string {
 		return modelText("fs/read", &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "path is missing"}}, nil)
 	}

@@ -68,7 +68,7 @@ func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
 
 // A callback that panics (and is recovered by the host, as net/http does) must
 // not use up a place in Limits.InFlight.
-func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
+func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
@@ -92,7 +92,7 @@ func TestAPanicInAReportGivesItsPlaceBack(t *testing.T) {
 }
 
 // A callback that takes its time holds up its own call; not the shutdown.
-func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
+func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
@@ -113,7 +113,7 @@ func TestASlowReportDoesNotHoldUpUnregister(t *testing.T) {
 }
 
 // A callback that removes its server, or closes the client, waits for itself.
-func TestAReportMayUnregister(t *testing.T) {
+func TestWithProgress_callback_may_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: srv.URL},
@@ -129,7 +129,7 @@ func TestAReportMayUnregister(t *testing.T) {
 
 // The server forgets the session while a callback runs: the next incarnation
 // must not wait for the callback.
-func TestASlowReportDoesNotHoldUpTheNextIncarnation(t *testing.T) {
+func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testing.T) {
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
 	c := newClient(t)

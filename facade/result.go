@@ -2,9 +2,6 @@ package facade
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -12,18 +9,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// decodeToolResult reads the result of a tool call. Most results are text;
-// those are read in one pass. Whatever looks different is left to the go-sdk,
-// which knows every kind of content.
-func decodeToolResult(ctx context.Context, got *reply) (*mcp.CallToolResult, error) {
+// decodeToolResult decodes the result of a tool call. Most results are plain text, which
+// [decodeTextResult] reads in one pass; the go-sdk decodes all others.
+func decodeToolResult(ctx context.Context, got *response) (*mcp.CallToolResult, error) {
 	if got.isLarge() {
 		r, err := decodeLarge(ctx, got, "content", func(whole, part *mcp.CallToolResult) {
 			whole.Content = append(whole.Content, part.Content...)
 		})
-		return r, hintRaw(err)
+		return r, withRawHint(err)
 	}
 	raw := got.raw
-	if r := textResult(ctx, raw); r != nil {
+	if r := decodeTextResult(ctx, raw); r != nil {
 		return r, nil
 	}
 	r := new(mcp.CallToolResult)
@@ -32,28 +28,32 @@ func decodeToolResult(ctx context.Context, got *reply) (*mcp.CallToolResult, err
 		err = r.UnmarshalJSON(raw)
 	}
 	if err == nil {
-		err = holes(r)
+		err = checkNoNil(r)
 	}
 	if err != nil {
-		return nil, hintRaw(unreadable(err))
+		return nil, withRawHint(unreadableResult(err))
 	}
 	return r, nil
 }
 
-// hintRaw adds to the error of a tool's result how to get at it all the same.
-func hintRaw(err error) error {
-	if e, ok := err.(*mcpvisor.Error); ok && e != nil && e.Kind == mcpvisor.KindProtocol {
-		if e.Hint != "" {
-			e.Hint += "; "
-		}
-		e.Hint += "CallRaw returns it as it is"
+// withRawHint adds to the error of a tool's result how to get the result undecoded. It
+// returns a copy.
+func withRawHint(err error) error {
+	e, ok := err.(*mcpvisor.Error)
+	if !ok || e == nil || e.Kind != mcpvisor.KindProtocol {
+		return err
 	}
-	return err
+	hinted := *e
+	if hinted.Hint != "" {
+		hinted.Hint += "; "
+	}
+	hinted.Hint += "CallToolRaw returns it undecoded"
+	return &hinted
 }
 
-// complete is a result with "resultType": "complete" (2026-07-28), which only
-// the go-sdk can set.
-var complete = func() (r mcp.CallToolResult) {
+// completeResult is a result with "resultType": "complete" (2026-07-28), which is an
+// unexported field of the go-sdk.
+var completeResult = func() (r mcp.CallToolResult) {
 	if err := r.UnmarshalJSON([]byte(`{"content":[],"resultType":"complete"}`)); err != nil {
 		panic(err)
 	}
@@ -61,7 +61,7 @@ var complete = func() (r mcp.CallToolResult) {
 	return r
 }()
 
-// The members of a result; each may occur once.
+// The members that decodeTextResult has seen; each may occur once.
 const (
 	hasContent = 1 << iota
 	hasIsError
@@ -70,9 +70,9 @@ const (
 	hasResultType
 )
 
-// textResult reads a result whose content is plain text. It returns nil if it
-// is not sure, and when ctx ends.
-func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
+// decodeTextResult decodes a result whose content is plain text. It returns nil if it
+// meets anything else, and when ctx ends.
+func decodeTextResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
 	s := jsonscan.Scanner{Text: raw}
 	s.SkipSpace()
 	if !s.Consume('{') {
@@ -98,7 +98,7 @@ func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
 		s.SkipSpace()
 		switch string(key) {
 		case `"content"`:
-			if !once(hasContent) || !textContent(ctx, &s, r) {
+			if !once(hasContent) || !readTextContent(ctx, &s, r) {
 				return nil
 			}
 		case `"isError"`:
@@ -135,18 +135,18 @@ func textResult(ctx context.Context, raw []byte) *mcp.CallToolResult {
 		return nil
 	}
 	if seen&hasResultType != 0 {
-		typed := complete
+		typed := completeResult
 		typed.Meta, typed.Content, typed.StructuredContent, typed.IsError = r.Meta, r.Content, r.StructuredContent, r.IsError
 		*r = typed
 	}
 	return r
 }
 
-// blocksAtOnce is after how many blocks of text the context is looked at.
-const blocksAtOnce = 4096
+// blocksPerCheck is after how many blocks of text the context is checked.
+const blocksPerCheck = 4096
 
-// textContent reads a list of plain text blocks.
-func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
+// readTextContent reads a list of plain text blocks into r.
+func readTextContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult) bool {
 	if !s.Consume('[') {
 		return false
 	}
@@ -157,12 +157,12 @@ func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult
 	}
 	for {
 		s.SkipSpace()
-		block, ok := textBlock(s)
+		block, ok := readTextBlock(s)
 		if !ok {
 			return false
 		}
 		r.Content = append(r.Content, block)
-		if len(r.Content)%blocksAtOnce == 0 && ctx.Err() != nil {
+		if len(r.Content)%blocksPerCheck == 0 && ctx.Err() != nil {
 			return false
 		}
 		s.SkipSpace()
@@ -175,8 +175,8 @@ func textContent(ctx context.Context, s *jsonscan.Scanner, r *mcp.CallToolResult
 	}
 }
 
-// textBlock reads {"type":"text","text":"…"}, in either order.
-func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
+// readTextBlock reads {"type":"text","text":"…"}, with the members in either order.
+func readTextBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 	if !s.Consume('{') {
 		return nil, false
 	}
@@ -211,18 +211,6 @@ func textBlock(s *jsonscan.Scanner) (*mcp.TextContent, bool) {
 		return nil, false
 	}
 	return &mcp.TextContent{Text: jsonscan.Unquote(text, escapes)}, true
-}
-
-// unreadableText bounds what is said of a result that cannot be read, in bytes.
-const unreadableText = 1 << 10
-
-// unreadable is the error of a result that is not what it should be.
-func unreadable(err error) *mcpvisor.Error {
-	if text := err.Error(); len(text) > unreadableText { // it quotes the result
-		err = errors.New(strings.ToValidUTF8(text[:unreadableText], "") + " …")
-	}
-	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
-		Cause: fmt.Errorf("the server's result cannot be read: %w", err)}
 }
 
 func decodeAny(ctx context.Context, text []byte, into *any) bool {

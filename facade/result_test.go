@@ -29,9 +29,9 @@ var toolResults = map[string]bool{ // whether the short way reads it
 	`{"Content":[]}`:                                                                       false,
 }
 
-func TestBothWaysOfReadingAResultAgree(t *testing.T) {
+func TestDecodeTextResult_agrees_with_the_sdk(t *testing.T) {
 	for raw, short := range toolResults {
-		require.Equal(t, short, textResult(t.Context(), []byte(raw)) != nil, raw)
+		require.Equal(t, short, decodeTextResult(t.Context(), []byte(raw)) != nil, raw)
 		sameResult(t, []byte(raw))
 	}
 }
@@ -49,7 +49,7 @@ func FuzzToolResult(f *testing.F) {
 
 func sameResult(t *testing.T, raw []byte) {
 	t.Helper()
-	short := textResult(t.Context(), raw)
+	short := decodeTextResult(t.Context(), raw)
 	if short == nil {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // A result of a type that ends nothing is no result, whatever it looks like.
-func TestResultsThatAreNotComplete(t *testing.T) {
+func TestResultType_other_than_complete(t *testing.T) {
 	for raw, good := range map[string]bool{
 		`{"content":[{"type":"text","text":"x"}],"resultType":"complete"}`:                true,
 		`{"content":[{"type":"text","text":"x"}]}`:                                        true,

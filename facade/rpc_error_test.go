@@ -20,7 +20,7 @@ import (
 )
 
 // What a server says of its failure reaches the caller, though its code is none.
-func TestErrorsWithOddParts(t *testing.T) {
+func TestErrRPC_with_malformed_members(t *testing.T) {
 	for errorm, code := range map[string]int64{
 		`{"code":"ENOENT","message":"no such file: a.txt","data":{"a":1}}`:        jsonrpc.CodeInternalError,
 		`{"code":-32602.0,"message":"no such file: a.txt","data":{"a":1}}`:        -32602,
@@ -61,7 +61,7 @@ func TestErrorsWithOddParts(t *testing.T) {
 }
 
 // Codes and data survive, whatever the HTTP status that they come with.
-func TestAnErrorWithMuchData(t *testing.T) {
+func TestErrRPC_with_large_data(t *testing.T) {
 	for _, status := range []int{200, 400} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			srv := rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
@@ -82,7 +82,7 @@ func TestAnErrorWithMuchData(t *testing.T) {
 }
 
 // What another server said is none of this one's business.
-func TestWhatAnotherServerSaid(t *testing.T) {
+func TestServerRequests_do_not_leak_other_servers_errors(t *testing.T) {
 	var c *facade.Client
 	c = legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		_, err := c.CallToolRaw(ctx, "other/x", nil)
@@ -101,7 +101,7 @@ func TestWhatAnotherServerSaid(t *testing.T) {
 }
 
 // The hint of an error is about what was called.
-func TestTheHintOfAResultThatCannotBeRead(t *testing.T) {
+func TestReadResource_unreadable_result_hint(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
 		if method == "resources/read" {
@@ -111,5 +111,5 @@ func TestTheHintOfAResultThatCannotBeRead(t *testing.T) {
 	})}))
 	_, err := c.ReadResource(t.Context(), "s", "file:///a")
 	require.Error(t, err)
-	require.NotContains(t, err.Error(), "CallRaw", "that calls tools")
+	require.NotContains(t, err.Error(), "CallToolRaw", "that calls tools")
 }

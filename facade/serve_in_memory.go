@@ -10,8 +10,9 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// ServeInMemory makes an in-memory transport of a go-sdk server. Every
-// incarnation is a new session of the same server.
+// ServeInMemory returns the transport of a go-sdk server that runs inside this process,
+// for [mcpvisor.ServerSpec].InMemory. Each incarnation is a new session of the same
+// server. A nil server fails at its start.
 func ServeInMemory(server *mcp.Server) *mcpvisor.InMemory {
 	return &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 		if server == nil {

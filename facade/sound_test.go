@@ -20,7 +20,7 @@ import (
 )
 
 // What the caller does to its maps after Register concerns nobody.
-func TestASpecIsCopied(t *testing.T) {
+func TestRegister_copies_the_spec(t *testing.T) {
 	c := newClient(t)
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -50,7 +50,7 @@ func TestASpecIsCopied(t *testing.T) {
 }
 
 // A line break in deeply nested arguments must not begin a message of its own.
-func TestArgumentsStayOneLine(t *testing.T) {
+func TestCheckArguments_keeps_a_message_on_one_line(t *testing.T) {
 	c := newClient(t)
 	var smuggled atomic.Bool
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(_, line string) string {
@@ -73,7 +73,7 @@ func TestArgumentsStayOneLine(t *testing.T) {
 }
 
 // No nil reaches whoever goes through a result.
-func TestResultsWithHolesAreRefused(t *testing.T) {
+func TestResults_with_null_entries(t *testing.T) {
 	c := newClient(t)
 	var answer atomic.Value
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
@@ -106,7 +106,7 @@ func TestResultsWithHolesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAStatusIsACopy(t *testing.T) {
+func TestServerStatus_is_a_copy(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
 		Stdio: mcptest.Stdio(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "crash"}}})}))
@@ -125,7 +125,7 @@ func TestAStatusIsACopy(t *testing.T) {
 	require.JSONEq(t, string(want), string(got))
 }
 
-func TestCloseAfterCloseNeedsNoTime(t *testing.T) {
+func TestClose_twice_with_ended_context(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 50 {

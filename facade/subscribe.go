@@ -10,66 +10,73 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 )
 
-// Refresh reads everything that a server offers anew, and returns when the
-// listing shows it. Servers that announce their changes are read by themselves
-// (see [EventChanged]); this is for the others. A list that cannot be read stays
-// as it is. Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrProtocol (the
-// server answered, and badly), ErrTimeout, ErrCanceled.
+// Refresh reads all lists of a server again and returns when the client's listing shows
+// the result. The lists of servers that announce changes are read again automatically,
+// with EventChanged; Refresh is for servers that do not. A list that cannot be read
+// stays as it was.
+//
+// Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrAuthRequired, ErrProtocol (the
+// server's answers were unusable), ErrTimeout, ErrCanceled, ErrClosed.
 func (c *Client) Refresh(ctx context.Context, server string) error {
-	return c.telling(server, "refresh "+server, func(v *actors.View) error { return c.rt.Refresh(ctx, v) })
+	return c.withView(server, "refresh "+server, func(v *actors.View) error { return c.rt.Refresh(ctx, v) })
 }
 
-// Subscribe asks a server to tell when a resource changes ([EventResourceUpdated]).
-// The subscription belongs to the registration: each new incarnation is asked
-// before it is ready, and a server that is down when Subscribe is called is
-// asked when it is back. If the server is ready and refuses, the error says so
-// (ErrProtocol) and nothing is remembered. After any other error the subscription
-// stands, and the server is asked again; Unsubscribe takes it back. Errors:
-// ErrUnknownServer, ErrInvalid, ErrProtocol, ErrTimeout, ErrUnavailable,
-// ErrCanceled.
+// Subscribe asks a server to report changes of a resource, which watchers get as
+// EventResourceUpdated (MCP, server, resources, subscriptions: resources/subscribe; since
+// 2026-07-28 subscriptions/listen).
 //
-// MCP, resources, subscriptions; since 2026-07-28 subscriptions/listen.
+// The subscription belongs to the registration: it is made again for each incarnation
+// before that is ready, and it may be made while the server is down. If a ready server
+// rejects it, the error is ErrProtocol and the subscription is dropped. After other
+// errors the subscription stays, and the server is asked again later; Unsubscribe ends
+// that.
+//
+// Errors: ErrUnknownServer, ErrInvalid (empty URI), ErrProtocol, ErrTimeout,
+// ErrUnavailable, ErrCanceled, ErrClosed.
 func (c *Client) Subscribe(ctx context.Context, server, uri string) error {
-	return c.subscribe(ctx, server, uri, true, "subscribe to "+server+" "+uri)
+	return c.setSubscription(ctx, server, uri, true, "subscribe to "+server+" "+uri)
 }
 
-// Unsubscribe takes a subscription back. Taking back what was never subscribed
-// is no error. Errors as for [Client.Subscribe].
+// Unsubscribe ends a subscription. It is no error if there is none. Errors as for
+// [Client.Subscribe].
 func (c *Client) Unsubscribe(ctx context.Context, server, uri string) error {
-	return c.subscribe(ctx, server, uri, false, "unsubscribe from "+server+" "+uri)
+	return c.setSubscription(ctx, server, uri, false, "unsubscribe from "+server+" "+uri)
 }
 
-func (c *Client) subscribe(ctx context.Context, server, uri string, on bool, op string) error {
+func (c *Client) setSubscription(ctx context.Context, server, uri string, on bool, op string) error {
 	if uri == "" {
-		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("the URI is empty; name a resource")}
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			Cause: errors.New("the URI is empty; name a resource")}
 	}
-	return c.telling(server, op, func(v *actors.View) error { return c.rt.Subscribe(ctx, v, uri, on) })
+	return c.withView(server, op, func(v *actors.View) error { return c.rt.Subscribe(ctx, v, uri, on) })
 }
 
-// logLevels are the severities of RFC 5424, least first.
-var logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+// loggingLevels are the severities of RFC 5424, lowest first.
+var loggingLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
-// SetLoggingLevel asks a server to log what is of that severity or above: debug,
-// info, notice, warning, error, critical, alert or emergency. What it logs goes
-// to the client's logger and to watchers ([EventLog]). Like a subscription, the
-// level is set anew for each incarnation; a level that is refused gives way to the
-// one before. Errors as for [Client.Subscribe].
+// SetLoggingLevel asks a server to send log messages of a severity or above: debug, info,
+// notice, warning, error, critical, alert or emergency. They go to the client's logger
+// and to watchers, as EventLog (MCP, server, utilities, logging: logging/setLevel; since
+// 2026-07-28 the level is part of every request).
 //
-// MCP, utilities, logging; since 2026-07-28 the level goes with every request.
+// Like a subscription, the level belongs to the registration and is set again for each
+// incarnation. If the server rejects it, the previous level applies. Errors as for
+// [Client.Subscribe]; ErrInvalid is for an unknown level.
 func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) error {
 	op := "set the log level of " + server
-	if !slices.Contains(logLevels, level) {
+	if !slices.Contains(loggingLevels, level) {
 		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-			Cause: fmt.Errorf("there is no log level %q; use one of %v", level, logLevels)}
+			Cause: fmt.Errorf("there is no log level %q; use one of %v", level, loggingLevels)}
 	}
-	return c.telling(server, op, func(v *actors.View) error { return c.rt.SetLogLevel(ctx, v, level) })
+	return c.withView(server, op, func(v *actors.View) error { return c.rt.SetLogLevel(ctx, v, level) })
 }
 
-func (c *Client) telling(server, op string, tell func(*actors.View) error) error {
+// withView runs an operation on the current view of a server.
+func (c *Client) withView(server, op string, run func(*actors.View) error) error {
 	s := c.rt.Snapshot()
 	v := s.Server(server)
 	if v == nil {
 		return withOp(unknownServer(s, server), op)
 	}
-	return withOp(tell(v), op)
+	return withOp(run(v), op)
 }

@@ -15,7 +15,7 @@ import (
 
 // A name comes back in the spelling of the request. A model that
 // names no server was given aliases: no provider takes a slash.
-func TestSuggestion(t *testing.T) {
+func TestSuggestions_keep_the_form_of_the_name(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", InMemory: mcptest.InMemory(mcptest.Script{
 		Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "list_directory", As: "echo"}}})}))
@@ -40,7 +40,7 @@ func TestSuggestion(t *testing.T) {
 }
 
 // A model may invent any name, and the answer keeps to the call's own time.
-func TestSuggestionForALongNameKeepsToTheDeadline(t *testing.T) {
+func TestSuggestions_for_long_names_are_bounded(t *testing.T) {
 	long := strings.Repeat("x", 900)
 	tools := make([]mcptest.ToolDef, 2000)
 	for i := range tools {

@@ -43,6 +43,7 @@ var (
 		`RedirectURL`, `"redirect_url"`,
 		`TokenEndpoint`, `"token_endpoint"`,
 		`TokenWait is`, `"wait" is`,
+		`FetchAssertion`, `"assertion_file"`,
 		`FetchIDToken`, `"id_token_file"`,
 	)
 )

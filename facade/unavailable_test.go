@@ -39,7 +39,7 @@ func fallen(t *testing.T, wait time.Duration) (c *facade.Client, plain, hashed s
 
 // A server that is down keeps the names of its tools, whichever way they are
 // written: an agent that knows aliases only must not hear that its tool never was.
-func TestAToolKeepsItsNamesWhileItsServerIsDown(t *testing.T) {
+func TestCallTool_names_of_a_server_that_is_down(t *testing.T) {
 	c, plain, hashed := fallen(t, time.Hour)
 	for _, name := range []string{"s/echo", plain, hashed} {
 		_, listed := c.Tool(name)
@@ -60,7 +60,7 @@ func TestAToolKeepsItsNamesWhileItsServerIsDown(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 }
 
-func TestAnAliasWaitsForItsServer(t *testing.T) {
+func TestWithWaitReady_accepts_aliases(t *testing.T) {
 	c, plain, hashed := fallen(t, 50*time.Millisecond)
 	for _, name := range []string{plain, hashed} {
 		res, err := c.CallTool(t.Context(), name, map[string]any{"text": "back"}, facade.WithWaitReady())
@@ -70,7 +70,7 @@ func TestAnAliasWaitsForItsServer(t *testing.T) {
 }
 
 // The names of a registration end with it.
-func TestAnAliasOfAnotherRegistrationIsForgotten(t *testing.T) {
+func TestCallTool_alias_after_Unregister(t *testing.T) {
 	c, plain, hashed := fallen(t, time.Hour)
 	require.NoError(t, c.Unregister(t.Context(), "s"))
 	for _, name := range []string{plain, hashed} {
@@ -79,7 +79,7 @@ func TestAnAliasOfAnotherRegistrationIsForgotten(t *testing.T) {
 	}
 }
 
-func TestAMisspeltAliasHasAHint(t *testing.T) {
+func TestCallTool_misspelt_name_has_hint(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	_, err := c.CallTool(t.Context(), "mcp__good__ech", nil)
@@ -89,7 +89,7 @@ func TestAMisspeltAliasHasAHint(t *testing.T) {
 }
 
 // After Close there is no server to know, and that is not the caller's mistake.
-func TestAfterCloseEverythingIsClosed(t *testing.T) {
+func TestClose_later_operations_are_ErrClosed(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.NoError(t, c.Close(t.Context()))
@@ -113,7 +113,7 @@ func TestAfterCloseEverythingIsClosed(t *testing.T) {
 }
 
 // A call that comes when the session is dead was never in flight.
-func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
+func TestEventDown_counts_only_calls_in_flight(t *testing.T) {
 	for range 20 {
 		c := newClient(t)
 		events := c.Watch(t.Context())
@@ -134,7 +134,7 @@ func TestOnlyCallsInFlightAreCasualties(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhichClockEndedThem(t *testing.T) {
+func TestErrTimeout_names_the_timeout(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
 		Timeouts: mcpvisor.Timeouts{Call: -1, CallTotal: 40 * time.Millisecond}}))
@@ -145,7 +145,7 @@ func TestErrorsSayWhichClockEndedThem(t *testing.T) {
 	require.ErrorContains(t, err, "silent about it for 20ms; raise Timeouts.Call, or set WithTimeout for the call")
 }
 
-func TestAServerThatIsStillStartingSaysSo(t *testing.T) {
+func TestErrUnavailable_while_starting(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{StartDelay: time.Hour})}))
@@ -160,7 +160,7 @@ func TestAServerThatIsStillStartingSaysSo(t *testing.T) {
 
 // A server that prints words where its answers should be is found out while it
 // is still being waited for.
-func TestWhatAStartingServerPrintsIsCounted(t *testing.T) {
+func TestDiscarded_is_counted_while_starting(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{Faults: []mcptest.Fault{

@@ -13,7 +13,7 @@ import (
 
 // A caller that has seen ErrCrashed finds no tool of that server, and the name can
 // be registered again as soon as the server is evicted.
-func TestListingHidesACrashedServerAndRegisterReplacesItOnceEvicted(t *testing.T) {
+func TestRegister_replaces_an_evicted_server(t *testing.T) {
 	c := newClient(t)
 	spec := mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
 	var idle atomic.Bool // until then other goroutines want the processors, too

@@ -9,7 +9,7 @@ import (
 
 // Names are the servers' own, and a request holds them as one JSON string, whatever
 // is in them.
-func TestNamesAreQuoted(t *testing.T) {
+func TestAppendQuoted(t *testing.T) {
 	for _, name := range []string{"echo", "", `say "hi"`, `a\`, `x","arguments":{"evil":1},"y":"`, "a\nb", "\x00", "naïve/日本", "\u2028", "\x7f"} {
 		var back string
 		require.NoError(t, json.Unmarshal(appendQuoted(nil, name), &back), "%q", name)

@@ -10,7 +10,7 @@ import (
 )
 
 // One error may be handed to several callers, and each adds what it attempted.
-func TestWithOpLeavesASharedErrorAlone(t *testing.T) {
+func TestWithOp_copies_a_shared_error(t *testing.T) {
 	shared := &mcpvisor.Error{Server: "fs", Kind: mcpvisor.KindClosed}
 	var wg sync.WaitGroup
 	for _, op := range []string{"register fs", "restart fs"} {

@@ -16,7 +16,7 @@ import (
 
 // The same question reaches the same handler, and its answer the server,
 // whatever the transport and the version.
-func TestServersAskInEveryWay(t *testing.T) {
+func TestServerRequests_on_every_transport(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
 	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless())
@@ -77,7 +77,7 @@ func TestServersAskInEveryWay(t *testing.T) {
 }
 
 // What a host says about its own failure comes back to the host.
-func TestTheHostHearsItsOwnError(t *testing.T) {
+func TestServerRequests_handler_error_reaches_caller(t *testing.T) {
 	own := errors.New("the dialog was closed")
 	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return nil, own }))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))

@@ -42,7 +42,7 @@ func heavy(name string, size int, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 
 // One budget for all servers: large answers of one server wait for each other,
 // and those of another server do not wait for them.
-func TestWithBuffer(t *testing.T) {
+func TestWithMaxBufferBytes(t *testing.T) {
 	for name, row := range map[string]struct {
 		client int
 		server int
@@ -89,7 +89,7 @@ func TestWithBuffer(t *testing.T) {
 }
 
 // Many large results at once are decoded one after the other, and all of them.
-func TestManyLargeResults(t *testing.T) {
+func TestCallTool_many_large_results(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, mcpvisor.Limits{MaxBufferBytes: 1 << 20})))
 	var all sync.WaitGroup
@@ -124,7 +124,7 @@ func ExampleWithMaxBufferBytes() {
 
 // The end of a client does not wait for the decoding of a result, which goes on
 // with its caller until that leaves.
-func TestCloseDuringDecoding(t *testing.T) {
+func TestClose_while_a_result_is_decoded(t *testing.T) {
 	result := `{"content":[],"structuredContent":[` + strings.Repeat("0,", 4_000_000) + `0]}`
 	c, err := facade.New()
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func padded(result string, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 
 // A small result in a large answer gives back what the answer holds, whether it can
 // be decoded or not.
-func TestBufferGivenBack(t *testing.T) {
+func TestMaxBufferBytes_released_after_each_call(t *testing.T) {
 	ask := map[string]func(context.Context, *facade.Client) error{
 		"Call": func(ctx context.Context, c *facade.Client) error {
 			_, err := c.CallTool(ctx, "s/x", nil)

@@ -81,7 +81,7 @@ func (s *cutServer) lose() {
 	close(s.cut)
 }
 
-func TestAGapInTheStandaloneStreamIsMadeUpFor(t *testing.T) {
+func TestStandaloneStream_refreshes_after_a_gap(t *testing.T) {
 	s := &cutServer{tool: "old", cut: make(chan struct{})}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
@@ -95,7 +95,7 @@ func TestAGapInTheStandaloneStreamIsMadeUpFor(t *testing.T) {
 }
 
 // A stream that goes on where it was cut has no gap.
-func TestAStreamThatGoesOnHasNoGap(t *testing.T) {
+func TestStandaloneStream_resumed_by_event_id(t *testing.T) {
 	s := &cutServer{tool: "old", cut: make(chan struct{}), ids: true}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)

@@ -17,7 +17,7 @@ import (
 
 // What one call may allocate in this process, all goroutines taken together.
 // The race detector empties pools at random, so it is not asked.
-func TestACallKeepsToItsBudget(t *testing.T) {
+func TestCallTool_allocations(t *testing.T) {
 	ctx := context.Background()
 	c, err := facade.New()
 	require.NoError(t, err)

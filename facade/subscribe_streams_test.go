@@ -88,7 +88,7 @@ func hearsOf(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event, uri s
 
 // What a server refuses to watch costs neither the news of its lists nor what it
 // watches already.
-func TestARefusedSubscriptionCostsNothingElse(t *testing.T) {
+func TestSubscribe_rejection_affects_no_other_subscription(t *testing.T) {
 	eachWay(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
 		updates := watch(t, c, mcpvisor.EventResourceUpdated)
 		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
@@ -102,7 +102,7 @@ func TestARefusedSubscriptionCostsNothingElse(t *testing.T) {
 }
 
 // However subscriptions come and go, all that is watched is heard of.
-func TestSubscriptionsComeAndGo(t *testing.T) {
+func TestSubscribe_and_Unsubscribe_many(t *testing.T) {
 	eachWay(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
 		updates := watch(t, c, mcpvisor.EventResourceUpdated)
 		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))

@@ -18,7 +18,7 @@ import (
 )
 
 // 100 calls at a time, each of which asks once: more than handlers may run.
-func TestManyCallsThatAsk(t *testing.T) {
+func TestServerRequests_from_many_calls(t *testing.T) {
 	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			full := make(chan struct{})
@@ -54,7 +54,7 @@ func TestManyCallsThatAsk(t *testing.T) {
 
 // "A handler's context ends when … the call that the request belongs to does
 // not want the answer any more": over HTTP a question comes on its call's stream.
-func TestAQuestionEndsWithItsCallOverHTTP(t *testing.T) {
+func TestServerRequests_end_with_their_call_over_HTTP(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
 	asked, ended := make(chan struct{}), make(chan struct{})

@@ -38,7 +38,7 @@ func (l *lockedBuffer) String() string {
 // A secret in the environment or in an argument of a server is in nothing that
 // is shown, however often the server repeats it: on stderr, in errors, in its
 // log, at the start and at the end.
-func TestNoCanaryIsShown(t *testing.T) {
+func TestSecrets_are_redacted_everywhere(t *testing.T) {
 	const inEnv, inArgs = "canary-in-the-environment", "canary-in-an-argument"
 	repeat := inEnv + " and " + inArgs
 	var log lockedBuffer

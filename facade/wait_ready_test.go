@@ -16,7 +16,7 @@ import (
 )
 
 // The client's own bound of a call goes over the server's.
-func TestCallTimeoutOfTheClient(t *testing.T) {
+func TestWithDefaultCallTimeout(t *testing.T) {
 	c := newClient(t, facade.WithDefaultCallTimeout(30*time.Millisecond))
 	deaf := rawServer(func(method, _ string) string {
 		if method == "tools/call" {
@@ -36,7 +36,7 @@ func TestCallTimeoutOfTheClient(t *testing.T) {
 }
 
 // A client may have every call wait for a server that is not ready yet.
-func TestWaitReadyOfTheClient(t *testing.T) {
+func TestWithDefaultWaitReady(t *testing.T) {
 	c := newClient(t, facade.WithDefaultWaitReady())
 	gate := make(chan struct{})
 	slow := mcptest.InMemory(mcptest.Script{})
@@ -59,7 +59,7 @@ func TestWaitReadyOfTheClient(t *testing.T) {
 
 // WaitReady waits for a server that is down, and for nothing else: one that has too
 // much to do says so at once.
-func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
+func TestWithWaitReady_does_not_wait_for_a_slot(t *testing.T) {
 	c := newClient(t)
 	busy := make(chan struct{}, 8)
 	deaf := rawServer(func(method, _ string) string {
@@ -84,7 +84,7 @@ func TestWaitReadyDoesNotWaitForASlot(t *testing.T) {
 }
 
 // However long a server asks to be left alone, the caller's context ends the wait.
-func TestAWaitingCallEndsWithItsContext(t *testing.T) {
+func TestWithWaitReady_ends_with_its_context(t *testing.T) {
 	guard := newGuarded(t)
 	guard.AddClient("service", "service-secret")
 	c := newClient(t)
@@ -115,7 +115,7 @@ func TestAWaitingCallEndsWithItsContext(t *testing.T) {
 }
 
 // A name that is registered anew without Auth has nothing to authorize any more.
-func TestRegisterAgainWithoutAuth(t *testing.T) {
+func TestAuthorize_after_registering_without_Auth(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
@@ -127,13 +127,13 @@ func TestRegisterAgainWithoutAuth(t *testing.T) {
 }
 
 // What is wrong with one option is not mended by the next.
-func TestEachOptionIsChecked(t *testing.T) {
+func TestNew_reports_the_error_of_every_option(t *testing.T) {
 	_, err := facade.New(facade.WithRoots(mcp.Root{URI: "https://h/"}), facade.WithRoots(mcp.Root{URI: "file:///tmp"}))
 	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 }
 
 // What is listed is the caller's own.
-func TestServersIsTheCallersOwn(t *testing.T) {
+func TestServers_returns_a_copy(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	c.Servers()[0] = "changed"

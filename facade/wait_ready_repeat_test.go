@@ -22,7 +22,7 @@ import (
 
 // A gateway that says 503 may have lost patience with a server that went on:
 // the call must not run again, whatever it waits for.
-func TestACallThatMayHaveRunIsNotRepeated(t *testing.T) {
+func TestWithWaitReady_does_not_repeat_a_call_with_unknown_outcome(t *testing.T) {
 	c := newClient(t)
 	var ran atomic.Int64
 	srv := rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
@@ -49,7 +49,7 @@ func TestACallThatMayHaveRunIsNotRepeated(t *testing.T) {
 
 // While the host is away the endpoint refuses connections and stays ready:
 // waiting calls must not try without a pause.
-func TestAWaitingCallPauses(t *testing.T) {
+func TestWithWaitReady_pauses_between_attempts(t *testing.T) {
 	c := newClient(t)
 	srv := rawHTTP(t, func(*http.Request) {}, func(http.ResponseWriter, *http.Request) {})
 	var tries atomic.Int64
@@ -79,7 +79,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Restart is not the end of a registration: who waits, waits through it.
-func TestRestartIsNotClosed(t *testing.T) {
+func TestRestart_under_waiting_calls(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	var wg sync.WaitGroup

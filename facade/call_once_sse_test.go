@@ -81,10 +81,10 @@ func workingSSE(t *testing.T, status int) (url string, calls *atomic.Int32) {
 	return srv.URL + "/sse", calls
 }
 
-// TestSSECallRunsOnce checks that a call over HTTP+SSE which the server has carried
+// TestWithWaitReady_runs_a_call_once_over_SSE checks that a call over HTTP+SSE which the server has carried
 // out is not repeated although its POST ended with an empty 404. Whether the client
 // reads the answer or the 404 first is left to the network, so there are many calls.
-func TestSSECallRunsOnce(t *testing.T) {
+func TestWithWaitReady_runs_a_call_once_over_SSE(t *testing.T) {
 	url, calls := workingSSE(t, http.StatusNotFound)
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "old", Policy: supervisor.Retry(100, time.Millisecond), HTTP: &mcpvisor.HTTP{URL: url, SSE: true}}))

@@ -50,9 +50,9 @@ func workingHTTP(t *testing.T, reply func(w http.ResponseWriter, id json.RawMess
 	return srv.URL, calls
 }
 
-// TestCallRunsOnce checks that a call over HTTP which the server has carried out
+// TestWithWaitReady_runs_a_call_once_over_HTTP checks that a call over HTTP which the server has carried out
 // is not repeated, although its caller waits for the server to be ready.
-func TestCallRunsOnce(t *testing.T) {
+func TestWithWaitReady_runs_a_call_once_over_HTTP(t *testing.T) {
 	says := func(code int, kind, body string) func(http.ResponseWriter, json.RawMessage) {
 		return func(w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Content-Type", kind)
@@ -101,7 +101,7 @@ func (r retrying) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
 
-func TestCallRunsOnceThroughForeignRoundTripper(t *testing.T) {
+func TestWithWaitReady_runs_a_call_once_through_a_foreign_RoundTripper(t *testing.T) {
 	url, calls := workingHTTP(t, func(w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(http.StatusOK) })
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)

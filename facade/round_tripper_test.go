@@ -20,7 +20,7 @@ func (f tripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return
 
 // A RoundTripper that ignores the context of its requests holds up neither Call
 // nor Unregister nor Close, and the status says that it was left behind.
-func TestClient_with_stubborn_RoundTripper(t *testing.T) {
+func TestRoundTripper_that_ignores_its_context(t *testing.T) {
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
 	own := &http.Transport{}

@@ -33,7 +33,7 @@ func requireHidden(t *testing.T, c *facade.Client, names ...string) {
 	}
 }
 
-func TestHiddenTool(t *testing.T) {
+func TestToolFilter_hidden_tool(t *testing.T) {
 	filter := mcpvisor.ToolFilter{Deny: []string{"ec*", "crash_*"}, Allow: []string{"e*", "crash", "add_tool", "remove_tool"}}
 	start := func(t *testing.T, spec mcpvisor.ServerSpec) *facade.Client {
 		c := newClient(t)

@@ -89,7 +89,7 @@ func lists(c *facade.Client, tool string) bool {
 
 // A tool that is added or removed is seen without being asked for, in one swap,
 // also after a crash.
-func TestAnnouncedChangesAreSeen(t *testing.T) {
+func TestListChanged_on_every_transport(t *testing.T) {
 	everyKind(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
 		changes := watch(t, c, mcpvisor.EventChanged)
@@ -115,7 +115,7 @@ func TestAnnouncedChangesAreSeen(t *testing.T) {
 }
 
 // A thousand announcements in no time cost a handful of lists.
-func TestAFloodOfAnnouncementsCostsAHandfulOfLists(t *testing.T) {
+func TestListChanged_flood_is_coalesced(t *testing.T) {
 	var listed, added atomic.Int64
 	const announcements = 1000
 	c := newClient(t)
@@ -169,7 +169,7 @@ func TestRefresh(t *testing.T) {
 
 // A subscription and a log level outlive the incarnation: what they are about is
 // told after a restart, and after a crash.
-func TestSubscriptionsAndLogLevelsSurvive(t *testing.T) {
+func TestSubscribe_and_logging_level_survive_restarts(t *testing.T) {
 	everyKind(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
 		events := watch(t, c, mcpvisor.EventResourceUpdated, mcpvisor.EventLog)
@@ -255,7 +255,7 @@ func crash(t *testing.T, c *facade.Client) {
 var webs sync.Map
 
 // A wish may come before the server does.
-func TestSubscribeToAServerThatIsDown(t *testing.T) {
+func TestSubscribe_while_the_server_is_down(t *testing.T) {
 	c := newClient(t)
 	events := watch(t, c, mcpvisor.EventResourceUpdated)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(5, time.Millisecond),
@@ -267,7 +267,7 @@ func TestSubscribeToAServerThatIsDown(t *testing.T) {
 	require.Equal(t, "mcptest://text", next(t, events).URI)
 }
 
-func TestWishesThatAreRefused(t *testing.T) {
+func TestSubscribe_errors(t *testing.T) {
 	c := newClient(t)
 	refuses := &mcpvisor.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraModern, InMemory: mcptest.InMemory(mcptest.Script{
@@ -315,7 +315,7 @@ func TestComplete(t *testing.T) {
 
 // Fifty reports before the result: the caller has seen all fifty when Call
 // returns, on every way.
-func TestProgressOfACall(t *testing.T) {
+func TestWithProgress_on_every_transport(t *testing.T) {
 	everyKind(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))

@@ -17,7 +17,7 @@ import (
 
 // A host that sets a logger and nothing else still learns of every crash, retry
 // and eviction; all of it is written when Close returns.
-func TestSupervisionIsLogged(t *testing.T) {
+func TestLogger_gets_supervision_events(t *testing.T) {
 	var log lockedBuffer
 	c := newClient(t, facade.WithLogger(zerolog.New(&log)))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
@@ -65,7 +65,7 @@ type stuckWriter chan struct{}
 func (s stuckWriter) Write(p []byte) (int, error) { <-s; return len(p), nil }
 
 // A log that blocks is the host's affair: neither servers nor Close wait for it.
-func TestALogThatBlocksHoldsUpNobody(t *testing.T) {
+func TestLogger_that_blocks(t *testing.T) {
 	stuck := make(stuckWriter)
 	t.Cleanup(func() { close(stuck) }) // after the client is closed
 	c := newClient(t, facade.WithLogger(zerolog.New(stuck)))

@@ -26,9 +26,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// TestProbeCertificateExpired: the cause of a server that failed its probes
+// TestProbe_cause_names_expired_certificate: the cause of a server that failed its probes
 // because of its certificate names the certificate.
-func TestProbeCertificateExpired(t *testing.T) {
+func TestProbe_cause_names_expired_certificate(t *testing.T) {
 	mcp := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(mcp.Close)
 	target, err := url.Parse(mcp.URL)

@@ -1,0 +1,102 @@
+package facade
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
+)
+
+// unknownServer is the error of a name that no server has, with similar names as hint.
+// After Close the client is closed instead.
+func unknownServer(s *actors.Snapshot, name string) *mcpvisor.Error {
+	if s.Closed() {
+		return actors.ClosedError(name)
+	}
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent,
+		Hint: didYouMean(nearest.Names(name, s.Names()), "register it first")}
+}
+
+// unknownTool is the error of a name that no tool has, with similar names as hint.
+func unknownTool(s *actors.Snapshot, tool string) *mcpvisor.Error {
+	if s.Closed() {
+		return actors.ClosedError("")
+	}
+	server, _, _ := mcpvisor.SplitName(tool)
+	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent,
+		Hint: didYouMean(similarTools(s, tool, preferNames), "name tools as server/tool; Tools lists them")}
+}
+
+// didYouMean is the hint that suggests names; otherwise is used if there are none.
+func didYouMean(names []string, otherwise string) string {
+	if len(names) == 0 {
+		return otherwise
+	}
+	return "did you mean " + strings.Join(names, ", ") + "?"
+}
+
+// hiddenTool is the error of a call of a tool that ServerSpec.Tools hides.
+func hiddenTool(server string) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Cause: errHiddenTool,
+		Hint: "change ServerSpec.Tools, in a file \"tools\", \"enabledTools\" or \"disabledTools\", to allow it"}
+}
+
+var errHiddenTool = errors.New("the configuration of its server hides the tool")
+
+// nameForm is how suggestions for a tool are written if the requested name does not
+// show which form its caller uses.
+type nameForm bool
+
+const (
+	preferNames   nameForm = false // "server/tool", for programs
+	preferAliases nameForm = true  // "mcp__server__tool", for models: providers accept no slash
+)
+
+// write returns the function that writes a tool's name in the form of the requested
+// one.
+func (f nameForm) write(requested string) func(*mcpvisor.Tool) string {
+	switch {
+	case strings.HasPrefix(requested, mcpvisor.AliasPrefix):
+		f = preferAliases
+	case strings.Contains(requested, mcpvisor.Separator):
+		f = preferNames
+	}
+	if f == preferAliases {
+		return func(t *mcpvisor.Tool) string { return t.Alias }
+	}
+	return func(t *mcpvisor.Tool) string { return t.Name }
+}
+
+// similarTools returns listed tools whose names are similar to the requested one.
+func similarTools(s *actors.Snapshot, requested string, form nameForm) []string {
+	write := form.write(requested)
+	for c := range s.Catalogs() {
+		if t, found := c.Tool(requested); found { // only the server was left out
+			return []string{write(&t)}
+		}
+	}
+	server, _, qualified := mcpvisor.SplitName(requested)
+	bare := !qualified && !strings.HasPrefix(requested, mcpvisor.AliasPrefix)
+	if s.Server(server) == nil {
+		server = ""
+	}
+	return nearest.Among(requested, func(yield func(spelling, name string) bool) {
+		for c := range s.Catalogs() {
+			if server != "" && (len(c.Tools) == 0 || c.Tools[0].Server != server) {
+				continue // the server is known, so the tool is misspelt
+			}
+			for i := range c.Tools {
+				t := &c.Tools[i]
+				name := write(t)
+				if !yield(name, name) {
+					return
+				}
+				if bare && (!yield(t.OriginalName, name) || !yield(t.Alias, name) || !yield(t.Name, name)) {
+					return
+				}
+			}
+		}
+	})
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
 // oauth reads "auth" or "oauth": true, false, or an object. The keys are ours
@@ -76,15 +76,15 @@ func (e *entry) tokenStore(v *hujson.Value) mcpvisor.TokenStore {
 	case "":
 		return nil
 	case "keyring":
-		return oauth.NewKeyringStore()
+		return tokenstore.NewKeyring()
 	case "memory":
-		return oauth.NewMemoryStore()
+		return tokenstore.NewMemory()
 	}
 	if !filepath.IsAbs(where) && !strings.ContainsAny(where, `/\`) {
 		e.fail(v, "%q is no place for tokens; write \"keyring\", \"memory\" or a directory such as \"./tokens\"", where)
 		return nil
 	}
-	store, err := oauth.NewFileStore(e.filePath(v))
+	store, err := tokenstore.NewFile(e.filePath(v))
 	if err != nil {
 		e.fail(v, "%v", err)
 	}

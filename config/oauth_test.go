@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
 func TestOAuth(t *testing.T) {
@@ -37,11 +37,11 @@ func TestOAuth(t *testing.T) {
 
 func TestOAuthStore(t *testing.T) {
 	dir := t.TempDir()
-	files, err := oauth.NewFileStore(filepath.Join(dir, "tokens"))
+	files, err := tokenstore.NewFile(filepath.Join(dir, "tokens"))
 	require.NoError(t, err)
 	for text, want := range map[string]mcpvisor.TokenStore{
-		"keyring":                       oauth.NewKeyringStore(),
-		"memory":                        oauth.NewMemoryStore(),
+		"keyring":                       tokenstore.NewKeyring(),
+		"memory":                        tokenstore.NewMemory(),
 		"./tokens":                      files,
 		filepath.Join(dir, "tokens"):    files,
 		"${workspaceFolder}/tokens":     files,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
 // Authorization is what obtains the tokens of a dialer's sessions; nil if its
@@ -36,12 +37,12 @@ func Inherit(next, last Authorizer) {
 	}
 }
 
-// NewTokenFiles returns a store of files in a directory; see oauth.NewFileStore.
-func NewTokenFiles(dir string) (mcpvisor.TokenStore, error) { return oauth.NewFileStore(dir) }
+// NewTokenFiles returns a store of files in a directory; see tokenstore.NewFile.
+func NewTokenFiles(dir string) (mcpvisor.TokenStore, error) { return tokenstore.NewFile(dir) }
 
 // NewTokenKeyring returns a store in the keyring of the operating system; see
-// oauth.NewKeyringStore.
-func NewTokenKeyring() mcpvisor.TokenStore { return oauth.NewKeyringStore() }
+// tokenstore.NewKeyring.
+func NewTokenKeyring() mcpvisor.TokenStore { return tokenstore.NewKeyring() }
 
 // NewTokenMemory returns a store that forgets at the end of the process.
-func NewTokenMemory() mcpvisor.TokenStore { return oauth.NewMemoryStore() }
+func NewTokenMemory() mcpvisor.TokenStore { return tokenstore.NewMemory() }

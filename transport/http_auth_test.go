@@ -301,7 +301,7 @@ func TestHTTPAuthIsTheReasonOfARefusedStart(t *testing.T) {
 			cause := openFails(t, spec)
 			require.Equal(t, supervisor.CauseAuth, cause.Kind)
 			require.True(t, cause.Permanent)
-			require.Contains(t, cause.Message, "the server wants more scopes")
+			require.Contains(t, cause.Message, "the server requires more scopes")
 		})
 	}
 }

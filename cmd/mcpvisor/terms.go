@@ -25,7 +25,7 @@ var (
 		`then call Restart or register it again`, `then try again`,
 		`the server has no Auth`, `the server has no "auth"`,
 		`the server's Auth cannot`, `the server's "auth" cannot`,
-		`hand what arrives there to FinishAuthorization`, `paste here what arrives there`,
+		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,
 		`supervisor.Unlimited`, `"unlimited"`,
 		`timeouts: Call and CallTotal are`, `timeouts: "call" and "hard_max" are`,

@@ -92,6 +92,10 @@ func Prefix(text string, size int) string {
 	return text[:max(size, 0)]
 }
 
+// MaxQuoteBytes is how much of a text that came from a peer fits into an error. Use
+// it with [Shorten].
+const MaxQuoteBytes = 500
+
 // cutMark ends a text that [Shorten] has cut.
 const cutMark = " … (cut)"
 

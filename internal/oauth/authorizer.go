@@ -10,205 +10,223 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
 // Authorizer obtains and renews the tokens of one registration. Safe for
-// concurrent use. It has goroutines and timers only while something is
-// attached or under way.
+// concurrent use. It has goroutines and timers only while a session is attached or
+// an operation runs.
 type Authorizer struct {
-	oauth   mcpvisor.OAuth
-	key     mcpvisor.TokenKey
-	store   mcpvisor.TokenStore // nil: nothing is kept
-	web     *web
-	secrets secrets
-	warn    func(string)
-	// turn is held by whoever replaces the tokens.
-	turn chan struct{}
+	// Set by New, never changed.
+	config mcpvisor.OAuth
+	key    mcpvisor.TokenKey
+	store  mcpvisor.TokenStore // nil: tokens are not stored
+	http   *safehttp.Client
+	warn   func(string) // must not block
 
+	// redactor has a lock of its own.
+	redactor redactor
+
+	// tokenLock is a mutex as a channel. A goroutine that replaces the tokens holds
+	// it, so that two of them never use one refresh token.
+	tokenLock chan struct{}
+
+	// mu guards everything below. It is never held during I/O.
 	mu sync.Mutex
-	// held is what is known. It is replaced and never changed.
-	held *mcpvisor.Authorization
-	// origin is where held came from.
-	origin origins
-	// stored is what the store was seen to hold: if it holds something else,
-	// another has written it.
+	// tokens is the current authorization; nil: none. The value is replaced and
+	// never changed, so readers may use it without the lock.
+	tokens *mcpvisor.Authorization
+	// source says where tokens came from.
+	source tokenSource
+	// stored is what the store held last. If the store holds something else, another
+	// process or registration wrote it.
 	stored *mcpvisor.Authorization
-	// bound is the issuer that the spec's own client belongs to.
-	bound string
-	// refusal is what the server said last.
-	refusal challenge
-	flight  *flight
-	failed  *failure
-	pending map[string]*consent
-	place   *place // of the grants without a person
+	// boundIssuer is the issuer that the spec's own client was used at first.
+	boundIssuer string
+	// challenge is the last one of the server.
+	challenge metadata.Challenge
+	// renewal is the one that runs; nil: none.
+	renewal *renewal
+	// lastFailure is the outcome of the last renewal if it failed; nil otherwise.
+	lastFailure *failure
+	// pending are the authorization requests that wait for their redirect, by state.
+	pending map[string]*authRequest
+	// discovery is remembered for grants that need no user; nil: not known.
+	discovery *metadata.Discovery
 
-	attached int
-	life     context.Context
-	end      context.CancelCauseFunc
-	timer    *time.Timer
+	// sessions counts the sessions that are attached.
+	sessions int
+	// lifetime ends with the last of them. It is the context of renewals.
+	lifetime    context.Context
+	endLifetime context.CancelCauseFunc
+	// renewTimer starts the renewal ahead of the expiry; nil: never set.
+	renewTimer *time.Timer
 }
 
-// origins say where a token came from.
-type origins int
+// tokenSource says where tokens came from.
+type tokenSource int
 
 const (
-	fromStore origins = iota
-	fromRefresh
-	fromConsent
+	fromStore   tokenSource = iota
+	fromRefresh             // the refresh token grant
+	fromGrant               // any other grant
 )
 
-// New makes an authorizer for the server of a valid spec with Auth. warn gets
-// what is worth a line in a log; it must not block.
+// New returns an authorizer for the server of a valid spec with Auth. warn takes
+// texts that belong in a log; it must not block.
 func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	server, err := url.Parse(spec.URL)
 	if err != nil {
 		return nil, errors.New("the URL cannot be parsed; write it as https://host/path")
 	}
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
-	a := &Authorizer{oauth: *spec.Auth, key: spec.Auth.StoreKey(server), store: spec.Auth.Store,
-		web: newWeb(server, spec), warn: warn, pending: map[string]*consent{}, turn: make(chan struct{}, 1)}
-	a.secrets.keep(a.oauth.ClientSecret, a.oauth.PrivateKey)
-	if e := a.oauth.Enterprise; e != nil {
-		a.secrets.keep(e.ClientSecret)
+	a := &Authorizer{config: *spec.Auth, key: spec.Auth.StoreKey(server), store: spec.Auth.Store,
+		http: safehttp.New(server, spec), warn: warn, pending: map[string]*authRequest{}, tokenLock: make(chan struct{}, 1)}
+	a.redactor.addPermanent(a.config.ClientSecret, a.config.PrivateKey)
+	if e := a.config.Enterprise; e != nil {
+		a.redactor.addPermanent(e.ClientSecret)
 	}
 	for _, value := range spec.Headers {
-		a.secrets.keep(value)
+		a.redactor.addPermanent(value)
 	}
 	switch {
-	case a.oauth.Unattended():
-		a.store = nil // there is always another token to be had
+	case a.config.Unattended():
+		a.store = nil // a new token can always be requested
 	case a.store == nil:
-		if a.store, err = NewFileStore(""); err != nil {
-			a.store = NewMemoryStore()
+		if a.store, err = tokenstore.NewFile(""); err != nil {
+			a.store = tokenstore.NewMemory()
 			warn(err.Error())
 		}
 	}
 	return a, nil
 }
 
-// wait is how long a caller waits for a token.
-func (a *Authorizer) wait() time.Duration {
-	if a.oauth.TokenWait > 0 {
-		return a.oauth.TokenWait
+// tokenWait returns how long a caller waits for a token at most.
+func (a *Authorizer) tokenWait() time.Duration {
+	if a.config.TokenWait > 0 {
+		return a.config.TokenWait
 	}
 	return mcpvisor.DefaultTokenWait
 }
 
-// Redact returns a text without any secret that the authorizer knows of.
-func (a *Authorizer) Redact(text string) string { return a.secrets.replace(text) }
+// Redact returns text with a mask for every secret that the authorizer knows.
+func (a *Authorizer) Redact(text string) string { return a.redactor.redact(text) }
 
 var (
-	// errDetached and errForgotten are why the work of an authorizer ends early.
+	// errDetached and errForgotten are the causes that end a renewal early.
 	errDetached  = errors.New("the session ended")
-	errForgotten = errors.New("the authorization was forgotten meanwhile")
+	errForgotten = errors.New("the authorization was deleted meanwhile")
 )
 
 const (
-	// storeTime is how long a store is given to keep what cannot be had twice.
-	storeTime = 5 * time.Second
-	// farewell is how long Detach waits for what was told to end, and may have
-	// something to store.
-	farewell = storeTime + time.Second
+	// storeTimeout bounds one write to the store.
+	storeTimeout = 5 * time.Second
+	// detachTimeout is how long Detach waits for a canceled renewal, which may still
+	// have to store a token.
+	detachTimeout = storeTimeout + time.Second
 )
 
-// Attach begins a session: what is stored is read, and tokens are renewed
-// ahead from now on. Detach ends it.
+// Attach starts a session: it reads the stored tokens, and renews tokens ahead of
+// their expiry until Detach.
 func (a *Authorizer) Attach(ctx context.Context) {
 	a.mu.Lock()
-	if a.attached++; a.attached == 1 {
-		a.life, a.end = context.WithCancelCause(context.Background())
+	if a.sessions++; a.sessions == 1 {
+		a.lifetime, a.endLifetime = context.WithCancelCause(context.Background())
 	}
 	a.mu.Unlock()
-	if err := a.recall(ctx); err != nil {
+	if err := a.reload(ctx); err != nil {
 		a.warn(a.Redact(err.Error()))
 	}
 	a.mu.Lock()
-	a.arm()
+	a.scheduleRenewal()
 	a.mu.Unlock()
 }
 
-// Detach ends a session. A request to the token endpoint that is under way is
-// given grace to come back: a refresh token that was rotated for nobody is lost.
-// When Detach returns, nothing of the authorizer is left running for the session
-// but what a function of the host's holds up: Detach is bounded by grace, and by
-// seconds, whatever that does.
+// Detach ends a session. The last one gives a running token request grace to
+// complete: if its answer got lost, a rotated refresh token would be lost, too.
+// When Detach returns, no goroutine of the authorizer runs for the session, except
+// one that a function of the host's blocks. Detach itself is bounded by grace plus
+// some seconds.
 func (a *Authorizer) Detach(grace time.Duration) {
 	a.mu.Lock()
-	if a.attached--; a.attached > 0 {
+	if a.sessions--; a.sessions > 0 {
 		a.mu.Unlock()
 		return
 	}
-	if a.timer != nil {
-		a.timer.Stop()
+	if a.renewTimer != nil {
+		a.renewTimer.Stop()
 	}
-	f, end := a.flight, a.end
+	r, end := a.renewal, a.endLifetime
 	a.mu.Unlock()
-	if f != nil {
-		f.within(grace)
+	if r != nil {
+		r.waitDone(grace)
 	}
 	end(errDetached)
-	if f != nil {
-		f.within(farewell)
+	if r != nil {
+		r.waitDone(detachTimeout)
 	}
-	a.web.settle(grace)
+	a.http.AwaitIdle(grace)
 }
 
-// adopt makes an authorization the current one. a.mu is held.
-func (a *Authorizer) adopt(n *mcpvisor.Authorization, from origins) {
-	a.held, a.origin, a.failed = n, from, nil
-	a.secrets.hold(n.AccessToken, n.RefreshToken, n.ClientSecret)
-	if n.ClientID == a.oauth.ClientID {
-		a.bound = n.Issuer
+// setTokens makes an authorization the current one. The caller holds a.mu.
+func (a *Authorizer) setTokens(next *mcpvisor.Authorization, source tokenSource) {
+	a.tokens, a.source, a.lastFailure = next, source, nil
+	a.redactor.setCurrent(next.AccessToken, next.RefreshToken, next.ClientSecret)
+	if next.ClientID == a.config.ClientID {
+		a.boundIssuer = next.Issuer
 	}
-	a.arm()
+	a.scheduleRenewal()
 }
 
-// Forget drops the tokens and the registration, here and in the store. It does
-// not revoke them. What is being renewed meanwhile is dropped as well.
+// Forget deletes the tokens and the registration, in memory and in the store. It
+// does not revoke them at the authorization server (RFC 7009). The result of a
+// renewal that runs meanwhile is dropped, too.
 func (a *Authorizer) Forget(ctx context.Context) error {
-	a.drop()
-	turn, cancel := context.WithTimeout(ctx, a.wait())
+	a.clear()
+	locking, cancel := context.WithTimeout(ctx, a.tokenWait())
 	defer cancel()
-	unlock := a.lock(turn)
+	unlock := a.lockTokens(locking)
 	defer unlock()
-	a.drop() // it may have come back before we had the turn
+	a.clear() // tokens may have arrived while this goroutine waited for the lock
 	if a.store == nil {
 		return nil
 	}
-	deleting, cancel := context.WithTimeout(ctx, storeTime)
+	deleting, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return a.secrets.clean(guard.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
+	return a.redactor.redactError(guard.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
 }
 
-// drop forgets what is in memory.
-func (a *Authorizer) drop() {
+// clear drops everything that was learnt, and cancels the renewal that runs.
+func (a *Authorizer) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.flight != nil {
-		a.flight.cancel(errForgotten)
+	if a.renewal != nil {
+		a.renewal.cancel(errForgotten)
 	}
-	a.held, a.stored, a.failed, a.place, a.bound = nil, nil, nil, nil, ""
+	a.tokens, a.stored, a.lastFailure, a.discovery, a.boundIssuer = nil, nil, nil, nil, ""
 	clear(a.pending)
-	a.arm()
+	a.scheduleRenewal()
 }
 
-// Inherit takes over from the authorizer of an earlier registration of the same
-// server what people and issuers still refer to: the consents that were begun,
-// and the issuer that the client belongs to.
-func (a *Authorizer) Inherit(last *Authorizer) {
-	o, was := &a.oauth, &last.oauth
-	if a == last || a.key != last.key || o.ClientSecret != was.ClientSecret || o.PrivateKey != was.PrivateKey ||
-		o.Issuer != was.Issuer || o.RedirectURL != was.RedirectURL || o.Grant != was.Grant {
+// Inherit takes over the pending authorization requests and the bound issuer of an
+// earlier registration, if it was for the same server, account, client and
+// redirect URL. So a URL that the user has open stays valid.
+func (a *Authorizer) Inherit(previous *Authorizer) {
+	now, before := &a.config, &previous.config
+	if a == previous || a.key != previous.key || now.ClientSecret != before.ClientSecret || now.PrivateKey != before.PrivateKey ||
+		now.Issuer != before.Issuer || now.RedirectURL != before.RedirectURL || now.Grant != before.Grant {
 		return
 	}
-	last.mu.Lock()
-	pending, bound := maps.Clone(last.pending), last.bound
-	last.mu.Unlock()
+	previous.mu.Lock()
+	pending, issuer := maps.Clone(previous.pending), previous.boundIssuer
+	previous.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.bound = bound
-	for state, n := range pending {
-		a.pending[state] = n
-		a.secrets.hide(n.state, n.verifier, n.client.secret)
+	a.boundIssuer = issuer
+	for state, r := range pending {
+		a.pending[state] = r
+		a.redactor.add(r.state, r.codeVerifier, r.client.secret)
 	}
 }

@@ -1,23 +1,36 @@
 // Package oauth obtains and renews OAuth tokens for MCP servers over HTTP.
 //
 // An [Authorizer] belongs to one registration and outlives its sessions. The
-// transport asks it for a token before each request ([Authorizer.Token]) and
-// tells it of refusals ([Authorizer.Renew]). It follows the authorization
-// chapter of MCP from 2025-03-26 to 2026-07-28: RFC 9728 and RFC 8414 (or
-// OpenID Connect) for discovery, client ID metadata documents, RFC 7591 and
-// registered clients, PKCE, RFC 8707 resources, RFC 9207 issuers, step-up, the
-// client credentials grant, and that of RFC 7523 for assertions.
+// transport asks it for a token before each request ([Authorizer.Token]) and calls
+// it after each refused one ([Authorizer.Renew]). It implements the authorization
+// chapter of MCP from 2025-03-26 to 2026-07-28:
 //
-// What it promises to its callers:
+//   - discovery by RFC 9728 and RFC 8414 or OpenID Connect (package metadata),
+//   - client ID metadata documents, dynamic registration (RFC 7591) and
+//     pre-registered clients (registration.go),
+//   - the authorization code grant of OAuth 2.1 with PKCE (RFC 7636), resource
+//     indicators (RFC 8707) and the issuer check (RFC 9207) (auth_request.go),
+//   - refresh tokens (refresh.go) and step-up authorization (code_grant.go),
+//   - client credentials and JWT assertions (RFC 7523) (grants.go).
 //
-//   - Nobody waits for a person, and for a token endpoint at most OAuth.TokenWait. All
-//     requests run in the background, none under a lock and none on a caller's
-//     context: a caller that leaves spoils nothing for the others.
-//   - However many requests are refused at once, there is one renewal.
-//   - A token is renewed ahead of its end while a session is attached.
-//   - A refresh token that was rotated is stored before anybody uses the access
-//     token that came with it.
-//   - A function of the host's that hangs or panics, as a Store or a Visit, holds
-//     up and brings down nobody.
-//   - Secrets are in no error of it: see [Authorizer.Hide].
+// The life of a token:
+//
+//	request → Token: memory ───────────────────────────→ the server
+//	             └ expired: one renewal, awaited for OAuth.TokenWait at most
+//	401 ← the server
+//	      → Renew: one renewal for all rejected requests → the request again
+//	         refresh token → FetchAuthorizationCode of the host
+//	         else AuthRequired with the authorization URL, for the user
+//
+// What callers may rely on:
+//
+//   - No caller waits for the user, and none waits for a token endpoint longer than
+//     OAuth.TokenWait. A renewal runs in a goroutine of its own, without a lock and
+//     without the context of a caller, so a caller that leaves does not disturb it.
+//   - However many requests are rejected at once, there is one renewal.
+//   - While a session is attached, tokens are renewed ahead of their expiry.
+//   - A rotated refresh token is stored before its access token is used.
+//   - A function of the host's that hangs or panics, such as a Store, blocks no
+//     caller and does not end the process.
+//   - Errors hold no secrets: see [Authorizer.Redact].
 package oauth

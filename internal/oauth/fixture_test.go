@@ -13,11 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// soon bounds what must happen, but not at once.
-const soon = 10 * time.Second
+// testTimeout bounds what must happen, but not at once.
+const testTimeout = 10 * time.Second
 
 func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority {
 	t.Helper()
@@ -30,16 +31,16 @@ func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority
 // newAuthorizer makes an authorizer with a session attached.
 func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
-	a := detached(t, s, o)
+	a := newDetached(t, s, o)
 	a.Attach(t.Context())
 	t.Cleanup(func() { a.Detach(0) })
 	return a
 }
 
-func detached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
+func newDetached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	if o.Store == nil {
-		o.Store = NewMemoryStore()
+		o.Store = tokenstore.NewMemory()
 	}
 	a, err := New(&mcpvisor.HTTP{URL: s.URL, Auth: &o}, func(text string) { t.Log("warning:", text) })
 	require.NoError(t, err)
@@ -47,7 +48,7 @@ func detached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer 
 }
 
 // visit is a browser that consents.
-func visit(ctx context.Context, url string) (string, error) {
+func approve(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -65,13 +66,13 @@ func visit(ctx context.Context, url string) (string, error) {
 
 // request makes one request as the transport does, and repeats it as it does.
 // It returns the last status, or the error for want of a token.
-func request(ctx context.Context, a *Authorizer, method string) (int, error) {
+func sendRequest(ctx context.Context, a *Authorizer, method string) (int, error) {
 	for renewals := 0; ; renewals++ {
 		token, err := a.Token(ctx)
 		if err != nil {
 			return 0, err
 		}
-		resp, err := try(ctx, a, token, method)
+		resp, err := sendOnce(ctx, a, token, method)
 		if err != nil {
 			return 0, err
 		}
@@ -85,10 +86,10 @@ func request(ctx context.Context, a *Authorizer, method string) (int, error) {
 	}
 }
 
-func try(ctx context.Context, a *Authorizer, token, method string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.web.server.String(), http.NoBody)
+func sendOnce(ctx context.Context, a *Authorizer, token, method string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.http.Server().String(), http.NoBody)
 	if method != "" {
-		req, err = http.NewRequestWithContext(ctx, http.MethodPost, a.web.server.String(), strings.NewReader(`{"method":"`+method+`"}`))
+		req, err = http.NewRequestWithContext(ctx, http.MethodPost, a.http.Server().String(), strings.NewReader(`{"method":"`+method+`"}`))
 	}
 	if err != nil {
 		return nil, err
@@ -106,15 +107,15 @@ func try(ctx context.Context, a *Authorizer, token, method string) (*http.Respon
 // requireOK makes a request that succeeds.
 func requireOK(t *testing.T, a *Authorizer) {
 	t.Helper()
-	status, err := request(t.Context(), a, "")
+	status, err := sendRequest(t.Context(), a, "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNoContent, status)
 }
 
 // requirePerson makes a request for which a person is needed.
-func requirePerson(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthRequired {
+func requireAuthRequired(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthRequired {
 	t.Helper()
-	_, err := request(t.Context(), a, method)
+	_, err := sendRequest(t.Context(), a, method)
 	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, err, &required)
 	return required
@@ -123,26 +124,26 @@ func requirePerson(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthReq
 // authorizedStore is a store with the tokens of a visit.
 func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvisor.TokenStore {
 	t.Helper()
-	store := NewMemoryStore()
-	first := detached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store, Scopes: scopes})
+	store := tokenstore.NewMemory()
+	first := newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store, Scopes: scopes})
 	first.Attach(t.Context())
 	requireOK(t, first)
 	first.Detach(time.Second)
 	return store
 }
 
-// browse is a person who consents and is sent back to where somebody listens.
-func browse(url string) error {
+// openBrowser is a person who consents and is sent back to where somebody listens.
+func openBrowser(url string) error {
 	go func() {
-		if redirect, err := visit(context.Background(), url); err == nil {
-			_, _ = visit(context.Background(), redirect)
+		if redirect, err := approve(context.Background(), url); err == nil {
+			_, _ = approve(context.Background(), redirect)
 		}
 	}()
 	return nil
 }
 
 // refusing is a rule by which the token endpoint refuses a grant, once it is told.
-func refusing(kind string, status int, body string) (rule func(http.ResponseWriter, *http.Request) bool, now *atomic.Bool) {
+func rejectGrant(kind string, status int, body string) (rule func(http.ResponseWriter, *http.Request) bool, now *atomic.Bool) {
 	now = new(atomic.Bool)
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		refused := now.Load() && r.PostForm.Get("grant_type") == kind
@@ -154,14 +155,14 @@ func refusing(kind string, status int, body string) (rule func(http.ResponseWrit
 }
 
 // together makes n requests at once and returns their errors.
-func together(ctx context.Context, a *Authorizer, n int) []error {
+func requestConcurrently(ctx context.Context, a *Authorizer, n int) []error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range errs {
 		wg.Go(func() {
 			<-start
-			_, errs[i] = request(ctx, a, "")
+			_, errs[i] = sendRequest(ctx, a, "")
 		})
 	}
 	close(start)
@@ -171,7 +172,7 @@ func together(ctx context.Context, a *Authorizer, n int) []error {
 
 // hanging is a rule by which the token endpoint never answers a grant. It is
 // over when the test is, or with the returned function.
-func hanging(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.Request) bool, asked <-chan struct{}, free func()) {
+func hangGrant(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.Request) bool, asked <-chan struct{}, free func()) {
 	t.Helper()
 	quit, seen := make(chan struct{}), make(chan struct{}, 64)
 	free = sync.OnceFunc(func() { close(quit) })
@@ -191,15 +192,22 @@ func hanging(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.Re
 
 // age changes how long the current token lives, and how much of that is left,
 // here and in the store.
-func age(t *testing.T, a *Authorizer, left, life time.Duration) {
+func setExpiry(t *testing.T, a *Authorizer, left, life time.Duration) {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.held = a.held.Clone()
-	a.held.Expires = time.Now().Add(left)
-	a.held.Obtained = a.held.Expires.Add(-life)
+	a.tokens = a.tokens.Clone()
+	a.tokens.Expires = time.Now().Add(left)
+	a.tokens.Obtained = a.tokens.Expires.Add(-life)
 	if a.store != nil {
-		require.NoError(t, a.store.Save(t.Context(), a.key, a.held))
+		require.NoError(t, a.store.Save(t.Context(), a.key, a.tokens))
 	}
-	a.arm()
+	a.scheduleRenewal()
+}
+
+// endPause ends the pause after a failed renewal, as time would.
+func endPause(a *Authorizer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lastFailure = nil
 }

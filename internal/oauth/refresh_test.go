@@ -11,10 +11,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A refresh token is for the issuer that gave it: if its endpoint is no more, and
-// the server now names another issuer, it is sent to nobody.
-func TestRefreshTokenStaysAtItsIssuer(t *testing.T) {
-	rule, gone := refusing("refresh_token", http.StatusNotFound, "")
+// A refresh token is sent to no other issuer, even if its token endpoint is gone and the
+// server names another one.
+func TestRefresh_other_issuer(t *testing.T) {
+	rule, gone := rejectGrant("refresh_token", http.StatusNotFound, "")
 	s, other := newAuthority(t, mcptest.AuthorityRules{Token: rule}), newAuthority(t, mcptest.AuthorityRules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	gone.Store(true)
@@ -25,32 +25,32 @@ func TestRefreshTokenStaysAtItsIssuer(t *testing.T) {
 		}
 		return 0
 	}})
-	require.Equal(t, other.Issuer, requirePerson(t, a, "").Issuer)
+	require.Equal(t, other.Issuer, requireAuthRequired(t, a, "").Issuer)
 	require.Zero(t, other.Counts().Refreshes)
 }
 
-// A server that does not take the token that was renewed for the same request does
-// not take the next one either: a person is asked for, and nothing is renewed on.
-func TestRenewedTokenThatIsRefused(t *testing.T) {
-	rule, useless := refusing("refresh_token", http.StatusOK, `{"access_token": "not-good-for-anything"}`)
+// If the server rejects a token that was renewed for the same request, the user is
+// needed and nothing is renewed again.
+func TestRenew_rejects_renewed_token(t *testing.T) {
+	rule, useless := rejectGrant("refresh_token", http.StatusOK, `{"access_token": "not-good-for-anything"}`)
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	s.Revoke(false, false)
 	useless.Store(true)
-	require.NotEmpty(t, requirePerson(t, a, "").URL)
+	require.NotEmpty(t, requireAuthRequired(t, a, "").URL)
 	require.Equal(t, 1, s.Counts().Refreshes)
 }
 
-// A renewal ahead that is refused for good takes nothing away that is still good.
-func TestRefusalAheadLeavesTheToken(t *testing.T) {
-	rule, refuse := refusing("refresh_token", http.StatusBadRequest, `{"error": "invalid_grant"}`)
+// A renewal ahead that is rejected keeps the access token that is still valid.
+func TestRenewalAhead_rejected(t *testing.T) {
+	rule, refuse := rejectGrant("refresh_token", http.StatusBadRequest, `{"error": "invalid_grant"}`)
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
 	store := authorizedStore(t, s)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	token := a.AccessToken()
 	refuse.Store(true)
 	a.mu.Lock()
-	f, err := a.join(&flight{need: ahead}, token)
+	f, err := a.joinRenewal(&renewal{trigger: triggerAhead}, token)
 	a.mu.Unlock()
 	require.NoError(t, err)
 	<-f.done
@@ -60,9 +60,8 @@ func TestRefusalAheadLeavesTheToken(t *testing.T) {
 	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 }
 
-// A person who does not come back says nothing about a registration whose tokens
-// can be renewed.
-func TestPersonWhoStaysAwayCostsNoTokens(t *testing.T) {
+// An Authorize without a redirect keeps a registration that has a refresh token.
+func TestAuthorize_canceled_keeps_tokens(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	store := authorizedStore(t, s)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})

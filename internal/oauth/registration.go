@@ -16,137 +16,145 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
 )
 
-// The ways in which a client says who it is at the token endpoint.
+// The methods of client authentication at the token endpoint (RFC 7591, section 2, and
+// OpenID Connect Core 1.0, section 9).
 const (
-	methodNone  = "none"
-	methodBasic = "client_secret_basic"
-	methodPost  = "client_secret_post"
-	methodJWT   = "private_key_jwt"
+	authNone          = "none"
+	authSecretBasic   = "client_secret_basic"
+	authSecretPost    = "client_secret_post"
+	authPrivateKeyJWT = "private_key_jwt"
 )
 
-// client is who we are at one authorization server.
+// client is the identity of this program at one authorization server.
 type client struct {
-	id, secret string
-	expires    time.Time // of the secret
-	method     string
-	key        string // PEM, for methodJWT
-	redirect   string // the one that was registered
-	dynamic    bool
+	id, secret    string
+	secretExpires time.Time // zero: never
+	authMethod    string
+	privateKey    string // PEM, for private_key_jwt
+	redirectURI   string // the registered one
+	dynamic       bool   // registered by RFC 7591
 }
 
-// clientAt finds out who we are at a server: registered by hand, known by our
-// metadata document, registered before, or registered now.
-func (a *Authorizer) clientAt(ctx context.Context, s *oauthex.AuthServerMeta, known *mcpvisor.Authorization, redirect string, scopes []string) (*client, error) {
-	o := &a.oauth
+// clientFor returns the client for an authorization server, in the order of MCP
+// (2025-11-25, "Client Registration Approaches"): pre-registered, by a client ID
+// metadata document, or by dynamic registration, an earlier one or a new one.
+func (a *Authorizer) clientFor(ctx context.Context, s *oauthex.AuthServerMeta, known *mcpvisor.Authorization, redirectURI string, scopes []string) (*client, error) {
+	o := &a.config
 	switch {
 	case o.ClientID != "":
-		if err := a.mayPresent(s.Issuer); err != nil {
+		if err := a.checkIssuer(s.Issuer); err != nil {
 			return nil, err
 		}
-		c := &client{id: o.ClientID, secret: o.ClientSecret, key: o.PrivateKey, redirect: redirect}
-		c.method = methodFor(c, s.TokenEndpointAuthMethodsSupported)
+		c := &client{id: o.ClientID, secret: o.ClientSecret, privateKey: o.PrivateKey, redirectURI: redirectURI}
+		c.authMethod = authMethodFor(c, s.TokenEndpointAuthMethodsSupported)
 		return c, nil
 	case o.ClientMetadataURL != "" && s.ClientIDMetadataDocumentSupported:
-		return &client{id: o.ClientMetadataURL, method: methodNone, redirect: redirect}, nil
+		return &client{id: o.ClientMetadataURL, authMethod: authNone, redirectURI: redirectURI}, nil
 	}
-	if c := registered(known, s.Issuer, redirect); c != nil {
+	if c := reusableRegistration(known, s.Issuer, redirectURI); c != nil {
 		return c, nil
 	}
 	if s.RegistrationEndpoint == "" {
-		return nil, fmt.Errorf("the authorization server %s registers no clients by itself; register one there by hand and set ClientID", s.Issuer)
+		return nil, fmt.Errorf("the authorization server %s has no dynamic client registration; register a client there and set ClientID", s.Issuer)
 	}
-	return a.register(ctx, s, redirect, scopes)
+	return a.registerClient(ctx, s, redirectURI, scopes)
 }
 
-// mayPresent keeps credentials from a server that they were not made for: not
-// OAuth.Issuer, or not the one that they were used at first.
-func (a *Authorizer) mayPresent(issuer string) error {
-	belongs := a.oauth.Issuer
-	if belongs == "" {
+// checkIssuer protects the spec's credentials from an authorization server that they do
+// not belong to: another one than OAuth.Issuer, or than the one they were used at first.
+func (a *Authorizer) checkIssuer(issuer string) error {
+	own := a.config.Issuer
+	if own == "" {
 		a.mu.Lock()
-		belongs = a.bound
+		own = a.boundIssuer
 		a.mu.Unlock()
 	}
-	if belongs == "" || sameIssuer(belongs, issuer) {
+	if own == "" || metadata.SameIssuer(own, issuer) {
 		return nil
 	}
-	return fmt.Errorf("the server now names the authorization server %s, and the client %q belongs to %s; set ClientID and Issuer anew if that is meant", issuer, a.oauth.ClientID, belongs)
+	return fmt.Errorf("the server now names the authorization server %s, and the client %q belongs to %s; if that is intended, set a new ClientID and Issuer", issuer, a.config.ClientID, own)
 }
 
-// unregister takes the registration out of an authorization, and what was begun
-// with it.
-func (a *Authorizer) unregister(n *mcpvisor.Authorization) {
+// dropRegistration removes the registration from an authorization, and the pending
+// authorization requests of that client.
+func (a *Authorizer) dropRegistration(n *mcpvisor.Authorization) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	maps.DeleteFunc(a.pending, func(_ string, c *consent) bool { return c.client.id == n.ClientID })
+	maps.DeleteFunc(a.pending, func(_ string, r *authRequest) bool { return r.client.id == n.ClientID })
 	n.ClientID, n.ClientSecret, n.RedirectURL = "", "", ""
 }
 
-// registered is the client of an earlier registration, if it still fits.
-func registered(known *mcpvisor.Authorization, issuer, redirect string) *client {
+// reusableRegistration returns the client of an earlier dynamic registration; nil if
+// its issuer or redirect URI differs, or if its secret has expired.
+func reusableRegistration(known *mcpvisor.Authorization, issuer, redirectURI string) *client {
 	switch {
-	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirect != "" && known.RedirectURL != redirect:
+	case known == nil || known.ClientID == "" || known.Issuer != issuer || redirectURI != "" && known.RedirectURL != redirectURI:
 		return nil
 	case !known.ClientSecretExpires.IsZero() && time.Now().After(known.ClientSecretExpires):
 		return nil
 	}
-	return &client{id: known.ClientID, secret: known.ClientSecret, expires: known.ClientSecretExpires, method: known.AuthMethod,
-		redirect: known.RedirectURL, dynamic: true}
+	return &client{id: known.ClientID, secret: known.ClientSecret, secretExpires: known.ClientSecretExpires, authMethod: known.AuthMethod,
+		redirectURI: known.RedirectURL, dynamic: true}
 }
 
-// methodFor chooses how to authenticate: of the two ways to show a secret the
-// one that the server names first. RFC 8414: without a list it supports
-// client_secret_basic.
-func methodFor(c *client, supported []string) string {
+// authMethodFor chooses the method of client authentication. Of the two methods for a
+// secret it takes the one that the server lists first, or client_secret_basic, the
+// default of RFC 8414, section 2.
+func authMethodFor(c *client, supported []string) string {
 	switch {
-	case c.key != "":
-		return methodJWT
+	case c.privateKey != "":
+		return authPrivateKeyJWT
 	case c.secret == "":
-		return methodNone
+		return authNone
 	}
 	for _, method := range supported {
-		if method == methodBasic || method == methodPost {
+		if method == authSecretBasic || method == authSecretPost {
 			return method
 		}
 	}
-	return methodBasic
+	return authSecretBasic
 }
 
-// register registers a client (RFC 7591), for the scopes that it may come to
-// ask for: some servers give no others. Others let nobody name scopes.
-func (a *Authorizer) register(ctx context.Context, s *oauthex.AuthServerMeta, redirect string, scopes []string) (*client, error) {
-	name := a.oauth.ClientName
+// registerClient registers a client (RFC 7591, section 3) for all scopes that it may
+// request later, because some servers grant no others. Other servers refuse a
+// registration that names scopes; then it tries once without.
+func (a *Authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMeta, redirectURI string, scopes []string) (*client, error) {
+	name := a.config.ClientName
 	if name == "" {
 		name = "mcpvisor"
 	}
 	wanted := oauthex.ClientRegistrationMetadata{
-		RedirectURIs: []string{redirect}, ClientName: name, ApplicationType: "web", Scope: strings.Join(scopes, " "),
+		RedirectURIs: []string{redirectURI}, ClientName: name, ApplicationType: "web", Scope: strings.Join(scopes, " "),
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
 	}
-	if u, err := url.Parse(redirect); err == nil && (isLoopback(u.Hostname()) || u.Scheme != "https" && u.Scheme != "http") {
-		wanted.ApplicationType = "native"
+	if u, err := url.Parse(redirectURI); err == nil && (safehttp.IsLoopback(u.Hostname()) || u.Scheme != "https" && u.Scheme != "http") {
+		wanted.ApplicationType = "native" // OpenID Connect Dynamic Client Registration 1.0, section 2
 	}
 	if len(s.GrantTypesSupported) > 0 && !slices.Contains(s.GrantTypesSupported, "refresh_token") {
 		wanted.GrantTypes = wanted.GrantTypes[:1]
 	}
-	// A program on somebody's machine keeps no secret from its user.
-	if m := s.TokenEndpointAuthMethodsSupported; len(m) == 0 || slices.Contains(m, methodNone) {
-		wanted.TokenEndpointAuthMethod = methodNone
+	// A program on the user's machine cannot keep a secret from the user (RFC 8252,
+	// section 8.5), so it registers as a public client where it may.
+	if m := s.TokenEndpointAuthMethodsSupported; len(m) == 0 || slices.Contains(m, authNone) {
+		wanted.TokenEndpointAuthMethod = authNone
 	} else {
-		wanted.TokenEndpointAuthMethod = methodFor(&client{secret: "any"}, m)
+		wanted.TokenEndpointAuthMethod = authMethodFor(&client{secret: "any"}, m)
 	}
-	c, err := a.enroll(ctx, s, &wanted)
-	if _, passes := mayPass(err); err != nil && !passes && wanted.Scope != "" {
+	c, err := a.postRegistration(ctx, s, &wanted)
+	if _, temporary := safehttp.IsTemporary(err); err != nil && !temporary && wanted.Scope != "" {
 		wanted.Scope = ""
-		c, err = a.enroll(ctx, s, &wanted)
+		c, err = a.postRegistration(ctx, s, &wanted)
 	}
 	return c, err
 }
 
-// enroll makes one registration request.
-func (a *Authorizer) enroll(ctx context.Context, s *oauthex.AuthServerMeta, wanted *oauthex.ClientRegistrationMetadata) (*client, error) {
+// postRegistration sends one registration request (RFC 7591, section 3.1) and reads the
+// answer (sections 3.2.1 and 3.2.2).
+func (a *Authorizer) postRegistration(ctx context.Context, s *oauthex.AuthServerMeta, wanted *oauthex.ClientRegistrationMetadata) (*client, error) {
 	body, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, err
@@ -157,37 +165,38 @@ func (a *Authorizer) enroll(ctx context.Context, s *oauthex.AuthServerMeta, want
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	status, _, answer, err := a.web.do(req)
+	status, _, answer, err := a.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("registering this client: %w", err)
 	}
 	var got struct {
-		ID      string  `json:"client_id"`
-		Secret  string  `json:"client_secret"`
-		Method  string  `json:"token_endpoint_auth_method"`
-		Expires float64 `json:"client_secret_expires_at"`
-		Error   string  `json:"error"`
-		Text    string  `json:"error_description"`
+		ClientID         string  `json:"client_id"`
+		ClientSecret     string  `json:"client_secret"`
+		AuthMethod       string  `json:"token_endpoint_auth_method"`
+		SecretExpiresAt  float64 `json:"client_secret_expires_at"`
+		Error            string  `json:"error"`
+		ErrorDescription string  `json:"error_description"`
 	}
 	err = json.Unmarshal(answer, &got)
-	a.secrets.hide(got.Secret)
+	a.redactor.add(got.ClientSecret)
 	switch {
 	case got.Error != "":
-		err = a.refused(got.Error, got.Text)
+		err = a.newErrorResponse(got.Error, got.ErrorDescription)
 	case status != http.StatusCreated && status != http.StatusOK:
 		err = fmt.Errorf("HTTP %d", status)
-	case err == nil && got.ID == "":
-		err = errors.New("the answer names no client")
+	case err == nil && got.ClientID == "":
+		err = errors.New("the answer has no client_id")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("registering this client at %s failed: %w; register one by hand and set ClientID", s.Issuer, err)
+		return nil, fmt.Errorf("registering this client at %s failed: %w; register a client there and set ClientID", s.Issuer, err)
 	}
-	c := &client{id: got.ID, secret: got.Secret, method: got.Method, redirect: wanted.RedirectURIs[0], dynamic: true}
-	if got.Expires > 0 && got.Secret != "" {
-		c.expires = time.Unix(int64(min(got.Expires, 1<<40)), 0)
+	c := &client{id: got.ClientID, secret: got.ClientSecret, authMethod: got.AuthMethod, redirectURI: wanted.RedirectURIs[0], dynamic: true}
+	if got.SecretExpiresAt > 0 && got.ClientSecret != "" {
+		c.secretExpires = time.Unix(int64(min(got.SecretExpiresAt, 1<<40)), 0)
 	}
-	if c.method == "" || c.method == methodNone && c.secret != "" && wanted.TokenEndpointAuthMethod != methodNone {
-		c.method = methodFor(c, s.TokenEndpointAuthMethodsSupported)
+	// Some servers issue a secret and do not say how to use it, or say "none".
+	if c.authMethod == "" || c.authMethod == authNone && c.secret != "" && wanted.TokenEndpointAuthMethod != authNone {
+		c.authMethod = authMethodFor(c, s.TokenEndpointAuthMethodsSupported)
 	}
 	return c, nil
 }

@@ -11,14 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-func TestClientByHand(t *testing.T) {
+func TestPreregisteredClient(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
 		s.AddClient("by hand:+%", "its secret&=")
-		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "by hand:+%", ClientSecret: "its secret&="})
+		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "by hand:+%", ClientSecret: "its secret&="})
 		requireOK(t, a)
 		require.Zero(t, s.Counts().Registrations)
 		require.Equal(t, method == "client_secret_post", s.Counts().LastToken.Has("client_secret"))
@@ -28,11 +30,11 @@ func TestClientByHand(t *testing.T) {
 	}
 }
 
-func TestRegisteredClientWithASecret(t *testing.T) {
+func TestDynamicRegistration_auth_methods(t *testing.T) {
 	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{method}})
-		store := NewMemoryStore()
-		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, Store: store})
+		store := tokenstore.NewMemory()
+		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 		requireOK(t, a)
 		s.Revoke(false, false)
 		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
@@ -40,9 +42,9 @@ func TestRegisteredClientWithASecret(t *testing.T) {
 	}
 }
 
-// Some servers read the client's name from the form alone, also where they offer
-// both ways to show a secret; others refuse a form that has it beside the header.
-func TestServersOrderOfMethods(t *testing.T) {
+// Of the two methods to send a secret the one that the server lists first is used: some
+// servers support only that one.
+func TestAuthMethod_order_of_the_server(t *testing.T) {
 	for _, methods := range [][]string{{"client_secret_post", "client_secret_basic"}, {"client_secret_basic", "client_secret_post"}} {
 		s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: methods, Token: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.PostForm.Has("client_id") == (methods[0] == "client_secret_post") {
@@ -51,13 +53,13 @@ func TestServersOrderOfMethods(t *testing.T) {
 			answerWith(w, http.StatusUnauthorized, `{"error":"invalid_client"}`)
 			return true
 		}})
-		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit}))
+		requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve}))
 	}
 }
 
-// Some servers give a client the scopes that it registered for, and no others.
-// Others register no client that names scopes.
-func TestRegistrationNamesScopes(t *testing.T) {
+// Some servers grant only the scopes of the registration. Others refuse a registration
+// with scopes.
+func TestRegisterClient_scopes(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		var asked []string
 		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +81,7 @@ func TestRegistrationNamesScopes(t *testing.T) {
 			return 0
 		}})
 		a := newAuthorizer(t, s, mcpvisor.OAuth{})
-		require.Equal(t, []string{"read"}, requirePerson(t, a, "").Scopes)
+		require.Equal(t, []string{"read"}, requireAuthRequired(t, a, "").Scopes)
 		desk.Close()
 		want := []string{"read write", ""}
 		if takes {
@@ -89,12 +91,12 @@ func TestRegistrationNamesScopes(t *testing.T) {
 	}
 }
 
-func TestMetadataDocumentAsClient(t *testing.T) {
+func TestClientMetadataURL(t *testing.T) {
 	supported := func(_ string, d map[string]any) int {
 		d["client_id_metadata_document_supported"] = true
 		return 0
 	}
-	o := mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientMetadataURL: "https://host.example/client.json"}
+	o := mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientMetadataURL: "https://host.example/client.json"}
 	s := newAuthority(t, mcptest.AuthorityRules{Document: supported})
 	requireOK(t, newAuthorizer(t, s, o))
 	require.Zero(t, s.Counts().Registrations)
@@ -105,18 +107,18 @@ func TestMetadataDocumentAsClient(t *testing.T) {
 	require.Equal(t, 1, s.Counts().Registrations)
 }
 
-// A secret is shown to no other authorization server than its own.
-func TestSecretBelongsToOneIssuer(t *testing.T) {
+// A configured secret is sent to no other authorization server than its own.
+func TestCheckIssuer(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	s.AddClient("me", "my-secret")
-	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
-	_, err := request(t.Context(), a, "")
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
+	_, err := sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "belongs to https://right.example")
 	require.Empty(t, s.Counts().LastToken)
 
 	// Without Issuer it is the one that was used first.
-	store := NewMemoryStore()
-	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Store: store})
+	store := tokenstore.NewMemory()
+	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	requireOK(t, a)
 	other := newAuthority(t, mcptest.AuthorityRules{})
 	other.AddClient("me", "my-secret")
@@ -127,32 +129,30 @@ func TestSecretBelongsToOneIssuer(t *testing.T) {
 		}
 		return 0
 	}})
-	_, err = request(t.Context(), a, "")
+	_, err = sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "belongs to "+s.Issuer)
 	require.Empty(t, other.Counts().LastToken)
 }
 
-// A secret that was set anew with another Issuer is not shown to the one that the
-// stored tokens are of, either: not to renew them.
-func TestSecretOfAnotherIssuerRenewsNothing(t *testing.T) {
+// A new secret for another Issuer is not sent to the issuer of the stored tokens.
+func TestRefresh_secret_of_another_issuer(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_post"}})
 	s.AddClient("me", "my-secret")
-	o := mcpvisor.OAuth{FetchAuthorizationCode: visit, ClientID: "me", ClientSecret: "my-secret", Store: NewMemoryStore()}
+	o := mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: tokenstore.NewMemory()}
 	requireOK(t, newAuthorizer(t, s, o))
 	s.Revoke(false, false)
 	o.ClientSecret, o.Issuer = "secret-of-another", "https://right.example"
-	_, err := request(t.Context(), newAuthorizer(t, s, o), "")
+	_, err := sendRequest(t.Context(), newAuthorizer(t, s, o), "")
 	require.ErrorContains(t, err, "belongs to https://right.example")
 	require.NotEqual(t, "secret-of-another", s.Counts().LastToken.Get("client_secret"))
 }
 
-// A client that registered itself does so again at another server, and leaves
-// behind what it had at the first.
-func TestServerMovesToAnotherIssuer(t *testing.T) {
+// If the server moves to another issuer, the client registers there again.
+func TestRegisterClient_at_new_issuer(t *testing.T) {
 	s, other := newAuthority(t, mcptest.AuthorityRules{}), newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
 	requireOK(t, a)
-	before := a.held
+	before := a.tokens
 	s.Revoke(true, false)
 	s.Set(mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
 		if d["authorization_servers"] != nil {
@@ -160,24 +160,23 @@ func TestServerMovesToAnotherIssuer(t *testing.T) {
 		}
 		return 0
 	}})
-	_, _ = request(t.Context(), a, "") // other gives tokens for itself only
+	_, _ = sendRequest(t.Context(), a, "") // other gives tokens for itself only
 	require.Equal(t, 1, other.Counts().Registrations)
 	require.Equal(t, 1, other.Counts().Visits)
 	require.NotEqual(t, before.ClientID, other.Counts().LastVisit.Get("client_id"))
 }
 
-func TestRegistrationIsRefused(t *testing.T) {
+func TestRegisterClient_not_supported(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
 		delete(d, "registration_endpoint")
 		return 0
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
-	_, err := request(t.Context(), a, "")
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
+	_, err := sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "set ClientID")
 }
 
-// Whatever goes wrong, no secret is in what is said about it.
-func TestErrorsHoldNoSecrets(t *testing.T) {
+func TestErrors_hold_no_secrets(t *testing.T) {
 	var token string
 	s := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.PostForm.Get("grant_type") != "refresh_token" {
@@ -187,11 +186,11 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		answerWith(w, http.StatusServiceUnavailable, "")
 		return true
 	}})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	access := a.AccessToken()
 	s.Revoke(false, false)
-	_, err := request(t.Context(), a, "")
+	_, err := sendRequest(t.Context(), a, "")
 	require.Error(t, err)
 	for _, secret := range []string{token, access, s.Counts().LastVisit.Get("state"), s.Counts().LastToken.Get("code_verifier")} {
 		if secret == "" {
@@ -205,45 +204,42 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		answerWith(w, http.StatusBadRequest, `{"error":"invalid_grant","error_description":"`+r.PostForm.Get("code")+" "+r.PostForm.Get("code_verifier")+`"}`)
 		return true
 	}})
-	a = newAuthorizer(t, parrot, mcpvisor.OAuth{FetchAuthorizationCode: visit})
-	_, err = request(t.Context(), a, "")
+	a = newAuthorizer(t, parrot, mcpvisor.OAuth{FetchAuthorizationCode: approve})
+	_, err = sendRequest(t.Context(), a, "")
 	require.ErrorContains(t, err, "invalid_grant")
 	require.NotContains(t, err.Error(), "code-")
 	require.NotContains(t, err.Error(), parrot.Counts().LastToken.Get("code_verifier"))
-	require.NotContains(t, a.held.String(), a.held.ClientID)
+	require.NotContains(t, a.tokens.String(), a.tokens.ClientID)
 }
 
-// A registration is used again where it fits: at its issuer, for the redirect that
-// was registered, and while its secret is good.
-func TestRegistrationThatFits(t *testing.T) {
+func TestReusableRegistration(t *testing.T) {
 	known := &mcpvisor.Authorization{Issuer: "https://a.example", ClientID: "me", RedirectURL: "http://127.0.0.1:1/callback"}
-	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
-	require.NotNil(t, registered(known, known.Issuer, ""))
-	require.Nil(t, registered(nil, known.Issuer, ""))
-	require.Nil(t, registered(known, "https://b.example", known.RedirectURL))
-	require.Nil(t, registered(known, known.Issuer, "http://127.0.0.1:2/callback"))
+	require.NotNil(t, reusableRegistration(known, known.Issuer, known.RedirectURL))
+	require.NotNil(t, reusableRegistration(known, known.Issuer, ""))
+	require.Nil(t, reusableRegistration(nil, known.Issuer, ""))
+	require.Nil(t, reusableRegistration(known, "https://b.example", known.RedirectURL))
+	require.Nil(t, reusableRegistration(known, known.Issuer, "http://127.0.0.1:2/callback"))
 	known.ClientSecretExpires = time.Now().Add(time.Hour)
-	require.NotNil(t, registered(known, known.Issuer, known.RedirectURL))
+	require.NotNil(t, reusableRegistration(known, known.Issuer, known.RedirectURL))
 	known.ClientSecretExpires = time.Now().Add(-time.Second)
-	require.Nil(t, registered(known, known.Issuer, known.RedirectURL))
+	require.Nil(t, reusableRegistration(known, known.Issuer, known.RedirectURL))
 }
 
-// What a server answers to a registration is believed if it is one.
-func TestRegistrationAnswers(t *testing.T) {
+func TestPostRegistration_answers(t *testing.T) {
 	for _, c := range []struct {
 		status     int
 		body, says string
 	}{
 		{http.StatusCreated, `{"client_id": "me", "client_secret": "secret-of-me", "client_secret_expires_at": 4102444800}`, ""},
 		{http.StatusForbidden, `{"client_id": "me", "client_secret": "secret-of-me"}`, "HTTP 403"},
-		{http.StatusCreated, `{"client_secret": "secret-of-me"}`, "names no client"},
+		{http.StatusCreated, `{"client_secret": "secret-of-me"}`, "has no client_id"},
 		{http.StatusCreated, `<html>`, "invalid character"},
 		{http.StatusOK, `{"client_id": "me", "error": "invalid_redirect_uri", "error_description": "not secret-of-me"}`, "invalid_redirect_uri"},
 	} {
 		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
 		s := newAuthority(t, mcptest.AuthorityRules{})
-		a := detached(t, s, mcpvisor.OAuth{})
-		got, err := a.enroll(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
+		a := newDetached(t, s, mcpvisor.OAuth{})
+		got, err := a.postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
 			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
 		desk.Close()
 		if c.says != "" {
@@ -251,24 +247,24 @@ func TestRegistrationAnswers(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, client{id: "me", secret: "secret-of-me", expires: time.Unix(4102444800, 0), method: methodBasic,
-			redirect: "http://127.0.0.1:1/callback", dynamic: true}, *got)
+		require.Equal(t, client{id: "me", secret: "secret-of-me", secretExpires: time.Unix(4102444800, 0), authMethod: authSecretBasic,
+			redirectURI: "http://127.0.0.1:1/callback", dynamic: true}, *got)
 		require.Equal(t, "***", a.Redact("secret-of-me"))
 	}
 }
 
-// The URL of a client that the server has forgotten is given to nobody any more.
-func TestConsentOfAForgottenClient(t *testing.T) {
+// The pending requests of a client that the server rejected are dropped.
+func TestDropRejected_pending_requests(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
-	n, err := a.begin(t.Context(), challenge{}, nil, false)
+	n, err := a.newAuthRequest(t.Context(), metadata.Challenge{}, nil, false)
 	require.NoError(t, err)
 	a.mu.Lock()
-	held := a.held
+	tokens := a.tokens
 	a.mu.Unlock()
-	require.True(t, a.without(t.Context(), held, refused, &refusal{code: "invalid_client"}))
-	next, err := a.begin(t.Context(), challenge{}, nil, false)
+	require.True(t, a.dropRejected(t.Context(), tokens, triggerRejected, &errorResponse{code: "invalid_client"}))
+	next, err := a.newAuthRequest(t.Context(), metadata.Challenge{}, nil, false)
 	require.NoError(t, err)
 	require.NotEqual(t, n.client.id, next.client.id)
-	require.ErrorIs(t, a.Finish(t.Context(), back(n)), errTaken)
+	require.ErrorIs(t, a.Finish(t.Context(), redirectOf(n)), errNotPending)
 }

@@ -12,29 +12,27 @@ import (
 )
 
 // inFlight reports whether a renewal is under way.
-func inFlight(a *Authorizer) bool {
+func isRenewing(a *Authorizer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.flight != nil
+	return a.renewal != nil
 }
 
-// What is under way belongs to all sessions: the first that leaves takes nothing
-// from the others, and the last leaves nothing behind.
-func TestRenewalEndsWithTheLastSession(t *testing.T) {
-	a, done := asking(t)
+// A renewal belongs to all sessions: it ends with the last of them.
+func TestDetach_one_of_two_sessions(t *testing.T) {
+	a, done := hangingSession(t)
 	a.Attach(t.Context())
 	a.Detach(0)
-	require.True(t, inFlight(a), "the other session waits for it")
+	require.True(t, isRenewing(a), "the other session waits for it")
 	a.Detach(0)
-	require.False(t, inFlight(a), "nobody does any more")
+	require.False(t, isRenewing(a), "nobody does any more")
 	require.Error(t, <-done)
 }
 
-// The timer of one session ends with it; the next sets one of its own, for the
-// same token.
-func TestNextSessionRenewsAheadToo(t *testing.T) {
+// The next session renews the same token ahead of its expiry, too.
+func TestAttach_after_Detach(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond})
-	a := detached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: visit})
+	a := newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	a.Attach(t.Context())
 	requireOK(t, a)
 	first := a.AccessToken()
@@ -42,23 +40,22 @@ func TestNextSessionRenewsAheadToo(t *testing.T) {
 	a.Attach(t.Context())
 	defer a.Detach(0)
 	require.Equal(t, first, a.AccessToken())
-	require.Eventually(t, func() bool { return a.AccessToken() != first }, soon, 5*time.Millisecond, "nobody has asked for it")
+	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond, "nobody has asked for it")
 }
 
-// A refresh token that is being rotated when the session ends is waited for: the
-// answer is not sent twice.
-func TestDetachWaitsForARotation(t *testing.T) {
-	rule, asked, free := hanging(t, "refresh_token")
+// Detach waits for the answer that holds a rotated refresh token.
+func TestDetach_waits_for_rotation(t *testing.T) {
+	rule, asked, free := hangGrant(t, "refresh_token")
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
 	store := authorizedStore(t, s)
 	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
 	s.Revoke(false, false)
-	a := detached(t, s, mcpvisor.OAuth{Store: store})
+	a := newDetached(t, s, mcpvisor.OAuth{Store: store})
 	a.Attach(t.Context())
-	go func() { _, _ = request(context.Background(), a, "") }()
+	go func() { _, _ = sendRequest(context.Background(), a, "") }()
 	<-asked
 	left := make(chan struct{})
-	go func() { a.Detach(soon); close(left) }()
+	go func() { a.Detach(testTimeout); close(left) }()
 	select {
 	case <-left:
 		require.FailNow(t, "the renewal was not waited for")

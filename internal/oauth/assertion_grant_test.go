@@ -1,0 +1,121 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestAssertionGrant(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "signed by the platform", Scopes: []string{"read"}})
+	var asked mcpvisor.AssertionRequest
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "workload",
+		FetchAssertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
+			asked = wanted
+			return "signed by the platform", nil
+		}})
+	requireOK(t, a)
+	require.Equal(t, mcpvisor.AssertionRequest{Issuer: s.Issuer, Resource: s.URL, ClientID: "workload", Scopes: []string{"read"}}, asked)
+	require.Equal(t, 1, s.Counts().AssertionGrants)
+	require.Equal(t, s.URL, s.Counts().LastToken.Get("resource"))
+	require.NotContains(t, a.Redact("x signed by the platform y"), "platform")
+
+	s.Revoke(true, true)
+	requireOK(t, a)
+	require.Equal(t, 2, s.Counts().AssertionGrants, "each token is asked for with an assertion of its own")
+}
+
+// A refused assertion is not presented again, and no other grant is tried.
+func TestAssertionGrant_refused(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "another"})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, FetchAuthorizationCode: approve,
+		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "mine", nil }})
+	required := requireAuthRequired(t, a, "")
+	require.ErrorContains(t, required, "invalid_grant")
+	require.Equal(t, 1, s.Counts().AssertionGrants)
+	require.Zero(t, s.Counts().Visits+s.Counts().ClientGrants+s.Counts().Registrations)
+}
+
+func TestAssertionGrant_host_fails(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "x"})
+	for name, supply := range map[string]mcpvisor.AssertionFunc{
+		"an error": func(context.Context, mcpvisor.AssertionRequest) (string, error) {
+			return "", errors.New("vault is sealed")
+		},
+		"nothing": func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", nil },
+	} {
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, FetchAssertion: supply})
+		_, err := sendRequest(t.Context(), a, "")
+		var unavailable *Unavailable
+		require.ErrorAs(t, err, &unavailable, name)
+	}
+	person := &mcpvisor.AuthRequired{URL: "https://login.example/"}
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer,
+		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", person }})
+	require.Equal(t, "https://login.example/", requireAuthRequired(t, a, "").URL, "the host knows where a person has to go")
+}
+
+// provider is an identity provider of an enterprise.
+func provider(t *testing.T, answer func(w http.ResponseWriter, form url.Values)) (endpoint string) {
+	t.Helper()
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		answer(w, r.PostForm)
+	}))
+	t.Cleanup(p.Close)
+	return p.URL
+}
+
+func TestEnterprise(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "the-providers-word"})
+	var form url.Values
+	endpoint := provider(t, func(w http.ResponseWriter, f url.Values) {
+		form = f
+		answerWith(w, http.StatusOK, `{"access_token": "the-providers-word", "token_type": "N_A", "issued_token_type": "`+tokenTypeIDJAG+`"}`)
+	})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "host", Scopes: []string{"files"},
+		Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "host-at-idp", ClientSecret: "idp-secret",
+			FetchIDToken: func(context.Context) (string, error) { return "the login", nil }}})
+	requireOK(t, a)
+	require.Equal(t, url.Values{"grant_type": {grantTokenExchange}, "requested_token_type": {tokenTypeIDJAG},
+		"audience": {s.Issuer}, "resource": {s.URL}, "subject_token": {"the login"}, "subject_token_type": {tokenTypeIDToken},
+		"scope": {"files"}, "client_id": {"host-at-idp"}, "client_secret": {"idp-secret"}}, form)
+	require.Equal(t, "host", s.Counts().LastToken.Get("client_id"))
+	require.Empty(t, s.Counts().LastToken.Get("client_secret"), "each party gets its own secret")
+	for _, secret := range []string{"idp-secret", "the login", "the-providers-word"} {
+		require.NotContains(t, a.Redact("so: "+secret), secret)
+	}
+}
+
+func TestEnterprise_refused(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	for _, c := range []struct {
+		status     int
+		body, says string
+		temporary  bool
+	}{
+		{http.StatusBadRequest, `{"error": "access_denied", "error_description": "not for you"}`, "not for you", false},
+		{http.StatusOK, `{}`, "without a token", false},
+		{http.StatusOK, `{"access_token": "x", "token_type": "DPoP"}`, "only Bearer", false},
+		{http.StatusOK, `{"access_token": "x", "token_type": "N_A"}`, "only Bearer", false},
+		{http.StatusServiceUnavailable, ``, "503", true},
+	} {
+		endpoint := provider(t, func(w http.ResponseWriter, _ url.Values) { answerWith(w, c.status, c.body) })
+		a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "host", TokenWait: 10 * time.Second,
+			Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "idp", FetchIDToken: func(context.Context) (string, error) { return "login", nil }}})
+		_, err := sendRequest(t.Context(), a, "")
+		require.ErrorContains(t, err, c.says)
+		var unavailable *Unavailable
+		require.Equal(t, c.temporary, errors.As(err, &unavailable), "%v", err)
+	}
+	require.Zero(t, s.Counts().AssertionGrants)
+}

@@ -1,0 +1,98 @@
+package oauth
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// clientAssertionLifetime is the lifetime of a client assertion. Each is used once.
+const clientAssertionLifetime = 2 * time.Minute
+
+// signClientAssertion returns the JWT with which a client authenticates by its
+// private key (private_key_jwt; RFC 7523, section 3). audience is the issuer.
+func signClientAssertion(keyPEM, clientID, audience string) (string, error) {
+	key, err := parsePrivateKey(keyPEM)
+	if err != nil {
+		return "", err
+	}
+	header := map[string]string{"typ": "JWT"}
+	switch k := key.(type) {
+	case *rsa.PrivateKey:
+		header["alg"] = "RS256"
+	case *ecdsa.PrivateKey:
+		if k.Curve != elliptic.P256() {
+			return "", errors.New("PrivateKey uses another curve than P-256; create a P-256 key")
+		}
+		header["alg"] = "ES256"
+	case ed25519.PrivateKey:
+		header["alg"] = "EdDSA"
+	default:
+		return "", fmt.Errorf("PrivateKey has an unsupported type (%T); use RSA, P-256 or Ed25519", key)
+	}
+	now := time.Now()
+	claims := map[string]any{"iss": clientID, "sub": clientID, "aud": audience, "jti": rand.Text(),
+		"iat": now.Unix(), "exp": now.Add(clientAssertionLifetime).Unix()}
+	text := encodePart(header) + "." + encodePart(claims)
+	signature, err := sign(key, []byte(text))
+	if err != nil {
+		return "", fmt.Errorf("PrivateKey cannot sign: %w", err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
+}
+
+// encodePart returns one part of a JWT (RFC 7519, section 3).
+func encodePart(v any) string {
+	raw, _ := json.Marshal(v) // strings and numbers always marshal
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// sign returns the JWS signature of text (RFC 7518, section 3; RFC 8037).
+func sign(key crypto.Signer, text []byte) ([]byte, error) {
+	digest := sha256.Sum256(text)
+	switch k := key.(type) {
+	case *ecdsa.PrivateKey:
+		r, s, err := ecdsa.Sign(rand.Reader, k, digest[:])
+		if err != nil {
+			return nil, err
+		}
+		signature := make([]byte, 64) // RFC 7518, section 3.4: R and S, not ASN.1
+		r.FillBytes(signature[:32])
+		s.FillBytes(signature[32:])
+		return signature, nil
+	case ed25519.PrivateKey:
+		return key.Sign(rand.Reader, text, crypto.Hash(0))
+	}
+	return key.Sign(rand.Reader, digest[:], crypto.SHA256)
+}
+
+// parsePrivateKey reads a key in PEM: PKCS #8, PKCS #1 or SEC 1.
+func parsePrivateKey(text string) (crypto.Signer, error) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("PrivateKey is not PEM; it must begin with -----BEGIN PRIVATE KEY-----")
+	}
+	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		if signer, ok := key.(crypto.Signer); ok {
+			return signer, nil
+		}
+	}
+	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+		return key, nil
+	}
+	return nil, errors.New("PrivateKey cannot be parsed; use PKCS #8 without a password")
+}

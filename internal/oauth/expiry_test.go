@@ -1,0 +1,49 @@
+package oauth
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// afterSuspend is what time.Now returns after the machine was suspended: the wall
+// clock went on, and the monotonic clock did not.
+func afterSuspend(now time.Time, d time.Duration) time.Time {
+	const hasMonotonic = 1 << 63
+	wall := (*uint64)(unsafe.Pointer(&now)) // 33 bits of seconds, 30 of nanoseconds
+	if *wall&hasMonotonic == 0 {
+		panic("no monotonic reading")
+	}
+	*wall += uint64(d/time.Second) << 30
+	return now
+}
+
+func TestIsExpired_after_suspend(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
+	requireOK(t, a)
+	a.mu.Lock()
+	h := a.tokens.Clone()
+	a.mu.Unlock()
+	now := time.Now()
+	h.Obtained, h.Expires = now, now.Add(time.Hour)
+	require.False(t, isExpired(h, now.Add(59*time.Minute)))
+	require.True(t, isExpired(h, now.Add(time.Hour)))
+	later := afterSuspend(now.Add(time.Second), 2*time.Hour)
+	require.Less(t, later.Sub(now), time.Minute, "the monotonic clock stood still")
+	require.True(t, isExpired(h, later), "the token ended while the machine was suspended")
+	require.True(t, isExpired(h, afterSuspend(now.Add(2*time.Hour), -2*time.Hour)), "setting the wall clock back gives no token a longer life")
+	require.False(t, isExpired(h, afterSuspend(now.Add(time.Second), 30*time.Minute)))
+}
+
+func TestTakePending_after_suspend(t *testing.T) {
+	a := &Authorizer{pending: map[string]*authRequest{"s": {state: "s", created: afterSuspend(time.Now(), -authRequestLifetime-time.Minute)}}}
+	require.Nil(t, a.takePending("s"), "it began more than 15 minutes ago")
+	a.pending["s"] = &authRequest{state: "s", created: time.Now()}
+	require.NotNil(t, a.takePending("s"))
+}

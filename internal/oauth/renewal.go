@@ -1,0 +1,305 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/clock"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
+)
+
+const (
+	// renewalTimeout bounds one renewal. It is longer than any caller waits, because
+	// a late answer may hold a rotated refresh token.
+	renewalTimeout = 30 * time.Second
+	// minRetryPause and maxRetryPause bound the pause after a failed renewal. It
+	// doubles with each failure.
+	minRetryPause = time.Second
+	maxRetryPause = time.Minute
+)
+
+// trigger is why a token is renewed. The first three are ordered by urgency;
+// triggerScopes stands apart, because it says nothing about the token itself.
+type trigger int
+
+const (
+	triggerAhead    trigger = iota // the token expires soon
+	triggerExpired                 // the token has expired
+	triggerRejected                // the server rejected the token (401)
+	triggerScopes                  // the server needs more scopes (403, insufficient_scope)
+)
+
+// renewal is one attempt to get another token. It runs in a goroutine of its own,
+// and every caller whose request it satisfies waits for it. All fields but err are
+// set before the goroutine starts.
+type renewal struct {
+	trigger trigger
+	// repeated: the rejected token came from a renewal for the same request.
+	repeated  bool
+	challenge metadata.Challenge
+	began     time.Time
+	cancel    context.CancelCauseFunc
+	// fetching is closed when the host's FetchAuthorizationCode is called. Callers
+	// then wait for it beyond OAuth.TokenWait.
+	fetching chan struct{}
+	// done is closed at the end; err is set before.
+	done chan struct{}
+	err  error
+}
+
+// satisfies reports whether the outcome of r is also the outcome of a renewal for
+// another reason. A step-up keeps the token, so it neither satisfies the other
+// triggers nor is satisfied by them.
+func (r *renewal) satisfies(t trigger, c metadata.Challenge) bool {
+	if r.trigger == triggerScopes || t == triggerScopes {
+		return r.trigger == t && metadata.CoverScopes(r.challenge.Scopes, c.Scopes)
+	}
+	return r.trigger >= t
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitDone waits for the end of the renewal, at most for limit.
+func (r *renewal) waitDone(limit time.Duration) {
+	timer := time.NewTimer(max(limit, 0))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C:
+	}
+}
+
+// failure is the outcome of a failed renewal. Until its pause is over it is the
+// outcome of further requests, and nothing is sent.
+type failure struct {
+	renewal *renewal
+	until   time.Time
+	pause   time.Duration
+	err     error
+	// permanent: err is an AuthRequired. It is the outcome of those requests only
+	// that the renewal satisfies.
+	permanent bool
+}
+
+// Token returns the access token for the next request, or "" if there is none. The
+// server then answers with a challenge. Token waits only if the token has expired
+// and can be renewed without the user, at most for OAuth.TokenWait. Errors are
+// those of [Authorizer.Renew].
+func (a *Authorizer) Token(ctx context.Context) (string, error) {
+	a.mu.Lock()
+	tokens := a.tokens
+	a.mu.Unlock()
+	if tokens == nil {
+		return "", nil
+	}
+	if tokens.AccessToken == "" || !isExpired(tokens, time.Now()) || !a.isRenewable(tokens) {
+		return tokens.AccessToken, nil
+	}
+	if err := a.awaitOtherToken(ctx, &renewal{trigger: triggerExpired}, tokens.AccessToken); err != nil {
+		return "", err
+	}
+	return a.AccessToken(), nil
+}
+
+// Renew gets another token after the server rejected a request that carried the
+// token used: with 401, or with 403 and insufficient_scope ([IsInsufficientScope]).
+// repeated means that used came from a renewal for the same request. After nil the
+// request may be sent again, because the server did not execute it. The error is a
+// *mcpvisor.AuthRequired if the user is needed, an *[Unavailable], or that of ctx.
+func (a *Authorizer) Renew(ctx context.Context, used string, repeated bool, status int, h http.Header) error {
+	wanted := &renewal{trigger: triggerRejected, repeated: repeated, challenge: metadata.ParseChallenge(h)}
+	if status == http.StatusForbidden {
+		wanted.trigger = triggerScopes
+	}
+	a.mu.Lock()
+	a.challenge = wanted.challenge
+	a.mu.Unlock()
+	return a.awaitOtherToken(ctx, wanted, used)
+}
+
+// awaitOtherToken waits until the current token is another one than used. wanted
+// describes the renewal that it needs.
+func (a *Authorizer) awaitOtherToken(ctx context.Context, wanted *renewal, used string) error {
+	deadline := time.Now().Add(a.tokenWait())
+	for {
+		a.mu.Lock()
+		if t := a.tokens; t != nil && t.AccessToken != "" && t.AccessToken != used {
+			a.mu.Unlock()
+			return nil // renewed by another caller
+		}
+		r, err := a.joinRenewal(wanted, used)
+		a.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		err = a.awaitRenewal(ctx, r, deadline)
+		if err != nil && !isClosed(r.done) || r.satisfies(wanted.trigger, wanted.challenge) {
+			return err
+		}
+	}
+}
+
+// joinRenewal returns the renewal that runs, or starts the wanted one. The caller
+// holds a.mu.
+func (a *Authorizer) joinRenewal(wanted *renewal, used string) (*renewal, error) {
+	if a.renewal != nil {
+		return a.renewal, nil
+	}
+	if f := a.lastFailure; f != nil && time.Now().Before(f.until) {
+		switch {
+		case !f.permanent:
+			return nil, &Unavailable{RetryAfter: time.Until(f.until), Err: f.err}
+		case f.renewal.satisfies(wanted.trigger, wanted.challenge):
+			return nil, f.err
+		}
+	}
+	ctx := a.lifetime
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	r := &renewal{trigger: wanted.trigger, repeated: wanted.repeated, challenge: wanted.challenge,
+		began: time.Now(), fetching: make(chan struct{}), done: make(chan struct{})}
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	a.renewal = r
+	go a.runRenewal(ctx, r, used)
+	return r, nil
+}
+
+// runRenewal is the goroutine of a renewal. A panic is the error of the renewal.
+func (a *Authorizer) runRenewal(ctx context.Context, r *renewal, used string) {
+	err := errors.New("internal error while renewing a token")
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("internal error while renewing a token: %v", v)
+		}
+		canceled := ctx.Err() != nil
+		r.cancel(nil)
+		a.mu.Lock()
+		r.err = a.recordOutcome(r, err)
+		if a.renewal = nil; canceled {
+			a.lastFailure = nil // it says nothing about the server
+		}
+		a.scheduleRenewal()
+		a.mu.Unlock()
+		close(r.done)
+	}()
+	err = a.renew(ctx, r, used)
+}
+
+// recordOutcome notes the outcome of a renewal and returns what its callers get.
+// The caller holds a.mu.
+func (a *Authorizer) recordOutcome(r *renewal, err error) error {
+	if err == nil {
+		a.lastFailure = nil
+		return nil
+	}
+	f := &failure{renewal: r, pause: minRetryPause}
+	var required *mcpvisor.AuthRequired
+	if f.permanent = errors.As(err, &required); f.permanent {
+		required.Err = a.redactor.redactError(required.Err)
+		required.Reason = a.Redact(required.Reason)
+		f.err = required
+	} else {
+		retryAfter, _ := safehttp.IsTemporary(err)
+		if a.lastFailure != nil && !a.lastFailure.permanent {
+			f.pause = min(2*a.lastFailure.pause, maxRetryPause)
+		}
+		f.pause = max(f.pause, retryAfter)
+		f.err = a.redactor.redactError(err)
+	}
+	f.until = time.Now().Add(f.pause)
+	a.lastFailure = f
+	if f.permanent {
+		return f.err
+	}
+	return &Unavailable{RetryAfter: f.pause, Err: f.err}
+}
+
+// awaitRenewal waits for a renewal, until deadline at most. The time that the
+// renewal ran before this caller came counts as well.
+func (a *Authorizer) awaitRenewal(ctx context.Context, r *renewal, deadline time.Time) error {
+	if earlier := r.began.Add(a.tokenWait()); earlier.Before(deadline) {
+		deadline = earlier
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		if !isClosed(r.done) && !isClosed(r.fetching) {
+			return &Unavailable{Err: errors.New("the authorization server does not answer; the token request goes on in the background")}
+		}
+	}
+	select {
+	case <-r.done:
+		return r.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isExpired reports whether an access token has expired, or will while a request is
+// on its way. Tokens with a short lifetime get a smaller margin.
+func isExpired(t *mcpvisor.Authorization, now time.Time) bool {
+	return !t.Expires.IsZero() && clock.Reached(t.Expires.Add(-min(5*time.Second, t.Expires.Sub(t.Obtained)/10)), now)
+}
+
+// isRenewable reports whether a new token can be obtained without the user.
+func (a *Authorizer) isRenewable(t *mcpvisor.Authorization) bool {
+	return t.RefreshToken != "" || a.config.Unattended()
+}
+
+// scheduleRenewal sets the timer for the renewal ahead of the expiry. The caller
+// holds a.mu.
+func (a *Authorizer) scheduleRenewal() {
+	if a.renewTimer != nil {
+		a.renewTimer.Stop()
+	}
+	t := a.tokens
+	if a.sessions == 0 || a.renewal != nil || t == nil || t.AccessToken == "" || t.Expires.IsZero() || !a.isRenewable(t) {
+		return
+	}
+	due := t.Expires.Add(-min(5*time.Minute, t.Expires.Sub(t.Obtained)/5))
+	if f := a.lastFailure; f != nil {
+		if f.permanent && f.renewal.satisfies(triggerAhead, metadata.Challenge{}) {
+			return // another attempt would fail as well
+		}
+		if f.until.After(due) {
+			due = f.until
+		}
+	}
+	// The minimum protects a server whose tokens have hardly any lifetime. Calls
+	// renew a token that expires before the timer fires.
+	a.renewTimer = time.AfterFunc(max(time.Until(due), minRetryPause), func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.sessions > 0 && a.tokens == t {
+			_, _ = a.joinRenewal(&renewal{trigger: triggerAhead}, t.AccessToken)
+		}
+	})
+}
+
+// AccessToken returns the current access token, even if it has expired; "" if there
+// is none. It never waits.
+func (a *Authorizer) AccessToken() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tokens == nil {
+		return ""
+	}
+	return a.tokens.AccessToken
+}

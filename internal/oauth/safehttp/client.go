@@ -1,0 +1,239 @@
+package safehttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+)
+
+const (
+	// maxDocumentBytes is the longest answer that is read.
+	maxDocumentBytes = 1 << 20
+	// maxRedirects is how many redirects of a metadata document are followed.
+	maxRedirects = 5
+)
+
+// Client makes the requests for one MCP server. They are rare, so it keeps no
+// connection open. Safe for concurrent use. All fields are set by New and never
+// change.
+type Client struct {
+	server  *url.URL          // the MCP endpoint
+	headers map[string]string // for the server's origin only
+	http    *http.Client
+	dialer  checkedDialer
+}
+
+// New returns a client for the MCP endpoint server. The spec supplies an optional
+// HTTP client, the headers for the server's own origin, and the trusted addresses.
+func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
+	c := &Client{server: server, headers: spec.Headers, dialer: checkedDialer{trusted: trustedAddresses(server, spec)}}
+	var base http.RoundTripper = http.DefaultTransport
+	if spec.Client != nil && spec.Client.Transport != nil {
+		base = spec.Client.Transport
+	}
+	if t, ok := base.(*http.Transport); ok {
+		own := t.Clone()
+		own.DisableKeepAlives = true
+		c.dialer.install(own, t)
+		base = own
+	} else {
+		base = guard.NewRoundTripper(base, new(guard.Abandoned))
+	}
+	c.http = &http.Client{Transport: &checkedTransport{client: c, base: base}, CheckRedirect: c.checkRedirect}
+	return c
+}
+
+// Server returns the URL of the MCP endpoint. It must not be changed.
+func (c *Client) Server() *url.URL { return c.server }
+
+// AwaitIdle waits until a RoundTripper of the host's has let go of every request,
+// at most for limit.
+func (c *Client) AwaitIdle(limit time.Duration) {
+	if t, ok := c.http.Transport.(*checkedTransport).base.(*guard.RoundTripper); ok {
+		t.Settle(limit)
+	}
+}
+
+// checkedTransport checks every request, those of redirects included, before its
+// base sends it.
+type checkedTransport struct {
+	client *Client
+	base   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper. It adds the headers of the spec to
+// requests for the server's own origin, and to no other.
+func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	target, err := t.client.newTarget(req.Context(), req.URL)
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		if _, temporary := IsTemporary(err); temporary {
+			return nil, err
+		}
+		return nil, &blockedError{err}
+	}
+	req = req.WithContext(context.WithValue(guard.Trace(req.Context()), targetKey{}, target))
+	if req.URL.Scheme == t.client.server.Scheme && strings.EqualFold(req.URL.Host, t.client.server.Host) {
+		req = req.Clone(req.Context())
+		for name, value := range t.client.headers {
+			switch http.CanonicalHeaderKey(name) {
+			case "Host", "Accept", "Content-Type", "Content-Length":
+			default:
+				req.Header.Set(name, value)
+			}
+		}
+	}
+	return t.base.RoundTrip(req)
+}
+
+// checkRedirect is http.Client.CheckRedirect. It follows redirects of a GET, never
+// from https to http, and those of the request that [Client.Probe] sends.
+func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
+	switch first := via[0]; {
+	case len(via) > maxRedirects:
+		return &blockedError{fmt.Errorf("more than %d redirects", maxRedirects)}
+	case req.Context().Value(sameOriginKey{}) != nil && Origin(first.URL) == Origin(req.URL):
+		return nil
+	case first.Method != http.MethodGet:
+		return &blockedError{errRedirectRefused}
+	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
+		return &blockedError{errors.New("a redirect leaves https")}
+	}
+	return nil
+}
+
+// sameOriginKey in the context of a request allows redirects within its origin,
+// whatever its method.
+type sameOriginKey struct{}
+
+// checkScheme checks the scheme of an address that a server named. It must be
+// https, or http where the MCP server itself is reached by http: the server's own
+// host, or this machine for a server on this machine. The dialer checks where the
+// address leads.
+func (c *Client) checkScheme(u *url.URL) error {
+	switch {
+	case u.Host == "" || u.User != nil:
+		return fmt.Errorf("the address %q is not usable", Redacted(u))
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && c.server.Scheme == "http" && strings.EqualFold(u.Hostname(), c.server.Hostname()):
+		return nil
+	case u.Scheme == "http" && IsLoopback(u.Hostname()) && IsLoopback(c.server.Hostname()):
+		return nil
+	}
+	return fmt.Errorf("the address %q is not https", Redacted(u))
+}
+
+// newTarget returns the target of a request to u, or an error if the text of u
+// shows that it is not allowed.
+func (c *Client) newTarget(ctx context.Context, u *url.URL) (*target, error) {
+	if err := c.checkScheme(u); err != nil {
+		return nil, err
+	}
+	return c.dialer.newTarget(ctx, u)
+}
+
+// CheckURL checks the text of an address that a server named: its scheme, and its
+// host if that is a literal IP address. name says in the error what the address
+// is. It resolves no name; requests do that.
+func (c *Client) CheckURL(ctx context.Context, name, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || address == "" {
+		return fmt.Errorf("the %s is missing or cannot be parsed", name)
+	}
+	if _, err := c.newTarget(ctx, u); err != nil {
+		return fmt.Errorf("the %s: %w", name, err)
+	}
+	return nil
+}
+
+// GetJSON reads a JSON document into v. The error is [ErrNotFound] if the document
+// does not exist, and a [Temporary] if a later attempt may succeed.
+func (c *Client) GetJSON(ctx context.Context, address string, v any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return fmt.Errorf("the address cannot be parsed: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	status, contentType, body, err := c.Do(req)
+	switch {
+	case err != nil:
+		return err
+	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
+		return ErrNotFound
+	case status != http.StatusOK:
+		return &Temporary{Err: fmt.Errorf("%s answered HTTP %d", Redacted(req.URL), status)}
+	case json.Unmarshal(body, v) != nil:
+		if kind, _, _ := mime.ParseMediaType(contentType); kind == "application/json" {
+			return fmt.Errorf("the JSON document at %s cannot be parsed", Redacted(req.URL))
+		}
+		return ErrNotFound // an HTML page, which many sites serve at every path
+	}
+	return nil
+}
+
+// Do makes one request and reads the whole answer. A status of 429 or 5xx is a
+// [Temporary] error. Errors do not hold the query of the URL.
+func (c *Client) Do(req *http.Request) (status int, contentType string, body []byte, err error) {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", req.URL.Host, withoutURL(err))
+		if isPermanent(err) {
+			return 0, "", nil, err
+		}
+		return 0, "", nil, &Temporary{Err: err}
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxDocumentBytes+1))
+	switch {
+	case err != nil:
+		return 0, "", nil, &Temporary{Err: fmt.Errorf("%s: the answer ended early: %w", req.URL.Host, err)}
+	case len(body) > maxDocumentBytes:
+		return 0, "", nil, fmt.Errorf("%s: the answer is longer than %d bytes", req.URL.Host, maxDocumentBytes)
+	}
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
+		return resp.StatusCode, "", nil, &Temporary{RetryAfter: retryAfter(resp.Header), Err: fmt.Errorf("%s answered HTTP %d", req.URL.Host, resp.StatusCode)}
+	}
+	return resp.StatusCode, resp.Header.Get("Content-Type"), body, nil
+}
+
+// Probe sends a JSON-RPC ping without a token to the MCP endpoint and returns the
+// headers of the answer, which hold the server's challenge. The ping holds no
+// secret, so redirects within the origin are followed.
+func (c *Client) Probe(ctx context.Context) (http.Header, error) {
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, sameOriginKey{}, true), http.MethodPost, c.server.String(),
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	_ = resp.Body.Close()
+	return resp.Header, nil
+}
+
+// withoutURL removes the wrapping of net/http, which quotes the whole URL and with
+// it what the query holds.
+func withoutURL(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}

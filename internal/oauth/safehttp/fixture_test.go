@@ -1,0 +1,20 @@
+package safehttp
+
+import (
+	"net/http"
+	"time"
+)
+
+// testTimeout bounds what must happen, but not at once.
+const testTimeout = 10 * time.Second
+
+// roundTripper is a RoundTripper of the host's.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func answerWith(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}

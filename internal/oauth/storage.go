@@ -1,0 +1,118 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
+)
+
+// reload makes the stored authorization the current one if another process or
+// registration wrote it. If a store that worked before cannot be read, the error is
+// temporary and nothing is renewed: the tokens in memory may be outdated, and an
+// authorization server revokes all tokens when a refresh token is used twice. A store
+// that never worked only causes a warning.
+func (a *Authorizer) reload(ctx context.Context) error {
+	if a.store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.tokenWait())
+	defer cancel()
+	stored, err := guard.Wait(ctx, "Store", nil, func(ctx context.Context) (*mcpvisor.Authorization, error) {
+		return a.store.Load(ctx, a.key)
+	})
+	if stored != nil {
+		stored = stored.Clone()
+		a.redactor.add(stored.AccessToken, stored.RefreshToken, stored.ClientSecret)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case err != nil && a.stored != nil && !errors.Is(err, tokenstore.ErrUnreadable):
+		return &safehttp.Temporary{Err: err}
+	case err != nil:
+		a.warn(a.Redact(err.Error()))
+	case stored == nil || sameTokens(stored, a.stored):
+	case stored.Resource != "" && !metadata.IsResourceOf(stored.Resource, a.http.Server()):
+		a.warn("the stored tokens are for " + stored.Resource + ", which is not this server; they are not used")
+	default:
+		a.stored = stored
+		if !sameTokens(stored, a.tokens) {
+			a.setTokens(stored, fromStore)
+		}
+	}
+	return nil
+}
+
+// sameTokens reports whether two authorizations hold the same tokens of the same
+// client and issuer.
+func sameTokens(a, b *mcpvisor.Authorization) bool {
+	return a != nil && b != nil && a.Issuer == b.Issuer && a.ClientID == b.ClientID &&
+		a.AccessToken == b.AccessToken && a.RefreshToken == b.RefreshToken
+}
+
+// save stores an authorization and then makes it the current one. It does both also
+// after ctx has ended, because the tokens cannot be obtained a second time. If the
+// store fails, the authorization becomes the current one all the same. After Forget
+// save does nothing and returns errForgotten.
+func (a *Authorizer) save(ctx context.Context, next *mcpvisor.Authorization, source tokenSource) error {
+	a.redactor.add(next.AccessToken, next.RefreshToken, next.ClientSecret)
+	var err error
+	if a.store != nil && !isForgotten(ctx) {
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+		defer cancel()
+		err = guard.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, next.Clone()) })
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if isForgotten(ctx) {
+		return errForgotten
+	}
+	if err == nil {
+		a.stored = next
+	}
+	a.setTokens(next, source)
+	return a.redactor.redactError(err)
+}
+
+// isForgotten reports whether Forget ended ctx.
+func isForgotten(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errForgotten) }
+
+// lockTokens waits until no other goroutine and no other process replaces the tokens.
+// If it cannot get a lock in time it goes on without one: two renewals of one token
+// are better than none.
+func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
+	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
+	defer cancel()
+	unlockLocal := func() {}
+	select {
+	case a.tokenLock <- struct{}{}:
+		unlockLocal = func() { <-a.tokenLock }
+	case <-ctx.Done():
+	}
+	locker, ok := a.store.(mcpvisor.TokenLocker)
+	if !ok {
+		return unlockLocal
+	}
+	unlockStore, err := guard.Wait(ctx, "Store", func(late func()) { late() }, func(ctx context.Context) (func(), error) {
+		return locker.Lock(ctx, a.key)
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			a.warn(a.Redact(err.Error()))
+		}
+		return unlockLocal
+	}
+	return func() {
+		defer unlockLocal()
+		unlocking, cancel := context.WithTimeout(context.Background(), storeTimeout)
+		defer cancel()
+		if err := guard.Do(unlocking, "Store", func(context.Context) error { unlockStore(); return nil }); err != nil {
+			a.warn(a.Redact(err.Error()))
+		}
+	}
+}

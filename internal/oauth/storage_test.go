@@ -1,0 +1,207 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// moodyStore can be kept from reading and from writing.
+type moodyStore struct {
+	mcpvisor.TokenStore
+	deaf, dumb atomic.Bool
+}
+
+func (m *moodyStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+	if m.deaf.Load() {
+		return nil, errors.New("too many open files")
+	}
+	return m.TokenStore.Load(ctx, key)
+}
+
+func (m *moodyStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
+	if m.dumb.Load() {
+		return errors.New("the disk is full")
+	}
+	return m.TokenStore.Save(ctx, key, n)
+}
+
+// While the store cannot be read, the refresh token in memory is not used: another
+// process may have used it.
+func TestReload_store_fails_temporarily(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	shared := tokenstore.NewMemory()
+	one := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: shared})
+	requireOK(t, one)
+	m := &moodyStore{TokenStore: shared}
+	two := newAuthorizer(t, s, mcpvisor.OAuth{Store: m})
+	s.Revoke(false, false)
+	requireOK(t, one) // rotates
+	m.deaf.Store(true)
+	_, err := sendRequest(t.Context(), two, "")
+	var unavailable *Unavailable
+	require.ErrorAs(t, err, &unavailable)
+	require.ErrorContains(t, err, "too many open files")
+	require.Equal(t, 1, s.Counts().Refreshes, "a refresh token that is used twice may cost both")
+	m.deaf.Store(false)
+	require.Eventually(t, func() bool { _, err := sendRequest(t.Context(), two, ""); return err == nil }, testTimeout, 50*time.Millisecond)
+	require.Equal(t, 1, s.Counts().Visits)
+}
+
+// A store that never worked does not prevent a renewal.
+func TestReload_store_never_worked(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	m := &moodyStore{TokenStore: tokenstore.NewMemory()}
+	m.deaf.Store(true)
+	m.dumb.Store(true)
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: m})
+	requireOK(t, a)
+	s.Revoke(false, false)
+	requireOK(t, a)
+	require.Equal(t, 1, s.Counts().Visits)
+}
+
+// An entry that cannot be parsed counts as missing.
+func TestReload_unreadable_entry(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	dir := t.TempDir()
+	store, err := tokenstore.NewFile(dir)
+	require.NoError(t, err)
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
+	requireOK(t, a)
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	require.NoError(t, os.WriteFile(files[0], []byte("{"), 0o600))
+	s.Revoke(false, false)
+	requireOK(t, a)
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
+}
+
+// Tokens that another process stored are used, whatever the clocks say.
+func TestReload_tokens_of_another_process(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	store := tokenstore.NewMemory()
+	first := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
+	requireOK(t, first)
+	setExpiry(t, first, 2*time.Hour, time.Hour) // before the clock was set back
+	s.Revoke(false, false)
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store})) // rotates
+	requireOK(t, first)
+	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Refreshes)
+}
+
+// Tokens that could not be stored are not replaced by older ones of the store.
+func TestSave_fails(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	m := &moodyStore{TokenStore: tokenstore.NewMemory()}
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: m})
+	requireOK(t, a)
+	m.dumb.Store(true)
+	for range 3 {
+		s.Revoke(false, false)
+		requireOK(t, a)
+	}
+	require.Equal(t, 1, s.Counts().Visits)
+}
+
+// Servers whose URLs differ in the query have tokens of their own. Tokens for one of
+// them are not sent to the other.
+func TestReload_tokens_of_another_resource(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	store := tokenstore.NewMemory()
+	at := func(project string) *Authorizer {
+		a, err := New(&mcpvisor.HTTP{URL: s.URL + "?project=" + project, Auth: &mcpvisor.OAuth{Store: store}}, func(string) {})
+		require.NoError(t, err)
+		return a
+	}
+	one, two := at("a"), at("b")
+	require.NotEqual(t, one.key, two.key)
+	require.NotContains(t, one.key.Server, "project", "a query may be a secret")
+	tokens := &mcpvisor.Authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
+	for _, a := range []*Authorizer{one, two} {
+		require.NoError(t, store.Save(t.Context(), a.key, tokens))
+		require.NoError(t, a.reload(t.Context()))
+	}
+	require.Equal(t, "for-project-a", one.AccessToken())
+	require.Empty(t, two.AccessToken())
+}
+
+// timedStore takes its time to save, and heeds its context.
+type timedStore struct {
+	mcpvisor.TokenStore
+	slow    atomic.Bool
+	entered chan struct{}
+}
+
+func (s *timedStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
+	if s.slow.Load() {
+		close(s.entered)
+		select {
+		case <-time.After(300 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return s.TokenStore.Save(ctx, key, n)
+}
+
+func TestDetach_stores_rotated_token(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	store := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
+	a := newDetached(t, s, mcpvisor.OAuth{Store: store})
+	a.Attach(t.Context())
+	s.Revoke(false, false)
+	store.slow.Store(true)
+	go func() { _, _ = sendRequest(context.Background(), a, "") }()
+	<-store.entered
+	a.Detach(0)
+	store.slow.Store(false)
+	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
+}
+
+// Forget drops the tokens of a renewal that completes meanwhile.
+func TestForget_during_refresh(t *testing.T) {
+	rule, asked, _ := hangGrant(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	store := authorizedStore(t, s)
+	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
+	setExpiry(t, a, 0, time.Hour)
+	done := make(chan error, 1)
+	go func() { _, err := sendRequest(context.Background(), a, ""); done <- err }()
+	<-asked
+	require.NoError(t, a.Forget(t.Context()))
+	require.Error(t, <-done, "it does not go on for nobody")
+	requireForgotten(t, a, store)
+
+	slow := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
+	s.Set(mcptest.AuthorityRules{Rotate: true})
+	a = newAuthorizer(t, s, mcpvisor.OAuth{Store: slow})
+	setExpiry(t, a, 0, time.Hour)
+	slow.slow.Store(true)
+	go func() { _, err := sendRequest(context.Background(), a, ""); done <- err }()
+	<-slow.entered // the token is here, and is being stored
+	require.NoError(t, a.Forget(t.Context()))
+	require.Error(t, <-done)
+	requireForgotten(t, a, slow)
+}
+
+func requireForgotten(t *testing.T, a *Authorizer, store mcpvisor.TokenStore) {
+	t.Helper()
+	stored, err := store.Load(t.Context(), a.key)
+	require.NoError(t, err)
+	require.Nil(t, stored)
+	require.Empty(t, a.AccessToken())
+}

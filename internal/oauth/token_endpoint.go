@@ -1,0 +1,130 @@
+package oauth
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
+)
+
+// tokenResponse is the answer of a token endpoint (RFC 6749, section 5.1).
+type tokenResponse struct {
+	accessToken, refreshToken string
+	expires                   time.Time // zero: the answer does not say
+	scopes                    []string  // nil: the answer does not say
+}
+
+// maxTokenLifetime bounds what is believed about the lifetime of a token.
+const maxTokenLifetime = 10 * 365 * 24 * time.Hour
+
+// requestToken sends one request to a token endpoint as the client c. issuer is the
+// audience of a signed client assertion.
+func (a *Authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values) (*tokenResponse, error) {
+	if err := a.http.CheckURL(ctx, "token endpoint", endpoint); err != nil {
+		return nil, err
+	}
+	basic, err := a.authenticate(c, issuer, form)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, fmt.Errorf("the token endpoint's address cannot be used: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if basic != "" {
+		req.Header.Set("Authorization", basic)
+	}
+	status, _, body, err := a.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return a.parseTokenResponse(status, body)
+}
+
+// authenticate adds the client's credentials to a token request: to its form, or as
+// the value of the header Authorization, which it returns.
+func (a *Authorizer) authenticate(c *client, issuer string, form url.Values) (basic string, err error) {
+	switch c.authMethod {
+	case authSecretBasic:
+		// RFC 6749, section 2.3.1: both parts are form-encoded first.
+		credentials := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.id) + ":" + url.QueryEscape(c.secret)))
+		a.redactor.add(credentials)
+		return "Basic " + credentials, nil
+	case authSecretPost:
+		form.Set("client_id", c.id)
+		form.Set("client_secret", c.secret)
+	case authPrivateKeyJWT:
+		assertion, err := signClientAssertion(c.privateKey, c.id, issuer)
+		if err != nil {
+			return "", err
+		}
+		a.redactor.add(assertion)
+		form.Set("client_id", c.id)
+		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Set("client_assertion", assertion)
+	case authNone, "":
+		if c.id != "" { // without one, an assertion identifies the client
+			form.Set("client_id", c.id)
+		}
+	default:
+		return "", fmt.Errorf("the authorization server requires client authentication by %q, which is not supported", display.Shorten(c.authMethod, display.MaxQuoteBytes))
+	}
+	return "", nil
+}
+
+// parseTokenResponse reads the answer of a token endpoint: RFC 6749, section 5.1, or
+// an error of section 5.2.
+func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse, error) {
+	var got struct {
+		AccessToken      string          `json:"access_token"`
+		TokenType        string          `json:"token_type"`
+		IssuedTokenType  string          `json:"issued_token_type"`
+		ExpiresIn        json.RawMessage `json:"expires_in"`
+		RefreshToken     string          `json:"refresh_token"`
+		Scope            *string         `json:"scope"`
+		Error            string          `json:"error"`
+		ErrorDescription string          `json:"error_description"`
+	}
+	err := json.Unmarshal(body, &got)
+	a.redactor.add(got.AccessToken, got.RefreshToken)
+	if strings.EqualFold(got.TokenType, "N_A") && got.IssuedTokenType == tokenTypeIDJAG {
+		got.TokenType = "" // an assertion is not an access token (RFC 8693, section 2.2.1)
+	}
+	switch {
+	case got.Error == "temporarily_unavailable", got.Error == "server_error":
+		return nil, &safehttp.Temporary{Err: a.newErrorResponse(got.Error, got.ErrorDescription)}
+	case got.Error != "":
+		return nil, a.newErrorResponse(got.Error, got.ErrorDescription)
+	case status != http.StatusOK && status != http.StatusCreated:
+		return nil, &statusError{status}
+	case err != nil:
+		return nil, errors.New("the answer of the token endpoint cannot be parsed")
+	case got.AccessToken == "":
+		return nil, errors.New("the token endpoint answered without a token")
+	case got.TokenType != "" && !strings.EqualFold(got.TokenType, "Bearer"):
+		return nil, fmt.Errorf("the token endpoint issued a token of type %q, and only Bearer is supported", display.Shorten(got.TokenType, display.MaxQuoteBytes))
+	case strings.ContainsFunc(got.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return nil, errors.New("the token endpoint issued a token that is not allowed in a header")
+	}
+	t := &tokenResponse{accessToken: got.AccessToken, refreshToken: got.RefreshToken}
+	if got.Scope != nil {
+		t.scopes = append([]string{}, metadata.ParseScopes(*got.Scope)...)
+	}
+	// Some servers write the number as a string.
+	var seconds float64
+	if json.Unmarshal([]byte(strings.Trim(string(got.ExpiresIn), `"`)), &seconds) == nil && seconds > 0 {
+		t.expires = time.Now().Add(time.Duration(min(seconds, maxTokenLifetime.Seconds()) * float64(time.Second)))
+	}
+	return t, nil
+}

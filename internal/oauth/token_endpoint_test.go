@@ -1,0 +1,97 @@
+package oauth
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestParseTokenResponse(t *testing.T) {
+	a := newDetached(t, newAuthority(t, mcptest.AuthorityRules{}), mcpvisor.OAuth{})
+	for _, c := range []struct {
+		status     int
+		body, says string // "": it is a token
+		temporary  bool
+	}{
+		{http.StatusOK, `{"access_token": "of-an-answer", "token_type": "bearer"}`, "", false},
+		{http.StatusCreated, `{"access_token": "of-an-answer"}`, "", false},
+		{http.StatusBadRequest, `{"error": "invalid_grant"}`, "invalid_grant", false},
+		{http.StatusBadRequest, `{"error": "server_error", "error_description": "later"}`, "server_error (later)", true},
+		{http.StatusBadRequest, `{"error": "temporarily_unavailable"}`, "temporarily_unavailable", true},
+		{http.StatusOK, `{"error": "invalid_scope", "access_token": "of-an-answer"}`, "invalid_scope", false},
+		{http.StatusForbidden, `{"access_token": "of-an-answer"}`, "HTTP 403", false},
+		{http.StatusOK, `<html>`, "cannot be parsed", false},
+		{http.StatusOK, `{"token_type": "Bearer"}`, "without a token", false},
+		{http.StatusOK, `{"access_token": "of-an-answer", "token_type": "DPoP"}`, "only Bearer", false},
+		{http.StatusOK, `{"access_token": "of-an\r\nX-Key: answer"}`, "not allowed in a header", false},
+		{http.StatusOK, `{"access_token": "of an answer"}`, "not allowed in a header", false},
+	} {
+		got, err := a.parseTokenResponse(c.status, []byte(c.body))
+		if c.says == "" {
+			require.NoError(t, err, c.body)
+			require.Equal(t, "of-an-answer", got.accessToken)
+			continue
+		}
+		require.ErrorContains(t, err, c.says, c.body)
+		_, temporary := safehttp.IsTemporary(err)
+		require.Equal(t, c.temporary, temporary, c.body)
+	}
+}
+
+// expires_in is read in the forms that servers use, and bounded.
+func TestParseTokenResponse_expires_in(t *testing.T) {
+	a := newDetached(t, newAuthority(t, mcptest.AuthorityRules{}), mcpvisor.OAuth{})
+	for text, want := range map[string]time.Duration{"3600": time.Hour, `"3600"`: time.Hour, "1.5": 1500 * time.Millisecond,
+		"1e300": maxTokenLifetime, "0": 0, "-1": 0, "null": 0, `"testTimeout"`: 0} {
+		got, err := a.parseTokenResponse(http.StatusOK, []byte(`{"access_token": "of-an-answer", "expires_in": `+text+`}`))
+		require.NoError(t, err)
+		if want == 0 {
+			require.True(t, got.expires.IsZero(), text)
+			continue
+		}
+		require.WithinDuration(t, time.Now().Add(want), got.expires, time.Minute, text)
+		require.True(t, got.expires.After(time.Now().Add(want-time.Minute)), text)
+	}
+}
+
+// A token that expires while a request is on its way counts as expired.
+func TestIsExpired(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		left, life time.Duration
+		ended      bool
+	}{
+		{6 * time.Second, time.Hour, false},
+		{5 * time.Second, time.Hour, true},
+		{-time.Second, time.Hour, true},
+		{2 * time.Second, 10 * time.Second, false}, // a tenth, of those that live for a short time
+		{time.Second, 10 * time.Second, true},
+	} {
+		h := &mcpvisor.Authorization{Expires: now.Add(c.left), Obtained: now.Add(c.left - c.life)}
+		require.Equal(t, c.ended, isExpired(h, now), "%v of %v", c.left, c.life)
+	}
+	require.False(t, isExpired(&mcpvisor.Authorization{}, now), "nothing is known")
+}
+
+// A failed renewal ahead is repeated after Retry-After, without a call.
+func TestRenewalAhead_retries(t *testing.T) {
+	rule, broken := rejectGrant("refresh_token", http.StatusServiceUnavailable, "")
+	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Retry-After", "2")
+		return rule(w, r)
+	}})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
+	requireOK(t, a)
+	first := a.AccessToken()
+	broken.Store(true)
+	require.Eventually(t, func() bool { return s.Counts().Refreshes > 0 }, testTimeout, 5*time.Millisecond)
+	broken.Store(false)
+	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond)
+	require.Equal(t, 2, s.Counts().Refreshes)
+}

@@ -1,0 +1,80 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// TokenWait bounds the steps before FetchAuthorizationCode.
+func TestTokenWait_before_FetchAuthorizationCode(t *testing.T) {
+	rule, _, _ := hangGrant(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, TokenWait: 200 * time.Millisecond})
+	requireOK(t, a)
+	s.Set(mcptest.AuthorityRules{Token: rule})
+	s.Revoke(false, false)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	_, err := sendRequest(ctx, a, "")
+	var unavailable *Unavailable
+	require.ErrorAs(t, err, &unavailable)
+}
+
+// TokenWait does not bound FetchAuthorizationCode itself.
+func TestTokenWait_during_FetchAuthorizationCode(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 200 * time.Millisecond, FetchAuthorizationCode: func(ctx context.Context, url string) (string, error) {
+		time.Sleep(400 * time.Millisecond)
+		return approve(ctx, url)
+	}})
+	requireOK(t, a)
+}
+
+// TokenWait bounds a renewal as a whole, not each of its steps.
+func TestTokenWait_whole_renewal(t *testing.T) {
+	rule, _, _ := hangGrant(t, "refresh_token")
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	store := authorizedStore(t, s)
+	s.Set(mcptest.AuthorityRules{Token: rule})
+	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store, TokenWait: 3 * time.Second})
+	s.Revoke(false, false)
+	unlock, err := store.(mcpvisor.TokenLocker).Lock(t.Context(), a.key)
+	require.NoError(t, err)
+	began := time.Now()
+	timer := time.AfterFunc(2900*time.Millisecond, unlock)
+	defer timer.Stop()
+	_, err = sendRequest(t.Context(), a, "")
+	var unavailable *Unavailable
+	require.ErrorAs(t, err, &unavailable)
+	require.Less(t, time.Since(began), 5500*time.Millisecond, "the second step begins no new wait")
+}
+
+// The pause after a failed renewal doubles up to a bound, is at least Retry-After, and
+// is reset by a success.
+func TestRecordOutcome_pauses(t *testing.T) {
+	s := newAuthority(t, mcptest.AuthorityRules{})
+	a := newDetached(t, s, mcpvisor.OAuth{})
+	fail := func(after time.Duration) time.Duration {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		var unavailable *Unavailable
+		require.ErrorAs(t, a.recordOutcome(&renewal{}, &safehttp.Temporary{Err: errors.New("slow down"), RetryAfter: after}), &unavailable)
+		return unavailable.RetryAfter
+	}
+	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		require.Equal(t, time.Duration(seconds)*time.Second, fail(0))
+	}
+	require.Equal(t, 5*time.Minute, fail(5*time.Minute))
+	a.mu.Lock()
+	require.NoError(t, a.recordOutcome(&renewal{}, nil))
+	a.mu.Unlock()
+	require.Equal(t, time.Second, fail(0))
+}

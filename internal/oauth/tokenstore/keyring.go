@@ -1,0 +1,110 @@
+package tokenstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zalando/go-keyring"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+)
+
+// keyringService is the service name of all entries in the keyring.
+const keyringService = "mcpvisor"
+
+// keyringTimeout bounds one access to the keyring. A locked keyring asks the user
+// for a password, and a call must not wait for the user.
+const keyringTimeout = 3 * time.Second
+
+// keyringStore keeps authorizations in the keyring of the operating system: the
+// Keychain, the Credential Manager, or a Secret Service on D-Bus.
+type keyringStore struct{ service string }
+
+// keyringMutex is a mutex as a channel: an access holds it until the keyring
+// answers, also after its caller gave up. So a late write never overwrites a
+// newer one.
+var keyringMutex = make(chan struct{}, 1)
+
+// NewKeyring returns a store in the keyring of the user who runs this process. The
+// keyring is opened at the first use.
+func NewKeyring() mcpvisor.TokenStore { return &keyringStore{service: keyringService} }
+
+// account returns the name of an entry. It is readable, so that the user can find
+// and delete the entry of a server.
+func (*keyringStore) account(key mcpvisor.TokenKey) string {
+	text, _ := json.Marshal(key) // strings always marshal
+	return string(text)
+}
+
+// Load implements mcpvisor.TokenStore.
+func (s *keyringStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+	text, err := s.access(ctx, func() (string, error) { return keyring.Get(s.service, s.account(key)) })
+	switch {
+	case errors.Is(err, keyring.ErrNotFound):
+		return nil, nil //nolint:nilnil // the interface requires it
+	case err != nil:
+		return nil, fmt.Errorf("reading tokens from the keyring: %w; unlock it, or keep tokens in files", err)
+	}
+	var a *mcpvisor.Authorization
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
+		return nil, fmt.Errorf("reading the keyring's entry of this server: %w; delete it and authorize again", ErrUnreadable)
+	}
+	return a, nil
+}
+
+// Save implements mcpvisor.TokenStore.
+func (s *keyringStore) Save(ctx context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
+	text, err := json.Marshal(a)
+	if err == nil {
+		_, err = s.access(ctx, func() (string, error) { return "", keyring.Set(s.service, s.account(key), string(text)) })
+	}
+	switch {
+	case errors.Is(err, keyring.ErrSetDataTooBig):
+		return fmt.Errorf("storing tokens in the keyring: %w; keep the tokens of this server in files", err)
+	case err != nil:
+		return fmt.Errorf("storing tokens in the keyring: %w; unlock it, or keep tokens in files", err)
+	}
+	return nil
+}
+
+// Delete implements mcpvisor.TokenStore.
+func (s *keyringStore) Delete(ctx context.Context, key mcpvisor.TokenKey) error {
+	_, err := s.access(ctx, func() (string, error) { return "", keyring.Delete(s.service, s.account(key)) })
+	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
+		return fmt.Errorf("deleting tokens from the keyring: %w; unlock it", err)
+	}
+	return nil
+}
+
+// access runs one operation of the keyring, which takes no context, and waits for
+// it at most for keyringTimeout. An operation that was given up goes on in its
+// goroutine until the keyring answers.
+func (s *keyringStore) access(ctx context.Context, operation func() (string, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
+	defer cancel()
+	type result struct {
+		text string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		select {
+		case keyringMutex <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-keyringMutex }()
+		text, err := guard.Value("keyring", operation)
+		done <- result{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("it does not answer: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,26 @@
+package tokenstore
+
+import (
+	"errors"
+	"syscall"
+)
+
+// errSharingViolation is ERROR_SHARING_VIOLATION.
+const errSharingViolation = syscall.Errno(32)
+
+// tryLockFile tries to open a file without sharing. busy means that another process
+// has it open.
+func tryLockFile(path string) (unlock func(), busy bool, err error) {
+	name, err := syscall.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, false, err
+	}
+	h, err := syscall.CreateFile(name, syscall.GENERIC_WRITE, 0, nil, syscall.OPEN_ALWAYS, syscall.FILE_ATTRIBUTE_NORMAL, 0)
+	if errors.Is(err, errSharingViolation) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return func() { _ = syscall.CloseHandle(h) }, false, nil
+}

@@ -2,49 +2,51 @@ package transport
 
 import "time"
 
-// sweepGrain is how much later than its deadline a request may be given up.
+// SweepGrain is how much later than its deadline a request may be given up.
 // One timer serves all requests of a session, so a deadline costs a call
 // nothing.
-const sweepGrain = 5 * time.Millisecond
+const SweepGrain = 5 * time.Millisecond
 
-// alarm is the one timer of a table of deadlines. It belongs to the lock of the
+// DeadlineTimer is the one timer of a table of deadlines. It belongs to the lock of the
 // table, which its ring takes.
-type alarm struct {
-	ring  func() // set once: a method value for each call would cost memory
-	timer *time.Timer
-	at    time.Time // zero: not set
+type DeadlineTimer struct {
+	OnFire   func() // set once: a method value for each call would cost memory
+	timer    *time.Timer
+	armedFor time.Time // zero: not set
 }
 
-// set sees to it that ring is called at the deadline, or before.
-func (a *alarm) set(deadline time.Time) {
-	if !a.at.IsZero() && !deadline.Before(a.at) {
+// Set sees to it that ring is called at the deadline, or before.
+func (a *DeadlineTimer) Set(deadline time.Time) {
+	if !a.armedFor.IsZero() && !deadline.Before(a.armedFor) {
 		return
 	}
-	a.at = deadline
+	a.armedFor = deadline
 	after := max(time.Until(deadline), 0)
 	if a.timer == nil {
-		a.timer = time.AfterFunc(after, a.ring)
+		a.timer = time.AfterFunc(after, a.OnFire)
 	} else {
 		a.timer.Reset(after)
 	}
 }
 
-// rung begins a sweep; next ends it, with the earliest deadline that is left
-// (zero: none). Sweeps keep their distance, so that many deadlines which are
-// close together cost few of them.
-func (a *alarm) rung() { a.at = time.Time{} }
+// Fired begins a sweep. It is called first in the function that the timer calls.
+func (a *DeadlineTimer) Fired() { a.armedFor = time.Time{} }
 
-func (a *alarm) next(now, deadline time.Time) {
+// Rearm ends a sweep. deadline is the earliest one that is left; zero: none. Two
+// sweeps are at least SweepGrain apart, so that many deadlines which are close
+// together cost few sweeps.
+func (a *DeadlineTimer) Rearm(now, deadline time.Time) {
 	if deadline.IsZero() {
 		return
 	}
-	if soonest := now.Add(sweepGrain); deadline.Before(soonest) {
+	if soonest := now.Add(SweepGrain); deadline.Before(soonest) {
 		deadline = soonest
 	}
-	a.set(deadline)
+	a.Set(deadline)
 }
 
-func (a *alarm) stop() {
+// Stop stops the timer. A call of OnFire that has begun goes on.
+func (a *DeadlineTimer) Stop() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}

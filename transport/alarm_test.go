@@ -13,23 +13,23 @@ import (
 func TestAnAlarmKeepsItsDistance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var a alarm
+		var a DeadlineTimer
 		rings := 0
-		a.ring = func() {
+		a.OnFire = func() {
 			mu.Lock()
 			defer mu.Unlock()
 			rings++
-			a.rung()
+			a.Fired()
 			now := time.Now()
-			a.next(now, now.Add(time.Microsecond))
+			a.Rearm(now, now.Add(time.Microsecond))
 		}
 		mu.Lock()
-		a.set(time.Now())
+		a.Set(time.Now())
 		mu.Unlock()
 		time.Sleep(time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		a.stop()
-		require.InDelta(t, int(time.Second/sweepGrain), rings, 2)
+		a.Stop()
+		require.InDelta(t, int(time.Second/SweepGrain), rings, 2)
 	})
 }

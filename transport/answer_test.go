@@ -82,7 +82,7 @@ func TestTheHardMaximumAlone(t *testing.T) {
 		go func() { read <- p.read() }()
 		got := <-ended
 		require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
-		require.InDelta(t, time.Minute, time.Since(began), float64(sweepGrain))
+		require.InDelta(t, time.Minute, time.Since(began), float64(SweepGrain))
 		require.Equal(t, "notifications/cancelled", (<-read).Method)
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func newResponder() *responder {
-	return newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()}).on(newLifeline())
+func newResponder() *Handler {
+	return NewHandlerPool("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()}).NewHandler(NewLifetime())
 }
 
 // What a handler does to itself costs its one question.
@@ -30,11 +30,11 @@ func TestHandlersThatReturnNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newResponder()
-			res, err := ask(t.Context(), a, methodSample, handler)
+			res, err := runHandler(t.Context(), a, methodSample, handler)
 			require.Nil(t, res)
 			require.ErrorIs(t, err, errNoAnswer)
 			require.Equal(t, errNoAnswer.Message, err.Error(), "the rest is none of the server's business")
-			require.Eventually(t, func() bool { return len(a.running) == 0 }, patience, timeStep)
+			require.Eventually(t, func() bool { return len(a.slots) == 0 }, patience, timeStep)
 		})
 	}
 }
@@ -47,7 +47,7 @@ func TestAHandlerHearsOfTheDeath(t *testing.T) {
 	began := make(chan struct{})
 	failed := make(chan error, 1)
 	go func() {
-		_, err := ask(t.Context(), a, methodElicit, func(ctx context.Context) (*int, error) {
+		_, err := runHandler(t.Context(), a, methodElicit, func(ctx context.Context) (*int, error) {
 			close(began)
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
@@ -56,7 +56,7 @@ func TestAHandlerHearsOfTheDeath(t *testing.T) {
 		failed <- err
 	}()
 	<-began
-	a.life.die(errGivenUp)
+	a.lifetime.End(errGivenUp)
 	require.ErrorIs(t, <-cause, errGivenUp)
 	require.ErrorIs(t, <-failed, errNoAnswer)
 }
@@ -70,7 +70,7 @@ func TestOneFailureEndsTheOthers(t *testing.T) {
 		close(ended)
 		return nil, errors.New("too late")
 	}
-	_, err := a.gather(t.Context(), []inputRequest{
+	_, err := a.gatherInput(t.Context(), []inputRequest{
 		{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}, {key: "g", method: "tools/list"}})
 	require.ErrorContains(t, err, "which clients do not have")
 	requireClosed(t, ended, "somebody is still asked")
@@ -82,10 +82,10 @@ func TestPutOffIsNoDetention(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		newResponder().putOff(ctx, 1)
+		newResponder().pauseBeforeRound(ctx, 1)
 		a := newResponder()
-		a.life.die(errGivenUp)
-		a.putOff(t.Context(), 1)
+		a.lifetime.End(errGivenUp)
+		a.pauseBeforeRound(t.Context(), 1)
 		require.Zero(t, time.Since(began))
 	})
 }
@@ -112,15 +112,15 @@ func TestPuttingOffBeginsAnew(t *testing.T) {
 func TestRootsThatChangeInTheHandshake(t *testing.T) {
 	roots := NewRoots(nil)
 	told := make(chan struct{}, 1)
-	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: answering(func(_ io.Writer, e envelope) string {
-		switch string(e.method) {
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: answering(func(_ io.Writer, e Envelope) string {
+		switch string(e.Method) {
 		case `"initialize"`:
 			roots.Set(nil)
-			return `{"jsonrpc":"2.0","id":` + string(e.id) + `,` + isLegacyServer + `}`
+			return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + isLegacyServer + `}`
 		case `"notifications/roots/list_changed"`:
 			told <- struct{}{}
 		}
-		return `{"jsonrpc":"2.0","id":` + string(e.id) + `,` + unknownMethod + `}`
+		return `{"jsonrpc":"2.0","id":` + string(e.ID) + `,` + unknownMethod + `}`
 	})}}, Options{ClientInfo: testInfo, Handlers: Handlers{Roots: roots}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	s := d.NewSession()
@@ -161,14 +161,14 @@ func TestRootsAreACopy(t *testing.T) {
 	roots := NewRoots(mine)
 	roots.Set(mine)
 	mine[0] = nil
-	list, _ := roots.current()
+	list, _ := roots.Current()
 	require.Equal(t, "file:///a", list[0].URI)
 }
 
 // The log level of a request is a word of the modern era.
 func TestALegacyRequestHasNoLogLevel(t *testing.T) {
 	for _, track := range []bool{false, true} {
-		line := appendRequest(nil, 7, Request{Method: "m", LogLevel: "debug", Track: track}, nil)
+		line := AppendRequest(nil, 7, Request{Method: "m", LogLevel: "debug", Track: track}, nil)
 		require.NotContains(t, string(line), "debug")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -17,22 +17,22 @@ func TestWireBatch(t *testing.T) {
 	p := newPeer(t, osPipe, 8<<20)
 	one, two := p.ask(t.Context(), Request{Method: "m"}), p.ask(t.Context(), Request{Method: "m"})
 	a, b := p.read().ID, p.read().ID
-	long := `"` + strings.Repeat("x", 3*largeLine) + `"`
+	long := `"` + strings.Repeat("x", 3*LargeMessage) + `"`
 	p.say(` [ 7 , {"id":%d,"result":%s},null, [{"id":%d,"result":"nested"}],"text", {"a":1} ,{"jsonrpc":"2.0","method":"notifications/of/our/own"},{"id":%d,"result":%s} ] `,
 		a, long, b, b, long)
 	require.ElementsMatch(t, []outcome{{result: long}, {result: long}}, []outcome{<-one, <-two})
 	m, err := p.control.Read(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "notifications/of/our/own", m.(*jsonrpc.Request).Method)
-	require.Equal(t, mcpvisor.Discarded{Malformed: 5}, p.noiseCounts())
+	require.Equal(t, "notifications/of/our/own", m.(*sdkrpc.Request).Method)
+	require.Equal(t, mcpvisor.Discarded{Malformed: 5}, p.noise.Counts())
 }
 
 // TestWireBatchThatIsNone: half a batch is as good as none.
 func TestWireBatchThatIsNone(t *testing.T) {
 	for _, said := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
-		w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
+		w := newWire(NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 		w.receive([]byte(said))
-		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, w.noiseCounts(), said)
+		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, w.noise.Counts(), said)
 		require.Empty(t, w.control.inbox, said)
 	}
 }
@@ -43,9 +43,9 @@ func TestBatchesCostNoMemory(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
+	w := newWire(NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { w.receive(batch); w.receive(nested) }), 10.0)
-	require.EqualValues(t, 2*2*items, w.noiseCounts().Malformed)
+	require.EqualValues(t, 2*2*items, w.noise.Counts().Malformed)
 
 	s := new(httpSession)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
@@ -54,7 +54,7 @@ func TestBatchesCostNoMemory(t *testing.T) {
 		require.Nil(t, f)
 		_, _, _ = s.handleMessage(nested, 1, true)
 	}), 10.0)
-	require.EqualValues(t, 2*2*items, s.noise.junk.Load())
+	require.EqualValues(t, 2*2*items, s.noise.Malformed.Load())
 }
 
 // TestHTTPBatch: an error without id is meant for a call only if it is alone.
@@ -80,7 +80,7 @@ func TestHTTPBatch(t *testing.T) {
 			require.Equal(t, c.result+c.error != "", found)
 			require.Equal(t, c.result, string(got.result))
 			require.Equal(t, c.error, string(got.errorMember))
-			require.Equal(t, c.noise, s.noise.junk.Load()+s.noise.unmatched.Load())
+			require.Equal(t, c.noise, s.noise.Malformed.Load()+s.noise.Unmatched.Load())
 		})
 	}
 }

@@ -14,34 +14,34 @@ import (
 // decoded here, or by the go-sdk, is measured first: the go-sdk decodes in
 // goroutines that nothing can interrupt, and the end of a session waits for them.
 var (
-	// answerBounds are for answers to the go-sdk's own requests: initialize,
+	// AnswerBounds are for answers to the go-sdk's own requests: initialize,
 	// server/discover and ping. What they hold is kept as long as the session.
-	answerBounds = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
-	// askedBounds are for requests and notifications of the server.
-	askedBounds = jsonbound.Limits{Elements: 50_000, Depth: 500}
+	AnswerBounds = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
+	// RequestBounds are for requests and notifications of the server.
+	RequestBounds = jsonbound.Limits{Elements: 50_000, Depth: 500}
 	// entryBounds are for one entry of a list, without its schemas, and
 	// memberBounds for one of its members that can be of any size.
 	entryBounds  = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
 	memberBounds = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 1 << 20}
 )
 
-// maxNotice is the longest notification, other than a log message, that is read.
-const maxNotice = 1 << 20
+// maxNotification is the longest notification, other than a log message, that is read.
+const maxNotification = 1 << 20
 
-// tooBroad reports why a value must not be decoded.
-func tooBroad(text []byte, limits jsonbound.Limits) error {
+// CheckBounds reports why a value must not be decoded.
+func CheckBounds(text []byte, limits jsonbound.Limits) error {
 	_, err := jsonbound.Check(context.Background(), text, limits)
 	return err
 }
 
-// refuseBroad is the answer to a request of the server's that holds too much;
+// CheckParams is the answer to a request of the server's that holds too much;
 // nil if it does not.
-func refuseBroad(params []byte) error {
+func CheckParams(params []byte) error {
 	if len(params) < jsonbound.LargeBytes {
 		return nil
 	}
-	if err := tooBroad(params, askedBounds); err != nil {
-		return errBadQuestion("the parameters hold " + err.Error())
+	if err := CheckBounds(params, RequestBounds); err != nil {
+		return errInvalidParams("the parameters hold " + err.Error())
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (b *bounds) slim(item json.RawMessage) (json.RawMessage, error) {
 	if err == nil && b.drops > drops {
 		item = withoutBroad(item)
 	}
-	if err := tooBroad(item, entryBounds); err != nil {
+	if err := CheckBounds(item, entryBounds); err != nil {
 		return nil, &entryError{err}
 	}
 	return item, nil
@@ -75,7 +75,7 @@ func isOpen(key string) bool {
 func withoutBroad(item []byte) []byte {
 	var kept []byte
 	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // it was read before
-		if !isOpen(key) || tooBroad(value, memberBounds) == nil {
+		if !isOpen(key) || CheckBounds(value, memberBounds) == nil {
 			name, _ := json.Marshal(key) // a string always marshals
 			kept = append(append(append(append(kept, ','), name...), ':'), value...)
 		}

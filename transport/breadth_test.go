@@ -65,32 +65,32 @@ func TestDiscoverBroadTogether(t *testing.T) {
 
 func TestRefuseBroad(t *testing.T) {
 	t.Run("small", func(t *testing.T) {
-		require.NoError(t, refuseBroad([]byte(broad(1000))))
+		require.NoError(t, CheckParams([]byte(broad(1000))))
 	})
 	t.Run("large", func(t *testing.T) {
-		require.NoError(t, refuseBroad([]byte(`{"x":"`+strings.Repeat("x", 32<<20)+`"}`)))
+		require.NoError(t, CheckParams([]byte(`{"x":"`+strings.Repeat("x", 32<<20)+`"}`)))
 	})
 	t.Run("broad", func(t *testing.T) {
-		require.ErrorContains(t, refuseBroad([]byte(broad(30_000))), "the parameters hold more than 50000 values")
+		require.ErrorContains(t, CheckParams([]byte(broad(30_000))), "the parameters hold more than 50000 values")
 	})
 	t.Run("deep", func(t *testing.T) {
 		deep := `{"x":"` + strings.Repeat("x", 64<<10) + `","y":` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`
-		require.ErrorContains(t, refuseBroad([]byte(deep)), "levels")
+		require.ErrorContains(t, CheckParams([]byte(deep)), "levels")
 	})
 }
 
 // The way of the modern era: what is wanted in the answer to a call.
 func TestQuestionFromBroad(t *testing.T) {
-	_, err := newResponder().give(t.Context(), inputRequest{key: "k", method: methodElicit,
+	_, err := newResponder().answerInput(t.Context(), inputRequest{key: "k", method: methodElicit,
 		params: []byte(`{"message":"?","requestedSchema":` + broad(30_000) + `}`)})
 	require.ErrorContains(t, err, "the parameters hold more than 50000 values")
 }
 
 func TestNoticeBroad(t *testing.T) {
-	n := new(notices)
+	n := new(Notifications)
 	n.OnNotice(func(Notice) { t.Error("told") })
 	long := []byte(`{"notifications":{"resourceSubscriptions":[""` + strings.Repeat(`,""`, 400_000) + `]}}`)
-	require.Equal(t, noticeBad, n.take([]byte(`"notifications/subscriptions/acknowledged"`), long))
+	require.Equal(t, Malformed, n.Handle([]byte(`"notifications/subscriptions/acknowledged"`), long))
 }
 
 // Marks in headers are not looked for in a schema that holds too much.

@@ -13,20 +13,21 @@ import (
 // their results are decoded. Messages below largeLine do not count.
 
 const (
-	// bufferPatience is how long a stream that carries every message of a server
+	// bufferTimeout is how long a stream that carries every message of a server
 	// waits for room for one of them. Then that message is skipped: callers that do
 	// not take their answers must not hold up all others.
-	bufferPatience = 3 * time.Second
-	// bufferSign is how often a stream that waits notes that the server is alive.
-	bufferSign = 200 * time.Millisecond
+	bufferTimeout = 3 * time.Second
+	// bufferSignInterval is how often a stream that waits notes that the server is alive.
+	bufferSignInterval = 200 * time.Millisecond
 )
 
-var errNoRoom = errors.New("the answer was skipped: other large answers of the server are being read or decoded")
+// ErrNoRoom is why an answer was skipped that found no room in Limits.MaxBufferBytes.
+var ErrNoRoom = errors.New("the answer was skipped: other large answers of the server are being read or decoded")
 
-// noRoomError is the error of a call whose answer was skipped because of that.
-func noRoomError() *mcpvisor.Error {
+// NoRoomError is the error of a call whose answer was skipped because of that.
+func NoRoomError() *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
-		Cause: errNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.Buffer"}
+		Cause: ErrNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.Buffer"}
 }
 
 // reserve makes room for more of the line that is being read. It reports false if
@@ -36,21 +37,21 @@ func (w *wire) reserve(bytes int) bool {
 		s := w.buffer.Share()
 		w.share = &s
 	}
-	return growPatiently(w.share, w.dead, bytes, w.heard.note)
+	return GrowShare(w.share, w.Dead(), bytes, w.heard.Note)
 }
 
-// growPatiently is Grow for a stream that carries every message of a server. sign
+// GrowShare is Grow for a stream that carries every message of a server. sign
 // is called while it waits.
-func growPatiently(s *budget.Share, dead <-chan struct{}, bytes int, sign func()) bool {
+func GrowShare(s *budget.Share, dead <-chan struct{}, bytes int, sign func()) bool {
 	for began := time.Now(); ; sign() {
-		ctx, cancel := context.WithTimeout(context.Background(), bufferSign)
+		ctx, cancel := context.WithTimeout(context.Background(), bufferSignInterval)
 		err := s.Grow(ctx, dead, bytes)
 		ended := ctx.Err() == nil
 		cancel()
 		switch {
 		case err == nil:
 			return true
-		case ended, time.Since(began) > bufferPatience:
+		case ended, time.Since(began) > bufferTimeout:
 			return false
 		}
 	}
@@ -85,7 +86,7 @@ func (b *exchange) keep(r Request, err error) {
 
 // noRoomReply is the fault of a call whose answer was skipped.
 func noRoomReply() *httpError {
-	e := noRoomError()
+	e := NoRoomError()
 	f := invalidReply(e.Outcome, "%v", e.Cause)
 	f.kind, f.hint = e.Kind, e.Hint
 	return f
@@ -94,18 +95,18 @@ func noRoomReply() *httpError {
 // reserveForEvents makes room for the events of a stream that carries more than one
 // call. s is the stream's own share.
 func (s *httpSession) reserveForEvents(events *sseReader, share *budget.Share) {
-	events.reserve = func(bytes int) bool { return growPatiently(share, s.Dead(), bytes, s.endpoint.noteReceived) }
+	events.reserve = func(bytes int) bool { return GrowShare(share, s.Dead(), bytes, s.endpoint.noteReceived) }
 	events.releaseShare = share.Release
 }
 
 // skipped fails the request whose answer was skipped for want of room.
 func (w *wire) skipped(id int64) {
-	if id < laneBase {
-		w.control.fail(id, errNoRoom.Error())
+	if id < FirstID {
+		w.control.fail(id, ErrNoRoom.Error())
 		return
 	}
 	if p := w.take(id); p != nil {
-		p.answer <- answer{err: noRoomError()}
+		p.answer <- answer{err: NoRoomError()}
 	}
 }
 

@@ -107,8 +107,8 @@ func TestPipedBuffer(t *testing.T) {
 			got := <-two
 			require.ErrorIs(t, got.err, mcpvisor.ErrOverloaded)
 			require.ErrorContains(t, got.err, "Limits.Buffer")
-			require.InDelta(t, bufferPatience, time.Since(began), float64(time.Second))
-			require.Less(t, time.Since(s.LastHeard()), 2*bufferSign, "the server was alive all the while")
+			require.InDelta(t, bufferTimeout, time.Since(began), float64(time.Second))
+			require.Less(t, time.Since(s.LastHeard()), 2*bufferSignInterval, "the server was alive all the while")
 			three := calling(t.Context(), s, nil)
 			say(p, p.next("tools/call"), 10)
 			require.NoError(t, (<-three).err)
@@ -124,7 +124,7 @@ func TestPipedBuffer(t *testing.T) {
 			requireFailed(t, two, mcpvisor.ErrClosed)
 			began := time.Now()
 			<-s.Released()
-			require.Less(t, time.Since(began), bufferPatience)
+			require.Less(t, time.Since(began), bufferTimeout)
 		})
 	})
 	t.Run("a caller that has left", func(t *testing.T) {

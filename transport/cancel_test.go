@@ -25,7 +25,7 @@ var foreignCauses = map[string]error{
 	"a refused dial":          &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"a refused proxy":         &net.OpError{Op: "proxyconnect", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"an unknown host":         &net.DNSError{Name: "db.example", IsNotFound: true},
-	"another call's timeout":  fmt.Errorf("other: %w", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Cause: errOverdue}),
+	"another call's timeout":  fmt.Errorf("other: %w", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Cause: ErrOverdue}),
 	"the sentinel of timeout": mcpvisor.ErrTimeout,
 	"another server's death":  &supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"},
 }

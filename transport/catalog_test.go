@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -81,16 +81,16 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 func TestDiscoverCountsWhatFailed(t *testing.T) {
 	l := &lister{caps: &mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, reply: func(method, _ string) (string, error) {
 		if method == "resources/list" {
-			return "", rpcFault(jsonrpc.CodeInternalError)
+			return "", rpcFault(sdkrpc.CodeInternalError)
 		}
-		return "", rpcFault(jsonrpc.CodeMethodNotFound)
+		return "", rpcFault(sdkrpc.CodeMethodNotFound)
 	}}
 	_, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.ErrorContains(t, err, "every list failed: resources/list")
 
-	l = &lister{caps: onlyTools(), lifeline: newLifeline(), reply: func(_, cursor string) (string, error) {
+	l = &lister{caps: onlyTools(), Lifetime: NewLifetime(), reply: func(_, cursor string) (string, error) {
 		if cursor == "2" {
-			return "", rpcFault(jsonrpc.CodeInternalError)
+			return "", rpcFault(sdkrpc.CodeInternalError)
 		}
 		return `{"tools":[{"name":"a"}],"nextCursor":"2","ttlMs":1e300}`, nil
 	}}
@@ -115,7 +115,7 @@ func (marking) checksMarks() bool { return true }
 
 // TestDiscoverLeavesOutBadMarks: "Clients MUST exclude" such a tool.
 func TestDiscoverLeavesOutBadMarks(t *testing.T) {
-	l := &lister{caps: onlyTools(), lifeline: newLifeline(), reply: replies(map[string]string{
+	l := &lister{caps: onlyTools(), Lifetime: NewLifetime(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[{"name":"a","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"no token"}}}},{"name":"b"}]}`})}
 	c, err := Discover(t.Context(), marking{l}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -20,13 +20,13 @@ import (
 // did. One death wears several masks (io.EOF, a closed connection, a decode
 // error, a deadline); nobody past this door has to know them.
 
-// codeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
-const codeUnsupportedVersion = -32022
+// CodeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
+const CodeUnsupportedVersion = -32022
 
-// openCause explains why negotiation failed. died is the cause of the
+// OpenCause explains why negotiation failed. died is the cause of the
 // session's own death, if it has one: it knows more than the error that the
 // death caused.
-func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervisor.Cause {
+func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervisor.Cause {
 	if died != nil {
 		return died
 	}
@@ -35,9 +35,9 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 		return already
 	}
 	c := &supervisor.Cause{Kind: supervisor.CauseHandshake, Err: err, Message: "handshake failed: " + err.Error()}
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	switch {
-	case errors.As(err, &rpc) && rpc.Code == codeUnsupportedVersion, isUnsupportedVersion(err):
+	case errors.As(err, &rpc) && rpc.Code == CodeUnsupportedVersion, IsUnsupportedVersion(err):
 		c.Kind, c.Permanent = supervisor.CauseVersion, true
 		c.Message = "no protocol version in common: " + err.Error()
 	case errors.As(err, &rpc) && isOwnComplaint(rpc):
@@ -54,27 +54,27 @@ func openCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 		c.Kind = supervisor.CauseClosed
 		c.Message = "server closed the connection during the handshake"
 	}
-	c.Message = display.Shorten(display.Line(c.Message), maxErrorText)
+	c.Message = display.Shorten(display.Line(c.Message), MaxErrorText)
 	return c
 }
 
 // isOwnComplaint reports whether an error is what [control.fail] told the go-sdk about
 // an answer that cannot be used, and not what the server said.
-func isOwnComplaint(rpc *jsonrpc.Error) bool {
-	return rpc.Code == jsonrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
+func isOwnComplaint(rpc *sdkrpc.Error) bool {
+	return rpc.Code == sdkrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
 }
 
-// requestError is the error of a request that ended without an answer:
+// RequestError is the error of a request that ended without an answer:
 // because the session died, because ctx ended, or because of err itself. Only
 // the session's own clock makes a timeout of it: what ends the caller's context
 // is a cancellation, whatever its cause.
-func requestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.Outcome, err error) *mcpvisor.Error {
+func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.Outcome, err error) *mcpvisor.Error {
 	switch {
 	case died != nil:
-		return deathError(died, outcome)
+		return DeathError(died, outcome)
 	case ctx.Err() != nil:
-		err, cause := contextEnd(ctx)
-		if cause == errOverdue { // wrapped, it is another call's
+		err, cause := ContextEnd(ctx)
+		if cause == ErrOverdue { // wrapped, it is another call's
 			return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome}
 		}
 		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: endOf(err, cause)}
@@ -94,8 +94,8 @@ func endOf(err, cause error) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// deathError is the error of a request whose session died.
-func deathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
+// DeathError is the error of a request whose session died.
+func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
 	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
 	switch died.Kind {
 	case supervisor.CauseRequested:
@@ -106,9 +106,9 @@ func deathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Erro
 	return e
 }
 
-// isUnsupportedVersion recognises the go-sdk's unexported error of that
+// IsUnsupportedVersion recognises the go-sdk's unexported error of that
 // meaning, for which it offers no other handle than its text.
-func isUnsupportedVersion(err error) bool {
+func IsUnsupportedVersion(err error) bool {
 	const sdkText = "unsupported protocol version: "
 	for ; err != nil; err = errors.Unwrap(err) {
 		if len(err.Error()) >= len(sdkText) && err.Error()[:len(sdkText)] == sdkText {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -18,14 +18,14 @@ import (
 // requests refused. Answers are never dropped.
 const (
 	controlQueue = 1024
-	controlBytes = 16 << 20
+	maxHeldBytes = 16 << 20
 )
 
-// codeTooManyRequests is of those that JSON-RPC leaves to implementations.
-const codeTooManyRequests = -32000
+// codeTooMany is of those that JSON-RPC leaves to implementations.
+const codeTooMany = -32000
 
-// refusalMax bounds a refusal, which repeats an id of the server's choice.
-const refusalMax = 4 << 10
+// MaxRefusal bounds a refusal, which repeats an id of the server's choice.
+const MaxRefusal = 4 << 10
 
 // control is the control lane: the side of a [wire] that the go-sdk's client
 // drives, as an [mcp.Transport] and [mcp.Connection].
@@ -36,9 +36,9 @@ type control struct {
 	w *wire
 
 	mu            sync.Mutex
-	inbox         []jsonrpc.Message
-	notifications allowance
-	waiting       map[jsonrpc.ID]bool // the go-sdk's own requests
+	inbox         []sdkrpc.Message
+	notifications Allowance
+	waiting       map[sdkrpc.ID]bool // the go-sdk's own requests
 	probe         probing
 	wake          chan struct{}
 	closed        chan struct{}
@@ -50,26 +50,29 @@ type control struct {
 	patience time.Duration
 }
 
-// allowance bounds messages by number, most, and size. One may be of any size, if
+// Allowance bounds messages by number, most, and size. One may be of any size, if
 // it is alone.
-type allowance struct{ most, count, bytes int }
+type Allowance struct{ Max, Count, bytes int }
 
-func (a *allowance) take(size int) bool {
-	if a.count >= a.most || a.count > 0 && a.bytes+size > controlBytes {
+// Take reports whether there is room for one more of the given size, in bytes, and
+// takes it.
+func (a *Allowance) Take(size int) bool {
+	if a.Count >= a.Max || a.Count > 0 && a.bytes+size > maxHeldBytes {
 		return false
 	}
-	a.count++
+	a.Count++
 	a.bytes += size
 	return true
 }
 
-func (a *allowance) giveBack(size int) {
-	a.count--
+// Release gives back what Take took.
+func (a *Allowance) Release(size int) {
+	a.Count--
 	a.bytes -= size
 }
 
 func newControl(w *wire) *control {
-	return &control{w: w, notifications: allowance{most: controlQueue}, waiting: make(map[jsonrpc.ID]bool),
+	return &control{w: w, notifications: Allowance{Max: controlQueue}, waiting: make(map[sdkrpc.ID]bool),
 		wake: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
@@ -89,15 +92,15 @@ func (c *control) Close() error {
 }
 
 // Read implements mcp.Connection.
-func (c *control) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *control) Read(ctx context.Context) (sdkrpc.Message, error) {
 	for {
 		c.mu.Lock()
 		if len(c.inbox) > 0 {
 			m := c.inbox[0]
 			c.inbox[0] = nil
 			c.inbox = c.inbox[1:]
-			if r, ok := m.(*jsonrpc.Request); ok && !r.IsCall() {
-				c.notifications.giveBack(notificationSize(r))
+			if r, ok := m.(*sdkrpc.Request); ok && !r.IsCall() {
+				c.notifications.Release(notificationSize(r))
 			}
 			c.mu.Unlock()
 			return m, nil
@@ -109,19 +112,19 @@ func (c *control) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, ctx.Err()
 		case <-c.closed:
 			return nil, io.EOF
-		case <-c.w.dead:
+		case <-c.w.Dead():
 			return nil, io.EOF
 		}
 	}
 }
 
 // Write implements mcp.Connection.
-func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
-	line, err := jsonrpc.EncodeMessage(m)
+func (c *control) Write(ctx context.Context, m sdkrpc.Message) error {
+	line, err := sdkrpc.EncodeMessage(m)
 	if err != nil {
 		return errRejected(err)
 	}
-	if r, ok := m.(*jsonrpc.Request); ok && r.IsCall() {
+	if r, ok := m.(*sdkrpc.Request); ok && r.IsCall() {
 		c.mu.Lock()
 		c.waiting[r.ID] = true
 		c.mu.Unlock()
@@ -133,48 +136,48 @@ func (c *control) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // deliver takes a message that is not an answer on the call lane.
-func (c *control) deliver(line []byte, env *envelope) {
+func (c *control) deliver(line []byte, env *Envelope) {
 	switch {
-	case isServerRequest(env):
+	case IsRequest(env):
 		c.admitRequest(line, env)
 		return
-	case string(env.method) == methodCancelled:
-		if env.malformed || !c.w.asked.cancelled(env.params) {
-			c.w.noise.junk.Add(1)
+	case string(env.Method) == MethodCancelled:
+		if env.Malformed || !c.w.asked.HandleCancelled(env.Params) {
+			c.w.noise.Malformed.Add(1)
 		}
 		return
 	}
-	if env.method != nil && env.id == nil && c.flooded() {
-		c.w.noise.dropped.Add(1) // not worth decoding
+	if env.Method != nil && env.ID == nil && c.flooded() {
+		c.w.noise.Dropped.Add(1) // not worth decoding
 		return
 	}
 	if c.refuseBroad(env) {
 		return
 	}
-	m, err := jsonrpc.DecodeMessage(line)
+	m, err := sdkrpc.DecodeMessage(line)
 	if err != nil {
 		m = repair(env)
 	}
 	switch m := m.(type) {
 	case nil:
-		c.w.noise.junk.Add(1)
+		c.w.noise.Malformed.Add(1)
 		return
-	case *jsonrpc.Request:
+	case *sdkrpc.Request:
 		switch {
-		case !wellFormed(m):
-			c.w.noise.junk.Add(1)
+		case !WellFormed(m):
+			c.w.noise.Malformed.Add(1)
 		case m.IsCall(): // has been taken above
-			c.w.noise.junk.Add(1)
+			c.w.noise.Malformed.Add(1)
 		case !c.admitNotification(m):
-			c.w.noise.dropped.Add(1)
+			c.w.noise.Dropped.Add(1)
 		}
 		return
-	case *jsonrpc.Response:
-		if n, ok := env.numericID(); ok { // the go-sdk's ids are numbers, also if they come back as text
-			m.ID, _ = jsonrpc.MakeID(float64(n))
+	case *sdkrpc.Response:
+		if n, ok := env.NumericID(); ok { // the go-sdk's ids are numbers, also if they come back as text
+			m.ID, _ = sdkrpc.MakeID(float64(n))
 		}
 		if !m.ID.IsValid() || !c.isWaiting(m.ID) {
-			c.w.noise.unmatched.Add(1)
+			c.w.noise.Unmatched.Add(1)
 			return
 		}
 		c.answered(m)
@@ -183,21 +186,21 @@ func (c *control) deliver(line []byte, env *envelope) {
 
 // refuseBroad keeps messages from the go-sdk that hold too much to be decoded. It
 // reports whether this is one.
-func (c *control) refuseBroad(env *envelope) bool {
-	if env.isResponse() {
-		err := tooBroad(env.result, answerBounds)
-		id, ok := env.numericID()
+func (c *control) refuseBroad(env *Envelope) bool {
+	if env.IsResponse() {
+		err := CheckBounds(env.Result, AnswerBounds)
+		id, ok := env.NumericID()
 		return err != nil && ok && c.fail(id, "the answer holds "+err.Error())
 	}
-	if env.id == nil && refuseBroad(env.params) != nil {
-		c.w.noise.junk.Add(1)
+	if env.ID == nil && CheckParams(env.Params) != nil {
+		c.w.noise.Malformed.Add(1)
 		return true
 	}
 	return false
 }
 
 // isWaiting ends the wait for an answer. It reports whether there was one.
-func (c *control) isWaiting(id jsonrpc.ID) bool {
+func (c *control) isWaiting(id sdkrpc.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.waiting[id]
@@ -205,7 +208,7 @@ func (c *control) isWaiting(id jsonrpc.ID) bool {
 	return was
 }
 
-func (c *control) answered(r *jsonrpc.Response) {
+func (c *control) answered(r *sdkrpc.Response) {
 	if c.probeHeard(r) {
 		return
 	}
@@ -217,16 +220,16 @@ func (c *control) answered(r *jsonrpc.Response) {
 // fail answers a request of the go-sdk's whose answer cannot be used. It reports
 // false if there is none with that id.
 func (c *control) fail(id int64, why string) bool {
-	rpcID, err := jsonrpc.MakeID(float64(id))
+	rpcID, err := sdkrpc.MakeID(float64(id))
 	if err != nil || !c.isWaiting(rpcID) {
 		return false
 	}
-	c.answered(&jsonrpc.Response{ID: rpcID, Error: &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: why}})
+	c.answered(&sdkrpc.Response{ID: rpcID, Error: &sdkrpc.Error{Code: sdkrpc.CodeParseError, Message: why}})
 	return true
 }
 
 // waitingIDs are the requests of the go-sdk's that wait for an answer.
-func (c *control) waitingIDs() (ids []jsonrpc.ID) {
+func (c *control) waitingIDs() (ids []sdkrpc.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := range c.waiting {
@@ -237,11 +240,11 @@ func (c *control) waitingIDs() (ids []jsonrpc.ID) {
 
 // failWith answers a request of the go-sdk's with an error. It reports false if
 // it does not wait any more.
-func (c *control) failWith(id jsonrpc.ID, why error) bool {
+func (c *control) failWith(id sdkrpc.ID, why error) bool {
 	if !c.isWaiting(id) {
 		return false
 	}
-	c.answered(&jsonrpc.Response{ID: id, Error: why})
+	c.answered(&sdkrpc.Response{ID: id, Error: why})
 	return true
 }
 
@@ -249,40 +252,40 @@ func (c *control) failWith(id jsonrpc.ID, why error) bool {
 func (c *control) flooded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.notifications.count >= controlQueue
+	return c.notifications.Count >= controlQueue
 }
 
 // admitNotification passes a notification on, unless too many are waiting.
-func (c *control) admitNotification(r *jsonrpc.Request) bool {
+func (c *control) admitNotification(r *sdkrpc.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.notifications.take(notificationSize(r)) {
+	if !c.notifications.Take(notificationSize(r)) {
 		return false
 	}
 	c.pushLocked(r)
 	return true
 }
 
-func notificationSize(r *jsonrpc.Request) int { return len(r.Method) + len(r.Params) }
+func notificationSize(r *sdkrpc.Request) int { return len(r.Method) + len(r.Params) }
 
 // admitRequest begins to serve a request of the server's, or refuses it. Each
 // costs a goroutine until the server has read its answer.
-func (c *control) admitRequest(line []byte, env *envelope) {
-	switch c.w.asked.take(line, env, 0) {
-	case admitted:
-	case malformedRequest, idInUse:
-		c.w.noise.junk.Add(1)
-	case noRoom:
-		c.refuse(env.id, errTooMany)
+func (c *control) admitRequest(line []byte, env *Envelope) {
+	switch c.w.asked.Accept(line, env, 0) {
+	case Accepted:
+	case MalformedRequest, IDInUse:
+		c.w.noise.Malformed.Add(1)
+	case NoRoom:
+		c.refuse(env.ID, ErrTooMany)
 	}
 }
 
 // refuse answers a request with an error, unless answers are not being read:
 // then it is dropped.
-func (c *control) refuse(id []byte, why *jsonrpc.Error) {
-	line, ok := responseLine(id, nil, why)
+func (c *control) refuse(id []byte, why *sdkrpc.Error) {
+	line, ok := ResponseLine(id, nil, why)
 	if !ok || !c.w.postIfRoom(&outgoing{line: append(line, '\n')}, controlQueue) {
-		c.w.noise.dropped.Add(1)
+		c.w.noise.Dropped.Add(1)
 	}
 }
 
@@ -291,7 +294,7 @@ func (w *wire) reply(line []byte) {
 	_ = w.send(context.Background(), append(line, '\n')) // it fails with the session
 }
 
-func (c *control) pushLocked(m jsonrpc.Message) {
+func (c *control) pushLocked(m sdkrpc.Message) {
 	c.inbox = append(c.inbox, m)
 	select {
 	case c.wake <- struct{}{}:
@@ -299,8 +302,8 @@ func (c *control) pushLocked(m jsonrpc.Message) {
 	}
 }
 
-// telling are the notifications whose parameters the protocol requires.
-var telling = map[string]bool{
+// paramsRequired are the notifications whose parameters the protocol requires.
+var paramsRequired = map[string]bool{
 	"notifications/cancelled":                  true,
 	"notifications/progress":                   true,
 	"notifications/message":                    true,
@@ -309,41 +312,41 @@ var telling = map[string]bool{
 	"notifications/subscriptions/acknowledged": true,
 }
 
-// wellFormed is the door to the go-sdk, for both kinds of transport. The
+// WellFormed is the door to the go-sdk, for both kinds of transport. The
 // go-sdk's handlers take the parameters of a notification for granted (v1.8.0
 // dereferences those of notifications/elicitation/complete, in a goroutine of
 // its own, which nobody can recover): they must be an object, and may be
 // missing only where the protocol lets them. Requests do not get there; see
 // [serverRequests].
-func wellFormed(r *jsonrpc.Request) bool {
+func WellFormed(r *sdkrpc.Request) bool {
 	params := bytes.TrimSpace(r.Params)
 	switch {
 	case r.IsCall():
 		return true
 	case len(params) == 0, string(params) == "null":
-		return !telling[r.Method]
+		return !paramsRequired[r.Method]
 	}
 	return params[0] == '{'
 }
 
 // repair makes what can be made of a message that the go-sdk's decoder
 // refuses: an answer with a readable id fails the request that it answers.
-func repair(env *envelope) jsonrpc.Message {
-	n, ok := env.numericID()
-	if !env.isResponse() || !ok {
+func repair(env *Envelope) sdkrpc.Message {
+	n, ok := env.NumericID()
+	if !env.IsResponse() || !ok {
 		return nil
 	}
-	id, err := jsonrpc.MakeID(float64(n))
+	id, err := sdkrpc.MakeID(float64(n))
 	if err != nil {
 		return nil
 	}
-	if env.errorm != nil {
-		rpc := rpcError(env.errorm)
-		return &jsonrpc.Response{ID: id, Error: rpc.Cause}
+	if env.Error != nil {
+		rpc := ServerError(env.Error)
+		return &sdkrpc.Response{ID: id, Error: rpc.Cause}
 	}
-	if result := bytes.TrimSpace(env.result); json.Valid(result) {
-		return &jsonrpc.Response{ID: id, Result: bytes.Clone(result)} // the line is the reader's
+	if result := bytes.TrimSpace(env.Result); json.Valid(result) {
+		return &sdkrpc.Response{ID: id, Result: bytes.Clone(result)} // the line is the reader's
 	}
-	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
-		Code: jsonrpc.CodeParseError, Message: "the server's answer is not valid JSON"}}
+	return &sdkrpc.Response{ID: id, Error: &sdkrpc.Error{
+		Code: sdkrpc.CodeParseError, Message: "the server's answer is not valid JSON"}}
 }

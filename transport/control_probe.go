@@ -3,13 +3,13 @@ package transport
 import (
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // probing is what became of the last server/discover. It is remembered when it
 // is given up: the answer may only be late.
 type probing struct {
-	id       jsonrpc.ID
+	id       sdkrpc.ID
 	state    probeState
 	result   bool // the answer is one, and no error
 	late     bool // it came when it was given up
@@ -32,7 +32,7 @@ func (p *probing) stop() {
 	}
 }
 
-func (c *control) beginProbe(id jsonrpc.ID) {
+func (c *control) beginProbe(id sdkrpc.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probe.stop()
@@ -45,20 +45,20 @@ func (c *control) beginProbe(id jsonrpc.ID) {
 // giveUpProbe answers a server/discover that the server does not answer. "Any
 // non-modern error or no response within a reasonable timeout" means a legacy
 // server (2026-07-28, versioning, stdio).
-func (c *control) giveUpProbe(id jsonrpc.ID) {
+func (c *control) giveUpProbe(id sdkrpc.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.probe.state != probeAsked || c.probe.id != id {
 		return
 	}
 	c.probe.state = probeGivenUp
-	c.pushLocked(&jsonrpc.Response{ID: id, Error: &jsonrpc.Error{
-		Code: jsonrpc.CodeMethodNotFound, Message: "server/discover was not answered in time"}})
+	c.pushLocked(&sdkrpc.Response{ID: id, Error: &sdkrpc.Error{
+		Code: sdkrpc.CodeMethodNotFound, Message: "server/discover was not answered in time"}})
 }
 
 // probeHeard notes the answer to server/discover. It reports whether r is one
 // that comes too late for the go-sdk.
-func (c *control) probeHeard(r *jsonrpc.Response) (late bool) {
+func (c *control) probeHeard(r *sdkrpc.Response) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &c.probe

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +19,7 @@ import (
 // refusal is what the peer reads when a request of its own was not taken.
 type refusal struct {
 	ID    json.RawMessage `json:"id"`
-	Error jsonrpc.Error   `json:"error"`
+	Error sdkrpc.Error    `json:"error"`
 }
 
 func (p *peer) readRefusal() (r refusal) {
@@ -31,7 +31,7 @@ func (p *peer) readRefusal() (r refusal) {
 }
 
 // next is the message that the go-sdk reads next.
-func (p *peer) next() jsonrpc.Message {
+func (p *peer) next() sdkrpc.Message {
 	p.t.Helper()
 	m, err := p.control.Read(p.t.Context())
 	require.NoError(p.t, err)
@@ -43,13 +43,13 @@ func (p *peer) next() jsonrpc.Message {
 func TestControlBoundsRequests(t *testing.T) {
 	leave := make(chan struct{})
 	p := newPeer(t, osPipe, 1<<20)
-	p.asked.answers = newResponder()
-	p.asked.answers.handlers.ElicitForm = filling(func(context.Context) { <-leave })
-	p.asked.answers.next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
+	p.asked.Handler = newResponder()
+	p.asked.Handler.Handlers.ElicitForm = filling(func(context.Context) { <-leave })
+	p.asked.Handler.next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
 		<-leave
 		return &mcp.ElicitResult{Action: "accept"}, nil
 	}
-	p.asked.answers.meet(nil)
+	p.asked.Handler.SetSession(nil)
 	elicit := func(id string) {
 		p.say(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"?"}}`, id)
 	}
@@ -61,13 +61,13 @@ func TestControlBoundsRequests(t *testing.T) {
 		elicit(id)
 		r := p.readRefusal()
 		require.JSONEq(t, id, string(r.ID))
-		require.EqualValues(t, codeTooManyRequests, r.Error.Code)
+		require.EqualValues(t, codeTooMany, r.Error.Code)
 		require.Equal(t, "too many requests", r.Error.Message)
 	}
-	elicit(`"` + strings.Repeat("x", refusalMax) + `"`)
+	elicit(`"` + strings.Repeat("x", MaxRefusal) + `"`)
 	elicit("6000")
 	require.Equal(t, "6000", string(p.readRefusal().ID), "the one before is too long to be repeated")
-	require.Equal(t, mcpvisor.Discarded{Malformed: controlQueue + 1}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Malformed: controlQueue + 1}, p.noise.Counts())
 	close(leave)
 	for range controlQueue {
 		p.read()
@@ -75,7 +75,7 @@ func TestControlBoundsRequests(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.asked.mu.Lock()
 		defer p.asked.mu.Unlock()
-		return len(p.asked.open) == 0 && p.asked.room == allowance{most: controlQueue}
+		return len(p.asked.open) == 0 && p.asked.Room == Allowance{Max: controlQueue}
 	}, patience, timeStep)
 	elicit("7") // admitted again
 	require.EqualValues(t, 7, p.read().ID)
@@ -84,27 +84,27 @@ func TestControlBoundsRequests(t *testing.T) {
 // TestControlBoundsBytes: a few long notifications are as bad as many short
 // ones. One may be of any length.
 func TestControlBoundsBytes(t *testing.T) {
-	long := strings.Repeat("x", controlBytes)
+	long := strings.Repeat("x", maxHeldBytes)
 	p := newPeer(t, osPipe, 64<<20)
 	for _, text := range []string{long, "short"} {
 		p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"%s"}}`, text)
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Dropped: 1} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noise.Counts() == mcpvisor.Discarded{Dropped: 1} }, patience, timeStep)
 	p.next()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"short"}}`)
-	require.Equal(t, "notifications/of/our/own", p.next().(*jsonrpc.Request).Method, "what was read makes room")
+	require.Equal(t, "notifications/of/our/own", p.next().(*sdkrpc.Request).Method, "what was read makes room")
 }
 
 // What is given back is room again, also while other things wait.
 func TestAllowanceIsGivenBack(t *testing.T) {
-	a := allowance{most: 2}
-	require.True(t, a.take(1))
+	a := Allowance{Max: 2}
+	require.True(t, a.Take(1))
 	for range 3 {
-		require.True(t, a.take(controlBytes-1))
-		require.False(t, a.take(0), "by number")
-		a.giveBack(controlBytes - 1)
+		require.True(t, a.Take(maxHeldBytes-1))
+		require.False(t, a.Take(0), "by number")
+		a.Release(maxHeldBytes - 1)
 	}
-	require.False(t, a.take(controlBytes), "by size")
+	require.False(t, a.Take(maxHeldBytes), "by size")
 }
 
 // TestControlBoundsNotifications: those that nobody reads are dropped, and
@@ -114,24 +114,24 @@ func TestControlBoundsNotifications(t *testing.T) {
 	for range controlQueue + 5 {
 		p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own"}`)
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Dropped: 5} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noise.Counts() == mcpvisor.Discarded{Dropped: 5} }, patience, timeStep)
 	p.next()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/of/our/own"}`)
 	for range controlQueue {
 		p.next()
 	}
-	require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.noise.Counts())
 }
 
 // TestControlLeavesNoClock: neither when server/discover is answered nor when it
 // never will be.
 func TestControlLeavesNoClock(t *testing.T) {
-	id, err := jsonrpc.MakeID(float64(1))
+	id, err := sdkrpc.MakeID(float64(1))
 	require.NoError(t, err)
 	for _, answered := range []bool{true, false} {
 		p := newPeer(t, osPipe, 1<<20)
 		p.control.patience = time.Hour
-		require.NoError(t, p.control.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "server/discover"}))
+		require.NoError(t, p.control.Write(t.Context(), &sdkrpc.Request{ID: id, Method: "server/discover"}))
 		if answered {
 			p.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 			p.next()
@@ -151,7 +151,7 @@ func TestControlAsksADeafServerNothing(t *testing.T) {
 		p.say(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, n)
 	}
 	const least = requests - controlQueue - controlQueue - gatherMax/len(`{"jsonrpc":"2.0","id":1,"error":{}}`)
-	require.Eventually(t, func() bool { return p.noiseCounts().Dropped >= uint64(least) }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noise.Counts().Dropped >= uint64(least) }, patience, timeStep)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	require.LessOrEqual(t, len(p.wire.out.queue), 2*controlQueue, "answers, and refusals")
@@ -181,7 +181,7 @@ func TestControlFloodOfADeafServer(t *testing.T) {
 	asked := &s.(*pipedSession).current().asked
 	asked.mu.Lock()
 	defer asked.mu.Unlock()
-	require.LessOrEqual(t, asked.room.count, controlQueue)
+	require.LessOrEqual(t, asked.Room.Count, controlQueue)
 }
 
 // TestControlRefusesMethodsOfServers: the go-sdk's client would ask the server
@@ -191,13 +191,13 @@ func TestControlRefusesMethodsOfServers(t *testing.T) {
 	p.say(`{"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{}}`)
 	r := p.readRefusal()
 	require.Equal(t, "4", string(r.ID))
-	require.EqualValues(t, jsonrpc.CodeMethodNotFound, r.Error.Code)
+	require.EqualValues(t, sdkrpc.CodeMethodNotFound, r.Error.Code)
 }
 
 // waitsFor makes the go-sdk wait for an answer.
 func (p *peer) waitsFor(id int64) {
 	p.t.Helper()
-	rpcID, err := jsonrpc.MakeID(float64(id))
+	rpcID, err := sdkrpc.MakeID(float64(id))
 	require.NoError(p.t, err)
 	p.control.mu.Lock()
 	defer p.control.mu.Unlock()
@@ -216,11 +216,11 @@ func TestControlUselessAnswers(t *testing.T) {
 		p.say(line, 9)                        // another's
 		p.say(line, id)
 		p.say(line, id) // once more
-		r := p.next().(*jsonrpc.Response)
+		r := p.next().(*sdkrpc.Response)
 		require.Equal(t, id, r.ID.Raw())
 		require.ErrorContains(t, r.Error, []string{"neither a result nor an error", "neither a result nor an error", "longer than 1000 bytes"}[i])
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Malformed: 7, Oversize: 3} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noise.Counts() == mcpvisor.Discarded{Malformed: 7, Oversize: 3} }, patience, timeStep)
 	p.control.mu.Lock()
 	defer p.control.mu.Unlock()
 	require.Empty(t, p.control.inbox, "one answer for each")
@@ -233,12 +233,12 @@ func TestControlAnswersAreTheirOwn(t *testing.T) {
 	want := `{"a":"` + strings.Repeat("a", 3000) + `"}`
 	p.waitsFor(1)
 	p.say(`{"id":1,"result":%s}`, want) // "jsonrpc" is missing
-	const lines = 2 * readBuffer / 100
+	const lines = 2 * ReadBufferSize / 100
 	for range lines {
 		p.say("%s", strings.Repeat("X", 100))
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts().Malformed == lines }, patience, timeStep)
-	require.JSONEq(t, want, string(p.next().(*jsonrpc.Response).Result))
+	require.Eventually(t, func() bool { return p.noise.Counts().Malformed == lines }, patience, timeStep)
+	require.JSONEq(t, want, string(p.next().(*sdkrpc.Response).Result))
 }
 
 // TestControlUnderstandsIDsAsText: some servers give numbers back as strings.
@@ -251,7 +251,7 @@ func TestControlUnderstandsIDsAsText(t *testing.T) {
 			p.waitsFor(3)
 			p.say(said, id)
 			p.say(said, id) // one is enough
-			r := p.next().(*jsonrpc.Response)
+			r := p.next().(*sdkrpc.Response)
 			require.Equal(t, int64(3), r.ID.Raw())
 			if strings.Contains(said, "error") {
 				require.ErrorContains(t, r.Error, "m")
@@ -259,7 +259,7 @@ func TestControlUnderstandsIDsAsText(t *testing.T) {
 				require.NoError(t, r.Error)
 			}
 			unmatched++
-			require.Eventually(t, func() bool { return p.noiseCounts().Unmatched == unmatched }, patience, timeStep)
+			require.Eventually(t, func() bool { return p.noise.Counts().Unmatched == unmatched }, patience, timeStep)
 		}
 	}
 	p.say(`{"jsonrpc":"2.0","id":"3","method":"ping"}`)
@@ -268,11 +268,11 @@ func TestControlUnderstandsIDsAsText(t *testing.T) {
 
 // TestHandshakeWithIDsAsText is the same from end to end.
 func TestHandshakeWithIDsAsText(t *testing.T) {
-	quoting := func(_ io.Writer, e envelope) string {
-		if string(e.method) == `"initialize"` {
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","result":{"protocolVersion":"2025-06-18","capabilities":{}}}`, e.id)
+	quoting := func(_ io.Writer, e Envelope) string {
+		if string(e.Method) == `"initialize"` {
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","result":{"protocolVersion":"2025-06-18","capabilities":{}}}`, e.ID)
 		}
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","error":{"code":-32601,"message":"no"}}`, e.id)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","error":{"code":-32601,"message":"no"}}`, e.ID)
 	}
 	s := openMemory(t, answering(quoting))
 	require.Equal(t, "2025-06-18", s.Info().ProtocolVersion)

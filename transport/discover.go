@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -219,7 +219,7 @@ var listOf = map[string]catalog.Lists{"tools/list": catalog.ListTools, "prompts/
 // listFailed notes a list, or its later pages, as missing. "Method not found"
 // on a list that the capability only implies, such as templates, is no news.
 func (d *discovery) listFailed(method string, page int, err error) {
-	if code, ok := rpcCode(err); ok && code == jsonrpc.CodeMethodNotFound {
+	if code, ok := ErrorCode(err); ok && code == sdkrpc.CodeMethodNotFound {
 		if method == "resources/templates/list" {
 			d.asked--
 			return

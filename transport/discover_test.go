@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +20,7 @@ import (
 
 // lister is a session that answers list requests as the test says.
 type lister struct {
-	*lifeline
+	*Lifetime
 	caps  *mcp.ServerCapabilities
 	reply func(method, cursor string) (string, error)
 	asked []string // method and parameters
@@ -28,7 +28,7 @@ type lister struct {
 
 func (l *lister) OnNotice(func(Notice))         {}
 func (l *lister) Open(context.Context) error    { return nil }
-func (l *lister) Abort(cause *supervisor.Cause) { l.die(cause) }
+func (l *lister) Abort(cause *supervisor.Cause) { l.End(cause) }
 func (l *lister) LastHeard() time.Time          { return time.Time{} }
 func (l *lister) Info() mcpvisor.SessionInfo    { return mcpvisor.SessionInfo{Capabilities: l.caps} }
 func (l *lister) Request(_ context.Context, r Request) (json.RawMessage, error) {
@@ -67,13 +67,13 @@ func replies(pages map[string]string) func(method, cursor string) (string, error
 }
 
 func rpcFault(code int64) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &jsonrpc.Error{Code: code, Message: "refused"}}
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: code, Message: "refused"}}
 }
 
 func discoverAll(t *testing.T, l *lister, limits mcpvisor.Limits) (*catalog.Catalog, error) {
 	t.Helper()
-	if l.lifeline == nil {
-		l.lifeline = newLifeline()
+	if l.Lifetime == nil {
+		l.Lifetime = NewLifetime()
 	}
 	limits = mcpvisor.ServerSpec{Limits: limits}.WithDefaults().Limits
 	return Discover(t.Context(), l, "srv", limits)
@@ -248,7 +248,7 @@ func TestDiscoverBadLists(t *testing.T) {
 		warnings      int
 	}{
 		"an error":          {"", "", rpcFault(-32603), nil, 1},
-		"not found":         {"", "", rpcFault(jsonrpc.CodeMethodNotFound), nil, 1},
+		"not found":         {"", "", rpcFault(sdkrpc.CodeMethodNotFound), nil, 1},
 		"a text":            {`"no tools today"`, "", nil, nil, 1},
 		"no list":           {`{"tools":{"name":"a"}}`, "", nil, nil, 1},
 		"null":              {`{"tools":null}`, "", nil, nil, 0},
@@ -261,7 +261,7 @@ func TestDiscoverBadLists(t *testing.T) {
 				case method == "prompts/list":
 					return `{"prompts":[{"name":"p"}]}`, nil
 				case method == "resources/templates/list": // implied by resources only
-					return "", rpcFault(jsonrpc.CodeMethodNotFound)
+					return "", rpcFault(sdkrpc.CodeMethodNotFound)
 				case method != "tools/list":
 					return `{}`, nil
 				case cursor == "2":
@@ -325,10 +325,10 @@ func TestDiscoverFails(t *testing.T) {
 
 // TestDiscoverOfTheDead: the death is the error, whatever else went wrong.
 func TestDiscoverOfTheDead(t *testing.T) {
-	l := &lister{lifeline: newLifeline(), caps: everything()}
+	l := &lister{Lifetime: NewLifetime(), caps: everything()}
 	l.reply = func(string, string) (string, error) {
-		l.die(errEnded)
-		return "", deathError(errEnded, mcpvisor.OutcomeUnknown)
+		l.End(errEnded)
+		return "", DeathError(errEnded, mcpvisor.OutcomeUnknown)
 	}
 	_, err := discoverAll(t, l, mcpvisor.Limits{})
 	require.Same(t, errEnded, err)
@@ -337,9 +337,9 @@ func TestDiscoverOfTheDead(t *testing.T) {
 func TestDiscoverInTime(t *testing.T) {
 	late := errors.New("it takes too long")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	l := &lister{lifeline: newLifeline(), caps: everything(), reply: func(string, string) (string, error) {
+	l := &lister{Lifetime: NewLifetime(), caps: everything(), reply: func(string, string) (string, error) {
 		cancel(late)
-		return "", requestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)
+		return "", RequestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)
 	}}
 	_, err := Discover(ctx, l, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.ErrorIs(t, err, late)

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"net/url"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 )
@@ -20,20 +20,20 @@ const (
 
 // refuseElicitation says why an elicitation cannot be passed on. A URL is for
 // a browser: any other scheme could make a host open a file or run a program.
-func (a *responder) refuseElicitation(p *mcp.ElicitParams) error {
-	form, link := a.handlers.ElicitForm != nil, a.handlers.ElicitURL != nil
+func (a *Handler) refuseElicitation(p *mcp.ElicitParams) error {
+	form, link := a.Handlers.ElicitForm != nil, a.Handlers.ElicitURL != nil
 	switch {
 	case !form && !link:
 		return errNotOffered("elicitation")
 	case p == nil:
-		return errBadQuestion("the parameters are missing")
+		return errInvalidParams("the parameters are missing")
 	case p.Mode == elicitURL && !link, (p.Mode == elicitForm || p.Mode == "") && !form:
-		return errBadQuestion("this client does not declare that mode of elicitation")
+		return errInvalidParams("this client does not declare that mode of elicitation")
 	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
-		return errBadQuestion("the URL is not one of http or https")
+		return errInvalidParams("the URL is not one of http or https")
 	}
 	if err := checkForm(p.RequestedSchema); err != nil {
-		return errBadQuestion("requestedSchema: " + err.Error())
+		return errInvalidParams("requestedSchema: " + err.Error())
 	}
 	return nil // the rest is the go-sdk's to judge
 }
@@ -45,22 +45,22 @@ func isWebAddress(text string) bool {
 
 // elicit is what the go-sdk calls, with parameters that it has checked. It
 // checks the answer against the requested schema afterwards.
-func (a *responder) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+func (a *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	p := *req.Params
-	handler := a.handlers.ElicitForm
+	handler := a.Handlers.ElicitForm
 	if p.Mode == elicitURL {
-		handler = a.handlers.ElicitURL
+		handler = a.Handlers.ElicitURL
 	} else {
 		p.Mode = elicitForm
 	}
-	res, err := ask(ctx, a, methodElicit, func(ctx context.Context) (*mcp.ElicitResult, error) { return handler(ctx, a.server, &p) })
+	res, err := runHandler(ctx, a, methodElicit, func(ctx context.Context) (*mcp.ElicitResult, error) { return handler(ctx, a.serverName, &p) })
 	if err != nil {
 		return nil, err
 	}
 	switch res.Action {
 	case "accept", "decline", "cancel":
 	default:
-		return nil, a.unanswered(zerolog.WarnLevel, methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
+		return nil, a.hideError(zerolog.WarnLevel, methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
 	}
 	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
 	if res.Action == "accept" && p.Mode == elicitForm {
@@ -88,22 +88,22 @@ func filled(content map[string]any, schema any) map[string]any {
 
 // elicited is what the go-sdk calls, which handles notifications one by one:
 // so it must not wait.
-func (a *responder) elicited(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
-	a.tellElicited(req.Params.ElicitationID)
+func (a *Handler) elicited(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+	a.notifyElicited(req.Params.ElicitationID)
 }
 
-// heard takes a notification that the go-sdk does not get to see.
-func (a *responder) heard(r *jsonrpc.Request) {
+// HandleNotification takes a notification that the go-sdk does not get to see.
+func (a *Handler) HandleNotification(r *sdkrpc.Request) {
 	var p mcp.ElicitationCompleteParams
-	if r.Method == "notifications/elicitation/complete" && a.handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
-		a.tellElicited(p.ElicitationID)
+	if r.Method == "notifications/elicitation/complete" && a.Handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
+		a.notifyElicited(p.ElicitationID)
 	}
 }
 
-func (a *responder) tellElicited(id string) {
+func (a *Handler) notifyElicited(id string) {
 	go func() {
-		_, _ = ask(context.Background(), a, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
-			a.handlers.Elicited(ctx, a.server, id)
+		_, _ = runHandler(context.Background(), a, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
+			a.Handlers.Elicited(ctx, a.serverName, id)
 			return &struct{}{}, nil
 		})
 	}()

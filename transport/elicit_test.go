@@ -24,7 +24,7 @@ func TestDefaultsFillGapsOnly(t *testing.T) {
 func TestARefusalTakesNothingAlong(t *testing.T) {
 	a := newResponder()
 	for action, want := range map[string]map[string]any{"accept": {"a": 1.0, "b": 3.0}, "decline": nil, "cancel": nil} {
-		a.handlers.ElicitForm = func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+		a.Handlers.ElicitForm = func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: action, Content: map[string]any{"a": 1.0}}, nil
 		}
 		res, err := a.elicit(t.Context(), &mcp.ElicitRequest{Params: &mcp.ElicitParams{RequestedSchema: withDefaults}})
@@ -37,7 +37,7 @@ func TestARefusalTakesNothingAlong(t *testing.T) {
 func TestSamplesThatAreNone(t *testing.T) {
 	a := newResponder()
 	var said mcp.CreateMessageWithToolsResult
-	a.handlers.Sample = func(context.Context, string, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+	a.Handlers.Sample = func(context.Context, string, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 		return &said, nil
 	}
 	sample := func() (*mcp.CreateMessageWithToolsResult, error) {
@@ -59,12 +59,12 @@ func TestSamplesThatAreNone(t *testing.T) {
 // too.
 func TestToolsInSamplingAreDeclared(t *testing.T) {
 	a := newResponder()
-	a.handlers.Sample = anySample
+	a.Handlers.Sample = anySample
 	for _, p := range []*mcp.CreateMessageWithToolsParams{{Tools: []*mcp.Tool{{Name: "t"}}}, {ToolChoice: &mcp.ToolChoice{Mode: "auto"}}} {
 		req := &mcp.CreateMessageWithToolsRequest{Params: p}
-		a.handlers.SampleTools = false
+		a.Handlers.SampleTools = false
 		require.ErrorContains(t, a.refuse(methodSample, req), "declares no tools")
-		a.handlers.SampleTools = true
+		a.Handlers.SampleTools = true
 		require.NoError(t, a.refuse(methodSample, req))
 	}
 }
@@ -80,7 +80,7 @@ func TestServingSurvives(t *testing.T) {
 		},
 	} {
 		a.next = next
-		res, text, err := a.serve(t.Context(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
+		res, text, err := a.dispatch(t.Context(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
 		require.Nil(t, res, name)
 		require.Nil(t, text, name)
 		require.ErrorIs(t, err, errNoAnswer, name)

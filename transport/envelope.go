@@ -7,31 +7,31 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// envelope is the outside of a JSON-RPC message: where its members stand in
+// Envelope is the outside of a JSON-RPC message: where its members stand in
 // the line. Absent members are nil.
-type envelope struct {
-	id     []byte
-	method []byte
-	result []byte
-	errorm []byte
-	params []byte
-	// malformed: the line as a whole is not valid JSON.
-	malformed bool
+type Envelope struct {
+	ID     []byte
+	Method []byte
+	Result []byte
+	Error  []byte
+	Params []byte
+	// Malformed: the line as a whole is not valid JSON.
+	Malformed bool
 }
 
-// isResponse reports whether the message answers something.
-func (e *envelope) isResponse() bool {
-	return e.method == nil && e.id != nil && (e.result != nil || e.errorm != nil)
+// IsResponse reports whether the message answers something.
+func (e *Envelope) IsResponse() bool {
+	return e.Method == nil && e.ID != nil && (e.Result != nil || e.Error != nil)
 }
 
-// isMessage reports whether this is JSON-RPC at all, by the loosest reading
+// IsMessage reports whether this is JSON-RPC at all, by the loosest reading
 // that real servers need: "jsonrpc" may be missing.
-func (e *envelope) isMessage() bool { return e.method != nil || e.isResponse() }
+func (e *Envelope) IsMessage() bool { return e.Method != nil || e.IsResponse() }
 
-// numericID reads the id as an integer. Some servers give numbers back as
+// NumericID reads the id as an integer. Some servers give numbers back as
 // strings; both are understood.
-func (e *envelope) numericID() (int64, bool) {
-	id := e.id
+func (e *Envelope) NumericID() (int64, bool) {
+	id := e.ID
 	if len(id) > 1 && id[0] == '"' {
 		id = id[1 : len(id)-1]
 	}
@@ -47,23 +47,23 @@ func (e *envelope) numericID() (int64, bool) {
 	return n, true
 }
 
-// scanEnvelope finds the members of a JSON-RPC message without building
+// ScanEnvelope finds the members of a JSON-RPC message without building
 // anything from their values. Of a member that occurs twice the last one
 // counts, as in encoding/json. ok is false if the line is not one JSON object
 // from end to end. A line that has the shape of one but is not valid JSON is
 // marked as malformed: it can still say which call it fails.
-func scanEnvelope(line []byte) (e envelope, ok bool) {
+func ScanEnvelope(line []byte) (e Envelope, ok bool) {
 	if e.scan(line, false) {
 		return e, true
 	}
-	e = envelope{malformed: true}
+	e = Envelope{Malformed: true}
 	ok = e.scan(line, true)
 	return e, ok
 }
 
 // scan walks over the members of an object. Read loosely, their values need
 // not be valid.
-func (e *envelope) scan(line []byte, loose bool) bool {
+func (e *Envelope) scan(line []byte, loose bool) bool {
 	s := jsonscan.Scanner{Text: line}
 	s.SkipSpace()
 	if !s.Consume('{') {
@@ -102,22 +102,22 @@ func (e *envelope) scan(line []byte, loose bool) bool {
 	}
 }
 
-func (e *envelope) set(key []byte, escaped bool, value []byte) {
+func (e *Envelope) set(key []byte, escaped bool, value []byte) {
 	if escaped {
 		key = []byte(`"` + jsonscan.Unquote(key, true) + `"`)
 	}
 	switch string(key) {
 	case `"id"`:
-		e.id = value
+		e.ID = value
 	case `"method"`:
-		e.method = value
+		e.Method = value
 	case `"result"`:
-		e.result = value
+		e.Result = value
 	case `"params"`:
-		e.params = value
+		e.Params = value
 	case `"error"`:
-		if e.errorm = value; string(value) == "null" { // some servers send both, one of them null
-			e.errorm = nil
+		if e.Error = value; string(value) == "null" { // some servers send both, one of them null
+			e.Error = nil
 		}
 	}
 }
@@ -178,8 +178,8 @@ func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 	return nil, false
 }
 
-// isVersion2 reports whether an object says that it is JSON-RPC.
-func isVersion2(line []byte) (yes bool) {
+// IsVersion2 reports whether an object says that it is JSON-RPC.
+func IsVersion2(line []byte) (yes bool) {
 	_ = jsonscan.EachMember(line, func(key string, value []byte) error {
 		if key == "jsonrpc" {
 			yes = string(value) == `"2.0"`
@@ -189,16 +189,16 @@ func isVersion2(line []byte) (yes bool) {
 	return yes
 }
 
-// edgeID guesses the id of an answer of which only the two ends are known, by
+// FindID guesses the id of an answer of which only the two ends are known, by
 // looking for an "id" member at the outermost level: in front of the result,
 // or behind it. It is used to fail the one call whose answer was too long.
-func edgeID(head, tail []byte) (int64, bool) {
-	var front envelope
+func FindID(head, tail []byte) (int64, bool) {
+	var front Envelope
 	front.scan(head, true) // as far as it is known
-	if front.method != nil {
+	if front.Method != nil {
 		return 0, false
 	}
-	if id, ok := front.numericID(); ok {
+	if id, ok := front.NumericID(); ok {
 		return id, true
 	}
 	for end := len(tail); ; {
@@ -206,11 +206,11 @@ func edgeID(head, tail []byte) (int64, bool) {
 			return 0, false
 		}
 		// A member of the message is followed by members to its very end.
-		var rest envelope
+		var rest Envelope
 		if !rest.scan(append([]byte{'{'}, tail[end:]...), true) {
 			continue
 		}
-		if id, ok := rest.numericID(); ok {
+		if id, ok := rest.NumericID(); ok {
 			return id, true
 		}
 	}

@@ -41,14 +41,14 @@ func FuzzEnvelope(f *testing.F) {
 // it refuses is no envelope, or marked as malformed.
 func requireAgreement(t *testing.T, line []byte) {
 	t.Helper()
-	e, ok := scanEnvelope(line)
+	e, ok := ScanEnvelope(line)
 	var want map[string]json.RawMessage
 	valid := json.Unmarshal(line, &want) == nil && want != nil
-	require.Equal(t, valid, ok && !e.malformed, "%q", line)
+	require.Equal(t, valid, ok && !e.Malformed, "%q", line)
 	if !ok {
 		return
 	}
-	for _, part := range [][]byte{e.id, e.method, e.result, e.errorm} {
+	for _, part := range [][]byte{e.ID, e.Method, e.Result, e.Error} {
 		require.True(t, part == nil || len(part) > 0, "an absent member is nil, a present one has a text: %q", line)
 	}
 	if !valid {
@@ -57,18 +57,18 @@ func requireAgreement(t *testing.T, line []byte) {
 	if string(want["error"]) == "null" { // means that there is none
 		delete(want, "error")
 	}
-	require.Equal(t, string(want["id"]), string(e.id), "%q", line)
-	require.Equal(t, string(want["method"]), string(e.method), "%q", line)
-	require.Equal(t, string(want["result"]), string(e.result), "%q", line)
-	require.Equal(t, string(want["error"]), string(e.errorm), "%q", line)
+	require.Equal(t, string(want["id"]), string(e.ID), "%q", line)
+	require.Equal(t, string(want["method"]), string(e.Method), "%q", line)
+	require.Equal(t, string(want["result"]), string(e.Result), "%q", line)
+	require.Equal(t, string(want["error"]), string(e.Error), "%q", line)
 
 	_, hasMethod := want["method"]
 	_, hasID := want["id"]
 	_, hasResult := want["result"]
 	_, hasError := want["error"]
 	answers := !hasMethod && hasID && (hasResult || hasError)
-	require.Equal(t, answers, e.isResponse(), "%q", line)
-	require.Equal(t, answers || hasMethod, e.isMessage(), "%q", line)
+	require.Equal(t, answers, e.IsResponse(), "%q", line)
+	require.Equal(t, answers || hasMethod, e.IsMessage(), "%q", line)
 }
 
 // TestMalformedEnvelope: a reply that broke inside still says whose it is.
@@ -82,16 +82,16 @@ func TestMalformedEnvelope(t *testing.T) {
 		`{"result":[1,2},"id":12}`,
 		`{"id":12,"result":undefined}`,
 	} {
-		e, ok := scanEnvelope([]byte(line))
+		e, ok := ScanEnvelope([]byte(line))
 		require.True(t, ok, line)
-		require.True(t, e.malformed, line)
-		require.True(t, e.isResponse(), line)
-		id, ok := e.numericID()
+		require.True(t, e.Malformed, line)
+		require.True(t, e.IsResponse(), line)
+		id, ok := e.NumericID()
 		require.True(t, ok, line)
 		require.Equal(t, int64(12), id)
 	}
 	for _, line := range []string{`{"id":12,"result":{`, `{"id":12,"result":"a`, `{"id":12,"result":1} banner`, `id: 12`, `{id:12}`} {
-		_, ok := scanEnvelope([]byte(line))
+		_, ok := ScanEnvelope([]byte(line))
 		require.False(t, ok, line)
 	}
 }
@@ -101,14 +101,14 @@ func TestNumericID(t *testing.T) {
 		"1": 1, "0": 0, "-7": -7, `"42"`: 42, "1099511627777": 1<<40 + 1, "1.099511627776e+12": 1 << 40, "1099511627776.0": 1 << 40,
 		`"1.099511627776E12"`: 1 << 40, "9223372036854775807": 1<<63 - 1,
 	} {
-		e := envelope{id: []byte(text)}
-		got, ok := e.numericID()
+		e := Envelope{ID: []byte(text)}
+		got, ok := e.NumericID()
 		require.True(t, ok, text)
 		require.Equal(t, want, got, text)
 	}
 	for _, text := range []string{"", "null", "1.5", `"a"`, `""`, `"`, "true", "[1]", "1e400", "NaN", `"NaN"`, `"Inf"`, "1e30", `"1 "`} {
-		e := envelope{id: []byte(text)}
-		_, ok := e.numericID()
+		e := Envelope{ID: []byte(text)}
+		_, ok := e.NumericID()
 		require.False(t, ok, text)
 	}
 }
@@ -116,7 +116,7 @@ func TestNumericID(t *testing.T) {
 // TestEdgeID: of an answer that is too long only the ends are known. The id of
 // a call is found in either, and what the result holds is not taken for it.
 func TestEdgeID(t *testing.T) {
-	const id, other = laneBase + 5, laneBase + 77
+	const id, other = FirstID + 5, FirstID + 77
 	filler := strings.Repeat(`{"text":"lorem ipsum {[\""},`, 1000)
 	inner := fmt.Sprintf(`{"id":%d,"sub":{"id":%d}},`, other, other)
 	for name, line := range map[string]string{
@@ -132,8 +132,8 @@ func TestEdgeID(t *testing.T) {
 		"behind others, ended": fmt.Sprintf(`{"result":{"content":[%s%s{"id":%d}]},"id":%d}`, filler, inner, other, id),
 		"with odd escapes":     fmt.Sprintf(`{"id":%d,"result":"\\\"id\":%d,%s"}`, id, other, strings.Repeat(`\"id\":`, 1000)),
 	} {
-		head, tail := clip([]byte(line), nil)
-		got, ok := edgeID(head, tail)
+		head, tail := ClipEnds([]byte(line), nil)
+		got, ok := FindID(head, tail)
 		require.True(t, ok, name)
 		require.Equal(t, id, got, name)
 	}
@@ -144,8 +144,8 @@ func TestEdgeID(t *testing.T) {
 		"no JSON":      strings.Repeat(fmt.Sprintf("id %d ", id), 300),
 		"no number":    fmt.Sprintf(`{"id":"x","result":[%s1]}`, filler),
 	} {
-		head, tail := clip([]byte(line), nil)
-		_, ok := edgeID(head, tail)
+		head, tail := ClipEnds([]byte(line), nil)
+		_, ok := FindID(head, tail)
 		require.False(t, ok, name)
 	}
 }
@@ -153,12 +153,12 @@ func TestEdgeID(t *testing.T) {
 // TestEdgeIDCutInTwo: a number that the edge runs through is not taken for a
 // shorter one.
 func TestEdgeIDCutInTwo(t *testing.T) {
-	const id = laneBase * 1000
+	const id = FirstID * 1000
 	for pad := range 30 {
-		front := fmt.Sprintf(`{"x":"%s","id":`, strings.Repeat("p", edge-30-len(`{"x":"","id":`)+pad))
+		front := fmt.Sprintf(`{"x":"%s","id":`, strings.Repeat("p", EdgeSize-30-len(`{"x":"","id":`)+pad))
 		line := fmt.Sprintf(`%s%d,"result":"%s"}`, front, id, strings.Repeat("r", 5000))
-		head, tail := clip([]byte(line), nil)
-		if got, ok := edgeID(head, tail); ok {
+		head, tail := ClipEnds([]byte(line), nil)
+		if got, ok := FindID(head, tail); ok {
 			require.Equal(t, id, got)
 		}
 	}

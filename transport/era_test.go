@@ -21,12 +21,12 @@ var errAsked = errors.New("asked what it does not know")
 
 // answering is a server that says what reply returns, if that is anything, and
 // ends at a panic of it.
-func answering(reply func(out io.Writer, e envelope) string) serveFunc {
+func answering(reply func(out io.Writer, e Envelope) string) serveFunc {
 	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 		in := bufio.NewScanner(stdin)
 		for in.Scan() {
-			e, _ := scanEnvelope(in.Bytes())
-			if text := reply(stdout, e); text != "" && e.id != nil {
+			e, _ := ScanEnvelope(in.Bytes())
+			if text := reply(stdout, e); text != "" && e.ID != nil {
 				fmt.Fprintln(stdout, text)
 			}
 		}
@@ -45,12 +45,12 @@ const (
 
 // eraServer answers the two, discover when delay has passed.
 func eraServer(discover, initialize string, delay time.Duration) serveFunc {
-	return answering(func(out io.Writer, e envelope) string {
+	return answering(func(out io.Writer, e Envelope) string {
 		said := unknownMethod
-		switch string(e.method) {
+		switch string(e.Method) {
 		case `"server/discover"`:
 			if said = discover; delay > 0 {
-				id := string(e.id)
+				id := string(e.ID)
 				time.AfterFunc(delay, func() { fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", id, discover) })
 				return ""
 			}
@@ -63,7 +63,7 @@ func eraServer(discover, initialize string, delay time.Duration) serveFunc {
 		case exits:
 			panic(errAsked)
 		}
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, said)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, said)
 	})
 }
 
@@ -151,15 +151,15 @@ func TestEraOfAServerThatDiscoverUpsets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		d, started := lives(t, mcpvisor.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			discovered := false
-			return answering(func(_ io.Writer, e envelope) string {
+			return answering(func(_ io.Writer, e Envelope) string {
 				said := isLegacyServer
 				switch {
-				case string(e.method) == `"server/discover"`:
+				case string(e.Method) == `"server/discover"`:
 					discovered, said = true, unknownMethod
-				case string(e.method) == `"initialize"` && discovered:
+				case string(e.Method) == `"initialize"` && discovered:
 					said = `"error":{"code":-32600,"message":"already initialized"}`
 				}
-				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, said)
+				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, said)
 			})(ctx, stdin, stdout, stderr)
 		})
 		era, cause := openFor(t, d)

@@ -40,7 +40,7 @@ func TestExiting_process_whose_streams_end_first(t *testing.T) {
 			_, inW := io.Pipe()
 			outR, outW := io.Pipe()
 			p := &dyingProcess{stdin: inW, stdout: outR, exited: make(chan struct{}), exiting: exiting}
-			l := newLink(p, 1<<20, time.Second, new(notices), nil, newQuestions("s", Options{}), nil)
+			l := newLink(p, 1<<20, time.Second, new(Notifications), nil, NewHandlerPool("s", Options{}), nil)
 			require.NoError(t, outW.Close())
 			time.Sleep(10 * lastWords)
 			close(p.exited)

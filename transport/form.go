@@ -33,16 +33,16 @@ const (
 // form is the account of one form.
 type form struct{ entries, steps int }
 
-// words are what may stand in an object, and how the value of each is checked.
-type words map[string]func(*form, any) error
+// fieldRules are what may stand in an object, and how the value of each is checked.
+type fieldRules map[string]func(*form, any) error
 
 var (
-	formRoot = words{
+	formRoot = fieldRules{
 		"$schema": (*form).text, "$comment": (*form).text, "type": (*form).text, "title": (*form).text, "description": (*form).text,
 		"required": (*form).list, "additionalProperties": isBool,
 		"properties": func(f *form, v any) error { return f.each(v, formField) },
 	}
-	formField = words{
+	formField = fieldRules{
 		"$comment": (*form).text, "type": (*form).text, "title": (*form).text, "description": (*form).text, "format": (*form).text,
 		"minLength": isNumber, "maxLength": isNumber, "minimum": isNumber, "maximum": isNumber,
 		"exclusiveMinimum": isNumber, "exclusiveMaximum": isNumber, "multipleOf": isNumber, "minItems": isNumber, "maxItems": isNumber,
@@ -52,11 +52,11 @@ var (
 		"oneOf": (*form).options, "anyOf": (*form).options,
 		"items": func(f *form, v any) error { return f.object(v, formItems) },
 	}
-	formItems = words{
+	formItems = fieldRules{
 		"type": (*form).text, "title": (*form).text, "description": (*form).text,
 		"enum": (*form).list, "enumNames": (*form).list, "oneOf": (*form).options, "anyOf": (*form).options,
 	}
-	formOption = words{
+	formOption = fieldRules{
 		"const": (*form).plain, "title": (*form).text, "description": (*form).text, "type": (*form).text, "enum": (*form).list,
 	}
 )
@@ -72,7 +72,7 @@ func checkForm(schema any) error {
 
 // object checks an object. Words that begin with x- are somebody's own, and mean
 // nothing to the validator.
-func (f *form) object(value any, allowed words) error {
+func (f *form) object(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return errors.New("no object")
@@ -92,7 +92,7 @@ func (f *form) object(value any, allowed words) error {
 }
 
 // each checks the fields of a form, whose names are the server's.
-func (f *form) each(value any, allowed words) error {
+func (f *form) each(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return errors.New("no object")

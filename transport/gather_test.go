@@ -17,9 +17,9 @@ func TestInputThatNeverComes(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	wants := []inputRequest{{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}}
-	stuck := func() *responder {
-		q := newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
-		a := q.on(newLifeline())
+	stuck := func() *Handler {
+		q := NewHandlerPool("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
+		a := q.NewHandler(NewLifetime())
 		a.next = func(context.Context, string, mcp.Request) (mcp.Result, error) {
 			<-stop
 			return nil, errors.New("too late")
@@ -28,16 +28,16 @@ func TestInputThatNeverComes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := stuck().gather(ctx, wants)
+	_, err := stuck().gatherInput(ctx, wants)
 	require.ErrorIs(t, err, context.Canceled)
 
 	a := stuck()
 	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
-	a.life.die(killed)
-	_, err = a.gather(t.Context(), wants)
+	a.lifetime.End(killed)
+	_, err = a.gatherInput(t.Context(), wants)
 	require.ErrorIs(t, err, killed)
 
 	// The first failure decides.
-	_, err = stuck().gather(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
+	_, err = stuck().gatherInput(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
 	require.ErrorContains(t, err, "which clients do not have")
 }

@@ -35,9 +35,9 @@ type declared struct {
 	Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
 }
 
-// declare says what a client with these handlers is capable of. Changes of the
+// Capabilities says what a client with these handlers is capable of. Changes of the
 // roots are announced in the legacy era only.
-func (h *Handlers) declare(legacy bool) (d declared) {
+func Capabilities(h *Handlers, legacy bool) (d declared) {
 	if h.Roots != nil {
 		d.Roots = &mcp.RootCapabilities{ListChanged: legacy}
 	}
@@ -59,10 +59,10 @@ func (h *Handlers) declare(legacy bool) (d declared) {
 	return d
 }
 
-// options makes a client of the go-sdk's that declares and serves what there
+// clientOptions makes a client of the go-sdk's that declares and serves what there
 // are handlers for.
-func (a *responder) options() *mcp.ClientOptions {
-	d := a.handlers.declare(true)
+func (a *Handler) clientOptions() *mcp.ClientOptions {
+	d := Capabilities(&a.Handlers, true)
 	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}}
 	if d.Sampling != nil {
 		o.CreateMessageWithToolsHandler = a.sample
@@ -70,7 +70,7 @@ func (a *responder) options() *mcp.ClientOptions {
 	if d.Elicitation != nil {
 		o.ElicitationHandler = a.elicit
 	}
-	if a.handlers.Elicited != nil {
+	if a.Handlers.Elicited != nil {
 		o.ElicitationCompleteHandler = a.elicited
 	}
 	return o

@@ -109,8 +109,8 @@ func TestAQuestionThatIsTakenBack(t *testing.T) {
 func TestHandlersThatAreLeftBehind(t *testing.T) {
 	p := newPartner(t, false)
 	leave := make(chan struct{})
-	causes := make(chan error, handlersMost)
-	began := make(chan struct{}, handlersMost)
+	causes := make(chan error, maxHandlers)
+	began := make(chan struct{}, maxHandlers)
 	d := p.dialer(Handlers{ElicitForm: filling(func(ctx context.Context) {
 		began <- struct{}{}
 		<-leave
@@ -119,11 +119,11 @@ func TestHandlersThatAreLeftBehind(t *testing.T) {
 	})}).(*pipedDialer)
 	s := d.NewSession()
 	require.NoError(t, s.Open(t.Context()))
-	for id := range handlersMost {
+	for id := range maxHandlers {
 		p.say(question, id+1)
 		<-began
 	}
-	p.say(question, handlersMost+1) // waits
+	p.say(question, maxHandlers+1) // waits
 	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
 	s.Abort(killed)
 	requireClosed(t, s.Released(), "handlers hold up the release")
@@ -136,46 +136,46 @@ func TestHandlersThatAreLeftBehind(t *testing.T) {
 	next.say(question, 1)
 	require.Eventually(t, func() bool { return d.asked.waiting.Load() == 1 }, patience, timeStep)
 	close(leave)
-	for range handlersMost {
+	for range maxHandlers {
 		require.ErrorIs(t, <-causes, killed)
 	}
 	<-began
 	endSession(t, s)
 	require.Error(t, <-causes)
-	require.Eventually(t, func() bool { return len(d.asked.running) == 0 }, patience, timeStep)
+	require.Eventually(t, func() bool { return len(d.asked.slots) == 0 }, patience, timeStep)
 }
 
 // More questions than handlers may run wait for their turn; but not all that a
 // server can think of.
 func TestQuestionsThatWait(t *testing.T) {
-	q := newQuestions("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
-	a := q.on(newLifeline())
-	for range handlersMost {
-		q.running <- struct{}{}
+	q := NewHandlerPool("s", Options{Handlers: Handlers{ElicitForm: atOnce}, Logger: zerolog.Nop()})
+	a := q.NewHandler(NewLifetime())
+	for range maxHandlers {
+		q.slots <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, waitingMost)
+	ended := make(chan error, maxWaiting)
 	wait := func(ctx context.Context) {
-		_, err := ask(ctx, a, methodElicit, func(context.Context) (*int, error) { return new(int), nil })
+		_, err := runHandler(ctx, a, methodElicit, func(context.Context) (*int, error) { return new(int), nil })
 		ended <- err
 	}
-	for range waitingMost {
+	for range maxWaiting {
 		go wait(ctx)
 	}
-	require.Eventually(t, func() bool { return q.waiting.Load() == waitingMost }, patience, timeStep)
+	require.Eventually(t, func() bool { return q.waiting.Load() == maxWaiting }, patience, timeStep)
 	wait(t.Context())
-	require.ErrorIs(t, <-ended, errTooMany)
-	<-q.running
-	for range waitingMost { // one after the other, in one place
+	require.ErrorIs(t, <-ended, ErrTooMany)
+	<-q.slots
+	for range maxWaiting { // one after the other, in one place
 		require.NoError(t, <-ended)
 	}
-	q.running <- struct{}{}
+	q.slots <- struct{}{}
 	go wait(ctx)
 	require.Eventually(t, func() bool { return q.waiting.Load() == 1 }, patience, timeStep)
 	cancel()
 	require.Error(t, <-ended)
 	go wait(t.Context())
-	a.life.die(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
+	a.lifetime.End(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
 	require.Error(t, <-ended)
 	require.Zero(t, q.waiting.Load())
 }
@@ -226,7 +226,7 @@ func TestRootsThatChange(t *testing.T) {
 	require.JSONEq(t, `{"roots":[]}`, string(p.next("").Result))
 
 	endSession(t, s)
-	require.Eventually(t, func() bool { roots.mu.Lock(); defer roots.mu.Unlock(); return len(roots.followers) == 0 }, patience, timeStep)
+	require.Eventually(t, func() bool { roots.mu.Lock(); defer roots.mu.Unlock(); return len(roots.subscribers) == 0 }, patience, timeStep)
 
 	modern := newPartner(t, true)
 	s = modern.open(Handlers{Roots: roots})
@@ -238,10 +238,10 @@ func TestRootsThatChange(t *testing.T) {
 // A change while a session is being opened is not missed.
 func TestRootsThatChangedMeanwhile(t *testing.T) {
 	roots := NewRoots(nil)
-	_, since := roots.current()
+	_, since := roots.Current()
 	roots.Set(nil)
 	told := 0
-	unfollow := roots.follow(since, func() { told++ })
+	unfollow := roots.Follow(since, func() { told++ })
 	require.Equal(t, 1, told)
 	roots.Set(nil)
 	require.Equal(t, 2, told)

@@ -10,21 +10,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 const (
-	// handshakeCheckWait bounds the request that asks whether a server still knows
+	// handshakeCheckTimeout bounds the request that asks whether a server still knows
 	// of its handshake.
-	handshakeCheckWait = 5 * time.Second
+	handshakeCheckTimeout = 5 * time.Second
 	// handshakeCheckPause is how long a server that does is not asked again.
 	handshakeCheckPause = time.Minute
 )
 
-// handshakeWatch notices that a legacy server does not know of its handshake any
+// HandshakeWatch notices that a legacy server does not know of its handshake any
 // more: a wrapper has restarted it on the same pipes, or behind the same address.
 // Such a server answers pings, which are allowed before initialize, and refuses
 // everything else, so that the probes find nothing.
@@ -32,7 +32,7 @@ const (
 // An error that reads like it may be about something else that a tool calls
 // initialized. So the server is asked for a list that it has given before: only if
 // it refuses that in the same way, the session is over. Safe for concurrent use.
-type handshakeWatch struct {
+type HandshakeWatch struct {
 	mu   sync.Mutex
 	list string    // the method of a list that the server has given; empty: none yet
 	next time.Time // no check is made before
@@ -44,7 +44,7 @@ var uninitializedText = regexp.MustCompile(`not (?:yet |been )?initiali[sz]ed|be
 // uninitialized is the message of an error that reads as if the server had seen no
 // initialize; empty for any other error.
 func uninitialized(err error) string {
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	if !errors.As(err, &rpc) {
 		return ""
 	}
@@ -53,15 +53,15 @@ func uninitialized(err error) string {
 		return rpc.Message
 	}
 	// The Python SDK does not say why.
-	if rpc.Code == jsonrpc.CodeInvalidParams && text == "invalid request parameters" {
+	if rpc.Code == sdkrpc.CodeInvalidParams && text == "invalid request parameters" {
 		return rpc.Message
 	}
 	return ""
 }
 
-// see looks at how a request of ours has ended. If that raises a suspicion it
+// Observe looks at how a request of ours has ended. If that raises a suspicion it
 // returns the method of the list to ask for.
-func (w *handshakeWatch) see(method string, err error) (list string) {
+func (w *HandshakeWatch) Observe(method string, err error) (list string) {
 	switch {
 	case err == nil && strings.HasSuffix(method, "/list"):
 		w.mu.Lock()
@@ -81,9 +81,9 @@ func (w *handshakeWatch) see(method string, err error) (list string) {
 	return w.list
 }
 
-// check asks for the list, and returns why the session is over, if it is.
-func (w *handshakeWatch) check(ctx context.Context, list string, request func(context.Context, Request) (json.RawMessage, error)) *supervisor.Cause {
-	ctx, cancel := context.WithTimeout(ctx, handshakeCheckWait)
+// Check asks for the list, and returns why the session is over, if it is.
+func (w *HandshakeWatch) Check(ctx context.Context, list string, request func(context.Context, Request) (json.RawMessage, error)) *supervisor.Cause {
+	ctx, cancel := context.WithTimeout(ctx, handshakeCheckTimeout)
 	defer cancel()
 	_, err := request(ctx, Request{Method: list})
 	var e *mcpvisor.Error

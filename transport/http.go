@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
@@ -26,7 +26,7 @@ type httpDialer struct {
 	opts Options
 	auth *oauth.Authorizer // nil: tokens are headers of the spec, if there are any
 
-	asked *questions
+	asked *HandlerPool
 	// abandoned counts the requests that the host's RoundTripper does not return,
 	// those of earlier sessions included.
 	abandoned guard.Abandoned
@@ -38,26 +38,34 @@ type httpDialer struct {
 }
 
 func newHTTPDialer(spec mcpvisor.ServerSpec, opts Options) Dialer {
-	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: newQuestions(spec.Name, opts),
+	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: NewHandlerPool(spec.Name, opts),
 		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
+}
+
+// Authorizer is what obtains the tokens; nil if the spec has no Auth.
+func (d *httpDialer) Authorizer() Authorizer {
+	if d.auth == nil {
+		return nil
+	}
+	return d.auth
 }
 
 // NewSession implements Dialer.
 func (d *httpDialer) NewSession() Session {
 	s := &httpSession{
-		lifeline:  newLifeline(),
+		Lifetime:  NewLifetime(),
 		dialer:    d,
 		spec:      d.spec,
 		log:       d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
 		sdkStream: newSDKStream(),
 	}
 	s.exchanges.buffer = d.buffer
-	s.answers = d.asked.on(s.lifeline)
-	s.asked = serverRequests{answers: s.answers, calls: &s.exchanges, start: s.goTask, reply: s.reply,
-		room: allowance{most: sdkStreamSize}}
+	s.answers = d.asked.NewHandler(s.Lifetime)
+	s.asked = Requests{Handler: s.answers, Calls: &s.exchanges, Go: s.goTask, Reply: s.reply,
+		Room: Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.endpointErr = newEndpoint(d.spec); s.endpoint != nil {
-		s.notices.clean = s.endpoint.redact
+		s.Notifications.Redact = s.endpoint.redact
 		s.endpoint.auth = d.auth
 		if t, ok := s.endpoint.roundTripper.(*guard.RoundTripper); ok {
 			t.UseCounter(&d.abandoned)
@@ -90,7 +98,7 @@ func (d *httpDialer) rememberEra(era mcpvisor.Era) {
 // HTTP only through controlLane, which answers it in clean JSON whatever the
 // server did. Requests of ours are POSTs of their own.
 type httpSession struct {
-	*lifeline
+	*Lifetime
 	dialer      *httpDialer
 	spec        mcpvisor.ServerSpec
 	log         zerolog.Logger
@@ -130,20 +138,20 @@ type httpSession struct {
 	lastError atomic.Pointer[httpError]
 
 	exchanges    exchangeTable
-	answers      *responder
+	answers      *Handler
 	sharedHeader atomic.Pointer[sharedHeader]
 	sdkStream    *sdkStream
-	asked        serverRequests
-	noise        noise
+	asked        Requests
+	noise        Discarded
 	params       headerParams
 	// handshake notices that a legacy server was restarted behind its address.
-	handshake handshakeWatch
+	handshake HandshakeWatch
 	// onMessage, if set before Open, sees every request and notification of the
 	// server's, whether it came on the way to an answer or on the standalone
 	// stream. On legacy sessions the go-sdk gets them too, and answers pings. It
 	// is called by whoever reads, so it must not block.
-	onMessage func(jsonrpc.Message)
-	notices
+	onMessage func(sdkrpc.Message)
+	Notifications
 }
 
 // agreement is what negotiation came to.
@@ -153,7 +161,8 @@ type agreement struct {
 	modern bool
 }
 
-var errNotOpen = errors.New("the session is not open yet")
+// ErrNotOpen is the cause of a request on a session that is not open yet.
+var ErrNotOpen = errors.New("the session is not open yet")
 
 // startTask begins a piece of work; work.Done ends it. It fails once the session
 // is dying.
@@ -187,7 +196,7 @@ func (s *httpSession) goTask(f func()) bool {
 func (s *httpSession) Abort(cause *supervisor.Cause) { s.end(cause) }
 
 func (s *httpSession) end(cause *supervisor.Cause) {
-	if s.die(cause) {
+	if s.End(cause) {
 		s.cancel(cause)
 		s.exchanges.endAll(cause)
 		go s.shutdown()
@@ -216,7 +225,7 @@ func (s *httpSession) shutdown() {
 		}
 		s.endpoint.close()
 	}
-	s.release()
+	s.Release()
 }
 
 // Info implements Session.
@@ -226,12 +235,7 @@ func (s *httpSession) Info() mcpvisor.SessionInfo {
 		info = a.info
 	}
 	info.AbandonedRequests = s.dialer.abandoned.Count()
-	info.Discarded = mcpvisor.Discarded{
-		Malformed: s.noise.junk.Load(),
-		Oversize:  s.noise.oversize.Load(),
-		Unmatched: s.noise.unmatched.Load(),
-		Dropped:   s.noise.dropped.Load(),
-	}
+	info.Discarded = s.noise.Counts()
 	return info
 }
 
@@ -240,7 +244,7 @@ func (s *httpSession) LastHeard() time.Time {
 	if s.endpoint == nil {
 		return time.Time{}
 	}
-	return s.endpoint.lastReceived.time()
+	return s.endpoint.lastReceived.Time()
 }
 
 // newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -102,7 +102,7 @@ func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func
 	body, ended, err := b.readUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
 	case err == errTooLong:
-		s.noise.oversize.Add(1)
+		s.noise.Oversize.Add(1)
 		return reply{}, true, oversizeReply(limit)
 	case err != nil:
 		return reply{}, true, s.endpoint.connectionLost("the connection broke in the middle of the answer: ", err)
@@ -119,7 +119,7 @@ func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func
 		return got, ended, f
 	}
 	if !jsonscan.Valid(body) {
-		s.noise.junk.Add(1)
+		s.noise.Malformed.Add(1)
 		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
 	}
 	return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
@@ -132,41 +132,41 @@ func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply
 	if len(text) > 0 && text[0] == '[' {
 		return s.handleBatch(text, id, sole)
 	}
-	env, ok := scanEnvelope(text)
+	env, ok := ScanEnvelope(text)
 	if !ok {
-		s.noise.junk.Add(1)
+		s.noise.Malformed.Add(1)
 		return reply{}, false, nil
 	}
-	if env.method == nil && (env.result != nil || env.errorm != nil) {
-		n, numeric := env.numericID()
-		orphan := sole && env.errorm != nil && (env.id == nil || string(env.id) == "null")
+	if env.Method == nil && (env.Result != nil || env.Error != nil) {
+		n, numeric := env.NumericID()
+		orphan := sole && env.Error != nil && (env.ID == nil || string(env.ID) == "null")
 		switch {
 		case !(numeric && n == id) && !orphan:
-			s.noise.unmatched.Add(1)
+			s.noise.Unmatched.Add(1)
 			return reply{}, false, nil
-		case env.errorm != nil:
-			return reply{errorMember: env.errorm}, true, nil
-		case env.malformed:
+		case env.Error != nil:
+			return reply{errorMember: env.Error}, true, nil
+		case env.Malformed:
 			return reply{}, false, invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
 		}
-		return reply{result: env.result}, true, nil
+		return reply{result: env.Result}, true, nil
 	}
-	if env.method == nil {
-		s.noise.junk.Add(1)
+	if env.Method == nil {
+		s.noise.Malformed.Add(1)
 		return reply{}, false, nil
 	}
-	if string(env.method) == methodProgress && env.id == nil && !env.malformed {
-		s.progressed(env.params)
+	if string(env.Method) == MethodProgress && env.ID == nil && !env.Malformed {
+		s.progressed(env.Params)
 		return reply{}, false, nil
 	}
-	if env.id == nil && !env.malformed {
-		switch s.notices.take(env.method, env.params) {
-		case noNotice:
-		case noticeBad:
-			s.noise.junk.Add(1)
+	if env.ID == nil && !env.Malformed {
+		switch s.Notifications.Handle(env.Method, env.Params) {
+		case NotHandled:
+		case Malformed:
+			s.noise.Malformed.Add(1)
 			return reply{}, false, nil
-		case noticeDropped:
-			s.noise.dropped.Add(1)
+		case Dropped:
+			s.noise.Dropped.Add(1)
 			return reply{}, false, nil
 		default:
 			return reply{}, false, nil
@@ -189,7 +189,7 @@ func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, 
 	}
 	jsonscan.EachItem(text, func(one []byte) bool {
 		if one[0] != '{' {
-			s.noise.junk.Add(1)
+			s.noise.Malformed.Add(1)
 			return true
 		}
 		r, yes, bad := s.handleMessage(one, id, sole)
@@ -212,14 +212,14 @@ func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, 
 func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *httpError) {
 	body, ended := s.errorBody(resp, id, reserve)
 	f = s.endpoint.statusError(resp, body[:min(len(body), maxErrorBody)], ref)
-	env, ok := scanEnvelope(bytes.TrimSpace(body))
-	if !ok || env.errorm == nil || env.method != nil {
+	env, ok := ScanEnvelope(bytes.TrimSpace(body))
+	if !ok || env.Error == nil || env.Method != nil {
 		return reply{}, ended, f
 	}
-	var rpc *jsonrpc.Error
-	n, numeric := env.numericID()
+	var rpc *sdkrpc.Error
+	n, numeric := env.NumericID()
 	ours := numeric && n == id
-	if errors.As(rpcError(s.endpoint.cleanJSON(env.errorm)), &rpc) {
+	if errors.As(ServerError(s.endpoint.cleanJSON(env.Error)), &rpc) {
 		f.err = rpc
 	}
 	switch {
@@ -229,9 +229,9 @@ func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef,
 		if f.lost && f.status == http.StatusNotFound && f.outcome == mcpvisor.OutcomeNotSent {
 			s.endWithError(f)
 		}
-		return reply{errorMember: env.errorm, status: resp.StatusCode}, ended, nil
-	case !f.lost && (env.id == nil || string(env.id) == "null"):
-		return reply{errorMember: env.errorm, status: resp.StatusCode}, ended, nil
+		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
+	case !f.lost && (env.ID == nil || string(env.ID) == "null"):
+		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
 	}
 	return reply{}, ended, f
 }

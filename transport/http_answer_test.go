@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -46,7 +46,7 @@ func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
 			e := callFails(t, s)
 			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-			var rpc *jsonrpc.Error
+			var rpc *sdkrpc.Error
 			require.ErrorAs(t, e, &rpc)
 			require.EqualValues(t, row.code, rpc.Code)
 			requireServing(t, s)
@@ -67,7 +67,7 @@ func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
 		e := callFails(t, s)
 		require.Equal(t, kind, e.Kind, e.Error())
 		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-		var rpc *jsonrpc.Error
+		var rpc *sdkrpc.Error
 		require.True(t, errors.As(e, &rpc), "the error itself is lost")
 		requireServing(t, s)
 	}
@@ -106,7 +106,7 @@ func TestHTTPLongErrorIsAnAnswer(t *testing.T) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no","data":%q}}`, id, data)
 	})
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
 	require.Len(t, rpc.Data, len(data)+2)
 }

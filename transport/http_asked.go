@@ -3,7 +3,7 @@ package transport
 import (
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // answerTimeout bounds the POST of an answer of ours. A server that does not take
@@ -12,20 +12,20 @@ const answerTimeout = 30 * time.Second
 
 // receiveMessage passes on a request or notification of the server's. call is the
 // id of our request on whose way to an answer it came.
-func (s *httpSession) receiveMessage(text []byte, env *envelope, call int64) {
+func (s *httpSession) receiveMessage(text []byte, env *Envelope, call int64) {
 	if s.onMessage != nil {
-		if m, err := jsonrpc.DecodeMessage(text); err == nil {
+		if m, err := sdkrpc.DecodeMessage(text); err == nil {
 			s.onMessage(m)
 		}
 	}
 	switch {
-	case isServerRequest(env):
+	case IsRequest(env):
 		if !s.isModern() { // later servers have no requests
 			s.admitRequest(text, env, call)
 		}
-	case string(env.method) == methodCancelled:
-		if env.malformed || !s.asked.cancelled(env.params) {
-			s.noise.junk.Add(1)
+	case string(env.Method) == MethodCancelled:
+		if env.Malformed || !s.asked.HandleCancelled(env.Params) {
+			s.noise.Malformed.Add(1)
 		}
 	default:
 		s.receiveNotification(text, env)
@@ -33,39 +33,39 @@ func (s *httpSession) receiveMessage(text []byte, env *envelope, call int64) {
 }
 
 // receiveNotification passes a notification on to the go-sdk.
-func (s *httpSession) receiveNotification(text []byte, env *envelope) {
-	if refuseBroad(env.params) != nil {
-		s.noise.junk.Add(1)
+func (s *httpSession) receiveNotification(text []byte, env *Envelope) {
+	if CheckParams(env.Params) != nil {
+		s.noise.Malformed.Add(1)
 		return
 	}
-	message, err := jsonrpc.DecodeMessage(text)
-	r, _ := message.(*jsonrpc.Request)
+	message, err := sdkrpc.DecodeMessage(text)
+	r, _ := message.(*sdkrpc.Request)
 	switch {
-	case err != nil || r == nil || !wellFormed(r): // the go-sdk would end the session over it, or the process
-		s.noise.junk.Add(1)
+	case err != nil || r == nil || !WellFormed(r): // the go-sdk would end the session over it, or the process
+		s.noise.Malformed.Add(1)
 	case s.isModern(): // where the go-sdk has no stream open to read it from
-		s.answers.heard(r)
+		s.answers.HandleNotification(r)
 	case !s.sdkStream.push(text):
-		s.noise.dropped.Add(1)
+		s.noise.Dropped.Add(1)
 	}
 }
 
 // admitRequest begins to serve a request of the server's, or drops it: to refuse
 // it would take one more connection.
-func (s *httpSession) admitRequest(text []byte, env *envelope, call int64) {
-	switch s.asked.take(text, env, call) {
-	case admitted:
-	case malformedRequest, idInUse:
-		s.noise.junk.Add(1)
-	case noRoom:
-		s.noise.dropped.Add(1)
+func (s *httpSession) admitRequest(text []byte, env *Envelope, call int64) {
+	switch s.asked.Accept(text, env, call) {
+	case Accepted:
+	case MalformedRequest, IDInUse:
+		s.noise.Malformed.Add(1)
+	case NoRoom:
+		s.noise.Dropped.Add(1)
 	}
 }
 
 // reply sends an answer of ours.
 func (s *httpSession) reply(line []byte) {
 	select {
-	case <-s.answers.met: // before that the server cannot tell whose answer it is
+	case <-s.answers.Ready(): // before that the server cannot tell whose answer it is
 	case <-s.Dead():
 		return
 	}

@@ -42,7 +42,7 @@ func TestHTTPFloodOfRequests(t *testing.T) {
 	requireServing(t, s)
 	s.asked.mu.Lock()
 	defer s.asked.mu.Unlock()
-	require.LessOrEqual(t, s.asked.room.count, sdkStreamSize)
+	require.LessOrEqual(t, s.asked.Room.Count, sdkStreamSize)
 }
 
 // A stalled answer does not keep its place for ever.
@@ -62,7 +62,7 @@ func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
 	owes := func() int {
 		s.asked.mu.Lock()
 		defer s.asked.mu.Unlock()
-		return s.asked.room.count
+		return s.asked.Room.Count
 	}
 	require.Equal(t, 1, owes())
 	s.exchanges.mu.Lock()
@@ -70,7 +70,7 @@ func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
 	for key, b := range s.exchanges.open {
 		if key < 0 && !b.deadline.IsZero() {
 			bounded++
-			b.owner.end(context.DeadlineExceeded, errOverdue) // as if its time were up
+			b.owner.end(context.DeadlineExceeded, ErrOverdue) // as if its time were up
 		}
 	}
 	s.exchanges.mu.Unlock()
@@ -110,7 +110,7 @@ func TestHTTPRequestsAreAllAnswered(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s.asked.mu.Lock()
 		defer s.asked.mu.Unlock()
-		return s.asked.room == allowance{most: sdkStreamSize} && len(s.asked.open) == 0
+		return s.asked.Room == Allowance{Max: sdkStreamSize} && len(s.asked.open) == 0
 	}, patience, timeStep)
 }
 

@@ -11,8 +11,8 @@ import (
 // Authorization is what obtains the tokens of a dialer's sessions; nil if its
 // spec has no Auth.
 func Authorization(d Dialer) Authorizer {
-	if h, ok := d.(*httpDialer); ok && h.auth != nil {
-		return h.auth
+	if h, ok := d.(interface{ Authorizer() Authorizer }); ok {
+		return h.Authorizer()
 	}
 	return nil
 }

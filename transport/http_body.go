@@ -29,7 +29,7 @@ func (b *bodyReader) readUpTo(limit int, expected int64, enough func(text []byte
 		return nil, false, errTooLong
 	}
 	if !b.hold(int(min(expected, maxPreallocated))) {
-		return nil, false, errNoRoom
+		return nil, false, ErrNoRoom
 	}
 	if expected >= 0 && expected <= maxPreallocated {
 		whole := make([]byte, expected)
@@ -73,7 +73,7 @@ type bodyReader struct {
 
 // hold reserves room for so many bytes of the body in all.
 func (b *bodyReader) hold(bytes int) bool {
-	if b.reserve == nil || bytes < largeLine || bytes <= b.reserved {
+	if b.reserve == nil || bytes < LargeMessage || bytes <= b.reserved {
 		return true
 	}
 	if !b.reserve(bytes - b.reserved) {
@@ -89,7 +89,7 @@ func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, 
 	for len(b.text) < most {
 		if len(b.text) == cap(b.text) {
 			if !b.hold(2*len(b.text) + bytes.MinRead) {
-				return false, errNoRoom
+				return false, ErrNoRoom
 			}
 			b.text = slices.Grow(b.text, len(b.text)+bytes.MinRead)
 		}
@@ -189,12 +189,12 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 		})
 		return yes
 	}
-	env, ok := scanEnvelope(text)
-	if !ok || env.method != nil || env.result == nil && env.errorm == nil {
+	env, ok := ScanEnvelope(text)
+	if !ok || env.Method != nil || env.Result == nil && env.Error == nil {
 		return false
 	}
-	n, numeric := env.numericID()
-	return numeric && n == id || env.errorm != nil && (env.id == nil || string(env.id) == "null")
+	n, numeric := env.NumericID()
+	return numeric && n == id || env.Error != nil && (env.ID == nil || string(env.ID) == "null")
 }
 
 // errorBody reads the body of an error status: the beginning of what it says, or

@@ -32,26 +32,26 @@ var (
 // Request implements Session.
 func (s *httpSession) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	if died := s.Cause(); died != nil {
-		return nil, deathError(died, mcpvisor.OutcomeNotSent)
+		return nil, DeathError(died, mcpvisor.OutcomeNotSent)
 	}
 	a := s.agreed.Load()
 	if a == nil {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotOpen}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: ErrNotOpen}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, requestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
+		return nil, RequestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
 	}
 	if !a.modern {
 		result, err := s.sendRequest(ctx, a, r)
-		if list := s.handshake.see(r.Method, err); list != "" {
+		if list := s.handshake.Observe(r.Method, err); list != "" {
 			s.checkHandshake(a, list)
 		}
 		return result, err
 	}
 	began := time.Now()
 	result, err := s.sendRequest(ctx, a, r)
-	if err == nil && wantsInput(r.Method, result) {
-		return s.answers.rounds(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
+	if err == nil && NeedsInput(r.Method, result) {
+		return s.answers.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
 			return s.sendRequest(ctx, a, r)
 		})
 	}
@@ -66,7 +66,7 @@ func (s *httpSession) checkHandshake(a *agreement, list string) {
 	}
 	go func() {
 		defer s.tasks.Done()
-		cause := s.handshake.check(s.ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
+		cause := s.handshake.Check(s.ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
 			return s.sendRequest(ctx, a, r)
 		})
 		if cause != nil {
@@ -79,10 +79,10 @@ func (s *httpSession) checkHandshake(a *agreement, list string) {
 // exchange, and nothing of the caller's.
 func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r Request) (json.RawMessage, error) {
 	if !s.startTask() {
-		return nil, deathError(s.Cause(), mcpvisor.OutcomeNotSent)
+		return nil, DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	x := s.startRequest(ctx, r)
-	r.Stream.opens(x.id())
+	NotifySent(r.Stream, x.id())
 	if x.row.progress != nil {
 		return s.sendWithProgress(x, a, r)
 	}
@@ -94,12 +94,12 @@ func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r Request) 
 }
 
 func (s *httpSession) sendExchange(x *exchange, a *agreement, r Request) (json.RawMessage, error) {
-	got, f := s.roundTrip(x, x.id(), appendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
+	got, f := s.roundTrip(x, x.id(), AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
 	if f != nil {
 		return nil, s.callError(x, a, f)
 	}
 	if got.errorMember != nil {
-		return nil, rpcError(got.errorMember)
+		return nil, ServerError(got.errorMember)
 	}
 	if a.modern && r.Method == "tools/list" {
 		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
@@ -133,9 +133,9 @@ func (s *httpSession) sendWithProgress(x *exchange, a *agreement, r Request) (re
 		select {
 		case <-done:
 			answered = true
-		case <-x.row.progress.more:
+		case <-x.row.progress.Ready:
 		}
-		x.row.progress.tell()
+		x.row.progress.Deliver()
 	}
 	finished = true
 	x.keep(r, err)
@@ -191,7 +191,7 @@ func (s *httpSession) sessionHeader(a *agreement) http.Header {
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
 func (s *httpSession) callError(x *exchange, a *agreement, f *httpError) error {
-	s.asked.endOf(x.id())
+	s.asked.CancelOfCall(x.id())
 	switch {
 	case f.lost || f.gone:
 		s.endWithError(f)
@@ -202,13 +202,13 @@ func (s *httpSession) callError(x *exchange, a *agreement, f *httpError) error {
 		return f.callError()
 	}
 	if died := s.Cause(); died != nil {
-		return deathError(died, f.outcome)
+		return DeathError(died, f.outcome)
 	}
 	if x.ctx.Err() != nil {
 		if f.outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
 			s.notifyCancelled(x, a)
 		}
-		e := requestError(x.ctx, nil, f.outcome, f)
+		e := RequestError(x.ctx, nil, f.outcome, f)
 		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
 			e.Cause = f.remark
 		}
@@ -258,7 +258,7 @@ func (s *httpSession) pingServer(a *agreement) {
 	x := s.startRequest(ctx, r)
 	defer x.finish()
 	defer x.share.Release()
-	_, f := s.roundTrip(x, x.id(), appendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
+	_, f := s.roundTrip(x, x.id(), AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
 	if f != nil && (f.lost || f.gone) {
 		s.endWithError(f)
 	}
@@ -268,7 +268,7 @@ func (s *httpSession) pingServer(a *agreement) {
 // connection does not mean that there. It does not wait for the notice.
 func (s *httpSession) notifyCancelled(x *exchange, a *agreement) {
 	reason := "canceled"
-	if err, _ := contextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
+	if err, _ := ContextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
 		reason = "timed out"
 	}
 	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, x.id(), reason))

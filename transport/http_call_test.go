@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -138,7 +138,7 @@ func TestHTTPCallErrorKeepsCodeAndData(t *testing.T) {
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"m","data":{"k":[1]}}}`, id)
 	})
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
 	require.EqualValues(t, -32042, rpc.Code)
 	require.JSONEq(t, `{"k":[1]}`, string(rpc.Data))

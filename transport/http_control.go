@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 )
@@ -30,9 +30,9 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		env, _ := scanEnvelope(body)
-		if id, ok := env.numericID(); ok && env.method != nil {
-			return c.sendRequest(req, id, string(bytes.Trim(env.method, `"`)), body)
+		env, _ := ScanEnvelope(body)
+		if id, ok := env.NumericID(); ok && env.Method != nil {
+			return c.sendRequest(req, id, string(bytes.Trim(env.Method, `"`)), body)
 		}
 		return c.sendNotification(req, body)
 	case http.MethodGet:
@@ -89,7 +89,7 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	default:
 		s.lastError.Store(nil)
 	}
-	if err := tooBroad(got.result, answerBounds); err != nil {
+	if err := CheckBounds(got.result, AnswerBounds); err != nil {
 		f := invalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
 		s.lastError.Store(f)
 		return nil, f
@@ -215,11 +215,11 @@ func (r reply) message(id int64) ([]byte, error) {
 		Version string          `json:"jsonrpc"`
 		ID      int64           `json:"id"`
 		Result  json.RawMessage `json:"result,omitempty"`
-		Error   *jsonrpc.Error  `json:"error,omitempty"`
+		Error   *sdkrpc.Error   `json:"error,omitempty"`
 	}{Version: "2.0", ID: id, Result: r.result}
 	if r.errorMember != nil {
 		m.Result = nil
-		if e := rpcError(r.errorMember); !errors.As(e, &m.Error) {
+		if e := ServerError(r.errorMember); !errors.As(e, &m.Error) {
 			return nil, e
 		}
 	}

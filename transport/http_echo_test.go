@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -114,7 +114,7 @@ func TestHTTPEchoedSecrets(t *testing.T) {
 				web.handle("tools/call", reply)
 				e := callFails(t, s)
 				requireNoEcho(t, allTexts(e))
-				if rpc := new(jsonrpc.Error); errors.As(e, &rpc) {
+				if rpc := new(sdkrpc.Error); errors.As(e, &rpc) {
 					requireNoEcho(t, string(rpc.Data)+" "+rpc.Message)
 					require.True(t, len(rpc.Data) == 0 || json.Valid(rpc.Data))
 					require.Contains(t, rpc.Message, "***")
@@ -152,7 +152,7 @@ func TestHTTPErrorDataStaysVerbatim(t *testing.T) {
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"m","data":%s}}`, id, data)
 	})
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	require.ErrorAs(t, callFails(t, openHTTP(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
 	require.Equal(t, data, string(rpc.Data))
 }

@@ -38,7 +38,7 @@ type endpoint struct {
 	// hostTripper: the RoundTripper is the host's own and may not report when it
 	// has a connection.
 	hostTripper  bool
-	lastReceived lastHeard
+	lastReceived LastReceived
 	// postTarget is where POSTs go on a session over HTTP+SSE; nil: to url.
 	postTarget atomic.Pointer[postTarget]
 	secrets    *strings.Replacer
@@ -53,7 +53,7 @@ func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 		return nil, err
 	}
 	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), ownHeaders: http.Header{},
-		conns: newConnTracker(), lastReceived: lastHeard{start: time.Now()}, secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
+		conns: newConnTracker(), lastReceived: NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.ownHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
 	}
@@ -175,7 +175,7 @@ func isProtocolHeader(name string) bool {
 	return strings.HasPrefix(name, "Mcp-")
 }
 
-func (e *endpoint) noteReceived() { e.lastReceived.note() }
+func (e *endpoint) noteReceived() { e.lastReceived.Note() }
 
 // awaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
 // longer than limit. It returns how many goroutines are left behind in it.

@@ -30,23 +30,23 @@ type exchange struct {
 	detached bool
 }
 
-// exchangeEnd is the cause of an exchange's context: why the exchange ended before
+// ExchangeEnd is the cause of an exchange's context: why the exchange ended before
 // it was finished. err is context.Canceled or context.DeadlineExceeded.
-type exchangeEnd struct{ err, cause error }
+type ExchangeEnd struct{ Err, Cause error }
 
 // Error implements error.
-func (e *exchangeEnd) Error() string { return e.cause.Error() }
+func (e *ExchangeEnd) Error() string { return e.Cause.Error() }
 
 // Is makes a deadline of the exchange, or of its caller, look like one to net/http
 // and to the endpoint.
-func (e *exchangeEnd) Is(target error) bool { return target == e.err }
+func (e *ExchangeEnd) Is(target error) bool { return target == e.Err }
 
-// contextEnd returns why a context ended: context.Canceled or
+// ContextEnd returns why a context ended: context.Canceled or
 // context.DeadlineExceeded, and its cause. Both are nil while it has not.
-func contextEnd(ctx context.Context) (err, cause error) {
+func ContextEnd(ctx context.Context) (err, cause error) {
 	cause = context.Cause(ctx)
-	if e, ok := cause.(*exchangeEnd); ok {
-		return e.err, e.cause
+	if e, ok := cause.(*ExchangeEnd); ok {
+		return e.Err, e.Cause
 	}
 	return ctx.Err(), cause
 }
@@ -66,7 +66,7 @@ func (s *httpSession) startRequest(parent context.Context, r Request) *exchange 
 // start begins an exchange. The context of the caller is followed, not inherited:
 // detach must be able to leave it.
 func (t *exchangeTable) start(parent context.Context, request bool, r Request) *exchange {
-	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: newNews(r.Progress)}}
+	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: NewProgressQueue(r.Progress)}}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.withTrace(parent)))
 	x.row.owner = x
 	if ended := t.add(&x.row, request, r); ended != nil {
@@ -74,7 +74,7 @@ func (t *exchangeTable) start(parent context.Context, request bool, r Request) *
 		return x
 	}
 	if parent.Done() != nil {
-		x.unfollow = context.AfterFunc(parent, func() { x.end(contextEnd(parent)) })
+		x.unfollow = context.AfterFunc(parent, func() { x.end(ContextEnd(parent)) })
 	}
 	return x
 }
@@ -93,11 +93,11 @@ func (x *exchange) get(e *endpoint, header http.Header) (*http.Response, *httpEr
 func (x *exchange) id() int64 { return x.row.key }
 
 // end ends the exchange, unless it has ended.
-func (x *exchange) end(err, cause error) { x.cancel(&exchangeEnd{err, cause}) }
+func (x *exchange) end(err, cause error) { x.cancel(&ExchangeEnd{err, cause}) }
 
 // cause is why the exchange ended; nil while it has not.
 func (x *exchange) cause() error {
-	_, cause := contextEnd(x.ctx)
+	_, cause := ContextEnd(x.ctx)
 	return cause
 }
 

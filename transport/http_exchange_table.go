@@ -12,9 +12,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// errOverdue is why an exchange ended whose own time was up. It is a value of
+// ErrOverdue is why an exchange ended whose own time was up. It is a value of
 // its own because the cause of somebody's context may well be an ErrTimeout.
-var errOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
+var ErrOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 
 // exchangeTable are the exchanges under way on one session. Its death ends them, and
 // one timer keeps all their deadlines: a timer and three derived contexts for
@@ -22,10 +22,10 @@ var errOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 type exchangeTable struct {
 	mu       sync.Mutex
 	open     map[int64]*tableRow
-	ids      requestIDs
+	ids      RequestIDs
 	lastKey  int64 // of the keys that are no ids: negative, going down
 	endCause error
-	alarm    alarm
+	alarm    DeadlineTimer
 	buffer   *budget.Budget // of the server; set before use
 }
 
@@ -34,8 +34,8 @@ type exchangeTable struct {
 type tableRow struct {
 	key      int64     // the id of the request, or a negative number
 	deadline time.Time // zero: none
-	clocks   clocks
-	progress *news
+	clocks   Clocks
+	progress *ProgressQueue
 	// clockStopped: the deadline does not count any more, or it has passed.
 	clockStopped bool
 	// owner is told the end of the session and of the deadline, without the mutex.
@@ -46,7 +46,7 @@ type tableRow struct {
 // that no other exchange has, for anything else a negative number. It returns why
 // the session has ended, if it has.
 func (s *exchangeTable) add(row *tableRow, request bool, r Request) (ended error) {
-	row.deadline = row.clocks.start(r)
+	row.deadline = row.clocks.Start(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row.key = s.keyLocked(request)
@@ -55,11 +55,11 @@ func (s *exchangeTable) add(row *tableRow, request bool, r Request) (ended error
 	}
 	if s.open == nil {
 		s.open = make(map[int64]*tableRow)
-		s.alarm.ring = s.sweep
+		s.alarm.OnFire = s.sweep
 	}
 	s.open[row.key] = row
 	if !row.deadline.IsZero() {
-		s.alarm.set(row.deadline)
+		s.alarm.Set(row.deadline)
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func (s *exchangeTable) keyLocked(request bool) int64 {
 		return s.lastKey
 	}
 	for {
-		if id, used := s.ids.next(); !used || s.open[id] == nil {
+		if id, used := s.ids.Next(); !used || s.open[id] == nil {
 			return id
 		}
 	}
@@ -85,7 +85,7 @@ func (s *exchangeTable) endAll(cause error) {
 	s.mu.Lock()
 	s.endCause = cause
 	open := slices.Collect(maps.Values(s.open))
-	s.alarm.stop()
+	s.alarm.Stop()
 	s.mu.Unlock()
 	for _, b := range open {
 		b.owner.end(context.Canceled, cause)
@@ -107,7 +107,7 @@ func (s *exchangeTable) remove(b *tableRow) {
 
 // progressed restarts the clock of a request, and returns who wants to hear of
 // it, if anybody does.
-func (s *exchangeTable) progressed(id int64) (to *news, found bool) {
+func (s *exchangeTable) progressed(id int64) (to *ProgressQueue, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.open[id]
@@ -115,7 +115,7 @@ func (s *exchangeTable) progressed(id int64) (to *news, found bool) {
 		return nil, false
 	}
 	if !b.deadline.IsZero() {
-		b.deadline = b.clocks.next(time.Now())
+		b.deadline = b.clocks.Progressed(time.Now())
 	}
 	return b.progress, true
 }
@@ -125,7 +125,7 @@ func (s *exchangeTable) sweep() {
 	now := time.Now()
 	var overdue []*tableRow
 	s.mu.Lock()
-	s.alarm.rung()
+	s.alarm.Fired()
 	var next time.Time
 	for _, b := range s.open {
 		switch {
@@ -137,41 +137,41 @@ func (s *exchangeTable) sweep() {
 			next = b.deadline
 		}
 	}
-	s.alarm.next(now, next)
+	s.alarm.Rearm(now, next)
 	s.mu.Unlock()
 	for _, b := range overdue {
-		b.owner.end(context.DeadlineExceeded, errOverdue)
+		b.owner.end(context.DeadlineExceeded, ErrOverdue)
 	}
 }
 
-// countServerRequest implements callClocks.
-func (s *exchangeTable) countServerRequest(call int64) bool {
+// CountRequest implements callClocks.
+func (s *exchangeTable) CountRequest(call int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	allowed, calls := false, 0
 	for _, b := range s.callsLocked(call) {
 		calls++
-		allowed = b.clocks.count() || allowed
+		allowed = b.clocks.CountRequest() || allowed
 	}
 	return allowed || calls == 0
 }
 
-// stopClocks implements callClocks.
-func (s *exchangeTable) stopClocks(call int64) (restart func(answered bool)) {
+// PauseClocks implements callClocks.
+func (s *exchangeTable) PauseClocks(call int64) (restart func(answered bool)) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	calls := s.callsLocked(call)
 	for _, b := range calls {
-		b.deadline = b.clocks.stop(b.deadline, now)
+		b.deadline = b.clocks.Pause(b.deadline, now)
 	}
 	return func(answered bool) {
 		now := time.Now()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, b := range calls {
-			if b.deadline = b.clocks.restart(answered, now); !b.deadline.IsZero() && s.open[b.key] == b && s.endCause == nil {
-				s.alarm.set(b.deadline)
+			if b.deadline = b.clocks.Resume(answered, now); !b.deadline.IsZero() && s.open[b.key] == b && s.endCause == nil {
+				s.alarm.Set(b.deadline)
 			}
 		}
 	}

@@ -41,6 +41,9 @@ type httpError struct {
 // Error implements error.
 func (f *httpError) Error() string { return f.problem }
 
+// Problem says what happened, and what to do about it.
+func (f *httpError) Problem() (what, hint string) { return f.problem, f.hint }
+
 // Unwrap returns the underlying error.
 func (f *httpError) Unwrap() error { return f.err }
 

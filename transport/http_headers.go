@@ -127,7 +127,7 @@ func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 	if len(schema) == 0 {
 		return nil
 	}
-	if err := tooBroad(schema, entryBounds); err != nil {
+	if err := CheckBounds(schema, entryBounds); err != nil {
 		return fmt.Errorf("it holds %w", err)
 	}
 	return json.Unmarshal(schema, m)

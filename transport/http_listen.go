@@ -81,7 +81,7 @@ func (s *httpSession) maintainStream(x *exchange, version string, ready chan str
 			worked = true
 			tell()
 			if missed && lastID == "" { // nothing says where it should go on
-				s.notices.gap()
+				s.Notifications.NotifyGap()
 			}
 			if s.readStream(resp, &lastID, &retry) {
 				tries = 0
@@ -158,7 +158,7 @@ func newSDKStream() *sdkStream { return &sdkStream{queue: make(chan []byte, sdkS
 
 // push adds a message unless the inbox is full. It never blocks.
 func (i *sdkStream) push(text []byte) bool {
-	event := append(append([]byte("data: "), oneLine(text)...), "\n\n"...)
+	event := append(append([]byte("data: "), OneLine(text)...), "\n\n"...)
 	select {
 	case i.queue <- event:
 		return true
@@ -196,9 +196,8 @@ func (b *sdkStreamBody) Close() error { return nil }
 
 // followRoots tells a legacy server whenever the roots change.
 func (s *httpSession) followRoots(a *agreement) (unfollow func()) {
-	roots := s.answers.handlers.Roots
-	if roots == nil || a.modern {
+	if a.modern {
 		return func() {}
 	}
-	return roots.follow(s.answers.since, func() { s.notifyServer(a, []byte(rootsChanged)) })
+	return s.answers.FollowRoots(func() { s.notifyServer(a, []byte(RootsChanged)) })
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -66,7 +66,7 @@ func (s *httpSession) Open(ctx context.Context) error {
 // connect lets the go-sdk negotiate. It is given the URL without its secrets:
 // controlLane knows the real one.
 func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
-	client := s.answers.client(s.dialer.opts.ClientInfo)
+	client := s.answers.NewClient(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
 	sse := s.dialer.knownSSE()
 	if sse {
@@ -76,7 +76,7 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		}
 	}
 	if sse || s.era == mcpvisor.EraLegacy {
-		options.ProtocolVersion = legacyVersion
+		options.ProtocolVersion = LegacyVersion
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint:     s.endpoint.target,
@@ -88,9 +88,9 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 // recordNegotiation records what was agreed on and begins to watch the go-sdk's session.
 func (s *httpSession) recordNegotiation() bool {
 	result := s.client.InitializeResult()
-	a := &agreement{modern: isModern(result.ProtocolVersion), info: sessionInfo(result, s.endpoint.redact)}
+	a := &agreement{modern: IsModern(result.ProtocolVersion), info: NewSessionInfo(result, s.endpoint.redact)}
 	s.recordSSE(&a.info)
-	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
+	meta, err := RequestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
 			Message: "ClientInfo cannot be written as JSON; correct it"})
@@ -98,7 +98,7 @@ func (s *httpSession) recordNegotiation() bool {
 	}
 	a.meta = meta
 	s.agreed.Store(a)
-	s.answers.meet(s.client)
+	s.answers.SetSession(s.client)
 	if !s.eraUncertain {
 		s.dialer.rememberEra(a.info.Era)
 	}
@@ -128,7 +128,7 @@ func (s *httpSession) openError(ctx context.Context, err error) *supervisor.Caus
 	if f := s.lastError.Load(); f != nil && ctx.Err() == nil {
 		cause = f.startCause()
 	} else {
-		cause = openCause(ctx, err, nil)
+		cause = OpenCause(ctx, err, nil)
 		cause.Message, cause.Err = s.endpoint.clean(cause.Message), s.endpoint.cleanError(cause.Err)
 		s.explainSSETimeout(cause)
 	}
@@ -151,7 +151,7 @@ func (s *httpSession) modernEraError() *httpError {
 		said = " (" + f.problem + ")"
 	}
 	return &httpError{
-		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", modernVersion, said, mcpvisor.EraModern),
+		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", ModernVersion, said, mcpvisor.EraModern),
 		hint:    "leave the era empty to negotiate it",
 		kind:    mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeNotSent,
 		cause: supervisor.CauseVersion, permanent: true,
@@ -162,8 +162,8 @@ func (s *httpSession) modernEraError() *httpError {
 // server/discover: nil if that is about the protocol, for then the other era is
 // the answer.
 func (s *httpSession) discoveryError(errorm json.RawMessage) *httpError {
-	err := rpcError(errorm)
-	if code, ok := rpcCode(err); ok && (code == jsonrpc.CodeMethodNotFound || code == codeUnsupportedVersion) {
+	err := ServerError(errorm)
+	if code, ok := ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == CodeUnsupportedVersion) {
 		return nil
 	}
 	return &httpError{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,

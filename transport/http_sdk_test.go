@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -65,7 +65,7 @@ func TestHTTPAgainstSDK(t *testing.T) {
 
 				info := s.Info()
 				modern := options.Stateless && era == mcpvisor.EraAuto
-				require.Equal(t, modern, isModern(info.ProtocolVersion), info.ProtocolVersion)
+				require.Equal(t, modern, IsModern(info.ProtocolVersion), info.ProtocolVersion)
 				require.Equal(t, "sdk", info.ServerName)
 				require.Equal(t, "2", info.ServerVersion)
 				require.False(t, s.LastHeard().IsZero())
@@ -80,7 +80,7 @@ func TestHTTPAgainstSDK(t *testing.T) {
 				}
 
 				_, err := s.Request(testContext(t), Request{Method: "tools/call", Target: "nope", Params: json.RawMessage(`{"name":"nope"}`)})
-				var rpc *jsonrpc.Error
+				var rpc *sdkrpc.Error
 				require.ErrorAs(t, err, &rpc)
 				require.ErrorIs(t, err, mcpvisor.ErrRPC)
 				require.Nil(t, s.Cause())

@@ -38,7 +38,7 @@ func (s *httpSession) readStreamAnswer(x *exchange, resp *http.Response, id int6
 		for {
 			var e sseEvent
 			if e, err = events.next(); err == nil && e.crowded {
-				err = errNoRoom // the exchange has ended
+				err = ErrNoRoom // the exchange has ended
 			}
 			if err != nil {
 				break
@@ -70,12 +70,12 @@ func (s *httpSession) readStreamAnswer(x *exchange, resp *http.Response, id int6
 // handleEvent looks for the answer to id in one event.
 func (s *httpSession) handleEvent(e sseEvent, id int64) (got reply, found bool, f *httpError) {
 	if e.crowded {
-		s.noise.oversize.Add(1)
+		s.noise.Oversize.Add(1)
 		return reply{}, false, nil
 	}
 	if e.over {
-		s.noise.oversize.Add(1)
-		if n, ok := edgeID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
+		s.noise.Oversize.Add(1)
+		if n, ok := FindID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
 			return reply{}, false, oversizeReply(s.spec.Limits.MaxMessageBytes)
 		}
 		return reply{}, false, nil

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -188,8 +188,8 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 	s := httpDialerFor(httpSpec(web.URL)).NewSession().(*httpSession)
 	releaseAtEnd(t, s)
 	var seen []string
-	s.onMessage = func(m jsonrpc.Message) {
-		if r, ok := m.(*jsonrpc.Request); ok {
+	s.onMessage = func(m sdkrpc.Message) {
+		if r, ok := m.(*sdkrpc.Request); ok {
 			seen = append(seen, r.Method)
 		}
 	}

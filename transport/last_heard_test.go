@@ -35,14 +35,14 @@ func TestLastHeardIsMonotonic(t *testing.T) {
 
 func TestLastHeard(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		heard := lastHeard{start: time.Now()}
-		require.Zero(t, heard.time())
+		heard := NewLastReceived()
+		require.Zero(t, heard.Time())
 		for _, at := range []time.Duration{0, time.Nanosecond, time.Hour} {
 			time.Sleep(at)
-			heard.note()
-			require.True(t, heard.time().Equal(time.Now()))
+			heard.Note()
+			require.True(t, heard.Time().Equal(time.Now()))
 			time.Sleep(time.Minute)
-			require.Equal(t, time.Minute, time.Since(heard.time()))
+			require.Equal(t, time.Minute, time.Since(heard.Time()))
 		}
 	})
 }

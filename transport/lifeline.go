@@ -7,50 +7,51 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// lifeline is the one place where an end is recorded: dead once, of the first
+// Lifetime is the one place where an end is recorded: dead once, of the first
 // cause; released once, afterwards.
-type lifeline struct {
+type Lifetime struct {
 	mu       sync.Mutex
 	cause    *supervisor.Cause
 	left     error
-	heir     *lifeline
-	dead     chan struct{}
+	parent   *Lifetime
+	ended    chan struct{}
 	released chan struct{}
 	once     sync.Once
 }
 
-func newLifeline() *lifeline {
-	return &lifeline{dead: make(chan struct{}), released: make(chan struct{})}
+// NewLifetime makes the record of a session that lives.
+func NewLifetime() *Lifetime {
+	return &Lifetime{ended: make(chan struct{}), released: make(chan struct{})}
 }
 
-// die records the end. It reports whether this was the first cause. A heir is
+// End records the end. It reports whether this was the first cause. A heir is
 // dead before anybody can see this one dead.
-func (l *lifeline) die(cause *supervisor.Cause) bool {
+func (l *Lifetime) End(cause *supervisor.Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
 		return false
 	}
 	l.cause = cause
-	if l.heir != nil {
-		l.heir.die(cause)
+	if l.parent != nil {
+		l.parent.End(cause)
 	}
-	close(l.dead)
+	close(l.ended)
 	return true
 }
 
-// bequeath makes heir die when l does, at once if l is dead already.
-func (l *lifeline) bequeath(heir *lifeline) {
+// PropagateTo makes heir die when l does, at once if l is dead already.
+func (l *Lifetime) PropagateTo(heir *Lifetime) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heir = heir
+	l.parent = heir
 	if l.cause != nil {
-		heir.die(l.cause)
+		heir.End(l.cause)
 	}
 }
 
-// leaveBehind records what could not be ended. It comes before release.
-func (l *lifeline) leaveBehind(err error) {
+// RecordLeft records what could not be ended. It comes before release.
+func (l *Lifetime) RecordLeft(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil && !errors.Is(l.left, err) {
@@ -59,24 +60,24 @@ func (l *lifeline) leaveBehind(err error) {
 }
 
 // Left says what could not be ended; nil if nothing is left.
-func (l *lifeline) Left() error {
+func (l *Lifetime) Left() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
 }
 
-// release records that nothing is left, or nothing that could be ended.
-func (l *lifeline) release() { l.once.Do(func() { close(l.released) }) }
+// Release records that nothing is left, or nothing that could be ended.
+func (l *Lifetime) Release() { l.once.Do(func() { close(l.released) }) }
 
 // Cause is why it died; nil while it lives.
-func (l *lifeline) Cause() *supervisor.Cause {
+func (l *Lifetime) Cause() *supervisor.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
 // Dead is closed at the end.
-func (l *lifeline) Dead() <-chan struct{} { return l.dead }
+func (l *Lifetime) Dead() <-chan struct{} { return l.ended }
 
 // Released is closed when nothing is left.
-func (l *lifeline) Released() <-chan struct{} { return l.released }
+func (l *Lifetime) Released() <-chan struct{} { return l.released }

@@ -10,24 +10,24 @@ import (
 
 func TestAnHeirIsDeadBeforeTheDeathIsSeen(t *testing.T) {
 	for range 2000 {
-		process, session := newLifeline(), newLifeline()
-		process.bequeath(session)
+		process, session := NewLifetime(), NewLifetime()
+		process.PropagateTo(session)
 		seen := make(chan *supervisor.Cause, 1)
 		go func() {
 			<-process.Dead()
 			seen <- session.Cause()
 		}()
 		cause := &supervisor.Cause{Kind: supervisor.CauseExit}
-		require.True(t, process.die(cause))
+		require.True(t, process.End(cause))
 		require.Same(t, cause, <-seen)
 	}
 }
 
 func TestAnHeirOfTheDeadDiesAtOnce(t *testing.T) {
-	process, session := newLifeline(), newLifeline()
+	process, session := NewLifetime(), NewLifetime()
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit}
-	process.die(cause)
-	process.bequeath(session)
+	process.End(cause)
+	process.PropagateTo(session)
 	require.Same(t, cause, session.Cause())
-	require.False(t, session.die(&supervisor.Cause{Kind: supervisor.CauseProbe}))
+	require.False(t, session.End(&supervisor.Cause{Kind: supervisor.CauseProbe}))
 }

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// readBuffer is small because an idle server should cost little; it grows
+	// ReadBufferSize is small because an idle server should cost little; it grows
 	// for a long line and is given away with it.
-	readBuffer = 8 << 10
-	// largeLine is where a line is worth a buffer of its own, and where a pipe
+	ReadBufferSize = 8 << 10
+	// LargeMessage is where a line is worth a buffer of its own, and where a pipe
 	// of the usual size begins to hold a server up.
-	largeLine = 64 << 10
+	LargeMessage = 64 << 10
 	// hintMax bounds how far the size of one line is taken as a hint for the next.
 	hintMax = 4 << 20
-	// edge is how much of either end of an oversize line is kept, to find out
+	// EdgeSize is how much of either end of an oversize line is kept, to find out
 	// which call it would have answered.
-	edge = 512
+	EdgeSize = 512
 )
 
 // lineReader splits a stream into lines. "Messages are delimited by newlines,
@@ -47,8 +47,8 @@ type lineReader struct {
 
 func newLineReader(r io.Reader, limit int) *lineReader {
 	// A buffer may be longer than the limit, but not than an int can say.
-	limit = min(limit, math.MaxInt-readBuffer)
-	return &lineReader{r: r, limit: limit, buf: make([]byte, readBuffer)}
+	limit = min(limit, math.MaxInt-ReadBufferSize)
+	return &lineReader{r: r, limit: limit, buf: make([]byte, ReadBufferSize)}
 }
 
 // next returns the next line without its line break. It is valid until the
@@ -69,7 +69,7 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			l.start += l.searched + i + 1
 			l.searched = 0
 			if line = trimBreak(line); len(line) > l.limit {
-				line, tail = clip(line, nil)
+				line, tail = ClipEnds(line, nil)
 				return line, tail, true, nil
 			}
 			return line, nil, false, nil
@@ -83,7 +83,7 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			line = trimBreak(l.buf[l.start:l.end])
 			l.start, l.searched = l.end, 0
 			if over = len(line) > l.limit; over {
-				line, tail = clip(line, nil)
+				line, tail = ClipEnds(line, nil)
 			}
 			return line, tail, over, l.err
 		}
@@ -100,7 +100,7 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 
 // hold reserves room for so many bytes of the line in all.
 func (l *lineReader) hold(bytes int) bool {
-	if l.reserve == nil || bytes < largeLine || bytes <= l.reserved {
+	if l.reserve == nil || bytes < LargeMessage || bytes <= l.reserved {
 		return true
 	}
 	if !l.reserve(bytes - l.reserved) {
@@ -115,8 +115,8 @@ func (l *lineReader) hold(bytes int) bool {
 func (l *lineReader) fill() bool {
 	held := l.end - l.start
 	switch {
-	case held == 0 && len(l.buf) > largeLine:
-		l.buf = make([]byte, readBuffer)
+	case held == 0 && len(l.buf) > LargeMessage:
+		l.buf = make([]byte, ReadBufferSize)
 		l.start, l.end = 0, 0
 	case held == 0:
 		l.start, l.end = 0, 0
@@ -144,10 +144,10 @@ func (l *lineReader) fill() bool {
 }
 
 func (l *lineReader) grow(held int) bool {
-	most := l.limit + readBuffer
+	most := l.limit + ReadBufferSize
 	size := len(l.buf) + min(len(l.buf), max(0, most-len(l.buf)))
-	if held >= largeLine {
-		size = max(size, l.hint+readBuffer)
+	if held >= LargeMessage {
+		size = max(size, l.hint+ReadBufferSize)
 		if l.onLarge != nil {
 			l.onLarge()
 			l.onLarge = nil
@@ -164,16 +164,16 @@ func (l *lineReader) grow(held int) bool {
 
 // skip drops the rest of a line that is too long.
 func (l *lineReader) skip() (head, tail []byte, err error) {
-	head, tail = clip(l.buf[l.start:l.end], nil)
+	head, tail = ClipEnds(l.buf[l.start:l.end], nil)
 	for l.err == nil {
 		l.start, l.end, l.searched = 0, 0, 0
 		l.fill() // into an empty buffer: it does not grow
 		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
-			_, tail = clip(tail, l.buf[:i])
+			_, tail = ClipEnds(tail, l.buf[:i])
 			l.start = i + 1
 			return head, trimBreak(tail), nil
 		}
-		_, tail = clip(tail, l.buf[:l.end])
+		_, tail = ClipEnds(tail, l.buf[:l.end])
 	}
 	l.start, l.searched = l.end, 0
 	return head, trimBreak(tail), l.err
@@ -182,7 +182,7 @@ func (l *lineReader) skip() (head, tail []byte, err error) {
 // claim makes a part of the line just returned the caller's own. A large part
 // takes the buffer along, which costs no copy.
 func (l *lineReader) claim(part []byte) []byte {
-	if len(part) < largeLine {
+	if len(part) < LargeMessage {
 		return bytes.Clone(part)
 	}
 	l.hint = min(len(part), hintMax)
@@ -190,21 +190,21 @@ func (l *lineReader) claim(part []byte) []byte {
 		return bytes.Clone(part)
 	}
 	rest := l.buf[l.start:l.end]
-	l.buf = make([]byte, max(readBuffer, len(rest)+min(len(rest), hintMax)))
+	l.buf = make([]byte, max(ReadBufferSize, len(rest)+min(len(rest), hintMax)))
 	l.start, l.end = 0, copy(l.buf, rest)
 	return part[:len(part):len(part)]
 }
 
-// clip keeps the beginning and the end of held followed by more.
-func clip(held, more []byte) (head, tail []byte) {
-	head = append(head, held[:min(len(held), edge)]...)
-	if room := edge - len(head); room > 0 {
+// ClipEnds keeps the beginning and the end of held followed by more.
+func ClipEnds(held, more []byte) (head, tail []byte) {
+	head = append(head, held[:min(len(held), EdgeSize)]...)
+	if room := EdgeSize - len(head); room > 0 {
 		head = append(head, more[:min(len(more), room)]...)
 	}
-	if len(more) < edge {
-		tail = append(tail, held[max(0, len(held)-(edge-len(more))):]...)
+	if len(more) < EdgeSize {
+		tail = append(tail, held[max(0, len(held)-(EdgeSize-len(more))):]...)
 	}
-	return head, append(tail, more[max(0, len(more)-edge):]...)
+	return head, append(tail, more[max(0, len(more)-EdgeSize):]...)
 }
 
 func trimBreak(line []byte) []byte {

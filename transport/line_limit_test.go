@@ -14,11 +14,11 @@ import (
 )
 
 // hugeLimits are those at which a sum with the size of a buffer overflows.
-var hugeLimits = []int{math.MaxInt, math.MaxInt - 1, math.MaxInt - readBuffer, math.MaxInt - readBuffer + 1, math.MaxInt/2 + 1}
+var hugeLimits = []int{math.MaxInt, math.MaxInt - 1, math.MaxInt - ReadBufferSize, math.MaxInt - ReadBufferSize + 1, math.MaxInt/2 + 1}
 
 // A limit that is none does no harm.
 func TestLineReaderWithoutLimit(t *testing.T) {
-	large := strings.Repeat("x", 3*largeLine)
+	large := strings.Repeat("x", 3*LargeMessage)
 	for _, limit := range hugeLimits {
 		l := newLineReader(strings.NewReader("short\n"+large+"\nrest"), limit)
 		for _, want := range []string{"short", large, "rest"} {
@@ -32,7 +32,7 @@ func TestLineReaderWithoutLimit(t *testing.T) {
 }
 
 func TestReadUpToWithoutLimit(t *testing.T) {
-	text := strings.Repeat("x", 3*largeLine)
+	text := strings.Repeat("x", 3*LargeMessage)
 	for _, limit := range hugeLimits {
 		for _, expected := range []int64{-1, int64(len(text))} {
 			got, _, err := (&bodyReader{r: strings.NewReader(text)}).readUpTo(limit, expected, nil)

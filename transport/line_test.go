@@ -41,9 +41,9 @@ func requireLines(t require.TestingT, want []textLine, r io.Reader, limit int, e
 		if over {
 			require.True(t, strings.HasPrefix(w.text, strings.TrimSuffix(string(line), "\r")), "the head of line %d", i)
 			require.True(t, strings.HasSuffix(w.text, string(tail)), "the tail of line %d", i)
-			require.GreaterOrEqual(t, len(line), min(edge, limit))
-			require.GreaterOrEqual(t, len(tail), min(edge, len(w.text))-1)
-			require.LessOrEqual(t, len(line)+len(tail), 2*edge)
+			require.GreaterOrEqual(t, len(line), min(EdgeSize, limit))
+			require.GreaterOrEqual(t, len(tail), min(EdgeSize, len(w.text))-1)
+			require.LessOrEqual(t, len(line)+len(tail), 2*EdgeSize)
 		} else {
 			require.Equal(t, w.text, string(line), "line %d", i)
 			require.Nil(t, tail)
@@ -119,11 +119,11 @@ func TestLines(t *testing.T) {
 func TestLinesAnyChunks(t *testing.T) {
 	sizes := rapid.OneOf(
 		rapid.IntRange(0, 20),
-		rapid.IntRange(edge-2, edge+2),
-		rapid.IntRange(readBuffer-3, readBuffer+3),
-		rapid.IntRange(2*readBuffer-3, 2*readBuffer+3),
-		rapid.IntRange(largeLine-3, largeLine+3),
-		rapid.IntRange(0, 3*largeLine),
+		rapid.IntRange(EdgeSize-2, EdgeSize+2),
+		rapid.IntRange(ReadBufferSize-3, ReadBufferSize+3),
+		rapid.IntRange(2*ReadBufferSize-3, 2*ReadBufferSize+3),
+		rapid.IntRange(LargeMessage-3, LargeMessage+3),
+		rapid.IntRange(0, 3*LargeMessage),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		var text []byte
@@ -167,7 +167,7 @@ func TestLineReaderMemory(t *testing.T) {
 	_, _, over, err := l.next()
 	require.NoError(t, err)
 	require.True(t, over)
-	require.LessOrEqual(t, held, limit+readBuffer)
+	require.LessOrEqual(t, held, limit+ReadBufferSize)
 	line, _, _, err := l.next()
 	require.NoError(t, err)
 	require.Equal(t, "short", string(line))
@@ -181,7 +181,7 @@ func TestLineReaderMemory(t *testing.T) {
 	line, _, _, err = l.next()
 	require.NoError(t, err)
 	require.Equal(t, "short", string(line))
-	require.LessOrEqual(t, len(l.buf), largeLine)
+	require.LessOrEqual(t, len(l.buf), LargeMessage)
 }
 
 type readerFunc func([]byte) (int, error)
@@ -198,7 +198,7 @@ func TestLineReaderLazyStream(t *testing.T) {
 
 // TestLineClaim: what is claimed outlives everything that is read later.
 func TestLineClaim(t *testing.T) {
-	sizes := []int{10, largeLine - 1, largeLine, 3 * largeLine, 100, 300 << 10, largeLine + 5, 0, 7}
+	sizes := []int{10, LargeMessage - 1, LargeMessage, 3 * LargeMessage, 100, 300 << 10, LargeMessage + 5, 0, 7}
 	var text []byte
 	for i, size := range sizes {
 		text = append(append(text, bytes.Repeat([]byte{'a' + byte(i)}, size)...), '\n')
@@ -226,7 +226,7 @@ func TestLineClaim(t *testing.T) {
 
 // TestLargeLineIsAnnouncedOnce: it is the moment to widen the pipe.
 func TestLargeLineIsAnnouncedOnce(t *testing.T) {
-	large := strings.Repeat("x", 2*largeLine) + "\n"
+	large := strings.Repeat("x", 2*LargeMessage) + "\n"
 	announced := 0
 	l := newLineReader(strings.NewReader("short\n"+large+large), 1<<20)
 	l.onLarge = func() { announced++ }

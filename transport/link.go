@@ -32,18 +32,18 @@ type link struct {
 	mu     sync.Mutex
 	client *mcp.ClientSession
 
-	answers *responder
+	answers *Handler
 }
 
 // newLink begins to serve a process that was just started.
-func newLink(p process.Process, limit int, grace time.Duration, told *notices, redactor redact.Redactor, asked *questions, buffer *budget.Budget) *link {
+func newLink(p process.Process, limit int, grace time.Duration, told *Notifications, redactor redact.Redactor, asked *HandlerPool, buffer *budget.Budget) *link {
 	l := &link{proc: p, grace: grace, readDone: make(chan struct{})}
-	l.wire = newWire(newLifeline(), p.Stdout(), p.Stdin(), limit)
+	l.wire = newWire(NewLifetime(), p.Stdout(), p.Stdin(), limit)
 	l.notices, l.redactor, l.buffer = told, redactor, buffer
-	l.answers = asked.on(l.lifeline)
+	l.answers = asked.NewHandler(l.Lifetime)
 	l.answers.redactor = redactor
-	l.asked.answers = l.answers
-	l.asked.start = func(f func()) bool { l.loops.Go(f); return true } // called by a loop
+	l.asked.Handler = l.answers
+	l.asked.Go = func(f func()) bool { l.loops.Go(f); return true } // called by a loop
 	l.in.onLarge = p.GrowStdout
 	l.loops.Go(func() {
 		err := l.readLoop()
@@ -66,7 +66,7 @@ func (l *link) streamEnded(name string, err error) {
 	for wait := true; wait; wait = l.proc.Exiting() {
 		t := time.NewTimer(lastWords)
 		select {
-		case <-l.dead:
+		case <-l.Dead():
 			t.Stop()
 			return
 		case <-l.proc.Exited(): // watch tells the cause
@@ -90,15 +90,15 @@ func (l *link) watch() {
 		t := time.NewTimer(lastWords)
 		select {
 		case <-l.readDone:
-		case <-l.dead:
+		case <-l.Dead():
 		case <-t.C:
 		}
 		t.Stop()
 		l.die(l.proc.ExitCause())
-	case <-l.dead:
+	case <-l.Dead():
 	}
 	l.proc.Terminate(l.grace)
-	l.leaveBehind(l.proc.Release())
+	l.RecordLeft(l.proc.Release())
 	l.loops.Wait()
 	_ = l.control.Close()
 	l.mu.Lock()
@@ -107,14 +107,14 @@ func (l *link) watch() {
 	if client != nil {
 		_ = client.Close()
 	}
-	l.release()
+	l.Release()
 }
 
 // connect negotiates a session on the link. version is what the go-sdk opens
 // with; empty means the newest, which begins with server/discover.
 func (l *link) connect(ctx context.Context, info *mcp.Implementation, version string, patience time.Duration) (*mcp.InitializeResult, error) {
 	l.control.patience = patience
-	client := l.answers.client(info)
+	client := l.answers.NewClient(info)
 	client.AddSendingMiddleware(l.meetServer)
 	session, err := client.Connect(ctx, l.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *link) connect(ctx context.Context, info *mcp.Implementation, version st
 func (l *link) meetServer(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if session, ok := req.GetSession().(*mcp.ClientSession); ok {
-			l.answers.meet(session)
+			l.answers.SetSession(session)
 		}
 		return next(ctx, method, req)
 	}
@@ -139,11 +139,10 @@ func (l *link) meetServer(next mcp.MethodHandler) mcp.MethodHandler {
 
 // followRoots tells a legacy server whenever the roots change.
 func (l *link) followRoots(modern bool) (unfollow func()) {
-	roots := l.answers.handlers.Roots
-	if roots == nil || modern {
+	if modern {
 		return func() {}
 	}
-	return roots.follow(l.answers.since, func() {
-		l.postIfRoom(&outgoing{line: []byte(rootsChanged + "\n")}, controlQueue)
+	return l.answers.FollowRoots(func() {
+		l.postIfRoom(&outgoing{line: []byte(RootsChanged + "\n")}, controlQueue)
 	})
 }

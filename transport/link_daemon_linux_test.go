@@ -27,7 +27,7 @@ func TestLink_dies_while_a_daemon_holds_the_streams(t *testing.T) {
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, file}},
 		process.Options{StderrLines: 5})
 	require.Nil(t, cause)
-	l := newLink(c, 1<<20, time.Minute, new(notices), nil, newQuestions("s", Options{}), nil)
+	l := newLink(c, 1<<20, time.Minute, new(Notifications), nil, NewHandlerPool("s", Options{}), nil)
 	requireClosed(t, l.Dead(), "the end is not reported")
 	require.NotNil(t, l.Cause().ExitCode, l.Cause().Error())
 	require.Equal(t, 3, *l.Cause().ExitCode)

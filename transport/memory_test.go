@@ -28,9 +28,9 @@ func legacyServer(end func(stderr io.Writer) error) serveFunc {
 	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		lines := bufio.NewScanner(stdin)
 		for lines.Scan() {
-			e, _ := scanEnvelope(lines.Bytes())
+			e, _ := ScanEnvelope(lines.Bytes())
 			var result string
-			switch string(e.method) {
+			switch string(e.Method) {
 			case `"initialize"`:
 				result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"tiny","version":"3"}}`
 			case `"tools/call"`:
@@ -39,13 +39,13 @@ func legacyServer(end func(stderr io.Writer) error) serveFunc {
 				}
 				result = `{"content":[]}`
 			default:
-				if e.id == nil {
+				if e.ID == nil {
 					continue
 				}
-				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", e.id)
+				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`+"\n", e.ID)
 				continue
 			}
-			fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", e.id, result)
+			fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", e.ID, result)
 		}
 		return lines.Err()
 	}

@@ -6,14 +6,15 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// noise counts what was skipped.
-type noise struct{ junk, oversize, unmatched, dropped atomic.Uint64 }
+// Discarded counts what was skipped.
+type Discarded struct{ Malformed, Oversize, Unmatched, Dropped atomic.Uint64 }
 
-func (w *wire) noiseCounts() mcpvisor.Discarded {
+// Counts is what was discarded so far.
+func (n *Discarded) Counts() mcpvisor.Discarded {
 	return mcpvisor.Discarded{
-		Malformed: w.noise.junk.Load(),
-		Oversize:  w.noise.oversize.Load(),
-		Unmatched: w.noise.unmatched.Load(),
-		Dropped:   w.noise.dropped.Load(),
+		Malformed: n.Malformed.Load(),
+		Oversize:  n.Oversize.Load(),
+		Unmatched: n.Unmatched.Load(),
+		Dropped:   n.Dropped.Load(),
 	}
 }

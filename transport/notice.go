@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -59,50 +59,51 @@ const (
 // further ones are dropped and counted. Changes of lists cost nothing and are
 // always taken, as they are answered by looking.
 const (
-	noticesPerSecond = 200
-	noticesBurst     = 1000
+	notificationsPerSecond = 200
+	notificationBurst      = 1000
 )
 
 // maxLogText bounds what is kept of one log message.
 const maxLogText = 8 << 10
 
-// notices hands notifications to whoever owns the session. It is called by those
+// Notifications hands notifications to whoever owns the session. It is called by those
 // who read from the server.
-type notices struct {
-	mu    sync.Mutex
-	tell  func(Notice)
-	limit *rate.Limiter
-	clean redact.Redactor
+type Notifications struct {
+	mu     sync.Mutex
+	notify func(Notice)
+	limit  *rate.Limiter
+	Redact redact.Redactor
 }
 
 // OnNotice sets who is told. Called before Open; tell must not block.
-func (n *notices) OnNotice(tell func(Notice)) {
+func (n *Notifications) OnNotice(tell func(Notice)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.tell, n.limit = tell, rate.NewLimiter(noticesPerSecond, noticesBurst)
+	n.notify, n.limit = tell, rate.NewLimiter(notificationsPerSecond, notificationBurst)
 }
 
-// gap tells that notifications may have been lost.
-func (n *notices) gap() {
+// NotifyGap tells that notifications may have been lost.
+func (n *Notifications) NotifyGap() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.tell != nil {
-		n.tell(Notice{Kind: Gap})
+	if n.notify != nil {
+		n.notify(Notice{Kind: Gap})
 	}
 }
 
-type noticeResult uint8
+// NotificationResult says what Handle did with a notification.
+type NotificationResult uint8
 
 const (
-	noNotice      noticeResult = iota // somebody else's
-	noticeTaken                       // told, or nobody listens
-	noticeDropped                     // there are too many
-	noticeBad                         // it cannot be read
+	NotHandled NotificationResult = iota // somebody else's
+	Handled                              // told, or nobody listens
+	Dropped                              // there are too many
+	Malformed                            // it cannot be read
 )
 
-// take tells a notification, if it is one of those. method is the JSON string,
+// Handle tells a notification, if it is one of those. method is the JSON string,
 // params may be missing.
-func (n *notices) take(method, params []byte) noticeResult {
+func (n *Notifications) Handle(method, params []byte) NotificationResult {
 	var notice Notice
 	switch string(method) {
 	case `"notifications/tools/list_changed"`:
@@ -118,31 +119,31 @@ func (n *notices) take(method, params []byte) noticeResult {
 	case `"notifications/subscriptions/acknowledged"`:
 		notice.Kind = Acknowledged
 	default:
-		return noNotice
+		return NotHandled
 	}
 	if text := bytes.TrimSpace(params); notice.Kind != ListChanged && len(text) == 0 ||
 		len(text) > 0 && text[0] != '{' && (notice.Kind != ListChanged || string(text) != "null") {
-		return noticeBad // the parameters are an object, and missing only where they may be
+		return Malformed // the parameters are an object, and missing only where they may be
 	}
-	if len(params) > maxNotice && notice.Kind != ListChanged && notice.Kind != LogMessage {
-		return noticeBad
+	if len(params) > maxNotification && notice.Kind != ListChanged && notice.Kind != LogMessage {
+		return Malformed
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.tell == nil {
-		return noticeTaken
+	if n.notify == nil {
+		return Handled
 	}
 	if (notice.Kind == ResourceUpdated || notice.Kind == LogMessage) && !n.limit.AllowN(time.Now(), 1) {
-		return noticeDropped
+		return Dropped
 	}
 	if !n.read(&notice, params) {
-		return noticeBad
+		return Malformed
 	}
-	n.tell(notice)
-	return noticeTaken
+	n.notify(notice)
+	return Handled
 }
 
-func (n *notices) read(notice *Notice, params []byte) bool {
+func (n *Notifications) read(notice *Notice, params []byte) bool {
 	switch notice.Kind {
 	case ResourceUpdated:
 		var p struct {
@@ -161,7 +162,7 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 				log.Level = strings.Clone(display.Shorten(display.Line(log.Level), 32)) // the line is the reader's
 			case "logger":
 				log.Logger, err = jsonscan.ReadString(value)
-				log.Logger = strings.Clone(n.fit(log.Logger, maxOwnName))
+				log.Logger = strings.Clone(n.fit(log.Logger, maxServerName))
 			case "data":
 				log.Text = n.fitJSON(value, maxLogText)
 			}
@@ -194,15 +195,15 @@ func (n *notices) read(notice *Notice, params []byte) bool {
 }
 
 // fit makes a server's text fit to be shown.
-func (n *notices) fit(text string, most int) string {
-	return display.Shorten(display.Line(n.clean.Text(text)), most)
+func (n *Notifications) fit(text string, most int) string {
+	return display.Shorten(display.Line(n.Redact.Text(text)), most)
 }
 
 // fitJSON is fit for a JSON value, of which textOf takes no more than it needs.
-func (n *notices) fitJSON(data []byte, most int) string {
+func (n *Notifications) fitJSON(data []byte, most int) string {
 	text := textOf(data)
 	if len(data) > textTaken {
-		return display.Shorten(display.Line(n.clean.Prefix(text)), most)
+		return display.Shorten(display.Line(n.Redact.Prefix(text)), most)
 	}
 	return n.fit(text, most)
 }
@@ -248,6 +249,6 @@ func textOf(data []byte) string {
 // Unsupported reports whether a server has said that it does not know a request,
 // or not with such parameters: asking again does not help.
 func Unsupported(err error) bool {
-	code, ok := rpcCode(err)
-	return ok && (code == jsonrpc.CodeMethodNotFound || code == jsonrpc.CodeInvalidParams)
+	code, ok := ErrorCode(err)
+	return ok && (code == sdkrpc.CodeMethodNotFound || code == sdkrpc.CodeInvalidParams)
 }

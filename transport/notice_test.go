@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"unicode/utf8"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -49,10 +49,10 @@ func TestNoticesKeepNothingOfTheLine(t *testing.T) {
 		`"notifications/subscriptions/acknowledged"`: `{"notifications":{"resourceSubscriptions":["file:///a"]}}`,
 	} {
 		var told []Notice
-		n := new(notices)
+		n := new(Notifications)
 		n.OnNotice(func(one Notice) { told = append(told, one) })
 		line := []byte(params)
-		require.Equal(t, noticeTaken, n.take([]byte(method), line))
+		require.Equal(t, Handled, n.Handle([]byte(method), line))
 		before := mustMarshal(told)
 		for i := range line {
 			line[i] = '#'
@@ -63,7 +63,7 @@ func TestNoticesKeepNothingOfTheLine(t *testing.T) {
 
 func TestProgressKeepsNothingOfTheLine(t *testing.T) {
 	line := []byte(`{"progressToken":7,"progress":1,"message":"half way"}`)
-	_, p, ok := readProgress(line, new(notices))
+	_, p, ok := ReadProgress(line, new(Notifications))
 	require.True(t, ok)
 	for i := range line {
 		line[i] = '#'
@@ -78,30 +78,30 @@ func TestNoticesThatAreTooManyAreCounted(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		told := 0
 		p.notices.OnNotice(func(Notice) { told++ })
-		for range noticesBurst + 5 {
+		for range notificationBurst + 5 {
 			p.say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 		}
 		synctest.Wait()
-		require.Equal(t, noticesBurst, told)
-		require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.noiseCounts())
+		require.Equal(t, notificationBurst, told)
+		require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.noise.Counts())
 	})
 }
 
 // What cannot be told is bad; what is told is short, plain and without secrets.
 func TestNoticesAreFitToBeTold(t *testing.T) {
-	var n notices
+	var n Notifications
 	var told []Notice
 	n.OnNotice(func(one Notice) { told = append(told, one) })
-	n.clean = func(text string) string { return strings.ReplaceAll(text, "canary", "***") }
+	n.Redact = func(text string) string { return strings.ReplaceAll(text, "canary", "***") }
 	for _, params := range []string{`{}`, `{"uri":""}`, `{"uri":7}`, `{"uri":"a:` + strings.Repeat("x", maxURI) + `"}`, `[]`, ``} {
-		require.Equal(t, noticeBad, n.take([]byte(`"notifications/resources/updated"`), []byte(params)), params)
+		require.Equal(t, Malformed, n.Handle([]byte(`"notifications/resources/updated"`), []byte(params)), params)
 	}
 	require.Empty(t, told)
 	long := `canary \u001b[1m` + strings.Repeat("x", 2*maxLogText)
-	require.Equal(t, noticeTaken, n.take([]byte(`"notifications/message"`),
+	require.Equal(t, Handled, n.Handle([]byte(`"notifications/message"`),
 		[]byte(`{"level":"`+long+`","logger":"`+long+`","data":"`+long+`"}`)))
 	require.Len(t, told, 1)
-	for text, most := range map[string]int{told[0].Log.Text: maxLogText, told[0].Log.Logger: maxOwnName, told[0].Log.Level: 32} {
+	for text, most := range map[string]int{told[0].Log.Text: maxLogText, told[0].Log.Logger: maxServerName, told[0].Log.Level: 32} {
 		require.LessOrEqual(t, len(text), most)
 		require.NotContains(t, text, "\x1b")
 	}
@@ -110,7 +110,7 @@ func TestNoticesAreFitToBeTold(t *testing.T) {
 
 // A request that a server does not know is not asked again.
 func TestUnsupported(t *testing.T) {
-	for code, want := range map[int64]bool{jsonrpc.CodeMethodNotFound: true, jsonrpc.CodeInvalidParams: true, jsonrpc.CodeInternalError: false} {
+	for code, want := range map[int64]bool{sdkrpc.CodeMethodNotFound: true, sdkrpc.CodeInvalidParams: true, sdkrpc.CodeInternalError: false} {
 		require.Equal(t, want, Unsupported(rpcFault(code)), code)
 	}
 }

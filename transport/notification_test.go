@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,19 +32,19 @@ func sayer(lines []string, answered chan<- struct{}) serveFunc {
 	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 		in := bufio.NewScanner(stdin)
 		for in.Scan() {
-			e, _ := scanEnvelope(in.Bytes())
-			switch string(e.method) {
+			e, _ := ScanEnvelope(in.Bytes())
+			switch string(e.Method) {
 			case `"initialize"`:
-				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}`+"\n", e.id)
+				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}`+"\n", e.ID)
 			case `"server/discover"`:
-				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", e.id)
+				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", e.ID)
 			case `"tools/call"`:
 				for _, line := range lines {
 					fmt.Fprintln(stdout, line)
 				}
-				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":"alive","method":"ping"}`+"\n"+`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.id)
+				fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":"alive","method":"ping"}`+"\n"+`{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.ID)
 			case "":
-				if string(e.id) == `"alive"` {
+				if string(e.ID) == `"alive"` {
 					close(answered)
 				}
 			}
@@ -100,11 +100,11 @@ func TestNotificationsPassWithParameters(t *testing.T) {
 		p.say(`{"jsonrpc":"2.0","method":%s}`, said)
 		m, err := p.control.Read(t.Context())
 		require.NoError(t, err)
-		require.False(t, m.(*jsonrpc.Request).IsCall())
+		require.False(t, m.(*sdkrpc.Request).IsCall())
 	}
 	p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params": {} }`)
 	p.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"of nothing"}}`)
 	p.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	require.EqualValues(t, 1, p.read().ID)
-	require.Zero(t, p.noiseCounts())
+	require.Zero(t, p.noise.Counts())
 }

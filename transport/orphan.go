@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -15,29 +15,29 @@ import (
 // An error without an id answers a request whose id the server could not read
 // (JSON-RPC 2.0, 5): it could not parse the line, or did not accept the message.
 
-// orphanLog bounds what is logged of such errors, per session.
-var orphanLog = rate.Every(10 * time.Second)
+// OrphanLogRate bounds what is logged of such errors, per session.
+var OrphanLogRate = rate.Every(10 * time.Second)
 
-// isOrphan reports whether a message is an error that names no request. What
+// IsOrphan reports whether a message is an error that names no request. What
 // servers log may be JSON too, and have an error.
-func isOrphan(line []byte, env *envelope) bool {
-	return env.method == nil && env.result == nil && bytes.HasPrefix(env.errorm, []byte("{")) &&
-		(env.id == nil && isVersion2(line) || string(env.id) == "null")
+func IsOrphan(line []byte, env *Envelope) bool {
+	return env.Method == nil && env.Result == nil && bytes.HasPrefix(env.Error, []byte("{")) &&
+		(env.ID == nil && IsVersion2(line) || string(env.ID) == "null")
 }
 
 // orphaned gives an error without an id to the one request in flight. If there
 // are more, or it may be about a notification of ours, it is logged, and kept
 // for the errors of requests that time out.
-func (w *wire) orphaned(env *envelope) {
-	failed := rpcError(w.redactor.JSON(env.errorm))
-	if code, ok := rpcCode(failed); ok && code != jsonrpc.CodeMethodNotFound && w.failOnly(failed) {
+func (w *wire) orphaned(env *Envelope) {
+	failed := ServerError(w.redactor.JSON(env.Error))
+	if code, ok := ErrorCode(failed); ok && code != sdkrpc.CodeMethodNotFound && w.failOnly(failed) {
 		return
 	}
-	w.noise.unmatched.Add(1)
-	text := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), maxErrorText)
-	w.remarks.addOrphan(text)
-	if w.asked.answers != nil && w.orphans.Allow() {
-		w.asked.answers.log.Warn().Str("error", text).Msg("the server sent an error that names no request")
+	w.noise.Unmatched.Add(1)
+	text := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), MaxErrorText)
+	w.remarks.AddOrphan(text)
+	if w.asked.Handler != nil && w.orphans.Allow() {
+		w.asked.Handler.Log.Warn().Str("error", text).Msg("the server sent an error that names no request")
 	}
 }
 

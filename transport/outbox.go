@@ -140,7 +140,7 @@ func (w *wire) writeLoop() error {
 	o := &w.out
 	for {
 		select {
-		case <-w.dead:
+		case <-w.Dead():
 			return nil
 		case <-o.takeover:
 		}

@@ -148,7 +148,7 @@ func TestFullPipeBlocksNobody(t *testing.T) {
 			}
 			err := <-sent
 			require.ErrorIs(t, err, context.Canceled)
-			code, ok := rpcCode(err)
+			code, ok := ErrorCode(err)
 			require.True(t, ok)
 			require.Equal(t, int64(-32005), code, "it costs the one message, and not the session")
 
@@ -248,7 +248,7 @@ func TestBrokenPipeEndsTheWriter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reads, mine, err := pipe()
 			require.NoError(t, err)
-			w := newWire(newLifeline(), strings.NewReader(""), mine, 1<<20)
+			w := newWire(NewLifetime(), strings.NewReader(""), mine, 1<<20)
 			broke := make(chan error, 1)
 			go func() { broke <- w.writeLoop() }()
 			require.NoError(t, reads.Close())
@@ -264,17 +264,17 @@ func TestBrokenPipeEndsTheWriter(t *testing.T) {
 func TestRejectedIsOneRequestOnly(t *testing.T) {
 	err := errRejected(context.Canceled)
 	require.ErrorIs(t, err, context.Canceled)
-	code, ok := rpcCode(err)
+	code, ok := ErrorCode(err)
 	require.True(t, ok)
 	require.Equal(t, int64(-32005), code)
-	_, ok = rpcCode(json.Unmarshal([]byte("{"), new(int)))
+	_, ok = ErrorCode(json.Unmarshal([]byte("{"), new(int)))
 	require.False(t, ok)
 }
 
 // TestNobodyWritesForOthersForEver: a caller whose line is out goes on, however
 // much others have to say.
 func TestNobodyWritesForOthersForEver(t *testing.T) {
-	w := newWire(newLifeline(), strings.NewReader(""), io.Discard, 1<<20)
+	w := newWire(NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 	rounds := 0
 	w.out.try = func(b []byte) (int, error) {
 		if rounds++; rounds < 100 {

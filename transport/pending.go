@@ -14,8 +14,8 @@ type pending struct {
 	outgoing
 	id       int64
 	deadline time.Time // zero: none
-	clocks   clocks
-	news     *news // nil: nobody asked for it
+	clocks   Clocks
+	news     *ProgressQueue // nil: nobody asked for it
 	answer   chan answer
 	stream   bool   // it stays open
 	remarks  uint64 // how many there were before it
@@ -45,7 +45,7 @@ func (w *wire) recycle(p *pending) {
 	if cap(p.line) > keepLine {
 		p.line = nil
 	}
-	p.line, p.deadline, p.clocks, p.news = p.line[:0], time.Time{}, clocks{}, nil
+	p.line, p.deadline, p.clocks, p.news = p.line[:0], time.Time{}, Clocks{}, nil
 	w.spare.Put(p)
 }
 
@@ -88,10 +88,10 @@ func (w *wire) failAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-	w.alarm.stop()
+	w.alarm.Stop()
 	for _, p := range w.pending {
 		outcome := w.removeLocked(p)
-		p.answer <- answer{err: deathError(died, outcome)}
+		p.answer <- answer{err: DeathError(died, outcome)}
 	}
 }
 
@@ -100,7 +100,7 @@ func (w *wire) sweep() {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.alarm.rung()
+	w.alarm.Fired()
 	if w.ended {
 		return
 	}
@@ -115,36 +115,36 @@ func (w *wire) sweep() {
 		default:
 			outcome := w.removeLocked(p)
 			p.answer <- answer{unheard: outcome == mcpvisor.OutcomeUnknown,
-				err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: w.remarks.since(p.remarks, w.redactor)}}
+				err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: w.remarks.Since(p.remarks, w.redactor)}}
 		}
 	}
-	w.alarm.next(now, next)
+	w.alarm.Rearm(now, next)
 }
 
-// countServerRequest implements callClocks. A pair of streams does not tell to which
+// CountRequest implements callClocks. A pair of streams does not tell to which
 // call a request of the server's belongs.
-func (w *wire) countServerRequest(int64) bool {
+func (w *wire) CountRequest(int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	allowed, calls := false, 0
 	for _, p := range w.pending {
 		if p.state != queued {
 			calls++
-			allowed = p.clocks.count() || allowed
+			allowed = p.clocks.CountRequest() || allowed
 		}
 	}
 	return allowed || calls == 0
 }
 
-// stopClocks implements callClocks.
-func (w *wire) stopClocks(int64) (restart func(answered bool)) {
+// PauseClocks implements callClocks.
+func (w *wire) PauseClocks(int64) (restart func(answered bool)) {
 	now := time.Now()
 	var ids []int64
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, p := range w.pending {
 		if p.state != queued {
-			p.deadline = p.clocks.stop(p.deadline, now)
+			p.deadline = p.clocks.Pause(p.deadline, now)
 			ids = append(ids, id)
 		}
 	}
@@ -154,11 +154,11 @@ func (w *wire) stopClocks(int64) (restart func(answered bool)) {
 		defer w.mu.Unlock()
 		for _, id := range ids {
 			p := w.pending[id]
-			if p == nil || p.clocks.handlers == 0 {
+			if p == nil || !p.clocks.Paused() {
 				continue
 			}
-			if p.deadline = p.clocks.restart(answered, now); !p.deadline.IsZero() && !w.ended {
-				w.alarm.set(p.deadline)
+			if p.deadline = p.clocks.Resume(answered, now); !p.deadline.IsZero() && !w.ended {
+				w.alarm.Set(p.deadline)
 			}
 		}
 	}

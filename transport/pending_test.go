@@ -125,7 +125,7 @@ func TestLateAnswers(t *testing.T) {
 		}
 		p.say(`{"id":%d,"result":"mine"}`, id)
 		require.Equal(t, outcome{result: `"mine"`}, <-ended)
-		require.Equal(t, mcpvisor.Discarded{Unmatched: 5}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 5}, p.noise.Counts())
 		require.Empty(t, p.pending)
 	})
 }
@@ -139,15 +139,15 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 		synctest.Wait()
 		second := p.ask(t.Context(), Request{Method: "second"})
 		synctest.Wait()
-		p.say(`{"id":%d,"result":"forged"}`, laneBase+p.ids.assigned.Load())
-		p.tell(laneBase+p.ids.assigned.Load(), 1) // there is no progress of it either
+		p.say(`{"id":%d,"result":"forged"}`, FirstID+p.ids.assigned.Load())
+		p.tell(FirstID+p.ids.assigned.Load(), 1) // there is no progress of it either
 		synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			m := p.read()
 			p.say(`{"id":%d,"result":%q}`, m.ID, m.Method)
 			require.Equal(t, outcome{result: `"` + m.Method + `"`}, <-ended)
 		}
-		require.Equal(t, mcpvisor.Discarded{Unmatched: 2}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 2}, p.noise.Counts())
 	})
 }
 
@@ -173,7 +173,7 @@ func TestDeathHasManyFaces(t *testing.T) {
 		supervisor.CauseExit: mcpvisor.KindCrashed, supervisor.CauseSignal: mcpvisor.KindCrashed, supervisor.CauseProbe: mcpvisor.KindCrashed,
 		supervisor.CauseRequested: mcpvisor.KindClosed, supervisor.CauseAuth: mcpvisor.KindAuthRequired,
 	} {
-		e := deathError(&supervisor.Cause{Kind: cause}, mcpvisor.OutcomeNotSent)
+		e := DeathError(&supervisor.Cause{Kind: cause}, mcpvisor.OutcomeNotSent)
 		require.Equal(t, kind, e.Kind, cause)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -23,7 +23,7 @@ import (
 type pipedDialer struct {
 	spec     mcpvisor.ServerSpec
 	opts     Options
-	asked    *questions
+	asked    *HandlerPool
 	spawn    func() (process.Process, *supervisor.Cause)
 	buffer   *budget.Budget
 	redactor redact.Redactor // of what the server was given in confidence
@@ -39,25 +39,25 @@ type pipedDialer struct {
 const faith = 2
 
 func newPipedDialer(spec mcpvisor.ServerSpec, opts Options, spawn func() (process.Process, *supervisor.Cause)) *pipedDialer {
-	d := &pipedDialer{spec: spec, opts: opts, asked: newQuestions(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
+	d := &pipedDialer{spec: spec, opts: opts, asked: NewHandlerPool(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 	d.era.Store(spec.Era)
 	return d
 }
 
 // NewSession implements Dialer.
 func (d *pipedDialer) NewSession() Session {
-	s := &pipedSession{lifeline: newLifeline(), dialer: d}
-	s.clean = d.redactor
+	s := &pipedSession{Lifetime: NewLifetime(), dialer: d}
+	s.Redact = d.redactor
 	return s
 }
 
 // pipedSession is one incarnation behind a pair of streams. Opening it may
 // take two processes: some servers exit when they are asked server/discover.
 type pipedSession struct {
-	*lifeline
+	*Lifetime
 	dialer *pipedDialer
-	notices
-	handshake handshakeWatch
+	Notifications
+	handshake HandshakeWatch
 
 	ready atomic.Pointer[channel]
 
@@ -73,7 +73,7 @@ type pipedSession struct {
 type channel struct {
 	wire    *wire
 	meta    json.RawMessage // empty: the session is a legacy one
-	answers *responder
+	answers *Handler
 }
 
 // Open implements Session.
@@ -84,7 +84,7 @@ func (s *pipedSession) Open(ctx context.Context) error {
 	}
 	var cause *supervisor.Cause
 	if !errors.As(err, &cause) {
-		cause = openCause(ctx, err, nil)
+		cause = OpenCause(ctx, err, nil)
 	}
 	switch cause.Kind {
 	case supervisor.CauseSpawn, supervisor.CauseRequested, supervisor.CauseExit, supervisor.CauseSignal:
@@ -127,7 +127,7 @@ func (s *pipedSession) open(ctx context.Context) error {
 		l.die(&supervisor.Cause{Kind: supervisor.CauseHandshake, Message: "negotiation begins anew"})
 		select {
 		case <-l.Released():
-			s.leaveBehind(l.Left())
+			s.RecordLeft(l.Left())
 		case <-ctx.Done():
 			return s.explain(ctx, ctx.Err())
 		}
@@ -150,8 +150,8 @@ func half(ctx context.Context) time.Duration {
 // refusesInitialize reports whether a handshake ended with an error of the server
 // that is about neither the version nor the method.
 func refusesInitialize(err error) bool {
-	var rpc *jsonrpc.Error
-	return errors.As(err, &rpc) && rpc.Code != codeUnsupportedVersion && rpc.Code != jsonrpc.CodeMethodNotFound && !isUnsupportedVersion(err)
+	var rpc *sdkrpc.Error
+	return errors.As(err, &rpc) && rpc.Code != CodeUnsupportedVersion && rpc.Code != sdkrpc.CodeMethodNotFound && !IsUnsupportedVersion(err)
 }
 
 // answersLate reports whether a server turned out to be modern only when its
@@ -183,7 +183,7 @@ func (s *pipedSession) try(ctx context.Context, era mcpvisor.Era, patience time.
 	}
 	version := ""
 	if era == mcpvisor.EraLegacy {
-		version = legacyVersion
+		version = LegacyVersion
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -207,7 +207,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 	}
 	l := s.current()
 	if l == nil { // nothing was started, and the message may quote a command line
-		c := openCause(ctx, err, nil)
+		c := OpenCause(ctx, err, nil)
 		c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
 		return c
 	}
@@ -219,7 +219,7 @@ func (s *pipedSession) explain(ctx context.Context, err error) error {
 		case <-t.C:
 		}
 	}
-	c := withRemarks(openCause(ctx, err, l.Cause()), l.remarks.about(l.redactor))
+	c := withRemarks(OpenCause(ctx, err, l.Cause()), l.remarks.Explain(l.redactor))
 	c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
 	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && l.control.probed().state != probeAnswered {
 		c.Permanent = false // it was not heard whether it speaks the other era
@@ -248,17 +248,17 @@ func withRemarks(c *supervisor.Cause, remarks string) *supervisor.Cause {
 // settle records what was agreed on and ties the session to its process.
 func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	spec := s.dialer.spec
-	modern := isModern(result.ProtocolVersion)
+	modern := IsModern(result.ProtocolVersion)
 	if spec.Era == mcpvisor.EraModern && !modern {
 		return &supervisor.Cause{Kind: supervisor.CauseVersion, Permanent: true,
 			Message: "server speaks " + result.ProtocolVersion + " only, and the era is fixed to modern; leave Era empty"}
 	}
-	meta, err := requestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
+	meta, err := RequestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
 		return err
 	}
 	l := s.current()
-	info := sessionInfo(result, s.dialer.redactor)
+	info := NewSessionInfo(result, s.dialer.redactor)
 	info.PID = l.proc.PID()
 	s.mu.Lock()
 	s.info = info
@@ -271,13 +271,13 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	}
 	s.dialer.doubts.Store(0)
 	s.ready.Store(&channel{wire: l.wire, meta: meta, answers: l.answers})
-	l.bequeath(s.lifeline)
+	l.PropagateTo(s.Lifetime)
 	unfollow := l.followRoots(modern)
 	go func() {
 		<-l.Released()
 		unfollow()
-		s.leaveBehind(l.Left())
-		s.release()
+		s.RecordLeft(l.Left())
+		s.Release()
 	}()
 	if c := s.Cause(); c != nil { // aborted meanwhile
 		return c
@@ -314,29 +314,29 @@ func (s *pipedSession) Request(ctx context.Context, r Request) (json.RawMessage,
 	if c := s.ready.Load(); c != nil {
 		if len(c.meta) == 0 {
 			result, err := c.wire.request(ctx, r, nil)
-			if list := s.handshake.see(r.Method, err); list != "" {
+			if list := s.handshake.Observe(r.Method, err); list != "" {
 				go s.checkHandshake(context.WithoutCancel(ctx), c, list)
 			}
 			return result, err
 		}
 		began := time.Now()
 		result, err := c.wire.request(ctx, r, c.meta)
-		if err == nil && wantsInput(r.Method, result) {
-			return c.answers.rounds(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
+		if err == nil && NeedsInput(r.Method, result) {
+			return c.answers.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r Request) (json.RawMessage, error) {
 				return c.wire.request(ctx, r, c.meta)
 			})
 		}
 		return result, err
 	}
 	if c := s.Cause(); c != nil {
-		return nil, deathError(c, mcpvisor.OutcomeNotSent)
+		return nil, DeathError(c, mcpvisor.OutcomeNotSent)
 	}
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotOpen}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: ErrNotOpen}
 }
 
 // checkHandshake ends the session if the server has lost its handshake.
 func (s *pipedSession) checkHandshake(ctx context.Context, c *channel, list string) {
-	cause := s.handshake.check(ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
+	cause := s.handshake.Check(ctx, list, func(ctx context.Context, r Request) (json.RawMessage, error) {
 		return c.wire.request(ctx, r, nil)
 	})
 	if cause != nil {
@@ -347,7 +347,7 @@ func (s *pipedSession) checkHandshake(ctx context.Context, c *channel, list stri
 // Abort implements Session.
 func (s *pipedSession) Abort(cause *supervisor.Cause) {
 	s.mu.Lock()
-	first := s.die(cause)
+	first := s.End(cause)
 	l, spawning := s.link, s.spawning
 	s.mu.Unlock()
 	if first && !spawning {
@@ -359,14 +359,14 @@ func (s *pipedSession) Abort(cause *supervisor.Cause) {
 // nothing of it is left.
 func (s *pipedSession) releaseAfter(l *link, cause *supervisor.Cause) {
 	if l == nil {
-		s.release()
+		s.Release()
 		return
 	}
 	l.die(cause)
 	go func() {
 		<-l.Released()
-		s.leaveBehind(l.Left())
-		s.release()
+		s.RecordLeft(l.Left())
+		s.Release()
 	}()
 }
 
@@ -376,8 +376,8 @@ func (s *pipedSession) Info() mcpvisor.SessionInfo {
 	defer s.mu.Unlock()
 	info := s.info
 	if s.link != nil {
-		info.Discarded = s.link.noiseCounts()
-		info.StrayOutput = s.link.remarks.output(s.link.redactor)
+		info.Discarded = s.link.noise.Counts()
+		info.StrayOutput = s.link.remarks.StrayOutput(s.link.redactor)
 		info.PID = s.link.proc.PID()
 	}
 	return info
@@ -394,7 +394,7 @@ func (s *pipedSession) Stderr() []string {
 // LastHeard implements Session.
 func (s *pipedSession) LastHeard() time.Time {
 	if l := s.current(); l != nil {
-		return l.heard.time()
+		return l.heard.Time()
 	}
 	return time.Time{}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -67,22 +67,22 @@ func TestErrorsOfServersArePlain(t *testing.T) {
 			_, err := s.Request(testContext(t), Request{Method: "prompts/get"})
 			requirePlain(t, err)
 			require.ErrorContains(t, err, "refused  level=info msg=forged")
-			var rpc *jsonrpc.Error
+			var rpc *sdkrpc.Error
 			require.ErrorAs(t, err, &rpc)
 			require.Equal(t, forgedData, string(rpc.Data))
 			require.ErrorIs(t, err, mcpvisor.ErrRPC)
 		})
 	}
-	bare := rpcError(json.RawMessage(`"` + forgedJSON + `"`))
+	bare := ServerError(json.RawMessage(`"` + forgedJSON + `"`))
 	requirePlain(t, bare)
 }
 
 // The same goes for what keeps a session from beginning.
 func TestHandshakeErrorsArePlain(t *testing.T) {
-	refusal := &jsonrpc.Error{Code: -32000, Message: "\x1b[2J no\r\nforged"}
+	refusal := &sdkrpc.Error{Code: -32000, Message: "\x1b[2J no\r\nforged"}
 	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), io.EOF,
 		fmt.Errorf("unsupported protocol version: %w", refusal), fmt.Errorf("odd\nend")} { //nolint:err113,perfsprint // a test
-		cause := openCause(t.Context(), err, nil)
+		cause := OpenCause(t.Context(), err, nil)
 		requirePlain(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
 	}
 	for _, text := range []string{"unsupported\x1b[2J", "text/plain"} {
@@ -97,21 +97,21 @@ func TestHandshakeErrorsArePlain(t *testing.T) {
 // What a server says of an error is bounded, and keeps nothing of the line that
 // it came in; a code that is none is told.
 func TestRPCErrorsAreBounded(t *testing.T) {
-	read := func(raw string) *jsonrpc.Error {
+	read := func(raw string) *sdkrpc.Error {
 		line := []byte(raw)
-		var rpc *jsonrpc.Error
-		require.ErrorAs(t, rpcError(line), &rpc)
+		var rpc *sdkrpc.Error
+		require.ErrorAs(t, ServerError(line), &rpc)
 		for i := range line {
 			line[i] = '#'
 		}
 		return rpc
 	}
-	rpc := read(`{"code":-32000,"message":"` + strings.Repeat("x", 2*maxErrorText) + `","data":{"k":1}}`)
-	require.LessOrEqual(t, len(rpc.Message), maxErrorText)
+	rpc := read(`{"code":-32000,"message":"` + strings.Repeat("x", 2*MaxErrorText) + `","data":{"k":1}}`)
+	require.LessOrEqual(t, len(rpc.Message), MaxErrorText)
 	require.JSONEq(t, `{"k":1}`, string(rpc.Data))
 	require.Equal(t, "E_BUSY: later", read(`{"code":"E_BUSY","message":"later"}`).Message)
 	rpc = read(`{"code":1e300,"message":"later"}`)
-	require.EqualValues(t, jsonrpc.CodeInternalError, rpc.Code)
+	require.EqualValues(t, sdkrpc.CodeInternalError, rpc.Code)
 	require.Equal(t, "1e300: later", rpc.Message)
 	rpc = read(`{"code":null,"message":"later"}`)
 	require.Zero(t, rpc.Code)
@@ -121,10 +121,10 @@ func TestRPCErrorsAreBounded(t *testing.T) {
 // So is what a server says about itself.
 func TestSessionInfoIsBounded(t *testing.T) {
 	long := "\x1b[1m" + strings.Repeat("x", 2*maxInstructions)
-	info := sessionInfo(&mcp.InitializeResult{ProtocolVersion: legacyVersion, Instructions: long, ServerInfo: &mcp.Implementation{Name: long, Version: long}}, nil)
+	info := NewSessionInfo(&mcp.InitializeResult{ProtocolVersion: LegacyVersion, Instructions: long, ServerInfo: &mcp.Implementation{Name: long, Version: long}}, nil)
 	require.LessOrEqual(t, len(info.Instructions), maxInstructions)
 	for _, text := range []string{info.ServerName, info.ServerVersion} {
-		require.LessOrEqual(t, len(text), maxOwnName)
+		require.LessOrEqual(t, len(text), maxServerName)
 		require.NotContains(t, text, "\x1b")
 	}
 }

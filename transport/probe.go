@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -33,19 +33,20 @@ func Probe(ctx context.Context, s Session) error {
 func ProbeCause(failures int, err error) *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseProbe, Err: err,
 		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", failures)}
-	var f *httpError
+	var f interface{ Problem() (what, hint string) }
 	if errors.As(err, &f) {
-		c.Message += ": " + f.problem
-		if f.hint != "" {
-			c.Message += "; " + f.hint
+		what, hint := f.Problem()
+		c.Message += ": " + what
+		if hint != "" {
+			c.Message += "; " + hint
 		}
 	}
 	return c
 }
 
-// rpcCode is the code of a JSON-RPC error, if err is one.
-func rpcCode(err error) (int64, bool) {
-	var rpc *jsonrpc.Error
+// ErrorCode is the code of a JSON-RPC error, if err is one.
+func ErrorCode(err error) (int64, bool) {
+	var rpc *sdkrpc.Error
 	if errors.As(err, &rpc) {
 		return rpc.Code, true
 	}

@@ -3,7 +3,7 @@ package transport
 import (
 	"testing"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -16,11 +16,11 @@ func TestProbe(t *testing.T) {
 		alive bool
 	}{
 		{nil, true},
-		{rpcFault(jsonrpc.CodeMethodNotFound), true},
+		{rpcFault(sdkrpc.CodeMethodNotFound), true},
 		{&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
 		{&mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
 	} {
-		l := &lister{lifeline: newLifeline(), reply: func(string, string) (string, error) { return `{}`, c.err }}
+		l := &lister{Lifetime: NewLifetime(), reply: func(string, string) (string, error) { return `{}`, c.err }}
 		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)
 		require.Equal(t, []string{"ping"}, l.asked)
 	}

@@ -98,27 +98,27 @@ func TestProgressIsBoundedInBytes(t *testing.T) {
 	close(leave)
 	require.Equal(t, "1", (<-ended).result)
 	require.LessOrEqual(t, longest, maxProgress)
-	require.LessOrEqual(t, all, newsBytes+maxProgress)
-	require.Greater(t, all, newsBytes/2)
-	require.Positive(t, p.noiseCounts().Dropped)
+	require.LessOrEqual(t, all, maxQueuedBytes+maxProgress)
+	require.Greater(t, all, maxQueuedBytes/2)
+	require.Positive(t, p.noise.Counts().Dropped)
 }
 
 // TestNewsAreBounded: by number and by size, and what is told makes room.
 func TestNewsAreBounded(t *testing.T) {
 	for _, size := range []int{0, maxProgress} {
 		told := 0
-		n := newNews(func(mcpvisor.Progress) { told++ })
-		most := newsMost
+		n := NewProgressQueue(func(mcpvisor.Progress) { told++ })
+		most := maxQueuedReports
 		if size > 0 {
-			most = newsBytes / size
+			most = maxQueuedBytes / size
 		}
 		for range 2 {
 			told = 0
 			for range most {
-				require.True(t, n.put(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
+				require.True(t, n.Push(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
 			}
-			require.False(t, n.put(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
-			n.tell()
+			require.False(t, n.Push(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
+			n.Deliver()
 			require.Equal(t, most, told)
 		}
 	}

@@ -26,7 +26,7 @@ func TestProgressToken(t *testing.T) {
 		`{"_meta":{"progressToken":7,"v":"x"},"a":1}`:   {params: `{"a":1}`, meta: `{"v":"x"}`},
 		`{"_meta":{"progressToken":7},"longer":[2, 3]}`: {params: `{"longer":[2, 3]}`, meta: `{}`},
 	} {
-		line := appendRequest(nil, 7, Request{Method: "m", Track: true, Params: json.RawMessage(c.params)}, json.RawMessage(c.meta))
+		line := AppendRequest(nil, 7, Request{Method: "m", Track: true, Params: json.RawMessage(c.params)}, json.RawMessage(c.meta))
 		require.Equal(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}\n", string(line))
 	}
 }
@@ -119,7 +119,7 @@ func TestProgressOfNothing(t *testing.T) {
 	ended := p.ask(t.Context(), Request{Method: "m", Track: true})
 	p.say(`{"id":%d,"result":1}`, p.read().ID)
 	require.Equal(t, "1", (<-ended).result)
-	require.Equal(t, mcpvisor.Discarded{Unmatched: 2, Malformed: 7}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Unmatched: 2, Malformed: 7}, p.noise.Counts())
 }
 
 // TestProgressOverHTTP: in the stream of the answer, or in the standalone one.

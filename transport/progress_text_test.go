@@ -19,7 +19,7 @@ const progressText = "step \x1b[31mone\u202e of two\nwith "
 func TestProgressText(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
-		p.notices.clean = stdioRedactor(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
+		p.notices.Redact = stdioRedactor(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
 		var message string
 		ended := p.ask(t.Context(), Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) { message = r.Message }})
 		id := p.read().ID
@@ -46,7 +46,7 @@ func TestProgressText(t *testing.T) {
 		require.Equal(t, "step [31mone of two with ***", message)
 	})
 	t.Run("long", func(t *testing.T) {
-		_, report, ok := readProgress([]byte(`{"progressToken":1,"progress":1,"message":"`+strings.Repeat(`é`, maxProgress)+`"}`), new(notices))
+		_, report, ok := ReadProgress([]byte(`{"progressToken":1,"progress":1,"message":"`+strings.Repeat(`é`, maxProgress)+`"}`), new(Notifications))
 		require.True(t, ok)
 		require.LessOrEqual(t, len(report.Message), maxProgress)
 		require.True(t, strings.HasSuffix(report.Message, "(cut)"))

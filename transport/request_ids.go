@@ -10,17 +10,17 @@ import "sync/atomic"
 // ids in that type: the official Rust SDK before 0.6.3 answers a larger id with
 // another one.
 const (
-	laneBase = int64(1) << 30
-	laneEnd  = int64(1) << 31
+	FirstID = int64(1) << 30
+	EndID   = int64(1) << 31
 )
 
-// requestIDs assigns the ids of one session. They count up, and start again at
+// RequestIDs assigns the ids of one session. They count up, and start again at
 // laneBase when all have been used. Safe for concurrent use.
-type requestIDs struct{ assigned atomic.Int64 }
+type RequestIDs struct{ assigned atomic.Int64 }
 
-// next returns an id. If used is true, an earlier request of the session had it
+// Next returns an id. If used is true, an earlier request of the session had it
 // too; then the caller must make sure that no request in flight has it.
-func (r *requestIDs) next() (id int64, used bool) {
+func (r *RequestIDs) Next() (id int64, used bool) {
 	n := r.assigned.Add(1)
-	return laneBase + n%(laneEnd-laneBase), n >= laneEnd-laneBase
+	return FirstID + n%(EndID-FirstID), n >= EndID-FirstID
 }

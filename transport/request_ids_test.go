@@ -18,7 +18,7 @@ import (
 )
 
 // exhaust puts a session to where all but n of its ids have been used.
-func exhaust(ids *requestIDs, n int64) { ids.assigned.Store(laneEnd - laneBase - 1 - n) }
+func exhaust(ids *RequestIDs, n int64) { ids.assigned.Store(EndID - FirstID - 1 - n) }
 
 // token is the progress token of a request.
 func token(t *testing.T, params json.RawMessage) (token int64) {
@@ -40,7 +40,7 @@ func TestRequestIDs(t *testing.T) {
 			ended := p.ask(t.Context(), Request{Method: "m", Track: true})
 			m := p.read()
 			require.LessOrEqual(t, m.ID, int64(math.MaxInt32))
-			require.GreaterOrEqual(t, m.ID, laneBase, "apart from the ids of the go-sdk")
+			require.GreaterOrEqual(t, m.ID, FirstID, "apart from the ids of the go-sdk")
 			require.Equal(t, m.ID, token(t, m.Params))
 			p.say(`{"id":%d,"result":1}`, m.ID)
 			require.Equal(t, outcome{result: "1"}, <-ended)
@@ -61,9 +61,9 @@ func TestRequestIDs(t *testing.T) {
 		old := []open{send(), send(), send()}
 		exhaust(&p.ids, 1)
 		sent := append(old, send(), send(), send())
-		require.Equal(t, laneEnd-1, sent[3].ID)
-		require.Equal(t, laneBase, sent[4].ID)
-		require.Equal(t, laneBase+4, sent[5].ID, "those between are in flight")
+		require.Equal(t, EndID-1, sent[3].ID)
+		require.Equal(t, FirstID, sent[4].ID)
+		require.Equal(t, FirstID+4, sent[5].ID, "those between are in flight")
 		for i, o := range sent {
 			p.say(`{"id":%d,"result":%d}`, o.ID, i)
 			require.Equal(t, outcome{result: fmt.Sprint(i)}, <-o.ended)
@@ -81,7 +81,7 @@ func TestRequestIDs(t *testing.T) {
 		m := p.read()
 		p.say(`{"id":%d,"result":2}`, m.ID)
 		require.Equal(t, outcome{result: "2"}, <-stream)
-		require.Equal(t, laneBase+2, m.ID)
+		require.Equal(t, FirstID+2, m.ID)
 		require.Equal(t, m.ID, named)
 		p.say(`{"id":%d,"result":1}`, held.ID)
 		require.Equal(t, outcome{result: "1"}, <-first)
@@ -139,7 +139,7 @@ func TestRequestIDs(t *testing.T) {
 		for range 6 {
 			require.NoError(t, <-ended)
 		}
-		require.Equal(t, []int64{laneBase + 1, laneBase + 2, laneBase + 3, laneEnd - 1, laneBase, laneBase + 4}, ids)
+		require.Equal(t, []int64{FirstID + 1, FirstID + 2, FirstID + 3, EndID - 1, FirstID, FirstID + 4}, ids)
 		require.Equal(t, ids, tokens)
 	})
 }

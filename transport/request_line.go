@@ -10,7 +10,7 @@ import (
 
 // appendMeta appends the _meta of a request: what the session adds to each, and
 // what belongs to this one.
-func (r *Request) appendMeta(b []byte, id int64, meta json.RawMessage) []byte {
+func appendMeta(b []byte, r *Request, id int64, meta json.RawMessage) []byte {
 	modern := len(meta) > len("{}")
 	first := true
 	next := func() {
@@ -41,19 +41,19 @@ func (r *Request) appendMeta(b []byte, id int64, meta json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// appendRequest appends a whole line. The members of meta, if any, go in front
+// AppendRequest appends a whole line. The members of meta, if any, go in front
 // of those of the parameters.
-func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
+func AppendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"method":"`...)
 	b = append(b, r.Method...)
 	b = append(b, '"')
-	params := oneLine(bytes.TrimSpace(r.Params))
+	params := OneLine(bytes.TrimSpace(r.Params))
 	switch {
 	case len(meta) > 0 || r.Track:
 		b = append(b, `,"params":{"_meta":`...)
-		b = r.appendMeta(b, id, meta)
+		b = appendMeta(b, &r, id, meta)
 		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
 			b = append(b, ',')
 			b = append(b, rest...)
@@ -67,10 +67,10 @@ func appendRequest(b []byte, id int64, r Request, meta json.RawMessage) []byte {
 	return append(b, '}', '\n')
 }
 
-// oneLine replaces line breaks in JSON text by spaces: a message MUST NOT
+// OneLine replaces line breaks in JSON text by spaces: a message MUST NOT
 // contain embedded newlines (MCP, transports, stdio). In JSON they stand between
 // tokens only, so nothing else changes; and what is no JSON stays one line too.
-func oneLine(text json.RawMessage) json.RawMessage {
+func OneLine(text json.RawMessage) json.RawMessage {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
 	}

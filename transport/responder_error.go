@@ -3,39 +3,39 @@ package transport
 import (
 	"errors"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // errNoAnswer is what a server hears if there is no answer and the reason is
 // none of its business.
-var errNoAnswer = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has no answer"}
+var errNoAnswer = &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: "the client has no answer"}
 
-// withheld is the error of a handler, which the host may see and the server
+// hiddenError is the error of a handler, which the host may see and the server
 // may not.
-type withheld struct{ err error }
+type hiddenError struct{ err error }
 
-func (w *withheld) Error() string { return errNoAnswer.Message }
+func (w *hiddenError) Error() string { return errNoAnswer.Message }
 
 // Unwrap says to the go-sdk what it may say.
-func (w *withheld) Unwrap() error { return errNoAnswer }
+func (w *hiddenError) Unwrap() error { return errNoAnswer }
 
 // errNotOffered refuses what was not declared.
 func errNotOffered(what string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
+	return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
 }
 
-// errTooMany refuses what would be more than may wait.
-var errTooMany = &jsonrpc.Error{Code: codeTooManyRequests, Message: "too many requests"}
+// ErrTooMany refuses what would be more than may wait.
+var ErrTooMany = &sdkrpc.Error{Code: codeTooMany, Message: "too many requests"}
 
-// errNotForClients refuses what is for servers.
-var errNotForClients = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "clients do not have this method"}
+// errUnknownMethod refuses what is for servers.
+var errUnknownMethod = &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "clients do not have this method"}
 
 func isNotOffered(err error) bool {
-	var rpc *jsonrpc.Error
-	return errors.As(err, &rpc) && rpc.Code == jsonrpc.CodeMethodNotFound
+	var rpc *sdkrpc.Error
+	return errors.As(err, &rpc) && rpc.Code == sdkrpc.CodeMethodNotFound
 }
 
-// errBadQuestion refuses what is against the protocol.
-func errBadQuestion(why string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: why}
+// errInvalidParams refuses what is against the protocol.
+func errInvalidParams(why string) error {
+	return &sdkrpc.Error{Code: sdkrpc.CodeInvalidParams, Message: why}
 }

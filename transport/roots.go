@@ -10,15 +10,15 @@ import (
 // Roots is a list that servers may ask for and that changes while they run.
 // Safe for concurrent use.
 type Roots struct {
-	mu        sync.Mutex
-	list      []*mcp.Root // never changed, only replaced
-	revision  uint64
-	followers map[*func()]struct{}
+	mu          sync.Mutex
+	list        []*mcp.Root // never changed, only replaced
+	revision    uint64
+	subscribers map[*func()]struct{}
 }
 
 // NewRoots makes a list.
 func NewRoots(roots []*mcp.Root) *Roots {
-	return &Roots{list: slices.Clone(roots), followers: make(map[*func()]struct{})}
+	return &Roots{list: slices.Clone(roots), subscribers: make(map[*func()]struct{})}
 }
 
 // Set replaces the list and tells whoever follows. It does not block.
@@ -26,8 +26,8 @@ func (r *Roots) Set(roots []*mcp.Root) {
 	r.mu.Lock()
 	r.list = slices.Clone(roots)
 	r.revision++
-	tell := make([]func(), 0, len(r.followers))
-	for f := range r.followers {
+	tell := make([]func(), 0, len(r.subscribers))
+	for f := range r.subscribers {
 		tell = append(tell, *f)
 	}
 	r.mu.Unlock()
@@ -36,18 +36,18 @@ func (r *Roots) Set(roots []*mcp.Root) {
 	}
 }
 
-// current is the list and its revision.
-func (r *Roots) current() ([]*mcp.Root, uint64) {
+// Current is the list and its revision.
+func (r *Roots) Current() ([]*mcp.Root, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list, r.revision
 }
 
-// follow has changed called after each change, from one that is newer than
+// Follow has changed called after each change, from one that is newer than
 // since on, until unfollow is called. changed must not block.
-func (r *Roots) follow(since uint64, changed func()) (unfollow func()) {
+func (r *Roots) Follow(since uint64, changed func()) (unfollow func()) {
 	r.mu.Lock()
-	r.followers[&changed] = struct{}{}
+	r.subscribers[&changed] = struct{}{}
 	missed := r.revision != since
 	r.mu.Unlock()
 	if missed {
@@ -56,10 +56,10 @@ func (r *Roots) follow(since uint64, changed func()) (unfollow func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.followers, &changed)
+		delete(r.subscribers, &changed)
 	}
 }
 
-// rootsChanged is what servers of the legacy era are told. The modern era has
+// RootsChanged is what servers of the legacy era are told. The modern era has
 // no such notice: servers ask when they need the roots.
-const rootsChanged = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`
+const RootsChanged = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`

@@ -20,21 +20,21 @@ import (
 // state, as often as the server wants, and within reason.
 
 const (
-	// roundsMost is how often a request is sent, the first time included.
-	roundsMost = 8
-	// requestsMost is how much may be wanted in one round.
-	requestsMost = 32
-	// emptyMost is how many rounds in which nothing is wanted are waited for; a
+	// MaxRounds is how often a request is sent, the first time included.
+	MaxRounds = 8
+	// MaxInputRequests is how much may be wanted in one round.
+	MaxInputRequests = 32
+	// maxEmptyRounds is how many rounds in which nothing is wanted are waited for; a
 	// server puts calls off in this way.
-	emptyMost = 3
+	maxEmptyRounds = 3
 )
 
-const inputRequired = `"input_required"`
+const resultTypeInputRequired = `"input_required"`
 
-// wantsInput reports whether a result is no end of its request. Most results
+// NeedsInput reports whether a result is no end of its request. Most results
 // do not hold the word at all.
-func wantsInput(method string, result []byte) (yes bool) {
-	if !bytes.Contains(result, []byte(inputRequired)) {
+func NeedsInput(method string, result []byte) (yes bool) {
+	if !bytes.Contains(result, []byte(resultTypeInputRequired)) {
 		return false
 	}
 	switch method {
@@ -44,15 +44,15 @@ func wantsInput(method string, result []byte) (yes bool) {
 	}
 	_ = jsonscan.EachMember(result, func(key string, value []byte) error {
 		if key == "resultType" {
-			yes = string(value) == inputRequired
+			yes = string(value) == resultTypeInputRequired
 		}
 		return nil
 	})
 	return yes
 }
 
-// wanted is what a server wants before it goes on.
-type wanted struct {
+// inputRequired is what a server wants before it goes on.
+type inputRequired struct {
 	requests []inputRequest
 	state    []byte // as it stands in the result; nil if there is none
 }
@@ -63,7 +63,7 @@ type inputRequest struct {
 	params []byte
 }
 
-func readWanted(result []byte) (w wanted, err error) {
+func readInputRequired(result []byte) (w inputRequired, err error) {
 	err = jsonscan.EachMember(result, func(key string, value []byte) error {
 		switch {
 		case string(value) == "null":
@@ -73,8 +73,8 @@ func readWanted(result []byte) (w wanted, err error) {
 			w.requests = nil
 			return jsonscan.EachMember(value, func(key string, value []byte) error {
 				r := inputRequest{key: key}
-				if len(w.requests) == requestsMost {
-					return fmt.Errorf("more than %d things are wanted at once", requestsMost)
+				if len(w.requests) == MaxInputRequests {
+					return fmt.Errorf("more than %d things are wanted at once", MaxInputRequests)
 				}
 				err := jsonscan.EachMember(value, func(key string, value []byte) (err error) {
 					switch key {
@@ -94,9 +94,9 @@ func readWanted(result []byte) (w wanted, err error) {
 	return w, err
 }
 
-// repeat is the parameters of the next round: the first ones, and what this
+// nextParams is the parameters of the next round: the first ones, and what this
 // round has brought. Nothing of earlier rounds stays.
-func (w *wanted) repeat(first json.RawMessage, responses [][]byte) json.RawMessage {
+func (w *inputRequired) nextParams(first json.RawMessage, responses [][]byte) json.RawMessage {
 	b := bytes.TrimSuffix(bytes.TrimSpace(first), []byte("}"))
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 {
@@ -127,30 +127,30 @@ func (w *wanted) repeat(first json.RawMessage, responses [][]byte) json.RawMessa
 	return append(b, '}')
 }
 
-// rounds goes on with a request whose first answer, result, wants input. send
+// ContinueWithInput goes on with a request whose first answer, result, wants input. send
 // sends one round. Request.Timeout bounds each round for itself and does not
 // run while the input is gathered, which may take a person; HardMax bounds the
 // whole since began.
-func (a *responder) rounds(ctx context.Context, r Request, began time.Time, result json.RawMessage,
+func (a *Handler) ContinueWithInput(ctx context.Context, r Request, began time.Time, result json.RawMessage,
 	send func(context.Context, Request) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	gather := ctx
 	if r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
-		gather, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), errOverdue)
+		gather, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), ErrOverdue)
 		defer cancel()
 	}
 	first, hardMax, empty := r.Params, r.TotalTimeout, 0
 	for round := 1; ; round++ {
-		want, err := readWanted(result)
+		want, err := readInputRequired(result)
 		r.Held.Release() // the result is decoded; asking for the input may take long
 		switch {
-		case err == nil && round == roundsMost:
+		case err == nil && round == MaxRounds:
 			err = fmt.Errorf("it was sent %d times, and the server still wants more", round)
 		case err == nil && len(want.requests) == 0 && want.state == nil:
 			err = errors.New("the server does not say which")
 		case err == nil && len(want.requests) == 0:
-			if empty++; empty > emptyMost {
+			if empty++; empty > maxEmptyRounds {
 				return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered,
 					Cause: fmt.Errorf("the server put the request off %d times", empty)}
 			}
@@ -158,21 +158,21 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 			empty = 0
 		}
 		if err != nil {
-			return nil, noInput(err, "the server is at fault")
+			return nil, inputError(err, "the server is at fault")
 		}
 		if empty > 0 {
-			a.putOff(gather, empty)
+			a.pauseBeforeRound(gather, empty)
 		}
-		responses, err := a.gather(gather, want.requests)
+		responses, err := a.gatherInput(gather, want.requests)
 		switch {
-		case a.life.Cause() != nil:
-			return nil, deathError(a.life.Cause(), mcpvisor.OutcomeUnknown)
+		case a.lifetime.Cause() != nil:
+			return nil, DeathError(a.lifetime.Cause(), mcpvisor.OutcomeUnknown)
 		case gather.Err() != nil:
-			return nil, requestError(gather, nil, mcpvisor.OutcomeAnswered, nil)
+			return nil, RequestError(gather, nil, mcpvisor.OutcomeAnswered, nil)
 		case err != nil:
 			return nil, err
 		}
-		r.Params = want.repeat(first, responses)
+		r.Params = want.nextParams(first, responses)
 		if hardMax > 0 {
 			r.TotalTimeout = max(hardMax-time.Since(began), time.Millisecond)
 		}
@@ -185,27 +185,27 @@ func (a *responder) rounds(ctx context.Context, r Request, began time.Time, resu
 			}
 			return nil, err
 		}
-		if !wantsInput(r.Method, result) {
+		if !NeedsInput(r.Method, result) {
 			return result, nil
 		}
 	}
 }
 
-// putOff waits before the next round, longer each time.
-func (a *responder) putOff(ctx context.Context, n int) {
+// pauseBeforeRound waits before the next round, longer each time.
+func (a *Handler) pauseBeforeRound(ctx context.Context, n int) {
 	t := time.NewTimer(nextPause(n, 0))
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-	case <-a.life.Dead():
+	case <-a.lifetime.Dead():
 	}
 }
 
-// gather has everything answered that a server wants, at the same time. The
+// gatherInput has everything answered that a server wants, at the same time. The
 // first failure ends it, and so do ctx and the death of the session; it waits
 // for nothing that goes on nevertheless.
-func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]byte, error) {
+func (a *Handler) gatherInput(ctx context.Context, requests []inputRequest) ([][]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type done struct {
@@ -216,7 +216,7 @@ func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]by
 	all := make(chan done, len(requests))
 	for i, r := range requests {
 		go func() {
-			text, err := a.give(ctx, r)
+			text, err := a.answerInput(ctx, r)
 			all <- done{i, text, err}
 		}()
 	}
@@ -230,28 +230,28 @@ func (a *responder) gather(ctx context.Context, requests []inputRequest) ([][]by
 			responses[d.i] = d.text
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-a.life.Dead():
-			return nil, a.life.Cause()
+		case <-a.lifetime.Dead():
+			return nil, a.lifetime.Cause()
 		}
 	}
 	return responses, nil
 }
 
-// give answers one thing that a server wants.
-func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
+// answerInput answers one thing that a server wants.
+func (a *Handler) answerInput(ctx context.Context, r inputRequest) ([]byte, error) {
 	req, err := a.requestFrom(r.method, r.params)
-	if err == errNotForClients {
-		return nil, noInput(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.redactor.Text(r.key), a.redactor.Text(r.method)), "the server is at fault")
+	if err == errUnknownMethod {
+		return nil, inputError(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.redactor.Text(r.key), a.redactor.Text(r.method)), "the server is at fault")
 	}
 	var text []byte
 	if err == nil {
-		_, text, err = a.serve(ctx, r.method, req, nil)
+		_, text, err = a.dispatch(ctx, r.method, req, nil)
 	}
 	if err == nil {
 		return text, nil
 	}
 	hint := "set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots"
-	var own *withheld
+	var own *hiddenError
 	switch {
 	case errors.As(err, &own):
 		err, hint = own.err, ""
@@ -261,24 +261,24 @@ func (a *responder) give(ctx context.Context, r inputRequest) ([]byte, error) {
 		}
 		err = a.redactor.Error(err) // it may repeat what stands in the question
 	}
-	return nil, noInput(fmt.Errorf("%.60q wants %s: %w", a.redactor.Text(r.key), r.method, err), hint)
+	return nil, inputError(fmt.Errorf("%.60q wants %s: %w", a.redactor.Text(r.key), r.method, err), hint)
 }
 
-func questionFrom[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {
-	if err := refuseBroad(params); err != nil {
+func decodeParams[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {
+	if err := CheckParams(params); err != nil {
 		return nil, err
 	}
 	p := new(P)
 	if len(params) == 0 || string(params) == "null" {
-		return nil, errBadQuestion("the parameters are missing")
+		return nil, errInvalidParams("the parameters are missing")
 	}
 	if err := json.Unmarshal(params, p); err != nil {
-		return nil, errBadQuestion("the parameters cannot be read: " + err.Error())
+		return nil, errInvalidParams("the parameters cannot be read: " + err.Error())
 	}
 	return request(p), nil
 }
 
-// noInput is the error of a request that wants what it does not get.
-func noInput(err error, hint string) *mcpvisor.Error {
+// inputError is the error of a request that wants what it does not get.
+func inputError(err error, hint string) *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err, Hint: hint}
 }

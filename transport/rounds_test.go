@@ -87,7 +87,7 @@ const (
 	isDone = `{"resultType":"complete","content":[{"type":"text","text":"done, input_required no more: \"input_required\""}]}`
 )
 
-func oneLineOf(text string) string { return string(oneLine(json.RawMessage(text))) }
+func oneLineOf(text string) string { return string(OneLine(json.RawMessage(text))) }
 
 func TestRounds(t *testing.T) {
 	// A state is nobody's business but the server's: not even its spelling.
@@ -116,7 +116,7 @@ func TestRounds(t *testing.T) {
 		for _, params := range seen {
 			require.Equal(t, `"echo"`, string(params["name"]))
 			require.Equal(t, `{"a":"}"}`, string(params["arguments"]))
-			require.Contains(t, string(params["_meta"]), modernVersion)
+			require.Contains(t, string(params["_meta"]), ModernVersion)
 		}
 		require.Empty(t, seen[0]["inputResponses"])
 		require.Empty(t, seen[0]["requestState"])
@@ -143,7 +143,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		return `{"resultType":"input_required","inputRequests":` + requests + `}`
 	}
 	many := `{"a0":{"method":"roots/list"}`
-	for range requestsMost {
+	for range MaxInputRequests {
 		many += `,"a":{"method":"roots/list"}`
 	}
 	for name, tc := range map[string]struct {
@@ -164,7 +164,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		"no object":       {fails, wants(`[1]`), 1, "", true},
 		"no requests":     {fails, wants(`null`), 1, "does not say which", true},
 		"too many":        {fails, wants(many + "}"), 1, "more than 32", true},
-		"for ever":        {Handlers{ElicitForm: atOnce}, wantsForm, roundsMost, "sent 8 times", true},
+		"for ever":        {Handlers{ElicitForm: atOnce}, wantsForm, MaxRounds, "sent 8 times", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overBoth(t, tc.handlers, func(int) string { return oneLineOf(tc.result) }, func(t *testing.T, r rounder) {
@@ -186,13 +186,13 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 
 // Only the results of certain methods, of modern servers, are read that way.
 func TestWhatIsNoRound(t *testing.T) {
-	require.True(t, wantsInput("resources/read", []byte(wantsForm)))
-	require.True(t, wantsInput("prompts/get", []byte(wantsForm)))
-	require.False(t, wantsInput("tools/list", []byte(wantsForm)))
-	require.False(t, wantsInput("tools/call", []byte(isDone)))
-	require.False(t, wantsInput("tools/call", []byte(`{"resultType":"complete","structuredContent":{"state":"input_required"}}`)))
-	require.False(t, wantsInput("tools/call", []byte(`{"inputRequests":{"a":{}}}`)))
-	require.False(t, wantsInput("tools/call", []byte(`{"content":[],"structuredContent":{"resultType":"input_required"}}`)))
+	require.True(t, NeedsInput("resources/read", []byte(wantsForm)))
+	require.True(t, NeedsInput("prompts/get", []byte(wantsForm)))
+	require.False(t, NeedsInput("tools/list", []byte(wantsForm)))
+	require.False(t, NeedsInput("tools/call", []byte(isDone)))
+	require.False(t, NeedsInput("tools/call", []byte(`{"resultType":"complete","structuredContent":{"state":"input_required"}}`)))
+	require.False(t, NeedsInput("tools/call", []byte(`{"inputRequests":{"a":{}}}`)))
+	require.False(t, NeedsInput("tools/call", []byte(`{"content":[],"structuredContent":{"resultType":"input_required"}}`)))
 
 	p := newPartner(t, false)
 	s := p.open(Handlers{ElicitForm: atOnce})
@@ -296,7 +296,7 @@ func TestALaterRoundIsNotTheFirst(t *testing.T) {
 	send := func(context.Context, Request) (json.RawMessage, error) {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
-	_, err := s.ready.Load().answers.rounds(t.Context(), toolCall, time.Now(), []byte(oneLineOf(wantsForm)), send)
+	_, err := s.ready.Load().answers.ContinueWithInput(t.Context(), toolCall, time.Now(), []byte(oneLineOf(wantsForm)), send)
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
@@ -313,7 +313,7 @@ func TestRequestsThatArePutOff(t *testing.T) {
 		failed := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), toolCall); failed <- err }()
 		began := time.Now()
-		for range emptyMost + 1 {
+		for range maxEmptyRounds + 1 {
 			m := p.next("tools/call")
 			require.NotContains(t, m.Params, "inputResponses")
 			p.say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)

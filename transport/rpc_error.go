@@ -7,23 +7,23 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// rpcError is the error of a request that the server answered with an error
-// object; code and data survive in the *jsonrpc.Error. The message is made fit
+// ServerError is the error of a request that the server answered with an error
+// object; code and data survive in the *sdkrpc.Error. The message is made fit
 // to be shown.
-func rpcError(raw json.RawMessage) *mcpvisor.Error {
+func ServerError(raw json.RawMessage) *mcpvisor.Error {
 	rpc, err := readRPCError(raw)
 	if err != nil {
 		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 	}
-	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), maxErrorText)) // the line is the reader's
+	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), MaxErrorText)) // the line is the reader's
 	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
 }
 
@@ -31,11 +31,11 @@ func rpcError(raw json.RawMessage) *mcpvisor.Error {
 // been seen to answer with a bare string, and pass on the codes of their systems
 // and whole objects for a message. What is odd about one part does not cost the
 // others.
-func readRPCError(raw json.RawMessage) (*jsonrpc.Error, error) {
+func readRPCError(raw json.RawMessage) (*sdkrpc.Error, error) {
 	if text, err := jsonscan.ReadString(raw); err == nil {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text}, nil
+		return &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: text}, nil
 	}
-	rpc := new(jsonrpc.Error)
+	rpc := new(sdkrpc.Error)
 	odd := ""
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
 		switch strings.ToLower(key) {
@@ -77,5 +77,5 @@ func readCode(value []byte) (code int64, odd string) {
 	if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 		return int64(f), ""
 	}
-	return jsonrpc.CodeInternalError, text
+	return sdkrpc.CodeInternalError, text
 }

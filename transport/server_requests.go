@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -18,52 +18,52 @@ const (
 	// serverRequestMax bounds one request of a server, in bytes. A longer one is
 	// refused before it is decoded.
 	serverRequestMax = 16 << 20
-	// requestsPerCall is how many requests of a server are served on behalf of one
+	// MaxRequestsPerCall is how many requests of a server are served on behalf of one
 	// call. It is what the rounds of a call may hold altogether since 2026-07-28.
-	requestsPerCall = roundsMost * requestsMost
+	MaxRequestsPerCall = MaxRounds * MaxInputRequests
 )
 
 const (
 	methodPing      = "ping"
-	methodCancelled = `"notifications/cancelled"` // as it stands in the message
+	MethodCancelled = `"notifications/cancelled"` // as it stands in the message
 )
 
-// serverRequests serves what the server of one session asks of this client: ping,
+// Requests serves what the server of one session asks of this client: ping,
 // sampling, elicitation and roots. The go-sdk does not see these requests.
 //
 // A request is judged by its method and its size before its parameters are
 // decoded. Each that is admitted has a goroutine, which answers with the id as
 // the server has written it. Safe for concurrent use.
-type serverRequests struct {
-	// answers serves what is more than a ping; nil: it is refused. Set before the
+type Requests struct {
+	// Handler serves what is more than a ping; nil: it is refused. Set before the
 	// first request comes.
-	answers *responder
-	calls   callClocks
-	// start runs a goroutine that the release of the session waits for. It
+	Handler *Handler
+	Calls   CallClocks
+	// Go runs a goroutine that the release of the session waits for. It
 	// reports false if the session is ending.
-	start func(func()) bool
-	// reply writes a response and returns when it has left, or cannot leave.
-	reply func(line []byte)
+	Go func(func()) bool
+	// Reply writes a response and returns when it has left, or cannot leave.
+	Reply func(line []byte)
 
 	mu   sync.Mutex
-	room allowance
-	open map[string]*serverRequest // by idKey
+	Room Allowance
+	open map[string]*request // by idKey
 }
 
-// callClocks are the clocks of the calls of one session. call is the id of a call
+// CallClocks are the clocks of the calls of one session. call is the id of a call
 // of ours; with 0 or less it is not known to which call a request of the server's
 // belongs, and each that is in flight counts.
-type callClocks interface {
-	// countServerRequest counts one request of the server's. It reports false if every
+type CallClocks interface {
+	// CountRequest counts one request of the server's. It reports false if every
 	// call that it may belong to has had requestsPerCall.
-	countServerRequest(call int64) bool
-	// stopClocks stops the idle clocks while a request is being answered. restart
+	CountRequest(call int64) bool
+	// PauseClocks stops the idle clocks while a request is being answered. restart
 	// ends that; answered says whether the answer is a result.
-	stopClocks(call int64) (restart func(answered bool))
+	PauseClocks(call int64) (restart func(answered bool))
 }
 
-// serverRequest is one of them.
-type serverRequest struct {
+// request is one of them.
+type request struct {
 	id     []byte // as the server has written it
 	key    string
 	method string
@@ -76,62 +76,66 @@ type serverRequest struct {
 	withdrawn bool
 }
 
-// admitResult is what became of a request at the door.
-type admitResult uint8
+// AcceptResult is what became of a request at the door.
+type AcceptResult uint8
 
 const (
-	admitted admitResult = iota
-	malformedRequest
-	idInUse
-	noRoom
+	// Accepted: it is being served, or refused with an answer.
+	Accepted AcceptResult = iota
+	// MalformedRequest: it is no JSON-RPC request.
+	MalformedRequest
+	// IDInUse: a request with the same id is being served.
+	IDInUse
+	// NoRoom: too many requests, or too large ones, are being served.
+	NoRoom
 )
 
-// isServerRequest reports whether a message is a request. One with a null id
+// IsRequest reports whether a message is a request. One with a null id
 // counts as a notification, as with the go-sdk.
-func isServerRequest(env *envelope) bool {
-	return env.method != nil && env.id != nil && string(env.id) != "null"
+func IsRequest(env *Envelope) bool {
+	return env.Method != nil && env.ID != nil && string(env.ID) != "null"
 }
 
-// take begins to serve a request. line is the whole message; nothing of it is
+// Accept begins to serve a request. line is the whole message; nothing of it is
 // kept. call is the id of our request on whose way to an answer it came, where
 // that is known.
-func (q *serverRequests) take(line []byte, env *envelope, call int64) admitResult {
-	key, ok := idKey(env.id)
-	method, err := jsonscan.ReadString(env.method)
-	if !ok || err != nil || env.malformed || len(env.id) > refusalMax || !isVersion2(line) {
-		return malformedRequest // what servers log has ids, and methods, too
+func (q *Requests) Accept(line []byte, env *Envelope, call int64) AcceptResult {
+	key, ok := idKey(env.ID)
+	method, err := jsonscan.ReadString(env.Method)
+	if !ok || err != nil || env.Malformed || len(env.ID) > MaxRefusal || !IsVersion2(line) {
+		return MalformedRequest // what servers log has ids, and methods, too
 	}
-	r := &serverRequest{key: key, method: strings.Clone(method), size: len(line), call: call}
+	r := &request{key: key, method: strings.Clone(method), size: len(line), call: call}
 	refusal := q.refuse(r)
 	if refusal != nil || method == methodPing {
 		r.size = 0 // nothing of it is kept
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.cancel = cancel
-	if result := q.admit(r); result != admitted {
+	if result := q.admit(r); result != Accepted {
 		cancel(nil)
 		return result
 	}
-	r.id = bytes.Clone(env.id)
+	r.id = bytes.Clone(env.ID)
 	if r.size > 0 {
-		r.params = bytes.Clone(env.params)
+		r.params = bytes.Clone(env.Params)
 	}
-	if !q.start(func() { defer cancel(nil); q.serve(ctx, r, refusal) }) {
+	if !q.Go(func() { defer cancel(nil); q.serve(ctx, r, refusal) }) {
 		q.finish(r)()
 		cancel(nil)
 	}
-	return admitted
+	return Accepted
 }
 
 // refuse says why a request is not served, by its method and size.
-func (q *serverRequests) refuse(r *serverRequest) error {
+func (q *Requests) refuse(r *request) error {
 	if r.method == methodPing {
 		return nil
 	}
-	if q.answers == nil {
-		return errNotForClients
+	if q.Handler == nil {
+		return errUnknownMethod
 	}
-	switch h := &q.answers.handlers; r.method {
+	switch h := &q.Handler.Handlers; r.method {
 	case methodRoots:
 		if h.Roots == nil {
 			return errNotOffered("roots")
@@ -145,12 +149,12 @@ func (q *serverRequests) refuse(r *serverRequest) error {
 			return errNotOffered("elicitation")
 		}
 	default:
-		return errNotForClients
+		return errUnknownMethod
 	}
 	switch {
 	case r.size > serverRequestMax:
 		return errRequestTooLong
-	case !q.calls.countServerRequest(r.call):
+	case !q.Calls.CountRequest(r.call):
 		return errTooManyOfOneCall
 	}
 	return nil
@@ -158,59 +162,59 @@ func (q *serverRequests) refuse(r *serverRequest) error {
 
 // admit enters a request into the table. Its id must be free, and there must be
 // room.
-func (q *serverRequests) admit(r *serverRequest) admitResult {
+func (q *Requests) admit(r *request) AcceptResult {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.open[r.key] != nil:
-		return idInUse
-	case !q.room.take(r.size):
-		return noRoom
+		return IDInUse
+	case !q.Room.Take(r.size):
+		return NoRoom
 	}
 	if q.open == nil {
-		q.open = make(map[string]*serverRequest)
+		q.open = make(map[string]*request)
 	}
 	q.open[r.key] = r
-	return admitted
+	return Accepted
 }
 
 // finish makes the id of a request free: the server may use it again when it has
 // read the answer. The request counts until the function that is returned is
 // called, when the answer has been written.
-func (q *serverRequests) finish(r *serverRequest) (written func()) {
+func (q *Requests) finish(r *request) (written func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.open, r.key)
 	return func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.room.giveBack(r.size)
+		q.Room.Release(r.size)
 	}
 }
 
 // serve answers a request. A request that the server has cancelled gets no
 // response (MCP, utilities, cancellation).
-func (q *serverRequests) serve(ctx context.Context, r *serverRequest, refusal error) {
+func (q *Requests) serve(ctx context.Context, r *request, refusal error) {
 	text, err := json.RawMessage("{}"), refusal
 	if err == nil && r.method != methodPing {
-		text, err = q.answers.answer(ctx, r, q.calls)
+		text, err = q.Handler.answer(ctx, r, q.Calls)
 	}
 	written := q.finish(r)
 	defer written()
-	if line, ok := responseLine(r.id, text, err); ok && !q.isWithdrawn(r) {
-		q.reply(line)
+	if line, ok := ResponseLine(r.id, text, err); ok && !q.isWithdrawn(r) {
+		q.Reply(line)
 	}
 }
 
-func (q *serverRequests) isWithdrawn(r *serverRequest) bool {
+func (q *Requests) isWithdrawn(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return r.withdrawn
 }
 
-// cancelled takes a notifications/cancelled of the server's. It reports whether
+// HandleCancelled takes a notifications/cancelled of the server's. It reports whether
 // it is well formed.
-func (q *serverRequests) cancelled(params []byte) bool {
+func (q *Requests) HandleCancelled(params []byte) bool {
 	key, ok := "", true
 	err := jsonscan.EachMember(params, func(name string, value []byte) error {
 		if name == "requestId" {
@@ -230,9 +234,9 @@ func (q *serverRequests) cancelled(params []byte) bool {
 	return true
 }
 
-// endOf ends the requests that are known to belong to a call which has failed.
+// CancelOfCall ends the requests that are known to belong to a call which has failed.
 // The server, which rarely knows, gets an error for an answer.
-func (q *serverRequests) endOf(call int64) {
+func (q *Requests) CancelOfCall(call int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range q.open {
@@ -260,8 +264,8 @@ func idKey(id []byte) (key string, ok bool) {
 	return string(id), true
 }
 
-// responseLine writes a response, with the id as it was read.
-func responseLine(id []byte, result json.RawMessage, err error) (line []byte, ok bool) {
+// ResponseLine writes a response, with the id as it was read.
+func ResponseLine(id []byte, result json.RawMessage, err error) (line []byte, ok bool) {
 	member, text := "result", []byte(result)
 	if err != nil {
 		var marshalErr error
@@ -279,20 +283,20 @@ func responseLine(id []byte, result json.RawMessage, err error) (line []byte, ok
 
 // responseError is the error object of a response. What is no error of JSON-RPC
 // is none of the server's business.
-func responseError(err error) *jsonrpc.Error {
-	if rpc, ok := err.(*jsonrpc.Error); ok && rpc != nil {
+func responseError(err error) *sdkrpc.Error {
+	if rpc, ok := err.(*sdkrpc.Error); ok && rpc != nil {
 		return rpc
 	}
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	if !errors.As(err, &rpc) || rpc == nil {
 		return errNoAnswer
 	}
-	return &jsonrpc.Error{Code: rpc.Code, Message: err.Error(), Data: rpc.Data}
+	return &sdkrpc.Error{Code: rpc.Code, Message: err.Error(), Data: rpc.Data}
 }
 
 var (
-	errRequestTooLong = &jsonrpc.Error{Code: codeTooManyRequests,
+	errRequestTooLong = &sdkrpc.Error{Code: codeTooMany,
 		Message: "the request is longer than " + strconv.Itoa(serverRequestMax>>20) + " MiB"}
-	errTooManyOfOneCall = &jsonrpc.Error{Code: codeTooManyRequests,
-		Message: "more than " + strconv.Itoa(requestsPerCall) + " requests in one call"}
+	errTooManyOfOneCall = &sdkrpc.Error{Code: codeTooMany,
+		Message: "more than " + strconv.Itoa(MaxRequestsPerCall) + " requests in one call"}
 )

@@ -68,7 +68,7 @@ func TestServerRequests(t *testing.T) {
 		"with_a_schema_of_no_use":   {Handlers{ElicitForm: atOnce}, `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"array"}}`, 2 * time.Second},
 		"that_the_handler_declines": {Handlers{ElicitForm: refusing}, elicit, 2 * time.Second},
 		"for_roots":                 {Handlers{Roots: NewRoots(nil)}, `"method":"roots/list"`, 2 * time.Second},
-		"that_are_answered":         {Handlers{ElicitForm: atOnce}, elicit, (roundsMost + 2) * time.Second},
+		"that_are_answered":         {Handlers{ElicitForm: atOnce}, elicit, (MaxRounds + 2) * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -137,11 +137,11 @@ func TestServerRequests_over_HTTP(t *testing.T) {
 // neither is decoded.
 func TestServerRequests_are_refused_unread(t *testing.T) {
 	p := newPeer(t, osPipe, 64<<20)
-	p.asked.answers = newResponder()
+	p.asked.Handler = newResponder()
 	long := strings.Repeat(`{"role":"user","content":[]},`, 1<<20)
 	for request, code := range map[string]int64{
 		`"method":"sampling/createMessage","params":{"messages":[` + long + `1]}`: -32601,
-		`"method":"elicitation/create","params":{"a":[` + long + `1]}`:            codeTooManyRequests,
+		`"method":"elicitation/create","params":{"a":[` + long + `1]}`:            codeTooMany,
 	} {
 		p.say(`{"jsonrpc":"2.0","id":7,%s}`, request)
 		r := p.readRefusal()
@@ -154,14 +154,14 @@ func TestServerRequests_are_refused_unread(t *testing.T) {
 
 func TestServerRequests_of_one_call_are_limited(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
-	roots := newQuestions("s", Options{Handlers: Handlers{Roots: NewRoots(nil)}, Logger: zerolog.Nop()}).on(newLifeline())
-	roots.meet(nil)
-	p.asked.answers = roots
+	roots := NewHandlerPool("s", Options{Handlers: Handlers{Roots: NewRoots(nil)}, Logger: zerolog.Nop()}).NewHandler(NewLifetime())
+	roots.SetSession(nil)
+	p.asked.Handler = roots
 	ended := p.ask(t.Context(), Request{Method: "m"})
 	call := p.read()
-	for n := range requestsPerCall + 1 {
+	for n := range MaxRequestsPerCall + 1 {
 		p.say(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, n)
-		require.Equal(t, n == requestsPerCall, p.readRefusal().Error.Code != 0, n)
+		require.Equal(t, n == MaxRequestsPerCall, p.readRefusal().Error.Code != 0, n)
 	}
 	p.say(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 	require.Zero(t, p.readRefusal().Error.Code, "a ping is free")
@@ -233,15 +233,15 @@ func TestServerRequests_ids(t *testing.T) {
 func TestServerRequests_in_the_handshake(t *testing.T) {
 	answered := make(chan string, 3)
 	asks := []string{`"method":"ping"`, `"method":"roots/list"`, `"method":"elicitation/create","params":{"message":"?"}`}
-	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(out io.Writer, e envelope) string {
+	d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(out io.Writer, e Envelope) string {
 		switch {
-		case string(e.method) == `"initialize"`:
+		case string(e.Method) == `"initialize"`:
 			for n, ask := range asks {
 				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"q%d",%s}`+"\n", n, ask)
 			}
 			return ""
-		case e.method == nil:
-			answered <- string(e.id) + string(e.errorm)
+		case e.Method == nil:
+			answered <- string(e.ID) + string(e.Error)
 			if len(answered) == len(asks) {
 				return `{"jsonrpc":"2.0","id":1,` + isLegacyServer + `}`
 			}

@@ -11,28 +11,28 @@ import (
 // What a server says about itself is shown to people, kept for as long as it
 // runs, and told to models: it is bounded, in bytes.
 const (
-	maxOwnName      = 256
+	maxServerName   = 256
 	maxInstructions = 64 << 10
-	// maxErrorText is how much of an error's text is kept. What is for programs
+	// MaxErrorText is how much of an error's text is kept. What is for programs
 	// stands in its data.
-	maxErrorText = 4 << 10
+	MaxErrorText = 4 << 10
 )
 
-// sessionInfo is what negotiation told. The server's name and version are shown,
+// NewSessionInfo is what negotiation told. The server's name and version are shown,
 // so they hold no secrets of ours; its instructions are for the model.
-func sessionInfo(result *mcp.InitializeResult, redactor redact.Redactor) mcpvisor.SessionInfo {
+func NewSessionInfo(result *mcp.InitializeResult, redactor redact.Redactor) mcpvisor.SessionInfo {
 	info := mcpvisor.SessionInfo{
 		ProtocolVersion: result.ProtocolVersion,
 		Era:             mcpvisor.EraLegacy,
 		Capabilities:    result.Capabilities,
 		Instructions:    display.Shorten(result.Instructions, maxInstructions),
 	}
-	if isModern(result.ProtocolVersion) {
+	if IsModern(result.ProtocolVersion) {
 		info.Era = mcpvisor.EraModern
 	}
 	if s := result.ServerInfo; s != nil {
-		info.ServerName = display.Shorten(display.Line(redactor.Text(s.Name)), maxOwnName)
-		info.ServerVersion = display.Shorten(display.Line(redactor.Text(s.Version)), maxOwnName)
+		info.ServerName = display.Shorten(display.Line(redactor.Text(s.Name)), maxServerName)
+		info.ServerVersion = display.Shorten(display.Line(redactor.Text(s.Version)), maxServerName)
 	}
 	return info
 }

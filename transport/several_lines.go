@@ -73,11 +73,11 @@ func bracketDepth(line []byte) (change int, ok bool) {
 func (w *wire) failSeveral() {
 	const complaint = "the server wrote its answer over several lines; each message must be one line"
 	text := w.several.text
-	id, ok := edgeID(text[:min(len(text), edge)], text[max(0, len(text)-edge):])
+	id, ok := FindID(text[:min(len(text), EdgeSize)], text[max(0, len(text)-EdgeSize):])
 	if !ok {
 		return
 	}
-	if id < laneBase {
+	if id < FirstID {
 		w.control.fail(id, complaint)
 		return
 	}

@@ -39,7 +39,7 @@ func (s *pipedSession) spawned(r spawned) (*link, *supervisor.Cause) {
 	var l *link
 	if r.cause == nil {
 		spec := s.dialer.spec
-		l = newLink(r.proc, spec.Limits.MaxMessageBytes, spec.Timeouts.Shutdown, &s.notices, s.dialer.redactor, s.dialer.asked, s.dialer.buffer)
+		l = newLink(r.proc, spec.Limits.MaxMessageBytes, spec.Timeouts.Shutdown, &s.Notifications, s.dialer.redactor, s.dialer.asked, s.dialer.buffer)
 	}
 	if aborted := s.endSpawn(l); aborted != nil {
 		return nil, aborted
@@ -62,7 +62,7 @@ func (s *pipedSession) abandonSpawn(result <-chan spawned) {
 	}
 	s.dialer.hanging.Add(1)
 	defer s.dialer.hanging.Add(-1)
-	s.leaveBehind(errors.New("the operating system still hangs in starting the command"))
+	s.RecordLeft(errors.New("the operating system still hangs in starting the command"))
 	_ = s.endSpawn(nil)
 	if r := <-result; r.cause == nil {
 		r.proc.Terminate(0)

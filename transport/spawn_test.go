@@ -246,12 +246,12 @@ func (s slowReader) Read(p []byte) (int, error) {
 // TestAnAnswerOutlivesItsServer: what it said before it ended was said.
 func TestAnAnswerOutlivesItsServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d, _ := lives(t, mcpvisor.EraLegacy, answering(func(out io.Writer, e envelope) string {
-			if string(e.method) == `"tools/call"` {
-				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.id)
+		d, _ := lives(t, mcpvisor.EraLegacy, answering(func(out io.Writer, e Envelope) string {
+			if string(e.Method) == `"tools/call"` {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.ID)
 				panic(errAsked)
 			}
-			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.id, isLegacyServer)
+			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, isLegacyServer)
 		}))
 		spawn := d.spawn
 		d.spawn = func() (process.Process, *supervisor.Cause) {

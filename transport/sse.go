@@ -54,7 +54,7 @@ type sseReader struct {
 }
 
 func newSSEReader(r io.Reader, limit int) *sseReader {
-	return &sseReader{r: bufio.NewReaderSize(r, readBuffer), limit: limit}
+	return &sseReader{r: bufio.NewReaderSize(r, ReadBufferSize), limit: limit}
 }
 
 // next returns the next event. The data that it holds in memory never exceeds
@@ -124,17 +124,17 @@ func (e *sseEvent) addData(value, tail []byte, over, first bool, limit int) {
 		if over {
 			e.tail = tail
 		} else if len(value) > 0 {
-			_, e.tail = clip(e.tail, value)
+			_, e.tail = ClipEnds(e.tail, value)
 		}
 	case over || len(e.data)+len(value)+1 > limit+1:
 		e.over = true
 		if !over {
-			value, tail = clip(nil, value)
+			value, tail = ClipEnds(nil, value)
 		}
 		if first {
 			e.data = value
 		} else {
-			e.data, _ = clip(e.data, value)
+			e.data, _ = ClipEnds(e.data, value)
 		}
 		e.tail = tail
 	case first:
@@ -166,10 +166,10 @@ func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
 		}
 		switch {
 		case over:
-			_, tail = clip(tail, piece)
+			_, tail = ClipEnds(tail, piece)
 		case len(line)+len(piece) > limit, !s.hold(s.limit - limit + len(line) + len(piece)):
 			over = true
-			line, tail = clip(line, piece)
+			line, tail = ClipEnds(line, piece)
 		default:
 			line = append(line, piece...)
 		}
@@ -186,7 +186,7 @@ func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
 // hold reserves room for so many bytes of the event in all, and some more: it
 // grows by pieces.
 func (s *sseReader) hold(bytes int) bool {
-	if s.reserve == nil || bytes < largeLine || bytes <= s.reserved {
+	if s.reserve == nil || bytes < LargeMessage || bytes <= s.reserved {
 		return true
 	}
 	more := bytes + bytes/4 - s.reserved

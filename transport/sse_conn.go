@@ -49,7 +49,7 @@ type sseConn struct {
 	waiting map[int64]*sseRequest // the requests of ours that have no answer yet
 
 	postCount atomic.Uint64 // how many messages of ours were POSTed
-	remarks   remarks       // the errors without an id; run adds
+	remarks   Remarks       // the errors without an id; run adds
 	orphans   *rate.Limiter // of what is logged of them
 }
 
@@ -70,7 +70,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
 	}
 	s.openingSSE.Store(true)
 	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *httpError, 1), waiting: make(map[int64]*sseRequest),
-		orphans: rate.NewLimiter(orphanLog, 1)}
+		orphans: rate.NewLimiter(OrphanLogRate, 1)}
 	stream := s.startExchange(s.ctx, 0)
 	go func() {
 		defer s.tasks.Done()
@@ -87,7 +87,7 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
 		s.openingSSE.Store(false)
 		return <-c.opened
 	}
-	stream.end(contextEnd(ctx))
+	stream.end(ContextEnd(ctx))
 	return invalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
@@ -152,7 +152,7 @@ func (c *sseConn) readEndpoint(events *sseReader, resp *http.Response) *httpErro
 		case c.strict:
 			return invalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
-			c.s.noise.junk.Add(1)
+			c.s.noise.Malformed.Add(1)
 		}
 	}
 }
@@ -199,8 +199,8 @@ func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 func (c *sseConn) receive(e sseEvent) {
 	s := c.s
 	if e.over {
-		s.noise.oversize.Add(1)
-		id, ok := edgeID(e.data, e.tail)
+		s.noise.Oversize.Add(1)
+		id, ok := FindID(e.data, e.tail)
 		if !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
 			id, ok = c.onlyWaiting(false)
 		}
@@ -216,7 +216,7 @@ func (c *sseConn) receive(e sseEvent) {
 	switch e.name {
 	case "", "message":
 	case "endpoint": // a later one is not believed
-		s.noise.junk.Add(1)
+		s.noise.Malformed.Add(1)
 		return
 	default:
 		return
@@ -227,13 +227,13 @@ func (c *sseConn) receive(e sseEvent) {
 	case text[0] != '[':
 		c.receiveMessage(text)
 	case !json.Valid(text):
-		s.noise.junk.Add(1)
+		s.noise.Malformed.Add(1)
 	default: // a batch (2025-03-26)
 		jsonscan.EachItem(text, func(one []byte) bool {
 			if one[0] == '{' {
 				c.receiveMessage(one)
 			} else {
-				s.noise.junk.Add(1)
+				s.noise.Malformed.Add(1)
 			}
 			return true
 		})
@@ -242,36 +242,36 @@ func (c *sseConn) receive(e sseEvent) {
 
 // receiveMessage handles one message of the server.
 func (c *sseConn) receiveMessage(text []byte) {
-	env, ok := scanEnvelope(text)
-	if !ok || env.method != nil {
+	env, ok := ScanEnvelope(text)
+	if !ok || env.Method != nil {
 		_, _, _ = c.s.handleMessage(text, noRequestID, false) // no answer: passed on, or counted as junk
 		return
 	}
-	id, known := env.numericID()
-	if env.errorm != nil && (env.id == nil || string(env.id) == "null") {
+	id, known := env.NumericID()
+	if env.Error != nil && (env.ID == nil || string(env.ID) == "null") {
 		c.receiveOrphan(text, &env)
 		return
 	}
 	switch {
 	case known && c.deliver(id, c.answerOf(text, &env)):
-	case env.result != nil || env.errorm != nil:
-		c.s.noise.unmatched.Add(1)
+	case env.Result != nil || env.Error != nil:
+		c.s.noise.Unmatched.Add(1)
 	default:
-		c.s.noise.junk.Add(1)
+		c.s.noise.Malformed.Add(1)
 	}
 }
 
 // answerOf is the answer that a message carries.
-func (c *sseConn) answerOf(text []byte, env *envelope) sseAnswer {
+func (c *sseConn) answerOf(text []byte, env *Envelope) sseAnswer {
 	switch {
-	case env.errorm != nil:
-		return sseAnswer{reply: reply{errorMember: env.errorm}}
-	case env.malformed:
+	case env.Error != nil:
+		return sseAnswer{reply: reply{errorMember: env.Error}}
+	case env.Malformed:
 		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
-	case env.result == nil:
+	case env.Result == nil:
 		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
-	a := sseAnswer{reply: reply{result: detachPart(env.result, text)}}
+	a := sseAnswer{reply: reply{result: detachPart(env.Result, text)}}
 	a.share.TakeOver(&c.share)
 	return a
 }
@@ -371,7 +371,7 @@ func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) s
 		p.fault = connectionLost("the request was given up before its answer came", c.s.endpoint.cleanError(x.cause()))
 	}
 	if p.fault != nil {
-		p.fault.remark = c.remarks.since(r.remarks, nil)
+		p.fault.remark = c.remarks.Since(r.remarks, nil)
 	}
 	if a, came := c.stopWaiting(id, r); came {
 		p.share.Release()

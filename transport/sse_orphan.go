@@ -3,7 +3,7 @@ package transport
 import (
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
@@ -18,7 +18,7 @@ type sseRequest struct {
 
 // addRequest begins the wait for an answer.
 func (c *sseConn) addRequest(id int64) *sseRequest {
-	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.count.Load()}
+	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.posted = c.postCount.Add(1)
@@ -36,16 +36,16 @@ func (s *httpSession) countPost() {
 // receiveOrphan gives an error without an id to the one request that has no answer yet. If
 // there are more, or it may be about another message of ours that was POSTed later, it
 // is logged, and kept for the errors of requests that time out.
-func (c *sseConn) receiveOrphan(text []byte, env *envelope) {
-	failed := rpcError(c.s.endpoint.cleanJSON(env.errorm))
-	if code, ok := rpcCode(failed); !ok || code != jsonrpc.CodeMethodNotFound {
+func (c *sseConn) receiveOrphan(text []byte, env *Envelope) {
+	failed := ServerError(c.s.endpoint.cleanJSON(env.Error))
+	if code, ok := ErrorCode(failed); !ok || code != sdkrpc.CodeMethodNotFound {
 		if id, only := c.onlyWaiting(true); only && c.deliver(id, c.answerOf(text, env)) {
 			return
 		}
 	}
-	said := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), maxErrorText)
-	c.remarks.addOrphan(said)
-	c.s.noise.unmatched.Add(1)
+	said := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), MaxErrorText)
+	c.remarks.AddOrphan(said)
+	c.s.noise.Unmatched.Add(1)
 	if c.orphans.Allow() {
 		c.s.log.Warn().Str("error", said).Msg("the server sent an error that names no request")
 	}

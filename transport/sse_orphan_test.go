@@ -49,7 +49,7 @@ func TestSSEErrorWithoutID(t *testing.T) {
 			done := make(chan error, 1)
 			provokeAndWait := func(unmatched uint64) {
 				provoke()
-				require.Eventually(t, func() bool { return s.noise.unmatched.Load() == unmatched || len(done) == 1 }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return s.noise.Unmatched.Load() == unmatched || len(done) == 1 }, patience, time.Millisecond)
 			}
 			call := func() json.RawMessage {
 				r := toolCall
@@ -85,6 +85,6 @@ func (s *exchangeTable) expireCalls() {
 	}
 	s.mu.Unlock()
 	for _, b := range calls {
-		b.owner.end(context.DeadlineExceeded, errOverdue)
+		b.owner.end(context.DeadlineExceeded, ErrOverdue)
 	}
 }

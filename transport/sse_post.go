@@ -70,7 +70,7 @@ func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (
 	if isHTML(resp.Header.Get("Content-Type"), nil) && isHTML("", text) {
 		return sseAnswer{fault: s.endpoint.htmlReply(resp.StatusCode)}
 	}
-	if env, ok := scanEnvelope(text); ok && env.isResponse() {
+	if env, ok := ScanEnvelope(text); ok && env.IsResponse() {
 		got, found, f := s.handleMessage(text, id, true)
 		if found || f != nil {
 			return sseAnswer{reply: got, fault: f}

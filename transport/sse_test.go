@@ -137,8 +137,8 @@ func FuzzSSE(f *testing.F) {
 		require.NoError(t, err)
 		require.Len(t, parts, len(whole))
 		for i, e := range whole {
-			require.LessOrEqual(t, len(e.data), max(limit+1, 2*edge))
-			require.LessOrEqual(t, len(e.tail), edge)
+			require.LessOrEqual(t, len(e.data), max(limit+1, 2*EdgeSize))
+			require.LessOrEqual(t, len(e.tail), EdgeSize)
 			require.LessOrEqual(t, len(e.id), maxEventID)
 			require.GreaterOrEqual(t, e.retry, time.Duration(0))
 			require.Equal(t, e.over, parts[i].over)

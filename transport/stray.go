@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// strayTaken is how much of a stray text is looked at, and strayMax how much
+	// StrayTaken is how much of a stray text is looked at, and strayMax how much
 	// is shown, in bytes. A secret is not cut in two before it is hidden.
-	strayTaken = 4 * strayMax
-	strayMax   = 200
+	StrayTaken    = 4 * maxStrayShown
+	maxStrayShown = 200
 )
 
 // stray is what a server wrote to its stdout that is no message of JSON-RPC.
@@ -25,12 +25,12 @@ type stray struct {
 	reason string
 }
 
-// remarks are what a server sent that belongs to no request: stray text, the
+// Remarks are what a server sent that belongs to no request: stray text, the
 // first and the last, but rather one that tells a reason than a line of a log; and
 // errors without an id. They explain starts that fail and calls that time out.
 // Safe for concurrent use; one goroutine adds.
-type remarks struct {
-	count atomic.Uint64
+type Remarks struct {
+	total atomic.Uint64
 
 	mu    sync.Mutex
 	first stray
@@ -40,33 +40,36 @@ type remarks struct {
 	orphan     string // the last error without an id; it came after last, unless that is empty
 }
 
-// addStray records a stray text. assembling says that it is a message over several
+// AddStray records a stray text. assembling says that it is a message over several
 // lines as far as it has been read.
-func (r *remarks) addStray(text []byte, reason string, assembling bool) {
-	text = text[:min(len(text), strayTaken)]
+func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
+	text = text[:min(len(text), StrayTaken)]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first.text == nil || r.assembling && assembling || r.first.reason == strayLog && reason != strayLog {
+	if r.first.text == nil || r.assembling && assembling || r.first.reason == StrayLog && reason != StrayLog {
 		r.first, r.assembling = stray{bytes.Clone(text), reason}, assembling
 	}
 	r.last.text, r.last.reason, r.orphan = append(r.last.text[:0], text...), reason, ""
-	r.count.Add(1)
+	r.total.Add(1)
 }
 
-// addOrphan records an error that names no request.
-func (r *remarks) addOrphan(text string) {
+// AddOrphan records an error that names no request.
+func (r *Remarks) AddOrphan(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.orphan = text
-	r.count.Add(1)
+	r.total.Add(1)
 }
 
-// since is the last remark, if there was one after the first n.
-func (r *remarks) since(n uint64, redactor redact.Redactor) error {
+// Count is how many there were so far.
+func (r *Remarks) Count() uint64 { return r.total.Load() }
+
+// Since is the last remark, if there was one after the first n.
+func (r *Remarks) Since(n uint64, redactor redact.Redactor) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.count.Load() == n:
+	case r.Count() == n:
 		return nil
 	case r.orphan != "":
 		return fmt.Errorf("meanwhile the server sent an error that names no request: %s", r.orphan)
@@ -74,8 +77,8 @@ func (r *remarks) since(n uint64, redactor redact.Redactor) error {
 	return fmt.Errorf("meanwhile %s", r.last.sentence(redactor))
 }
 
-// about explains a start that failed; empty if there were no remarks.
-func (r *remarks) about(redactor redact.Redactor) string {
+// Explain explains a start that failed; empty if there were no remarks.
+func (r *Remarks) Explain(redactor redact.Redactor) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -87,8 +90,8 @@ func (r *remarks) about(redactor redact.Redactor) string {
 	return ""
 }
 
-// output is the first stray text, fit to be shown.
-func (r *remarks) output(redactor redact.Redactor) mcpvisor.StrayOutput {
+// StrayOutput is the first stray text, fit to be shown.
+func (r *Remarks) StrayOutput(redactor redact.Redactor) mcpvisor.StrayOutput {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.first.text == nil {
@@ -104,7 +107,7 @@ func (s *stray) sentence(redactor redact.Redactor) string {
 // shown is the text without control characters and secrets.
 func (s *stray) shown(redactor redact.Redactor) string {
 	text := strings.ReplaceAll(string(s.text), "\x00", "") // of UTF-16 the letters are left
-	return strings.TrimSpace(display.Prefix(display.Line(redactor.Text(text)), strayMax))
+	return strings.TrimSpace(display.Prefix(display.Line(redactor.Text(text)), maxStrayShown))
 }
 
 // The likely reasons of stray text.
@@ -116,13 +119,13 @@ const (
 	strayANSI     = "it holds ANSI escape codes; turn colours off, as with NO_COLOR=1"
 	strayQuestion = "it asks a question and waits for the answer; start it so that it does not ask, as with npx -y"
 	strayLines    = "a message is written over several lines; each must be one line"
-	strayLog      = "logs and banners belong on stderr"
+	StrayLog      = "logs and banners belong on stderr"
 )
 
 // strayReason guesses why a text is no message. ended says that its line has
 // ended.
 func strayReason(text []byte, ended bool) string {
-	text = text[:min(len(text), strayTaken)]
+	text = text[:min(len(text), StrayTaken)]
 	brace := bytes.IndexByte(text, '{')
 	switch {
 	case len(text) >= 8 && text[0] <= 2 && text[1] == 0 && text[2] == 0 && text[3] == 0:
@@ -138,7 +141,7 @@ func strayReason(text []byte, ended bool) string {
 	case bytes.IndexByte(text, '\x1b') >= 0:
 		return strayANSI
 	}
-	return strayLog
+	return StrayLog
 }
 
 // questionMarks are how prompts end, in lower case.
@@ -161,14 +164,14 @@ func asksQuestion(text []byte, ended bool) bool {
 
 // junk records a line that is no message.
 func (w *wire) junk(line []byte) {
-	w.noise.junk.Add(1)
+	w.noise.Malformed.Add(1)
 	switch w.several.add(line) {
 	case severalNone:
-		w.remarks.addStray(line, strayReason(line, true), false)
+		w.remarks.AddStray(line, strayReason(line, true), false)
 	case severalBegun:
-		w.remarks.addStray(w.several.text, strayLines, true)
+		w.remarks.AddStray(w.several.text, strayLines, true)
 	case severalComplete:
-		w.remarks.addStray(w.several.text, strayLines, true)
+		w.remarks.AddStray(w.several.text, strayLines, true)
 		w.failSeveral()
 		w.several.reset()
 	}
@@ -179,6 +182,6 @@ func (w *wire) junk(line []byte) {
 func (w *wire) unfinished(line []byte) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
 	if len(text) > 0 && text[0] != '{' && text[0] != '[' && !bytes.HasPrefix(byteOrderMark, text) {
-		w.remarks.addStray(line, strayReason(line, false), false)
+		w.remarks.AddStray(line, strayReason(line, false), false)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -39,7 +39,7 @@ func TestStrayOutput(t *testing.T) {
 		"question":                 {"Ok to proceed? (y) ", "Ok to proceed? (y)", strayQuestion},
 		"question_with_a_line_end": {"Overwrite the file? [y/N]\n", "Overwrite the file? [y/N]", strayQuestion},
 		"password":                 {"Password: ", "Password:", strayQuestion},
-		"banner":                   {"Welcome to the server\n", "Welcome to the server", strayLog},
+		"banner":                   {"Welcome to the server\n", "Welcome to the server", StrayLog},
 		"banner_without_line_end":  {"Ready." + answer + "\n", "Ready." + answer, strayPrefixed},
 		"prefix":                   {"2026-01-01 INFO " + answer + "\n", "2026-01-01 INFO " + answer, strayPrefixed},
 		"docker":                   {"\x01\x00\x00\x00\x00\x00\x00\x25" + answer + "\n", "%" + answer, strayDocker},
@@ -47,8 +47,8 @@ func TestStrayOutput(t *testing.T) {
 		"UTF-16_with_a_mark":       {"\xff\xfe" + wide(answer+"\n"), "\uFFFD" + answer, strayUTF16},
 		"ANSI":                     {"\x1b[32mready\x1b[0m\n", "[32mready[0m", strayANSI},
 		"Content-Length":           {"Content-Length: 37\r\n\r\n" + answer, "Content-Length: 37", strayLength},
-		"secret":                   {"token is hunter2-of-the-host\n", "token is [redacted]", strayLog},
-		"long":                     {strings.Repeat("long ", 1000) + "\n", "long long", strayLog},
+		"secret":                   {"token is hunter2-of-the-host\n", "token is [redacted]", StrayLog},
+		"long":                     {strings.Repeat("long ", 1000) + "\n", "long long", StrayLog},
 		"several_lines":            {"{\n  \"jsonrpc\": \"2.0\",\n  \"method\": \"x\"\n}\n", "{", strayLines},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestStrayOutput(t *testing.T) {
 				require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 				out := s.Info().StrayOutput
 				require.Equal(t, tc.reason, out.Reason)
-				require.LessOrEqual(t, len(out.Text), strayMax)
+				require.LessOrEqual(t, len(out.Text), maxStrayShown)
 				require.Truef(t, strings.HasPrefix(out.Text, tc.shown), "%q", out.Text)
 				require.Contains(t, cause.Message, fmt.Sprintf("%q (%s)", out.Text, tc.reason))
 				require.NotContains(t, cause.Message, "hunter2")
@@ -116,7 +116,7 @@ func TestSeveralLines(t *testing.T) {
 			first, second = second, first
 		}
 		ids := []int64{min(a.ID, b.ID), max(a.ID, b.ID)}
-		if id := ids[0]; id != laneBase+1 {
+		if id := ids[0]; id != FirstID+1 {
 			require.FailNow(t, "ids")
 		}
 		p.say("%s", pretty(map[string]any{"jsonrpc": "2.0", "id": a.ID, "result": map[string]any{"text": "a } \" b", "list": []any{1, map[string]any{}}}}))
@@ -133,8 +133,8 @@ func TestSeveralLines(t *testing.T) {
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
-			d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(_ io.Writer, e envelope) string {
-				return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.id) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
+			d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(_ io.Writer, e Envelope) string {
+				return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.ID) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
 			})}}, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 			require.NoError(t, err)
 			s := d.NewSession()
@@ -151,7 +151,7 @@ func TestSeveralLines(t *testing.T) {
 		p.say("{\n  \"id\": %d,", id) // the rest never comes
 		p.say(`{"id":%d,"result":1}`, id)
 		require.Equal(t, outcome{result: "1"}, <-ended)
-		require.EqualValues(t, 2, p.noiseCounts().Malformed)
+		require.EqualValues(t, 2, p.noise.Counts().Malformed)
 	})
 	t.Run("too_long", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
@@ -183,14 +183,14 @@ func TestErrorWithoutID(t *testing.T) {
 			got := <-ended
 			require.Equal(t, mcpvisor.KindRPC, got.err.Kind)
 			require.ErrorContains(t, got.err, "Parse error")
-			require.Zero(t, p.noiseCounts())
+			require.Zero(t, p.noise.Counts())
 		})
 	}
 	t.Run("several_in_flight", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			p := newPeer(t, memoryPipe, 1<<20)
 			var log strings.Builder
-			p.asked.answers = newQuestions("s", Options{Logger: zerolog.New(&log)}).on(newLifeline())
+			p.asked.Handler = NewHandlerPool("s", Options{Logger: zerolog.New(&log)}).NewHandler(NewLifetime())
 			first := p.ask(t.Context(), Request{Method: "m", Timeout: time.Minute})
 			p.read()
 			second := p.ask(t.Context(), Request{Method: "m", Timeout: time.Minute})
@@ -205,7 +205,7 @@ func TestErrorWithoutID(t *testing.T) {
 				require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
 				require.ErrorContains(t, got.err, "an error that names no request: Parse error")
 			}
-			require.Equal(t, mcpvisor.Discarded{Unmatched: 10}, p.noiseCounts())
+			require.Equal(t, mcpvisor.Discarded{Unmatched: 10}, p.noise.Counts())
 			require.Equal(t, 1, strings.Count(log.String(), "Parse error"))
 		})
 	})
@@ -229,11 +229,11 @@ func TestErrorWithoutID(t *testing.T) {
 		p.say(`{"jsonrpc":"2.0","error":"a line of a log"}`)
 		p.say(`{"id":%d,"result":1}`, id)
 		require.Equal(t, outcome{result: "1"}, <-ended)
-		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.noiseCounts())
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.noise.Counts())
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
-			d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: answering(func(io.Writer, envelope) string {
+			d, err := NewDialer(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: answering(func(io.Writer, Envelope) string {
 				return parseError
 			})}}, Options{ClientInfo: testInfo, Logger: zerolog.Nop()})
 			require.NoError(t, err)
@@ -258,8 +258,8 @@ func TestErrorWithoutID(t *testing.T) {
 
 // What is wrong with an answer is not told as a refusal of the server's.
 func TestSeveralLines_is_no_refusal(t *testing.T) {
-	err := fmt.Errorf("calling %q: %w", "initialize", &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the server wrote its answer over several lines"})
-	require.Equal(t, "handshake failed: the server wrote its answer over several lines", openCause(t.Context(), err, nil).Message)
-	err = &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "no"}
-	require.Equal(t, "server refused the handshake: no (code -32700)", openCause(t.Context(), err, nil).Message)
+	err := fmt.Errorf("calling %q: %w", "initialize", &sdkrpc.Error{Code: sdkrpc.CodeParseError, Message: "the server wrote its answer over several lines"})
+	require.Equal(t, "handshake failed: the server wrote its answer over several lines", OpenCause(t.Context(), err, nil).Message)
+	err = &sdkrpc.Error{Code: sdkrpc.CodeParseError, Message: "no"}
+	require.Equal(t, "server refused the handshake: no (code -32700)", OpenCause(t.Context(), err, nil).Message)
 }

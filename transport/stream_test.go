@@ -41,7 +41,7 @@ func TestWireStreamEndsWithTheServersWord(t *testing.T) {
 	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
 	o := <-ended
 	require.Equal(t, mcpvisor.KindCanceled, o.err.Kind)
-	require.Zero(t, p.noiseCounts().Unmatched)
+	require.Zero(t, p.noise.Counts().Unmatched)
 }
 
 // A server need not say so (MCP, cancellation): then the wait has an end, and
@@ -77,10 +77,10 @@ func TestAcknowledgementsNameTheirStream(t *testing.T) {
 		``:            0,
 	} {
 		var told []Notice
-		n := new(notices)
+		n := new(Notifications)
 		n.OnNotice(func(one Notice) { told = append(told, one) })
 		params := `{` + meta + `"notifications":{"resourceSubscriptions":["x:a"]}}`
-		require.Equal(t, noticeTaken, n.take([]byte(`"notifications/subscriptions/acknowledged"`), []byte(params)))
+		require.Equal(t, Handled, n.Handle([]byte(`"notifications/subscriptions/acknowledged"`), []byte(params)))
 		require.Equal(t, []Notice{{Kind: Acknowledged, Honored: []string{"x:a"}, Stream: want}}, told, strings.TrimSpace(meta))
 	}
 }

@@ -126,8 +126,8 @@ type Stream struct {
 	Farewell time.Duration
 }
 
-// opens tells the id of a request that is about to leave.
-func (s *Stream) opens(id int64) {
+// NotifySent reports the id of a request that is about to be sent.
+func NotifySent(s *Stream, id int64) {
 	if s != nil && s.Sent != nil {
 		s.Sent(id)
 	}

@@ -10,9 +10,8 @@ import (
 	"math"
 	"runtime"
 	"sync"
-	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -29,55 +28,55 @@ import (
 // and their answers go straight to whoever waits. Everything else belongs to
 // the control lane.
 type wire struct {
-	*lifeline
+	*Lifetime
 	in *lineReader
 
-	ids     requestIDs
+	ids     RequestIDs
 	mu      sync.Mutex
 	out     outbox
 	pending map[int64]*pending
 	spare   sync.Pool // of *pending; their channels must not leave a synctest bubble with the session
 	ended   bool
-	alarm   alarm
+	alarm   DeadlineTimer
 
 	control  *control
-	notices  *notices
+	notices  *Notifications
 	redactor redact.Redactor
-	heard    lastHeard
-	asked    serverRequests
-	noise    noise
+	heard    LastReceived
+	asked    Requests
+	noise    Discarded
 
 	several severalLines // of the reader
-	remarks remarks
+	remarks Remarks
 	orphans *rate.Limiter
 
 	buffer *budget.Budget // of the server; nil: without bound
 	share  *budget.Share  // of the line that is being read; the reader's
 }
 
-func newWire(life *lifeline, in io.Reader, out io.Writer, limit int) *wire {
+func newWire(life *Lifetime, in io.Reader, out io.Writer, limit int) *wire {
 	w := &wire{
-		lifeline: life,
+		Lifetime: life,
 		in:       newLineReader(in, limit),
 		out:      outbox{out: out, try: tryWriter(out), takeover: make(chan struct{}, 1)},
 		pending:  make(map[int64]*pending),
-		notices:  new(notices),
-		heard:    lastHeard{start: time.Now()},
-		orphans:  rate.NewLimiter(orphanLog, 1),
+		notices:  new(Notifications),
+		heard:    NewLastReceived(),
+		orphans:  rate.NewLimiter(OrphanLogRate, 1),
 	}
-	w.alarm.ring = w.sweep
+	w.alarm.OnFire = w.sweep
 	w.in.reserve, w.in.free = w.reserve, w.freeLine
 	w.spare.New = newPending
 	w.in.onUnfinished = w.unfinished
 	w.control = newControl(w)
-	w.asked = serverRequests{calls: w, reply: w.reply, room: allowance{most: controlQueue},
-		start: func(f func()) bool { go f(); return true }}
+	w.asked = Requests{Calls: w, Reply: w.reply, Room: Allowance{Max: controlQueue},
+		Go: func(f func()) bool { go f(); return true }}
 	return w
 }
 
 // die records the end and fails what is under way.
 func (w *wire) die(cause *supervisor.Cause) bool {
-	first := w.lifeline.die(cause)
+	first := w.Lifetime.End(cause)
 	if first {
 		w.failAll()
 	}
@@ -91,7 +90,7 @@ func (w *wire) readLoop() error {
 		line, tail, over, err := w.in.next()
 		if reads != w.in.reads {
 			reads = w.in.reads
-			w.heard.note()
+			w.heard.Note()
 		}
 		if over {
 			w.oversize(line, tail)
@@ -121,18 +120,18 @@ func (w *wire) receive(line []byte) {
 			if one[0] == '{' {
 				w.receive(one)
 			} else {
-				w.noise.junk.Add(1)
+				w.noise.Malformed.Add(1)
 			}
 			return true
 		})
 		return
 	}
-	env, ok := scanEnvelope(trimmed)
-	if ok && isOrphan(trimmed, &env) {
+	env, ok := ScanEnvelope(trimmed)
+	if ok && IsOrphan(trimmed, &env) {
 		w.orphaned(&env)
 		return
 	}
-	if !ok || !env.isMessage() {
+	if !ok || !env.IsMessage() {
 		if len(trimmed) > 0 && !(ok && w.emptyAnswer(trimmed, &env)) {
 			w.junk(trimmed)
 		}
@@ -141,24 +140,24 @@ func (w *wire) receive(line []byte) {
 	if w.several.depth > 0 {
 		w.several.reset()
 	}
-	if env.isResponse() {
-		if id, ok := env.numericID(); ok && id >= laneBase {
+	if env.IsResponse() {
+		if id, ok := env.NumericID(); ok && id >= FirstID {
 			w.answer(id, env)
 			return
 		}
 	}
-	if string(env.method) == methodProgress && env.id == nil && !env.malformed {
-		w.progressed(env.params)
+	if string(env.Method) == MethodProgress && env.ID == nil && !env.Malformed {
+		w.progressed(env.Params)
 		return
 	}
-	if env.method != nil && env.id == nil && !env.malformed {
-		switch w.notices.take(env.method, env.params) {
-		case noNotice:
-		case noticeBad:
-			w.noise.junk.Add(1)
+	if env.Method != nil && env.ID == nil && !env.Malformed {
+		switch w.notices.Handle(env.Method, env.Params) {
+		case NotHandled:
+		case Malformed:
+			w.noise.Malformed.Add(1)
 			return
-		case noticeDropped:
-			w.noise.dropped.Add(1)
+		case Dropped:
+			w.noise.Dropped.Add(1)
 			return
 		default:
 			return
@@ -170,14 +169,14 @@ func (w *wire) receive(line []byte) {
 // emptyAnswer fails the request that is answered with neither result nor
 // error. A line that merely has a number as "id" is junk: the ids of the control
 // lane are small, and what servers log has ids too.
-func (w *wire) emptyAnswer(line []byte, env *envelope) bool {
-	id, ok := env.numericID()
-	if !ok || env.method != nil {
+func (w *wire) emptyAnswer(line []byte, env *Envelope) bool {
+	id, ok := env.NumericID()
+	if !ok || env.Method != nil {
 		return false
 	}
 	const complaint = "the answer has neither a result nor an error"
-	if id < laneBase {
-		return isVersion2(line) && w.control.fail(id, complaint)
+	if id < FirstID {
+		return IsVersion2(line) && w.control.fail(id, complaint)
 	}
 	p := w.take(id)
 	if p == nil {
@@ -187,30 +186,30 @@ func (w *wire) emptyAnswer(line []byte, env *envelope) bool {
 	return true
 }
 
-func (w *wire) answer(id int64, env envelope) {
+func (w *wire) answer(id int64, env Envelope) {
 	p := w.take(id)
 	if p == nil {
-		w.noise.unmatched.Add(1)
+		w.noise.Unmatched.Add(1)
 		return
 	}
 	switch {
-	case env.malformed:
+	case env.Malformed:
 		p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: errors.New("the answer is not valid JSON")}}
-	case env.errorm != nil:
-		p.answer <- answer{err: rpcError(w.redactor.JSON(env.errorm))}
-	case !w.in.hold(len(env.result)):
-		p.answer <- answer{err: noRoomError()}
+	case env.Error != nil:
+		p.answer <- answer{err: ServerError(w.redactor.JSON(env.Error))}
+	case !w.in.hold(len(env.Result)):
+		p.answer <- answer{err: NoRoomError()}
 	default:
-		result := w.in.claim(env.result)
+		result := w.in.claim(env.Result)
 		p.answer <- answer{result: result, share: w.takeShare()}
 	}
 }
 
 // oversize fails the one call whose answer was too long.
 func (w *wire) oversize(head, tail []byte) {
-	w.noise.oversize.Add(1)
-	id, ok := edgeID(head, tail)
+	w.noise.Oversize.Add(1)
+	id, ok := FindID(head, tail)
 	if !ok {
 		return
 	}
@@ -218,7 +217,7 @@ func (w *wire) oversize(head, tail []byte) {
 		w.skipped(id)
 		return
 	}
-	if id < laneBase {
+	if id < FirstID {
 		w.control.fail(id, fmt.Sprintf("the answer is longer than %d bytes; raise Limits.Line if such answers are expected", w.in.limit))
 		return
 	}
@@ -232,20 +231,20 @@ func (w *wire) oversize(head, tail []byte) {
 // request sends one request on the call lane and waits for its answer.
 func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (json.RawMessage, error) {
 	if ctx.Err() != nil {
-		return nil, requestError(ctx, w.Cause(), mcpvisor.OutcomeNotSent, nil)
+		return nil, RequestError(ctx, w.Cause(), mcpvisor.OutcomeNotSent, nil)
 	}
 	p := w.spare.Get().(*pending)
-	p.deadline, p.news = p.clocks.start(r), newNews(r.Progress)
-	p.stream, p.remarks = r.Stream != nil, w.remarks.count.Load()
+	p.deadline, p.news = p.clocks.Start(r), NewProgressQueue(r.Progress)
+	p.stream, p.remarks = r.Stream != nil, w.remarks.Count()
 	w.encodeLocking(p, r, meta)
 	if w.ended {
 		w.mu.Unlock()
 		w.recycle(p)
-		return nil, deathError(w.Cause(), mcpvisor.OutcomeNotSent)
+		return nil, DeathError(w.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	w.pending[p.id] = p
 	if !p.deadline.IsZero() {
-		w.alarm.set(p.deadline)
+		w.alarm.Set(p.deadline)
 	}
 	write, crowd := w.out.add(&p.outgoing), len(w.pending) > 1
 	w.mu.Unlock()
@@ -286,10 +285,10 @@ func (w *wire) request(ctx context.Context, r Request, meta json.RawMessage) (js
 // which no other request has that id.
 func (w *wire) encodeLocking(p *pending, r Request, meta json.RawMessage) {
 	for {
-		id, used := w.ids.next()
+		id, used := w.ids.Next()
 		p.id = id
-		p.line = appendRequest(p.line[:0], id, r, meta)
-		r.Stream.opens(id)
+		p.line = AppendRequest(p.line[:0], id, r, meta)
+		NotifySent(r.Stream, id)
 		w.mu.Lock()
 		if !used || w.pending[id] == nil {
 			return
@@ -326,7 +325,7 @@ func (w *wire) send(ctx context.Context, line []byte) error {
 	select {
 	case <-o.done:
 		return nil
-	case <-w.dead:
+	case <-w.Dead():
 		return io.ErrClosedPipe
 	case <-ctx.Done():
 		w.mu.Lock()
@@ -341,5 +340,5 @@ func (w *wire) send(ctx context.Context, line []byte) error {
 // errRejected makes the go-sdk fail one request instead of the whole session:
 // code -32005 is its "rejected by transport" (jsonrpc2.ErrRejected).
 func errRejected(err error) error {
-	return fmt.Errorf("%w: %w", &jsonrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
+	return fmt.Errorf("%w: %w", &sdkrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
 }

@@ -20,7 +20,7 @@ import (
 // Whatever it says, each call ends once, with a result that is valid JSON or an
 // error that says what became of it, and nothing panics.
 func FuzzWire(f *testing.F) {
-	id := func(n int64) string { return strconv.FormatInt(laneBase+n, 10) }
+	id := func(n int64) string { return strconv.FormatInt(FirstID+n, 10) }
 	for _, said := range []string{
 		"", "\n\n\r\n", "hello\n", "{", "[]\n", `{"jsonrpc":"2.0","id":` + id(1) + `,"result":{}}` + "\n",
 		`{"id":"` + id(2) + `","result":{"a":[1,{"b":"\u00e9"}]}}` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"error":{"code":-1,"message":"no"}}` + "\n",
@@ -34,7 +34,7 @@ func FuzzWire(f *testing.F) {
 		f.Add([]byte(said), uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, said []byte, chunk uint16) {
-		w := newWire(newLifeline(), &pieces{text: said, size: int(chunk)%4096 + 1}, io.Discard, 4096)
+		w := newWire(NewLifetime(), &pieces{text: said, size: int(chunk)%4096 + 1}, io.Discard, 4096)
 		type end struct {
 			result json.RawMessage
 			err    error

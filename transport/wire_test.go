@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -55,7 +55,7 @@ func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), l
 	require.NoError(t, err)
 	reads, writes, err := pipe()
 	require.NoError(t, err)
-	p := &peer{wire: newWire(newLifeline(), reads, mine, limit), t: t, in: bufio.NewReader(theirs), out: writes}
+	p := &peer{wire: newWire(NewLifetime(), reads, mine, limit), t: t, in: bufio.NewReader(theirs), out: writes}
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = p.readLoop() })
 	loops.Go(func() { _ = p.writeLoop() })
@@ -114,7 +114,7 @@ func TestWireMatchesAnswers(t *testing.T) {
 	for range calls {
 		m := p.read()
 		require.Equal(t, "m", m.Method)
-		require.Greater(t, m.ID, laneBase)
+		require.Greater(t, m.ID, FirstID)
 		require.NotContains(t, ids, m.ID)
 		ids[m.ID] = string(m.Params)
 	}
@@ -124,8 +124,8 @@ func TestWireMatchesAnswers(t *testing.T) {
 	for params, ended := range asked {
 		require.Equal(t, outcome{result: params}, <-ended)
 	}
-	require.Zero(t, p.noiseCounts())
-	require.NotZero(t, p.heard.time())
+	require.Zero(t, p.noise.Counts())
+	require.NotZero(t, p.heard.Time())
 }
 
 // TestWireAnswers: what a server says, and what becomes of the call.
@@ -172,14 +172,14 @@ func TestWireAnswers(t *testing.T) {
 			require.Contains(t, got.err.Error(), c.text)
 		})
 	}
-	require.Equal(t, mcpvisor.Discarded{Malformed: 3, Oversize: 3}, p.noiseCounts())
+	require.Equal(t, mcpvisor.Discarded{Malformed: 3, Oversize: 3}, p.noise.Counts())
 }
 
 func TestWireKeepsCodeAndData(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	ended := p.ask(t.Context(), Request{Method: "m"})
 	p.say(`{"id":%d,"error":{"code":-32042,"message":"m","data":{"a":[1]}}}`, p.read().ID)
-	var rpc *jsonrpc.Error
+	var rpc *sdkrpc.Error
 	require.ErrorAs(t, (<-ended).err, &rpc)
 	require.Equal(t, int64(-32042), rpc.Code)
 	require.JSONEq(t, `{"a":[1]}`, string(rpc.Data))
@@ -200,7 +200,7 @@ func TestWireSkipsNoise(t *testing.T) {
 	p.say(`{"id":%d,"result":2}`, id) // twice
 	p.say("%s", strings.Repeat("x", 5<<10))
 	require.Eventually(t, func() bool {
-		return p.noiseCounts() == mcpvisor.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
+		return p.noise.Counts() == mcpvisor.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
 	}, 10*time.Second, time.Millisecond)
 }
 
@@ -217,7 +217,7 @@ func TestWireEmptyAnswers(t *testing.T) {
 		require.Equal(t, mcpvisor.OutcomeAnswered, got.err.Outcome)
 		p.say(`{"id":%d%s}`, id, rest) // junk by now
 	}
-	require.Eventually(t, func() bool { return p.noiseCounts() == mcpvisor.Discarded{Malformed: 3} }, patience, timeStep)
+	require.Eventually(t, func() bool { return p.noise.Counts() == mcpvisor.Discarded{Malformed: 3} }, patience, timeStep)
 }
 
 // TestWireLanesAreApart: whatever is no answer to a call goes to the control
@@ -236,11 +236,11 @@ func TestWireLanesAreApart(t *testing.T) {
 	for _, want := range []string{"notifications/of/our/own", ""} {
 		m, err := p.control.Read(t.Context())
 		require.NoError(t, err)
-		if r, ok := m.(*jsonrpc.Request); ok {
+		if r, ok := m.(*sdkrpc.Request); ok {
 			require.Equal(t, want, r.Method)
 		} else {
 			require.Empty(t, want)
-			require.JSONEq(t, `{"sdk":true}`, string(m.(*jsonrpc.Response).Result))
+			require.JSONEq(t, `{"sdk":true}`, string(m.(*sdkrpc.Response).Result))
 		}
 	}
 }
@@ -251,7 +251,7 @@ func TestWireResultsAreTheCallersOwn(t *testing.T) {
 	p := newPeer(t, osPipe, 8<<20)
 	var results []<-chan outcome
 	texts := []string{}
-	for i, size := range []int{10, largeLine, 1 << 20, 100, 3 * largeLine, 20} {
+	for i, size := range []int{10, LargeMessage, 1 << 20, 100, 3 * LargeMessage, 20} {
 		results = append(results, p.ask(t.Context(), Request{Method: "m"}))
 		texts = append(texts, `"`+strings.Repeat(string(rune('a'+i)), size)+`"`)
 		p.say(`{"id":%d,"result":%s}`, p.read().ID, texts[i])
@@ -265,7 +265,7 @@ func TestWireResultsAreTheCallersOwn(t *testing.T) {
 func TestARequestIsOneLine(t *testing.T) {
 	for _, text := range []string{"{\n", "{\r}", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "\r\n}"} {
 		params := json.RawMessage(text)
-		line := appendRequest(nil, 7, Request{Method: "m", Params: params}, nil)
+		line := AppendRequest(nil, 7, Request{Method: "m", Params: params}, nil)
 		require.Equal(t, len(line)-1, bytes.IndexAny(line, "\r\n"))
 		require.Equal(t, text, string(params), "they are the caller's")
 	}
@@ -288,7 +288,7 @@ func TestRequestLine(t *testing.T) {
 		"breaks and meta":  {"{\n\"a\":1}\n", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			line := appendRequest([]byte("left alone "), 7, Request{Method: "m", Params: json.RawMessage(c.params)}, c.meta)
+			line := AppendRequest([]byte("left alone "), 7, Request{Method: "m", Params: json.RawMessage(c.params)}, c.meta)
 			require.Equal(t, "left alone "+c.want+"\n", string(line))
 			require.True(t, json.Valid(line[len("left alone "):]))
 		})

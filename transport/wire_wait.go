@@ -29,11 +29,11 @@ func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
 		select {
 		case a = <-p.answer:
 			answered = true
-		case <-told.more:
+		case <-told.Ready:
 		case <-ctx.Done():
 			a, answered = w.leave(ctx, p), true
 		}
-		told.tell()
+		told.Deliver()
 	}
 	finished = true
 	return a
@@ -45,7 +45,7 @@ func (w *wire) leave(ctx context.Context, p *pending) answer {
 	if gone {
 		return <-p.answer // it has just come, or is about to
 	}
-	return answer{err: requestError(ctx, nil, outcome, nil), unheard: outcome == mcpvisor.OutcomeUnknown}
+	return answer{err: RequestError(ctx, nil, outcome, nil), unheard: outcome == mcpvisor.OutcomeUnknown}
 }
 
 // dismiss ends a stream whose context has ended, and gives the server a while to
@@ -62,7 +62,7 @@ func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) 
 			return answer{err: a.err}
 		}
 	}
-	return answer{err: requestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)}
+	return answer{err: RequestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)}
 }
 
 // cancelRemote tells the server that nobody waits for the answer any more

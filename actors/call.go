@@ -12,17 +12,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Request sends one request to the current incarnation of a server: snapshot →
-// incarnation → session, through no mailbox. timeout bounds it (0: the
-// server's Timeouts.Call), and Timeouts.HardMax does in any case; waiting for
-// its turn counts, too. The error is a *mcpvisor.Error with everything but Op.
+// Request sends one request to the incarnation in service: snapshot → incarnation →
+// session, through no mailbox. timeout is the time without progress (0: the server's
+// Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Both include the
+// wait in the queue. The error is a *mcpvisor.Error with every field but Op.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
 	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
 	}
 	inc := v.current
 	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
-	r.LogLevel = inc.logLevel()
+	r.LogLevel = inc.desired.LogLevel()
 	began := time.Now()
 	if e := inc.beginCall(ctx, shorter(r.Timeout, r.TotalTimeout)); e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
@@ -31,7 +31,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	if waited := time.Since(began); r.TotalTimeout > 0 && waited > time.Millisecond {
 		r.TotalTimeout = max(r.TotalTimeout-waited, time.Millisecond)
 	}
-	failed, lost := true, false // also if somebody's code on the way panics
+	failed, lost := true, false // so that a panic on the way counts as a failure
 	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
 	if took := time.Since(began); took >= slowCall {
@@ -44,13 +44,13 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	}
 	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
-		*e = *shared // others may have been handed the same one
+		*e = *shared // several callers may receive the same error
 	}
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 	switch {
 	case e.Kind == mcpvisor.KindCrashed && e.Outcome == mcpvisor.OutcomeNotSent:
-		// The server died before it: it is down, and this call has lost nothing.
-		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingHint
+		// The server died before the call: the call was not lost with it.
+		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
 	case e.Kind == mcpvisor.KindCrashed:
 		lost = true
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
@@ -59,18 +59,18 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	return nil, e
 }
 
-// timeoutHint says which clock ended a call.
+// timeoutHint says which of its timeouts ended a call.
 func timeoutHint(r transport.Request, took time.Duration) string {
 	if r.TotalTimeout > 0 && (took >= r.TotalTimeout || r.Timeout == 0) {
-		return fmt.Sprintf("it took %v, and Timeouts.HardMax allows no more", r.TotalTimeout.Round(time.Millisecond))
+		return fmt.Sprintf("it took %v, and Timeouts.CallTotal allows no more", r.TotalTimeout.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("the server was silent about it for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }
 
-// slowCall is how long a call takes that gets a line in the log.
+// slowCall is the duration from which a call is logged.
 const slowCall = 5 * time.Second
 
-// shorter is the shorter of two bounds, of which 0 is none.
+// shorter is the shorter of two timeouts; 0 means unbounded.
 func shorter(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -107,7 +107,7 @@ func (v *View) unavailable() *mcpvisor.Error {
 	case supervisor.StateBackoff, supervisor.StateParked:
 		e.RetryAfter = max(time.Until(v.RetryAt), time.Millisecond)
 	default:
-		e.RetryAfter = startingHint
+		e.RetryAfter = startingRetryAfter
 		if v.Cause == nil {
 			e.Cause = errors.New("it is still starting")
 		}
@@ -115,9 +115,9 @@ func (v *View) unavailable() *mcpvisor.Error {
 	return e
 }
 
-// startingHint is the RetryAfter of a server that is just starting: nobody
-// knows how long that takes.
-const startingHint = 100 * time.Millisecond
+// startingRetryAfter is the RetryAfter of a server that is just starting: how long that
+// takes is unknown.
+const startingRetryAfter = 100 * time.Millisecond
 
 // AwaitReady waits until a server is ready, and returns its view. It gives up
 // when ctx ends, when the server is gone, or when it is evicted or unauthorized.

@@ -3,11 +3,13 @@ package actors
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -192,12 +194,12 @@ func TestNewManagerRepairsRegistrations(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		delete(h.rt.inbox.registrations, "fs")
+		delete(h.rt.managerState.registrations, "fs")
 		ghost := *h.rt.Snapshot().Server("fs")
 		ghost.Name, ghost.Gen = "ghost", h.rt.nextGen.Add(1)
 		h.rt.snapshot.Store(h.rt.Snapshot().with("ghost", &ghost))
 		reply := make(chan error, 1)
-		h.rt.inbox.registrations["unborn"] = &registration{gen: h.rt.nextGen.Add(1), register: reply}
+		h.rt.managerState.registrations["unborn"] = &registration{gen: h.rt.nextGen.Add(1), register: reply}
 		h.crashManager()
 		require.Equal(t, mcpvisor.KindStart, asError(t, <-reply).Kind)
 		synctest.Wait()
@@ -213,31 +215,31 @@ func TestNewManagerRepairsRegistrations(t *testing.T) {
 // The letter that crashed its reader is not read again; its sender is told,
 // unless a later report will tell.
 func TestManagerAnswersTheMessageThatCrashedIt(t *testing.T) {
-	m := &manager{inbox: &inbox{registrations: map[string]*registration{}}}
-	ask := func(letter func(reply chan<- error) any) chan error {
+	m := &manager{state: &managerState{registrations: map[string]*registration{}}}
+	ask := func(letter func(reply chan<- error) messages.Message) chan error {
 		reply := make(chan error, 1)
 		m.current = letter(reply)
 		m.answerAbandoned()
 		return reply
 	}
-	register := func(reply chan<- error) any {
+	register := func(reply chan<- error) messages.Message {
 		return &messages.Register{Spec: mcpvisor.ServerSpec{Name: "fs"}, Reply: reply}
 	}
-	unregister := func(reply chan<- error) any { return &messages.Unregister{Name: "fs", Reply: reply} }
+	unregister := func(reply chan<- error) messages.Message { return &messages.Unregister{Name: "fs", Reply: reply} }
 	require.ErrorIs(t, <-ask(register), mcpvisor.ErrClosed)
 	require.ErrorIs(t, <-ask(unregister), mcpvisor.ErrClosed)
-	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &messages.Restart{Name: "fs", Reply: reply} }), mcpvisor.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) messages.Message { return &messages.Restart{Name: "fs", Reply: reply} }), mcpvisor.ErrClosed)
 
-	require.ErrorIs(t, <-ask(func(reply chan<- error) any { return &report{name: "fs", replies: []chan<- error{reply}} }), mcpvisor.ErrClosed)
+	require.ErrorIs(t, <-ask(func(reply chan<- error) messages.Message { return &report{name: "fs", replies: []chan<- error{reply}} }), mcpvisor.ErrClosed)
 
 	waits := make(chan error, 1)
-	m.registrations["fs"] = &registration{restart: []chan<- error{waits}}
-	require.Empty(t, ask(func(reply chan<- error) any {
-		m.registrations["fs"].register = reply
+	m.state.registrations["fs"] = &registration{restart: []chan<- error{waits}}
+	require.Empty(t, ask(func(reply chan<- error) messages.Message {
+		m.state.registrations["fs"].register = reply
 		return register(reply)
 	}))
-	require.Empty(t, ask(func(reply chan<- error) any {
-		m.registrations["fs"].unregister = []chan<- error{reply}
+	require.Empty(t, ask(func(reply chan<- error) messages.Message {
+		m.state.registrations["fs"].unregister = []chan<- error{reply}
 		return unregister(reply)
 	}))
 	require.ErrorIs(t, <-waits, mcpvisor.ErrClosed)
@@ -256,5 +258,33 @@ func TestCrashReportHidesSecrets(t *testing.T) {
 		synctest.Wait()
 		require.Contains(t, h.log.String(), "session_test.go")
 		require.NotContains(t, h.log.String(), "hunter2")
+	})
+}
+
+// A crash is reported through the queue of the log: a writer that blocks holds up no
+// actor.
+func TestCrashReportWithABlockedLogWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &stuckLog{at: "actor crashed", stuck: make(chan struct{}), open: make(chan struct{})}
+		h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
+		h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
+		defer time.Sleep(2 * time.Second) // as in withHarness
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, name := range []string{"fs", "git"} {
+			h.script(name, script{tools: []string{"ls"}})
+			h.register(mcpvisor.ServerSpec{Name: name, Policy: supervisor.Retry(3, time.Second)})
+		}
+		h.crashPort("fs")
+		<-log.stuck
+		h.crashManager()
+		h.crashSupervisor("fs")
+		require.NoError(t, h.rt.Unregister(ctx, "fs"))
+		require.NoError(t, h.rt.Restart(ctx, "git"))
+		_, err := h.rt.AwaitReady(ctx, "git")
+		require.NoError(t, err)
+		close(log.open)
+		require.NoError(t, h.rt.Close(ctx))
+		require.Equal(t, 3, strings.Count(log.String(), "actor crashed"), "no report is lost")
 	})
 }

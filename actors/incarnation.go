@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,78 +10,99 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// incarnation is one life of a server: its session and the accounts of the
-// calls on it. Its death is the session's death; calls watch nothing else.
+// incarnation is one life of a server: its session, and the calls on it. It dies with
+// its session, and calls watch nothing else. Safe for concurrent use.
 type incarnation struct {
+	// Set before it is shared, and never changed.
 	server  string
 	gen     uint64
 	epoch   uint64
 	spec    *mcpvisor.ServerSpec
 	session transport.Session
 	started time.Time
-	stats   *callStats
+	desired *subscription.Desired // of the registration
+	stats   *callStats            // of the registration
+	port    *actor.PID            // the actor that owns the session
 
 	limiter limiter
-
-	// port owns it; set before anybody else sees it.
-	port    *actor.PID
-	desired *desiredSubscriptions
-	// isStandby: it is a standby, and what it tells is told by the one in service.
+	// isStandby: the events that its server sends are dropped, because the server in
+	// service sends the same. The supervising actor clears it at a takeover.
 	isStandby atomic.Bool
-	// left: what its session has left behind is recorded once, and reported once.
-	left sync.Once
+	recorded  sync.Once // what the session has left behind; see Runtime.recordLeft
 }
 
-// callStats counts calls over a whole registration.
-type callStats struct{ total, failed, inFlight, queued atomic.Int64 }
-
-func newIncarnation(server string, gen, epoch uint64, spec *mcpvisor.ServerSpec, tally *callStats, wishes *desiredSubscriptions, session transport.Session) *incarnation {
-	return &incarnation{server: server, gen: gen, epoch: epoch, spec: spec, session: session, started: time.Now(), stats: tally, desired: wishes,
-		limiter: limiter{maxInFlight: int64(spec.Limits.MaxInFlight), maxQueued: int64(max(spec.Limits.MaxQueued, 0))}}
+// newIncarnation makes an incarnation of a registration, with a session that is not
+// open yet.
+func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnation {
+	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, stats: s.stats,
+		session: s.dialer.NewSession(), started: time.Now(), desired: s.rt.desiredOf(s.gen)}
+	inc.limiter.maxInFlight = int64(s.spec.Limits.MaxInFlight)
+	inc.limiter.maxQueued = int64(max(s.spec.Limits.MaxQueued, 0))
+	inc.isStandby.Store(standby)
+	return inc
 }
 
-// beginCall counts a call in, when it is its turn; clock is how long it may wait. A
-// session that is dead lets nobody in: what comes later is no casualty of it.
-func (i *incarnation) beginCall(ctx context.Context, clock time.Duration) *mcpvisor.Error {
+// beginCall counts a call in when the limiter admits it; timeout bounds the wait, 0
+// means unbounded. A dead session admits no call: one that comes later is not lost with
+// the session.
+func (i *incarnation) beginCall(ctx context.Context, timeout time.Duration) *mcpvisor.Error {
 	if isClosed(i.session.Dead()) {
 		return i.unavailable()
 	}
 	if !i.limiter.tryAcquire() {
 		i.stats.queued.Add(1)
-		e := i.limiter.acquire(ctx, i.session.Dead(), clock)
+		e := i.limiter.acquire(ctx, i.session.Dead(), timeout)
 		i.stats.queued.Add(-1)
 		if e != nil {
 			return e
 		}
 	}
-	i.stats.total.Add(1)
-	i.stats.inFlight.Add(1)
+	i.stats.begin()
 	return nil
 }
 
-// unavailable is for a call whose snapshot is older than the session's death.
+// endCall counts a call out. lost: it failed with the session.
+func (i *incarnation) endCall(failed, lost bool) {
+	i.stats.end(failed)
+	i.limiter.release(lost)
+}
+
+// lostCalls is how many calls failed with the session, or are about to.
+func (i *incarnation) lostCalls() int { return i.limiter.lostCalls() }
+
+// unavailable is the error of a call that was started with a snapshot older than the
+// death of the session.
 func (i *incarnation) unavailable() *mcpvisor.Error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingHint}
-	if died := i.session.Cause(); died != nil {
-		e.Cause, e.Stderr = died, died.Stderr
+	e := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingRetryAfter}
+	if cause := i.session.Cause(); cause != nil {
+		e.Cause, e.Stderr = cause, cause.Stderr
 	}
 	return e
 }
 
-// endCall counts a call out.
-func (i *incarnation) endCall(failed, lost bool) {
-	i.stats.inFlight.Add(-1)
-	if failed {
-		i.stats.failed.Add(1)
+// wrapError makes the error that a caller of Refresh, Subscribe or SetLogLevel
+// receives; nil stays nil. An error response of the server is a protocol error to the
+// caller. Each caller gets an error of its own, as it adds the operation.
+func (i *incarnation) wrapError(err error) error {
+	if err == nil {
+		return nil
 	}
-	i.limiter.release(lost)
+	e := &mcpvisor.Error{Server: i.server, Gen: i.gen, Epoch: i.epoch, Kind: mcpvisor.KindProtocol,
+		Outcome: mcpvisor.OutcomeAnswered, Cause: err}
+	switch inner := (*mcpvisor.Error)(nil); {
+	case errors.As(err, &inner):
+		if inner.Kind != mcpvisor.KindRPC {
+			e.Kind, e.Outcome, e.RetryAfter, e.Stderr = inner.Kind, inner.Outcome, inner.RetryAfter, inner.Stderr
+		}
+		if e.Kind == mcpvisor.KindCanceled { // by the timeout of the port: no caller can
+			e.Kind = mcpvisor.KindTimeout
+		}
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Kind, e.Outcome = mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown
+	}
+	return e
 }
-
-// lostCalls is how many calls failed, or are about to, with the session.
-func (i *incarnation) lostCalls() int { return i.limiter.lostCalls() }
-
-// logLevel is what a request to a modern server carries.
-func (i *incarnation) logLevel() string { return i.desired.logLevel() }

@@ -9,32 +9,43 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// manager is the sole writer of the registries. All it does is to change maps
-// and to publish what they hold; it waits for nobody. When one crashes, the
-// next one finds everything but the letter that did it on the [desk].
+// manager is the only writer of the registries. It changes maps, publishes snapshots
+// and sends messages; it never waits. When a manager crashes, root spawns the next one,
+// which finds the state and the unread messages as the last one left them.
+//
+// All fields are owned by the goroutine of the actor.
 type manager struct {
 	rt      *Runtime
 	servers *actor.PID
-	*inbox
-	current any // the letter in hand
+	inbox   *inbox
+	state   *managerState
+	current messages.Message // being handled
 }
 
-// registration is one registration as the manager knows it.
-type registration struct {
-	gen        uint64
-	supervisor *actor.PID
-	stopping   bool
-	crashed    bool // and therefore stopping; nobody asked
-	register   chan<- error
-	unregister []chan<- error
-	// successor is the registration that replaces this one, which was evicted and
-	// is stopping. Usually it is nil.
-	successor *messages.Register
-	restart   []chan<- error
+// managerState is what outlives a manager beside its inbox. Owned by the current
+// manager: the last one has ended before the next begins.
+type managerState struct {
+	registrations map[string]*registration // by the name of the server
+	closing       bool                     // CloseAll was handled
+}
+
+// reconcileRequest asks the parent of all servers which registrations up to a
+// generation exist. It also asks each supervising actor for a report.
+type reconcileRequest struct {
+	messages.Base
+	upTo uint64
+}
+
+// reconcileReply lists them by generation.
+type reconcileReply struct {
+	messages.Base
+	upTo    uint64
+	present map[uint64]bool
 }
 
 // Receive implements actor.Actor.
@@ -53,13 +64,17 @@ func (m *manager) Receive(c actor.Context) {
 }
 
 func (m *manager) drainInbox(c actor.Context) {
-	for m.current = m.pop(); m.current != nil; m.current = m.pop() {
+	for {
+		var ok bool
+		if m.current, ok = m.inbox.pop(); !ok {
+			return
+		}
 		m.handle(c, m.current)
 	}
 }
 
-func (m *manager) handle(c actor.Context, letter any) {
-	switch msg := letter.(type) {
+func (m *manager) handle(c actor.Context, message messages.Message) {
+	switch msg := message.(type) {
 	case *messages.Register:
 		m.register(c, msg)
 	case *messages.Unregister:
@@ -67,59 +82,55 @@ func (m *manager) handle(c actor.Context, letter any) {
 	case *messages.Restart:
 		m.restart(c, msg)
 	case *messages.CloseAll:
-		m.closing = true
+		m.state.closing = true
 		m.stopAll(c)
 	case *supervisorStarted:
-		if e := m.registrations[msg.name]; e != nil && e.gen == msg.gen {
-			e.supervisor = msg.pid
-			if e.stopping {
-				c.Send(e.supervisor, &messages.Stop{})
-			}
-		}
+		m.onSupervisorStarted(c, msg)
 	case *report:
-		m.report(c, msg)
+		m.onReport(c, msg)
 	case *supervisorEnded:
-		m.supervisorEnded(c, msg)
+		m.onSupervisorEnded(c, msg)
 	case *reconcileReply:
-		for name, e := range m.registrations {
-			if e.gen <= msg.upTo && !msg.present[e.gen] {
-				m.supervisorEnded(c, &supervisorEnded{name: name, gen: e.gen, released: true})
+		for name, r := range m.state.registrations {
+			if r.gen <= msg.upTo && !msg.present[r.gen] {
+				m.onSupervisorEnded(c, &supervisorEnded{name: name, gen: r.gen, released: true})
 			}
 		}
 	}
 }
 
-// recoverState mends what a predecessor may have left half done: the servers live on
-// beside it. They report anew, and what none of them answers for is gone.
+// recoverState repairs what the last manager may have left half done: registrations
+// without an entry, and stops that were decided but not sent. The servers have lived on
+// beside it. They report again, and a registration that none of them reports has ended.
 func (m *manager) recoverState(c actor.Context) {
 	for name, v := range m.rt.Snapshot().servers {
-		if e := m.registrations[name]; e == nil || e.gen != v.Gen {
-			m.registrations[name] = &registration{gen: v.Gen}
+		if r := m.state.registrations[name]; r == nil || r.gen != v.Gen {
+			m.state.registrations[name] = &registration{gen: v.Gen}
 		}
 	}
-	for _, e := range m.registrations {
-		if e.stopping && e.supervisor != nil {
-			c.Send(e.supervisor, &messages.Stop{})
+	for _, r := range m.state.registrations {
+		if r.stopping && r.supervisor != nil {
+			c.Send(r.supervisor, &messages.Stop{})
 		}
 	}
 	c.Send(m.servers, &reconcileRequest{upTo: m.rt.nextGen.Load()})
-	if m.closing {
+	if m.state.closing {
 		m.stopAll(c)
 	}
 }
 
-// answerAbandoned answers those whom no successor will: the sender of the letter in
-// hand, and those who wait for a letter that may have been just that one.
+// answerAbandoned answers the callers that no later manager will: that of the message
+// being handled, and those that wait for a report which may have been that message.
 func (m *manager) answerAbandoned() {
 	err := &mcpvisor.Error{Kind: mcpvisor.KindClosed, Hint: "try again",
 		Cause: errors.New("the manager stopped before it could answer")}
 	switch msg := m.current.(type) {
 	case *messages.Register:
-		if e := m.registrations[msg.Spec.Name]; e == nil || e.register != msg.Reply && e.successor != msg {
+		if r := m.state.registrations[msg.Spec.Name]; r == nil || r.register != msg.Reply && r.successor != msg {
 			answer(msg.Reply, err)
 		}
 	case *messages.Unregister:
-		if e := m.registrations[msg.Name]; e == nil || !slices.Contains(e.unregister, msg.Reply) {
+		if r := m.state.registrations[msg.Name]; r == nil || !slices.Contains(r.unregister, msg.Reply) {
 			answer(msg.Reply, err)
 		}
 	case *messages.Restart:
@@ -131,107 +142,93 @@ func (m *manager) answerAbandoned() {
 			}
 		}
 	}
-	for _, e := range m.registrations {
-		for _, reply := range e.restart {
+	for _, r := range m.state.registrations {
+		for _, reply := range r.restart {
 			answer(reply, err)
 		}
-		e.restart = nil
-	}
-}
-
-// answer never waits, whoever has left meanwhile.
-func answer(reply chan<- error, err error) {
-	select {
-	case reply <- err:
-	default:
+		r.restart = nil
 	}
 }
 
 func (m *manager) register(c actor.Context, msg *messages.Register) {
 	name := msg.Spec.Name
-	if m.closing {
+	if m.state.closing {
 		answer(msg.Reply, ClosedError(name))
 		return
 	}
-	if e := m.registrations[name]; e != nil {
-		m.replace(c, msg, e)
+	if r := m.state.registrations[name]; r != nil {
+		m.replace(c, msg, r)
 		return
 	}
 	gen := m.rt.nextGen.Add(1)
-	m.registrations[name] = &registration{gen: gen, register: msg.Reply}
+	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &callStats{}}
-	m.rt.desired.Store(gen, newDesiredSubscriptions())
+	m.rt.desired.Store(gen, subscription.NewDesired())
 	m.publish(m.rt.Snapshot().with(name, view))
 	if msg.Accepted != nil {
 		msg.Accepted <- gen
 	}
 	c.Send(m.servers, &messages.Start{Spec: spec, Gen: gen})
 	if spec.StartSupervised {
-		m.registrations[name].answerRegister(nil)
+		m.state.registrations[name].answerRegister(nil)
 	}
 }
 
-// replace registers a name that is taken: after the server of that name, if that
-// was evicted, and not at all otherwise.
-func (m *manager) replace(c actor.Context, msg *messages.Register, e *registration) {
+// replace handles a Register of a name that is taken. An evicted server is replaced
+// when it has been unregistered; any other one keeps the name.
+func (m *manager) replace(c actor.Context, msg *messages.Register, r *registration) {
 	name := msg.Spec.Name
-	if v := m.rt.Snapshot().Server(name); !e.stopping && v != nil && v.Gen == e.gen && v.State == supervisor.StateEvicted {
-		e.successor = msg
-		m.stop(c, name, e)
+	if v := m.rt.Snapshot().Server(name); !r.stopping && v != nil && v.Gen == r.gen && v.State == supervisor.StateEvicted {
+		r.successor = msg
+		m.stop(c, name, r)
 		return
 	}
 	hint := "unregister it first, or choose another name"
-	if e.stopping {
+	if r.stopping {
 		hint = "it is still being unregistered; wait for Unregister to return"
 	}
-	if e.successor != nil {
+	if r.successor != nil {
 		hint = "another Register of that name is under way"
 	}
-	answer(msg.Reply, &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindExists, Hint: hint})
+	answer(msg.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: hint})
 }
 
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
-	e := m.registrations[msg.Name]
-	if e == nil || msg.Gen != 0 && msg.Gen != e.gen {
+	r := m.state.registrations[msg.Name]
+	if r == nil || msg.Gen != 0 && msg.Gen != r.gen {
 		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 		return
 	}
-	e.unregister = append(e.unregister, msg.Reply)
-	if msg.Gen == 0 && e.successor != nil {
-		answer(e.successor.Reply, unregisteredError(msg.Name, e.gen))
-		e.successor = nil
+	r.unregister = append(r.unregister, msg.Reply)
+	if msg.Gen == 0 && r.successor != nil {
+		answer(r.successor.Reply, unregisteredError(msg.Name, r.gen))
+		r.successor = nil
 	}
-	m.stop(c, msg.Name, e)
-}
-
-// unregisteredError is the error of a Register that Unregister has overtaken.
-func unregisteredError(name string, gen uint64) *mcpvisor.Error {
-	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindClosed,
-		Cause: errors.New("the server was unregistered before it was ready")}
+	m.stop(c, msg.Name, r)
 }
 
 func (m *manager) stopAll(c actor.Context) {
-	for name, e := range m.registrations {
-		m.stop(c, name, e)
+	for name, r := range m.state.registrations {
+		m.stop(c, name, r)
 	}
 	m.finish()
 }
 
-// stop ends a registration. Its tools leave the listing here and now, not
-// when the process is gone.
-func (m *manager) stop(c actor.Context, name string, e *registration) {
-	if e.stopping {
+// stop ends a registration. Its tools leave the listing at once, and not when the
+// process has ended.
+func (m *manager) stop(c actor.Context, name string, r *registration) {
+	if r.stopping {
 		return
 	}
-	e.stopping = true
-	m.withdraw(name, e.gen)
-	if e.supervisor != nil {
-		c.Send(e.supervisor, &messages.Stop{})
+	r.stopping = true
+	m.withdraw(name, r.gen)
+	if r.supervisor != nil {
+		c.Send(r.supervisor, &messages.Stop{})
 	}
 }
 
-// withdraw takes what a server offers out of sight, in one swap.
+// withdraw removes what a server offers from the listing, in one swap.
 func (m *manager) withdraw(name string, gen uint64) {
 	if v := m.rt.Snapshot().Server(name); v != nil && v.Gen == gen && v.Catalog != nil {
 		gone := *v
@@ -241,109 +238,126 @@ func (m *manager) withdraw(name string, gen uint64) {
 }
 
 func (m *manager) restart(c actor.Context, msg *messages.Restart) {
-	e := m.registrations[msg.Name]
+	r := m.state.registrations[msg.Name]
 	switch {
-	case e == nil:
+	case r == nil:
 		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
-	case e.stopping:
-		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: e.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
-	case e.supervisor == nil:
-		answer(msg.Reply, nil) // its first start is only beginning
+	case r.stopping:
+		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
+	case r.supervisor == nil:
+		answer(msg.Reply, nil) // its first start has only begun
 	default:
-		e.restart = append(e.restart, msg.Reply)
-		c.Send(e.supervisor, &messages.RestartServer{})
+		r.restart = append(r.restart, msg.Reply)
+		c.Send(r.supervisor, &messages.RestartServer{})
 	}
 }
 
-// report publishes how a server stands, in one swap, and answers whoever
-// waited for that.
-func (m *manager) report(c actor.Context, r *report) {
-	e := m.registrations[r.name]
-	if e == nil || e.gen != r.gen {
+// onReport publishes how a server stands, in one swap, then its events, and answers
+// the callers that waited for that.
+func (m *manager) onReport(c actor.Context, msg *report) {
+	r := m.state.registrations[msg.name]
+	if r == nil || r.gen != msg.gen {
 		m.rt.stale.Add(1)
 		return
 	}
-	if e.supervisor == nil { // its first report may overtake the letter started
-		e.supervisor = r.from
-		if e.stopping && r.from != nil {
-			c.Send(r.from, &messages.Stop{})
+	if r.supervisor == nil { // the first report may arrive before supervisorStarted
+		r.supervisor = msg.from
+		if r.stopping && msg.from != nil {
+			c.Send(msg.from, &messages.Stop{})
 		}
 	}
-	if r.view.State == supervisor.StateStopped {
-		m.remove(c, r.name, e, r.view.Cause, r.events...)
+	if msg.view.State == supervisor.StateStopped {
+		m.remove(c, msg.name, r, msg.view.Cause, msg.events...)
 		return
 	}
-	if before := m.rt.Snapshot().Server(r.name); before != nil && r.view.Catalog == nil {
-		r.view.last = before.knownCatalog()
+	view := m.viewOf(r, msg.view)
+	m.publish(m.rt.Snapshot().with(msg.name, view))
+	m.rt.notifyPorts(view)
+	m.rt.hub.Publish(msg.events...)
+	if view.State == supervisor.StateReady {
+		r.answerRegister(nil)
 	}
-	if e.stopping && r.view.Catalog != nil {
-		hidden := *r.view
-		hidden.last, hidden.Catalog, hidden.State = r.view.Catalog, nil, supervisor.StateStopping
-		r.view = &hidden
+	if msg.restarted && len(r.restart) > 0 {
+		answer(r.restart[0], nil)
+		r.restart = r.restart[1:]
 	}
-	m.publish(m.rt.Snapshot().with(r.name, r.view))
-	m.rt.notifyPorts(r.view)
-	m.rt.hub.publish(r.events...)
-	if r.view.State == supervisor.StateReady {
-		e.answerRegister(nil)
-	}
-	if r.restarted && len(e.restart) > 0 {
-		answer(e.restart[0], nil)
-		e.restart = e.restart[1:]
-	}
-	for _, reply := range r.replies {
+	for _, reply := range msg.replies {
 		answer(reply, nil)
 	}
 }
 
-// supervisorEnded handles a supervising actor that ended without a last report: it
-// panicked. The name stays taken until its session is released.
-func (m *manager) supervisorEnded(c actor.Context, l *supervisorEnded) {
-	e := m.registrations[l.name]
-	if e == nil || e.gen != l.gen {
+func (m *manager) onSupervisorStarted(c actor.Context, msg *supervisorStarted) {
+	if r := m.state.registrations[msg.name]; r != nil && r.gen == msg.gen {
+		r.supervisor = msg.pid
+		if r.stopping {
+			c.Send(r.supervisor, &messages.Stop{})
+		}
+	}
+}
+
+// onSupervisorEnded handles a supervising actor that ended without a last report: it
+// crashed. The name stays taken until the sessions are released.
+func (m *manager) onSupervisorEnded(c actor.Context, msg *supervisorEnded) {
+	r := m.state.registrations[msg.name]
+	if r == nil || r.gen != msg.gen {
 		return
 	}
-	e.crashed, e.stopping = !e.stopping || e.crashed, true
-	m.withdraw(l.name, l.gen)
-	if !l.released {
+	r.crashed, r.stopping = !r.stopping || r.crashed, true
+	m.withdraw(msg.name, msg.gen)
+	if !msg.released {
 		return
 	}
 	cause := &supervisor.Cause{Kind: supervisor.CausePanic, Message: "internal error in the supervision of this server; see the log"}
-	m.remove(c, l.name, e, cause, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: l.name, Gen: l.gen, Cause: cause})
+	m.remove(c, msg.name, r, cause, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: msg.name, Gen: msg.gen, Cause: cause})
 }
 
-// remove ends an entry: out of the registries first, then tell everybody. A
+// remove ends a registration: first the snapshot, then the events, then the replies. A
 // successor takes its place in the same swap.
-func (m *manager) remove(c actor.Context, name string, e *registration, cause *supervisor.Cause, events ...mcpvisor.Event) {
-	next := e.successor
-	e.successor = nil
-	if next != nil && !m.closing {
-		delete(m.registrations, name)
+func (m *manager) remove(c actor.Context, name string, r *registration, cause *supervisor.Cause, events ...mcpvisor.Event) {
+	next := r.successor
+	r.successor = nil
+	if next != nil && !m.state.closing {
+		delete(m.state.registrations, name)
 		m.register(c, next)
 	} else {
 		m.publish(m.rt.Snapshot().with(name, nil))
 	}
-	m.rt.hub.publish(events...)
-	e.answerAll(name, cause, m.rt.leftBehind.take(name, e.gen, m.closing))
-	if next != nil && m.closing {
+	m.rt.hub.Publish(events...)
+	r.answerAll(name, cause, m.rt.leftBehind.take(name, r.gen, m.state.closing))
+	if next != nil && m.state.closing {
 		answer(next.Reply, ClosedError(name))
 	}
-	if m.registrations[name] == e {
-		delete(m.registrations, name)
+	if m.state.registrations[name] == r {
+		delete(m.state.registrations, name)
 	}
-	m.rt.desired.Delete(e.gen)
+	m.rt.desired.Delete(r.gen)
 	m.finish()
 }
 
+// viewOf completes a reported view. A server that is down keeps its last catalog for
+// the names of its tools. One that is stopping offers nothing, whatever it reports.
+func (m *manager) viewOf(r *registration, reported *View) *View {
+	if before := m.rt.Snapshot().Server(reported.Name); before != nil && reported.Catalog == nil {
+		reported.last = before.knownCatalog()
+	}
+	if !r.stopping || reported.Catalog == nil {
+		return reported
+	}
+	hidden := *reported
+	hidden.last, hidden.Catalog, hidden.State = reported.Catalog, nil, supervisor.StateStopping
+	return &hidden
+}
+
+// publish replaces the snapshot and wakes those who wait for a change.
 func (m *manager) publish(s *Snapshot) {
-	s.closed = m.closing
+	s.closed = m.state.closing
 	old := m.rt.snapshot.Swap(s)
 	close(old.next)
 }
 
-// finish announces the end once the last server is gone after CloseAll.
+// finish closes Runtime.drained when the last server is gone after CloseAll.
 func (m *manager) finish() {
-	if !m.closing || len(m.registrations) > 0 {
+	if !m.state.closing || len(m.state.registrations) > 0 {
 		return
 	}
 	if !m.rt.Snapshot().closed {
@@ -352,42 +366,7 @@ func (m *manager) finish() {
 	m.rt.drainedOnce.Do(func() { close(m.rt.drained) })
 }
 
-// answerRegister settles a Register that still waits.
-func (e *registration) answerRegister(err error) {
-	if e.register != nil {
-		answer(e.register, err)
-		e.register = nil
-	}
-}
-
-// answerAll settles everybody when the registration has ended.
-func (e *registration) answerAll(name string, cause *supervisor.Cause, left error) {
-	if e.register != nil {
-		err := &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindStart}
-		if e.stopping && !e.crashed {
-			err, cause = unregisteredError(name, e.gen), nil
-		}
-		if cause != nil {
-			err.Cause, err.Stderr = cause, cause.Stderr
-			if cause.Kind == supervisor.CauseAuth {
-				err.Kind = mcpvisor.KindAuthRequired
-			}
-		}
-		if left != nil {
-			err.Hint = left.Error()
-		}
-		e.answerRegister(err)
-	}
-	for _, reply := range e.unregister {
-		answer(reply, left)
-	}
-	for _, reply := range e.restart {
-		answer(reply, &mcpvisor.Error{Server: name, Gen: e.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is gone")})
-	}
-	e.unregister, e.restart = nil, nil
-}
-
-// actorName is a name that no other incarnation of anything ever has.
+// actorName is a name that no other actor ever has: a generation is used once.
 func actorName(role, server string, gen uint64) string {
 	return fmt.Sprintf("%s-%s.%d", role, server, gen)
 }

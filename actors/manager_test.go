@@ -20,6 +20,7 @@ func TestSnapshotSwapPrecedesEventsAndReplies(t *testing.T) {
 	h := newHarness(t)
 	h.script("fs", script{tools: []string{"ls"}})
 	require.NoError(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Hour)}))
+	var release func() // of the hub, while it is held
 	until := func(what string, is func(s *Snapshot) bool) {
 		t.Helper()
 		for late := time.After(20 * time.Second); ; {
@@ -30,24 +31,24 @@ func TestSnapshotSwapPrecedesEventsAndReplies(t *testing.T) {
 			select {
 			case <-s.Changed():
 			case <-late:
-				h.rt.hub.mu.Unlock()
+				release()
 				require.FailNow(t, "the news comes before the swap", what)
 			}
 		}
 	}
-	h.rt.hub.mu.Lock()
+	release = h.rt.hub.Hold()
 	h.session("fs").Abort(errScripted)
 	until("down", func(s *Snapshot) bool { return len(s.Tools()) == 0 })
-	h.rt.hub.mu.Unlock()
+	release()
 
 	until("retry", func(s *Snapshot) bool { return s.Server("fs").State == supervisor.StateBackoff })
 	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), mcpvisor.ErrUnknownServer, "the manager has done with that")
-	h.rt.hub.mu.Lock()
+	release = h.rt.hub.Hold()
 	reply := make(chan error, 1)
 	h.rt.post(&messages.Unregister{Name: "fs", Reply: reply})
 	until("unregistered", func(s *Snapshot) bool { return s.Server("fs") == nil })
 	require.Empty(t, reply, "nobody is told before it is so")
-	h.rt.hub.mu.Unlock()
+	release()
 	require.NoError(t, <-reply)
 	require.NoError(t, h.rt.Close(context.Background()))
 }
@@ -67,7 +68,7 @@ func TestStoppingServerOffersNothing(t *testing.T) {
 	})
 	// Without the help of a supervising actor: nobody has told who that is yet.
 	rt := &Runtime{}
-	m := &manager{rt: rt, inbox: &inbox{}}
+	m := &manager{rt: rt, state: &managerState{}}
 	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
 	m.stop(nil, "s", &registration{})
 	require.Empty(t, rt.Snapshot().Tools())
@@ -87,7 +88,7 @@ func TestUnregisterLeavesNoState(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.crashSupervisor("fs")
 		synctest.Wait()
-		require.Empty(t, h.rt.inbox.registrations)
+		require.Empty(t, h.rt.managerState.registrations)
 		h.rt.desired.Range(func(gen, _ any) bool {
 			require.Fail(t, "wishes of a registration that is no more", "%v", gen)
 			return true
@@ -117,7 +118,7 @@ func TestNewManagerCarriesOutDecisions(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		reply := make(chan error, 1)
 		h.supervisorOf("fs")
-		h.rt.inbox.registrations["fs"].stopping, h.rt.inbox.registrations["fs"].unregister = true, []chan<- error{reply}
+		h.rt.managerState.registrations["fs"].stopping, h.rt.managerState.registrations["fs"].unregister = true, []chan<- error{reply}
 		h.crashManager()
 		require.NoError(t, <-reply)
 		require.Empty(t, h.rt.Snapshot().Names())
@@ -130,7 +131,7 @@ func TestNewManagerCarriesOutDecisions(t *testing.T) {
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
 		synctest.Wait()
-		h.rt.inbox.closing = true
+		h.rt.managerState.closing = true
 		h.crashManager()
 		synctest.Wait()
 		require.True(t, isClosed(h.rt.drained))
@@ -149,7 +150,7 @@ func TestManagerPanicAnswersWaitingCallers(t *testing.T) {
 		require.ErrorIs(t, <-reply, mcpvisor.ErrClosed)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 
-		h.rt.inbox.registrations["fs"].restart = []chan<- error{reply}
+		h.rt.managerState.registrations["fs"].restart = []chan<- error{reply}
 		h.crashSupervisor("fs")
 		require.ErrorIs(t, <-reply, mcpvisor.ErrClosed)
 	})

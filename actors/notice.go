@@ -8,37 +8,38 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// heard takes what a server tells without being asked. Whoever reads from the
-// server calls it, so it must not wait.
-func (p *port) heard(n transport.Notice) {
+// onNotice handles a notification of the server. The goroutine that reads from the
+// server calls it, so it does not block.
+func (p *port) onNotice(n transport.Notice) {
 	switch n.Kind {
 	case transport.ListChanged:
-		p.outdated(n.Lists)
+		p.refresher.markChanged(n.Lists)
 	case transport.ResourceUpdated:
-		p.updated([]string{n.URI})
+		p.ref.publishUpdated([]string{n.URI})
 	case transport.LogMessage:
-		p.emit(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: n.Log})
+		p.ref.publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: n.Log})
 	case transport.Acknowledged:
-		p.acknowledged(n)
-	case transport.Gap: // what happened meanwhile was told to nobody
-		p.outdated(catalog.AllLists)
-		p.updated(p.watchedNow())
+		p.reconciler.subscriber.OnAck(n)
+	case transport.Gap: // notifications were lost
+		p.refresher.markChanged(catalog.AllLists)
+		p.ref.publishUpdated(p.reconciler.subscriber.Watched())
 	}
 }
 
-func (p *port) updated(uris []string) {
+// publishUpdated publishes that resources were updated. Any goroutine may call it.
+func (r *portRef) publishUpdated(uris []string) {
 	for _, uri := range uris {
-		p.emit(mcpvisor.Event{Kind: mcpvisor.EventResourceUpdated, URI: uri})
+		r.publish(mcpvisor.Event{Kind: mcpvisor.EventResourceUpdated, URI: uri})
 	}
 }
 
-// emit publishes an event of the server's own. It does not go through the
-// manager: it changes nothing there. What a standby tells, the server in service
-// tells too.
-func (p *port) emit(e mcpvisor.Event) {
-	if p.inc.isStandby.Load() {
+// publish publishes an event that the server sent. It does not pass through the
+// manager, as it changes nothing there. The events of a standby are dropped: the server
+// in service sends the same.
+func (r *portRef) publish(e mcpvisor.Event) {
+	if r.inc.isStandby.Load() {
 		return
 	}
-	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), p.inc.server, p.inc.gen, p.inc.epoch
-	p.rt.hub.publish(e)
+	e.Time, e.Server, e.Gen, e.Epoch = time.Now(), r.inc.server, r.inc.gen, r.inc.epoch
+	r.rt.hub.Publish(e)
 }

@@ -9,194 +9,158 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// port is the transport actor: it owns the session of one incarnation, opens
-// it, lists what it offers, probes it while it is ready, and ends it. It lives
-// once; calls do not pass through it.
+// port is the actor of one incarnation. It owns the session: it opens it, lists what
+// the server offers, and ends it. While the server is ready, three components keep it
+// so. A port lives as long as its session and is never restarted; calls do not pass
+// through it.
+//
+// All fields are owned by the goroutine of the actor, but for what the components say.
 type port struct {
-	rt     *Runtime
-	inc    *incarnation
-	self   *actor.PID
-	parent *actor.PID
+	ref        *portRef
+	ready      bool // StartProbing has come, and the session was not ended since
+	prober     *prober
+	refresher  *refresher
+	reconciler *subscriptionReconciler
+}
 
-	probes *time.Timer
-	missed int // probes in a row
-	refresher
-	granter
-	listener
+// portRef is what the components of a port share. self and parent are set before the
+// port handles anything else; nothing changes afterwards, so any goroutine may read it.
+type portRef struct {
+	rt           *Runtime
+	inc          *incarnation
+	self, parent *actor.PID
+}
+
+// sendSelf sends a message to the port. Any goroutine may call it.
+func (r *portRef) sendSelf(m messages.Message) { r.rt.send(r.self, m) }
+
+// sendParent sends a message to the supervising actor. Any goroutine may call it.
+func (r *portRef) sendParent(m messages.Message) { r.rt.send(r.parent, m) }
+
+// afterFunc sends a message to the port after d.
+func (r *portRef) afterFunc(d time.Duration, m messages.Message) *time.Timer {
+	return time.AfterFunc(d, func() { r.sendSelf(m) })
 }
 
 func newPort(rt *Runtime, inc *incarnation) *port {
-	return &port{rt: rt, inc: inc}
+	ref := &portRef{rt: rt, inc: inc}
+	p := &port{ref: ref, prober: &prober{port: ref}, refresher: &refresher{port: ref}}
+	p.reconciler = newSubscriptionReconciler(ref, p.refresher)
+	return p
 }
 
 // Receive implements actor.Actor.
 func (p *port) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
-		p.self, p.parent = c.Self(), c.Parent()
-		p.inc.session.OnNotice(p.heard)
+		p.ref.self, p.ref.parent = c.Self(), c.Parent()
+		p.ref.inc.session.OnNotice(p.onNotice)
 		p.open()
 	case *messages.Discover:
 		p.discover()
 	case *messages.StartProbing:
-		if !p.ready {
-			p.ready = true
-			p.armProbe(p.inc.spec.Probe.Interval)
-			p.planRefresh()
-			p.goOnGranting()
-		}
-	case *firstListsRead:
-		p.age(catalog.AllLists, catalog.AllLists, m.catalog)
-	case *listChanged:
-		p.announced()
-	case *refreshDue:
-		p.refresh()
-	case *refreshNow:
-		p.waiting = append(p.waiting, m.reply)
-		p.refresh()
-	case *listsRead:
-		p.listedAgain(m)
-	case *reconcileSubscriptions:
-		p.wished(m)
-	case *subscriptionsReconciled:
-		p.granted(m)
-	case *retrySubscriptions:
-		p.grant(true)
+		p.start()
 	case *messages.ProbeDue:
-		p.probe()
+		p.prober.probe()
 	case *messages.Probed:
-		p.probed(m)
+		p.prober.onProbed(m)
 	case *messages.EndSession:
-		p.rest()
-		p.inc.session.Abort(m.Cause)
+		p.stop()
+		p.ref.inc.session.Abort(m.Cause)
 	case *actor.Stopping:
-		p.rest()
-		p.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the transport actor was stopped"})
+		p.stop()
+		p.ref.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the transport actor was stopped"})
+	default:
+		p.refresher.receive(m)
+		p.reconciler.receive(m)
 	}
 }
 
-func (p *port) tell(m any) { p.rt.system.Root.Send(p.parent, m) }
+// start begins what only a ready server needs.
+func (p *port) start() {
+	if p.ready {
+		return
+	}
+	p.ready = true
+	p.prober.start()
+	p.refresher.start()
+	p.reconciler.start()
+}
 
+// stop stops every timer. What runs in a goroutine ends with the session.
+func (p *port) stop() {
+	p.ready = false
+	p.prober.stop()
+	p.refresher.stop()
+	p.reconciler.stop()
+}
+
+// open opens the session: spawn or connect, and negotiate.
 func (p *port) open() {
-	inc, epoch := p.inc, p.inc.epoch
-	p.rt.goSafe("port", func() {
+	ref, inc := p.ref, p.ref.inc
+	ref.rt.goSafe("port", func() {
 		ctx, cancel := bounded(inc.spec.Timeouts.Start)
 		defer cancel()
 		if err := inc.session.Open(ctx); err != nil {
-			p.tell(&messages.Failed{Epoch: epoch, Cause: asCause(err, supervisor.CauseHandshake)})
+			ref.sendParent(&messages.Failed{Epoch: inc.epoch, Cause: asCause(err, supervisor.CauseHandshake)})
 			return
 		}
-		p.tell(&messages.Opened{Epoch: epoch})
-	}, p.panicked)
+		ref.sendParent(&messages.Opened{Epoch: inc.epoch})
+	}, ref.startPanicked)
 }
 
+// discover lists what the server offers, and applies the subscriptions. Since
+// 2026-07-28 the streams are opened first, so that no change is missed in between.
 func (p *port) discover() {
-	inc, epoch := p.inc, p.inc.epoch
-	p.granting = true
-	p.rt.goSafe("port", func() {
+	ref, inc, reconciler := p.ref, p.ref.inc, p.reconciler
+	reconciler.begin()
+	ref.rt.goSafe("port", func() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
-		if inc.session.Info().Era == mcpvisor.EraModern { // first, so that no change falls in between
-			soon, cancel := context.WithTimeout(ctx, ackTimeout)
-			p.applyAtStart(soon)
+		if inc.session.Info().Era == mcpvisor.EraModern {
+			soon, cancel := context.WithTimeout(ctx, subscription.AckTimeout)
+			reconciler.applyAtStart(soon)
 			cancel()
 		}
-		catalog, err := transport.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
+		found, err := transport.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
 		if err != nil {
-			cause := asCause(err, supervisor.CauseProtocol)
-			if ctx.Err() != nil && cause.Kind == supervisor.CauseProtocol {
-				cause = &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: err,
-					Message: "server did not list what it offers in time; raise Timeouts.List if it is slow"}
-			}
-			if len(cause.Stderr) == 0 { // what a list fails of is often said there
-				cause = cause.Clone()
-				cause.Stderr = transport.StderrOf(inc.session)
-			}
-			p.tell(&messages.Failed{Epoch: epoch, Cause: cause})
+			ref.sendParent(&messages.Failed{Epoch: inc.epoch, Cause: discoveryCause(ctx, inc, err)})
 			return
 		}
 		if inc.session.Info().Era != mcpvisor.EraModern {
-			p.applyAtStart(ctx)
+			reconciler.applyAtStart(ctx)
 		}
-		catalog = catalog.Offered(inc.spec.Tools)
-		p.rt.system.Root.Send(p.self, &firstListsRead{catalog: catalog})
-		p.tell(&messages.Discovered{Epoch: epoch, Catalog: catalog})
-	}, p.panicked)
+		found = found.Offered(inc.spec.Tools)
+		ref.sendSelf(&firstListsRead{catalog: found})
+		ref.sendParent(&messages.Discovered{Epoch: inc.epoch, Catalog: found})
+	}, ref.startPanicked)
 }
 
-// applyAtStart tells a new incarnation what the host wishes to hear. What it
-// refuses, or does not confirm in time, is no reason not to serve.
-func (p *port) applyAtStart(ctx context.Context) {
-	p.rt.system.Root.Send(p.self, p.apply(ctx, nil, false))
+func discoveryCause(ctx context.Context, inc *incarnation, err error) *supervisor.Cause {
+	cause := asCause(err, supervisor.CauseProtocol)
+	if ctx.Err() != nil && cause.Kind == supervisor.CauseProtocol {
+		cause = &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: err,
+			Message: "server did not list what it offers in time; raise Timeouts.List if it is slow"}
+	}
+	if len(cause.Stderr) == 0 { // it often says why a list failed
+		cause = cause.Clone()
+		cause.Stderr = transport.StderrOf(inc.session)
+	}
+	return cause
 }
 
-func (p *port) panicked(v any) {
-	p.tell(&messages.Failed{Epoch: p.inc.epoch, Cause: &supervisor.Cause{Kind: supervisor.CausePanic,
+func (r *portRef) startPanicked(v any) {
+	r.sendParent(&messages.Failed{Epoch: r.inc.epoch, Cause: &supervisor.Cause{Kind: supervisor.CausePanic,
 		Message: fmt.Sprintf("internal error while starting the server: %v", v)}})
 }
 
-// armProbe waits for silence. Only ready servers are probed.
-func (p *port) armProbe(after time.Duration) {
-	if p.inc.spec.Probe.Interval < 0 {
-		return
-	}
-	self := p.self
-	p.probes = time.AfterFunc(after, func() { p.rt.system.Root.Send(self, &messages.ProbeDue{}) })
-}
-
-// rest stops every timer.
-func (p *port) rest() {
-	p.ready = false
-	if p.probes != nil {
-		p.probes.Stop()
-	}
-	p.stopRefresh()
-	p.stopGranting()
-}
-
-func (p *port) probe() {
-	every := p.inc.spec.Probe.Interval
-	if quiet := time.Since(p.inc.session.LastHeard()); 0 <= quiet && quiet < every && p.missed == 0 {
-		p.armProbe(every - quiet)
-		return
-	}
-	inc, self := p.inc, p.self
-	p.rt.goSafe("port", func() {
-		started, heard := time.Now(), inc.session.LastHeard()
-		ctx, cancel := bounded(inc.spec.Probe.Timeout)
-		defer cancel()
-		err := transport.Probe(ctx, inc.session)
-		if err != nil && !inc.session.LastHeard().Equal(heard) {
-			err = nil // it talks, even if not to us
-		}
-		p.rt.system.Root.Send(self, &messages.Probed{Err: err, Took: time.Since(started)})
-	}, func(v any) {
-		p.rt.system.Root.Send(self, &messages.Probed{Err: fmt.Errorf("internal error in a probe: %v", v)})
-	})
-}
-
-func (p *port) probed(m *messages.Probed) {
-	if m.Err == nil {
-		p.missed = 0
-		p.armProbe(p.inc.spec.Probe.Interval)
-		return
-	}
-	if p.missed++; p.missed < p.inc.spec.Probe.Failures {
-		p.armProbe(0)
-		return
-	}
-	cause := transport.ProbeCause(p.missed, m.Err)
-	cause.Stderr = transport.StderrOf(p.inc.session)
-	p.inc.session.Abort(cause)
-}
-
-// bounded is a context that ends after d, or only when cancelled if d is
+// bounded is a context that ends after d, or only when it is cancelled if d is
 // negative.
 func bounded(d time.Duration) (context.Context, context.CancelFunc) {
 	if d < 0 {
@@ -205,6 +169,7 @@ func bounded(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
+// asCause is the cause in an error, or a new one of that kind.
 func asCause(err error, kind supervisor.CauseKind) *supervisor.Cause {
 	var c *supervisor.Cause
 	if errors.As(err, &c) {

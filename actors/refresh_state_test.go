@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -144,7 +145,7 @@ func TestStandbyCatalogStaysCurrent(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 2, view(rt).Epoch)
 		require.True(t, offered(rt, "new"))
-		rt.system.Root.Send(rt.inbox.registrations["s"].supervisor, &refreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
+		rt.system.Root.Send(rt.managerState.registrations["s"].supervisor, &catalogRefreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
 		synctest.Wait()
 		require.True(t, offered(rt, "new"), "a reading of an old incarnation changes nothing")
 	})
@@ -177,7 +178,7 @@ func TestStartDoesNotWaitForEveryAck(t *testing.T) {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 		}
 		a.session(1).Abort(errScripted)
-		time.Sleep(ackTimeout + time.Second)
+		time.Sleep(subscription.AckTimeout + time.Second)
 		require.Equal(t, supervisor.StateReady, view(rt).State)
 		require.EqualValues(t, 2, view(rt).Epoch)
 	})

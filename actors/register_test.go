@@ -139,17 +139,17 @@ func TestCanceledRegisterIsWithdrawn(t *testing.T) {
 			accepted, reply := make(chan uint64, 1), make(chan error, 1)
 			accepted <- h.rt.Snapshot().Server("fs").Gen
 			reply <- nil
-			h.rt.takeBack("fs", accepted, reply)
+			h.rt.withdrawRegister("fs", accepted, reply)
 			require.Equal(t, supervisor.State("absent"), h.state("fs"))
 		}
 		refused := make(chan error, 1)
 		refused <- errors.New("refused")
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		h.rt.takeBack("fs", make(chan uint64, 1), refused)
+		h.rt.withdrawRegister("fs", make(chan uint64, 1), refused)
 		require.Equal(t, supervisor.StateReady, h.state("fs"), "somebody else's registration is not touched")
 		before := make(chan uint64, 1)
 		before <- h.rt.Snapshot().Server("fs").Gen - 1
-		h.rt.takeBack("fs", before, make(chan error))
+		h.rt.withdrawRegister("fs", before, make(chan error))
 		require.Equal(t, supervisor.StateReady, h.state("fs"), "nor one that has taken the name since")
 	})
 }

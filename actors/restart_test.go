@@ -147,7 +147,7 @@ func TestRestartBeforeTheSupervisorIsKnown(t *testing.T) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		pid := h.supervisorOf("fs")
-		entry := h.rt.inbox.registrations["fs"]
+		entry := h.rt.managerState.registrations["fs"]
 		entry.supervisor = nil // as if the letter started were still to come
 		defer func() {
 			if entry.supervisor == nil { // else Close would wait for ever

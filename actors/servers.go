@@ -12,41 +12,44 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// supervisorStarted tells the manager who supervises a registration.
+// supervisorStarted tells the manager which actor supervises a registration.
 type supervisorStarted struct {
-	messages.Letter
+	messages.Base
 	name string
 	gen  uint64
 	pid  *actor.PID
 }
 
 // supervisorEnded tells the manager that a supervising actor has ended, and once more
-// when the session that it had is released.
+// when its sessions are released.
 type supervisorEnded struct {
-	messages.Letter
+	messages.Base
 	name     string
 	gen      uint64
 	released bool
 }
 
-// childReleased tells the parent that nothing is left of a child.
+// childReleased tells servers that nothing is left of a child.
 type childReleased struct {
-	messages.Letter
+	messages.Base
 	id string
 }
 
-// servers is the dumb parent of all supervising actors. It stands beside the
-// manager so that sessions outlive it.
+// servers is the parent of all supervising actors. It decides nothing. It stands beside
+// the manager, so that the sessions outlive a manager that crashes.
+//
+// All fields are owned by the goroutine of the actor.
 type servers struct {
 	rt       *Runtime
 	children map[string]child // by the id of the actor
 }
 
+// child is one supervising actor, from its start until its sessions are released.
 type child struct {
-	name string
-	gen  uint64
-	pid  *actor.PID
-	sup  *supervising // not to be looked into while its actor lives
+	name  string
+	gen   uint64
+	pid   *actor.PID
+	actor *supervisingActor // read only after the actor has ended
 }
 
 // Receive implements actor.Actor.
@@ -55,13 +58,7 @@ func (s *servers) Receive(c actor.Context) {
 	case *messages.Start:
 		s.start(c, m)
 	case *reconcileRequest:
-		present := make(map[uint64]bool, len(s.children))
-		for _, ch := range s.children {
-			present[ch.gen] = true
-			s.rt.post(&supervisorStarted{name: ch.name, gen: ch.gen, pid: ch.pid})
-			c.Send(ch.pid, &messages.ReconcileRequest{})
-		}
-		s.rt.post(&reconcileReply{upTo: m.upTo, present: present})
+		s.reconcile(c, m)
 	case *actor.Terminated:
 		if ch, ok := s.children[m.Who.Id]; ok {
 			s.awaitRelease(c.Self(), m.Who.Id, ch)
@@ -71,27 +68,37 @@ func (s *servers) Receive(c actor.Context) {
 	}
 }
 
-// awaitRelease waits until the sessions of a child are released. After an orderly
-// end it is already; after a panic nobody else waits for it, and the name must
-// not be dialled anew before.
+// reconcile tells a new manager which registrations exist, and asks each for a report.
+func (s *servers) reconcile(c actor.Context, m *reconcileRequest) {
+	present := make(map[uint64]bool, len(s.children))
+	for _, ch := range s.children {
+		present[ch.gen] = true
+		s.rt.post(&supervisorStarted{name: ch.name, gen: ch.gen, pid: ch.pid})
+		c.Send(ch.pid, &messages.ReconcileRequest{})
+	}
+	s.rt.post(&reconcileReply{upTo: m.upTo, present: present})
+}
+
+// awaitRelease waits until the sessions of an ended child are released. After an
+// orderly end they are already. After a crash no other actor waits for them, and the
+// name must not be dialled again before.
 func (s *servers) awaitRelease(self *actor.PID, id string, ch child) {
-	l := supervisorEnded{name: ch.name, gen: ch.gen}
-	s.rt.post(&l)
-	s.rt.goSafe("servers", func() {
-		for _, inc := range ch.sup.incarnations() {
+	rt := s.rt
+	rt.post(&supervisorEnded{name: ch.name, gen: ch.gen})
+	rt.goSafe("servers", func() {
+		for _, inc := range ch.actor.incarnations() {
 			<-inc.session.Released()
-			s.rt.recordLeft(inc)
+			rt.recordLeft(inc)
 		}
-		released := l
-		released.released = true
-		s.rt.post(&released)
-		s.rt.system.Root.Send(self, &childReleased{id: id})
+		rt.post(&supervisorEnded{name: ch.name, gen: ch.gen, released: true})
+		rt.send(self, &childReleased{id: id})
 	}, nil)
 }
 
+// start spawns the supervising actor of a registration.
 func (s *servers) start(c actor.Context, m *messages.Start) {
 	spec := m.Spec
-	dialer, err := s.dialer(spec)
+	dialer, err := s.newDialer(spec)
 	if err != nil {
 		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
 		s.rt.post(&report{name: spec.Name, gen: m.Gen,
@@ -99,22 +106,21 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 			events: []mcpvisor.Event{{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
-	sup := &supervising{rt: s.rt, name: spec.Name, gen: m.Gen, spec: &spec, dialer: dialer, stats: &callStats{},
-		lc: supervisor.NewLifecycle(spec.Policy, spec.StartSupervised, s.rt.opts.Random)}
-	pid, err := c.SpawnNamed(s.rt.props("supervisor", func() actor.Actor { return sup }), actorName("supervisor", spec.Name, m.Gen))
+	supervising := newSupervisingActor(s.rt, &spec, m.Gen, dialer)
+	pid, err := c.SpawnNamed(s.rt.props("supervisor", func() actor.Actor { return supervising }), actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
 		s.rt.post(&supervisorEnded{name: spec.Name, gen: m.Gen, released: true})
 		return
 	}
-	s.children[pid.Id] = child{spec.Name, m.Gen, pid, sup}
+	s.children[pid.Id] = child{spec.Name, m.Gen, pid, supervising}
 	s.rt.post(&supervisorStarted{name: spec.Name, gen: m.Gen, pid: pid})
 }
 
-// dialer makes a dialer; one that panics must not take all servers with it.
-func (s *servers) dialer(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
+// newDialer makes a dialer. One that panics must not end all servers with it.
+func (s *servers) newDialer(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			reportCrash(s.rt.opts.Logger, "servers", "dialer", p)
+			s.rt.reportCrash("servers", "dialer", p)
 			err = fmt.Errorf("internal error while preparing the server: %v; see the log", p)
 		}
 	}()

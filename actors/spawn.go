@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// props is the one way in which actors are made here: with the guard, and
-// with a strategy that only ever stops.
+// props makes the properties of every actor here: with the guard, and with a
+// supervision strategy that only stops.
 func (rt *Runtime) props(role string, make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithReceiverMiddleware(rt.guard(role)),
@@ -17,15 +17,15 @@ func (rt *Runtime) props(role string, make func() actor.Actor) *actor.Props {
 	)
 }
 
-// guard keeps panics out of the actor library, whose own handling of them can
-// revive a stopped actor or leave a parent waiting for ever: the actor that
-// panicked is stopped, and the crash is reported with its stack.
+// guard keeps panics out of the actor library. Its own handling can restart a stopped
+// actor, or leave a parent waiting for ever. Here the actor that panicked is stopped,
+// and the crash is reported with its stack.
 func (rt *Runtime) guard(role string) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(c actor.ReceiverContext, envelope *actor.MessageEnvelope) {
 			defer func() {
 				if p := recover(); p != nil {
-					reportCrash(rt.opts.Logger, role, fmt.Sprintf("%T", envelope.Message), p)
+					rt.reportCrash(role, fmt.Sprintf("%T", envelope.Message), p)
 					rt.system.Root.Stop(c.Self())
 				}
 			}()
@@ -34,13 +34,13 @@ func (rt *Runtime) guard(role string) actor.ReceiverMiddleware {
 	}
 }
 
-// guardRandom keeps a panic in the host's source of random numbers from stopping
-// the supervising actor that asks. The result is then the middle of the range.
+// guardRandom keeps a panic in the host's source of random numbers from stopping the
+// supervising actor. The result is then the middle of the range.
 func (rt *Runtime) guardRandom(random func() float64) func() float64 {
 	return func() (rnd float64) {
 		defer func() {
 			if p := recover(); p != nil {
-				reportCrash(rt.opts.Logger, "supervisor", "Options.Random", p)
+				rt.reportCrash("supervisor", "Options.Random", p)
 				rnd = 0.5
 			}
 		}()
@@ -48,19 +48,23 @@ func (rt *Runtime) guardRandom(random func() float64) func() float64 {
 	}
 }
 
-// reportCrash logs a panic. The message's type is named, never its contents.
-func reportCrash(log zerolog.Logger, role, message string, p any) {
-	log.Error().Str("actor", role).Str("message", message).
-		Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("actor crashed; it is stopped")
+// reportCrash logs a panic. It names the type of the message, and never its contents.
+// The line is queued: an actor must not wait for a log writer that blocks.
+func (rt *Runtime) reportCrash(role, message string, p any) {
+	text, stack := fmt.Sprint(p), debug.Stack()
+	rt.logger.Line(func(log *zerolog.Logger) {
+		log.Error().Str("actor", role).Str("message", message).
+			Str("panic", text).Bytes("stack", stack).Msg("actor crashed; it is stopped")
+	})
 }
 
-// goSafe runs f in a goroutine of its own. The mailbox protects only Receive;
-// a panic here is reported and handed to failed.
+// goSafe runs f in a goroutine of its own. The guard protects only Receive; a panic
+// here is reported and passed to failed, which may be nil.
 func (rt *Runtime) goSafe(role string, f func(), failed func(p any)) {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				reportCrash(rt.opts.Logger, role, "goroutine", p)
+				rt.reportCrash(role, "goroutine", p)
 				if failed != nil {
 					failed(p)
 				}

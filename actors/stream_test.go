@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -85,7 +86,7 @@ func TestNotificationsDuringStreamChanges(t *testing.T) {
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
-		for i := range 3 * maxResourceStreams { // more than there may be streams
+		for i := range 3 * subscription.MaxResourceStreams { // more than there may be streams
 			before := updates(got(), "x:a")
 			tool := fmt.Sprint("new", i)
 			go func() {
@@ -99,7 +100,7 @@ func TestNotificationsDuringStreamChanges(t *testing.T) {
 			require.Greater(t, updates(got(), "x:a"), before, "%d", i)
 			require.True(t, offered(rt, tool), "%d", i)
 			a.session(1).mu.Lock()
-			require.LessOrEqual(t, len(a.session(1).streams), 1+maxResourceStreams)
+			require.LessOrEqual(t, len(a.session(1).streams), 1+subscription.MaxResourceStreams)
 			a.session(1).mu.Unlock()
 		}
 	})
@@ -217,7 +218,7 @@ func TestStreamsOfServersWithSessionListeners(t *testing.T) {
 		return "", s.listen(ctx, r, time.Millisecond, about.ResourceSubscriptions)
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		for i := range 2 * maxResourceStreams {
+		for i := range 2 * subscription.MaxResourceStreams {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 			time.Sleep(time.Millisecond)
 			require.False(t, forgotten.Load())

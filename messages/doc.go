@@ -1,32 +1,34 @@
-// Package messages is the vocabulary of mcpvisor: the values that users see
-// (specifications, names, catalogs, status, events, errors) and the letters
-// that the actors exchange. It holds no behaviour beyond what a value can
-// answer about itself.
+// Package messages holds what the actors of this module send each other. Only package
+// actors imports it.
 //
-// Every asynchronous letter names the registration (gen), the incarnation
-// (epoch) or the timer (token) that it belongs to, so that its receiver can
-// tell and drop what is stale. No letter is printed by the dead-letter log:
-// specifications carry secrets.
+// A message about a registration, an incarnation or a timer carries its number (Gen,
+// Epoch, Token), so that the receiver can drop what is stale. A Reply channel has room
+// for one answer and receives at most one; the goroutine that waits on it also waits on
+// its own context and on the end of the client.
 //
-//	message      from → to                reply      when
-//	Register     client → manager         error      a server is added
-//	Unregister   client → manager         error      a server is removed
-//	Restart      client → manager         error      a fresh start is asked for
-//	CloseAll     client → manager         –          the client closes
-//	Start        manager → servers        –          a registration was accepted
-//	Stop         manager → supervisor     –          unregister, close
-//	Revive       manager → supervisor     –          restart
-//	Report       supervisor → manager     –          anything visible changed
-//	ReportAgain  manager → supervisor     –          a new manager rebuilds its registries
-//	Opened       port → supervisor        –          session connected, negotiated
-//	Discover     supervisor → port        –          list what the server offers
-//	Discovered   port → supervisor        –          catalog complete
-//	Failed       port → supervisor        –          open or discovery failed
-//	Died         port → supervisor        –          the session ended by itself
-//	Released     port → supervisor        –          everything it held is reaped
-//	TimerDue     timer → supervisor       –          retry, park or stability
-//	Reap         supervisor → port        –          end the session, with a cause
-//	Watchdog     supervisor → port        –          the server is ready: probe it
-//	ProbeDue     timer → port             –          the server has been silent
-//	Probed       probe → port             –          a probe ended
+//	message           from → to                  reply  when
+//	Register          client → manager           error  a server is added
+//	Unregister        client → manager           error  a server is removed
+//	Restart           client → manager           error  a fresh start is requested
+//	CloseAll          client → manager           –      the client closes
+//	Start             manager → servers          –      a registration was accepted
+//	Stop              manager → supervisor       –      Unregister, Close
+//	RestartServer     manager → supervisor       –      Restart
+//	ReconcileRequest  servers → supervisor       –      a new manager rebuilds its state
+//	Opened            port → supervisor          –      session connected, negotiated
+//	Discover          supervisor → port          –      list what the server offers
+//	Discovered        port → supervisor          –      the catalog is complete
+//	Failed            port → supervisor          –      opening or discovery failed
+//	Died              session watch → supervisor –      the session ended by itself
+//	Released          session watch → supervisor –      everything it held is released
+//	TimerDue          timer → supervisor         –      retry, park or stability timer
+//	EndSession        supervisor → port          –      end the session, with a cause
+//	StartProbing      supervisor → port          –      the server is ready
+//	ProbeDue          timer → port               –      the server may be silent
+//	Probed            probe → port               –      a probe has ended
+//
+// Messages with types of package actors are defined there, beside the component that
+// handles them: report, supervisorStarted, supervisorEnded, reconcileRequest and
+// reconcileReply (inbox of the manager), standbyDue, catalogRefreshed, and what a port
+// sends itself about lists and subscriptions.
 package messages

@@ -1,18 +1,87 @@
-// Package supervisor is the judgement of mcpvisor: when a server is dialled,
-// when it is given another try, when it is given up. It has no hands. Nothing
-// here starts a goroutine, reads a clock, sends a message or knows an actor;
-// [Lifecycle.Step] takes the time and an event and answers with the effects
-// that somebody else must carry out.
+// Package supervisor decides when a server is dialled, retried and given up. It
+// carries nothing out: no goroutine, no clock, no I/O, and no import beyond the
+// standard library.
 //
-// That split is what makes the promises testable: hours of backoff are a loop
-// over values, and the transition table ([Transitions]) is data that the
-// tests, the documentation and the drawing are made from.
+// # The lifecycle
 //
-// The words follow Erlang/OTP where OTP has one (restart intensity, permanent
-// cause) and the MCP specification where it has one. Beware of one clash:
-// the state [Discovering] means listing tools, resources, resource templates
-// and prompts. It is not the server/discover request of MCP 2026-07-28, which
-// belongs to negotiation and happens while [Connecting].
+// A [Lifecycle] is the state machine of one registered server. The caller feeds it
+// inputs (a session opened, a session died, a timer fired) together with the time,
+// and carries out the effects that [Lifecycle.Step] returns, in their order:
 //
-// The package imports the standard library only.
+//	life := supervisor.NewLifecycle(policy, supervised, nil)
+//	for input := range inputs {
+//		for _, effect := range life.Step(time.Now(), input) {
+//			switch effect.Kind {
+//			case supervisor.EffectDial:       // start the session of effect.Epoch
+//			case supervisor.EffectEndSession: // end it; feed InputReleased when it is gone
+//			case supervisor.EffectArmRetry:   // feed InputTimer with effect.Token after effect.Delay
+//			...
+//			}
+//		}
+//	}
+//
+// The life of a server, without requests of the user:
+//
+//		register → connecting → discovering → ready ──┐
+//		               ↑   │         │                │ the session fails or dies
+//		         timer │   └─────────┴────────┬───────┘
+//		               │                      ↓
+//		            backoff ←──────────── closing → evicted, parked, unauthorized
+//		                     released
+//
+//	  - connecting: a process is spawned or a connection made, and the protocol
+//	    version is negotiated.
+//	  - discovering: the session is open; its tools, resources and prompts are listed.
+//	  - ready: the catalog is published and calls are accepted.
+//	  - closing: the session has ended; its process group and its connections are being
+//	    released. The policy decides when all of it is gone, and never sooner: two
+//	    sessions of one server never overlap by accident.
+//	  - backoff: the retry timer runs.
+//	  - parked, evicted, unauthorized: the retry budget is spent, or a retry cannot help.
+//
+// A restart on request gives a fresh budget, and a stop ends the registration; both
+// first release the session that runs. The whole table is [Transitions].
+//
+// # Epochs and tokens
+//
+// Every session has a number, its epoch, and every timer has a token. An input
+// about another epoch than the current one, or another timer than the armed one, is
+// stale: Step drops and counts it. So the caller need not cancel anything in time.
+// A late report of an old process or a timer that fired during its cancellation is
+// harmless.
+//
+// # The retry budget
+//
+// A [Policy] allows a number of attempts in a row, with delays that double from its
+// base. The budget comes back only to a session that stayed ready for StableAfter.
+// A server that becomes ready and crashes each time is therefore given up like one
+// that never starts. [Intensity], the restart intensity of OTP, bounds the restarts
+// over a window of time beside the budget.
+//
+// A permanent cause spends no retry. Among them is a process that ends before the
+// handshake, twice in a row, with the same exit status and the same lines on stderr.
+//
+// # The standby
+//
+// A [Standby] is a second, smaller machine beside the lifecycle. It decides when a
+// spare session is started, retried and given up, while the server is in service.
+// The two machines meet in three places:
+//
+//   - The caller reports the lifecycle's decisions to the standby: [InputServing],
+//     [InputTakenOver], [InputWithdrawn].
+//   - When a session dies, the caller passes the epoch of a standby that is ready in
+//     [Input.Standby]. The lifecycle then answers with [EffectTakeOver] and stays ready.
+//   - Both take their epochs from [Lifecycle.NextEpoch].
+//
+// Its table is [StandbyTransitions].
+//
+// # Terms
+//
+// Names follow Erlang/OTP (restart intensity, permanent cause) and the MCP
+// specification. One name clashes: the state [StateDiscovering] means listing tools,
+// resources, resource templates and prompts. The request server/discover of MCP
+// 2026-07-28 belongs to negotiation and is sent in [StateConnecting].
+//
+// docs/lifecycle.md shows both machines with all states, inputs, guards and effects.
+// A test generates that page from the tables and the comments of this package.
 package supervisor

@@ -17,9 +17,8 @@ import (
 
 type word struct{ name, value, meaning string }
 
-// glossary reads the typed string constants of this package with their
-// comments, by type, in the order in which they are declared. The comments are
-// the only place where the words are explained.
+// glossary reads the typed string constants of this package with their comments, by
+// type, in the order of their declaration.
 func glossary(t *testing.T) map[string][]word {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -65,23 +64,32 @@ func meaning(name, comment string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// Every word that the table uses is explained, and every word that is
-// explained is used; a state is listed by States.
-func TestGlossaryCoversTheTable(t *testing.T) {
-	used := map[string]map[string]bool{"State": {}, "InputKind": {}, "EffectKind": {}, "Guard": {}}
-	for _, r := range supervisor.Transitions() {
-		used["State"][string(r.From)], used["State"][string(r.To)] = true, true
-		used["InputKind"][string(r.On)] = true
-		used["Guard"][string(r.When)] = true
-		for _, e := range r.Do {
-			used["EffectKind"][string(e)] = true
+// Every constant that a table uses is explained, every constant that is explained is
+// used, and each state is listed by States or StandbyStates.
+func TestGlossaryCoversTheTables(t *testing.T) {
+	used := map[string]map[string]bool{"State": {}, "StandbyState": {}, "InputKind": {}, "EffectKind": {}, "Guard": {}}
+	collect := func(states string, rows []tableRow) {
+		for _, r := range rows {
+			used[states][r.from], used[states][r.to] = true, true
+			used["InputKind"][r.on] = true
+			used["Guard"][r.when] = true
+			for _, e := range r.do {
+				used["EffectKind"][string(e)] = true
+			}
 		}
 	}
+	collect("State", lifecycleRows())
+	collect("StandbyState", standbyTableRows())
 	listed := map[string]bool{"": true}
 	for _, s := range supervisor.States() {
 		listed[string(s)] = true
 	}
 	require.Equal(t, used["State"], listed)
+	listed = map[string]bool{}
+	for _, s := range supervisor.StandbyStates() {
+		listed[string(s)] = true
+	}
+	require.Equal(t, used["StandbyState"], listed)
 	words := glossary(t)
 	for kind, want := range used {
 		got := map[string]bool{}

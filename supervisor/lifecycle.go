@@ -5,37 +5,43 @@ import (
 	"time"
 )
 
-// Lifecycle is the state of one registration. It is a value machine: feed it
-// events with [Lifecycle.Step], carry out the effects. It is not safe for
-// concurrent use; one actor owns it.
+// Lifecycle is the state machine of one registration: feed it inputs with
+// [Lifecycle.Step], and carry out the effects. It is not safe for concurrent use; the
+// supervising actor owns it.
 type Lifecycle struct {
+	// Set once.
 	policy     Policy
-	supervised bool
+	supervised bool // the policy applies to the first start, too
 	random     func() float64
 
 	state     State
-	since     time.Time
-	epoch     uint64
-	lastEpoch uint64 // the highest that was given out
-	attempt   int
-	restarts  int
-	dialled   bool
+	since     time.Time // when state was entered
+	epoch     uint64    // of the current incarnation
+	lastEpoch uint64    // the highest that NextEpoch gave out
+	dialled   bool      // there was a first dial
 	everReady bool
-	spent     bool // the restart intensity was exceeded, or trying at once is in vain
-	asked     bool // EvRestart came while a session had to be reaped first
-	ends      window
-	lastWords lastWords
-	cause     *Cause
-	farewell  *Cause // why EvStop came; nil before
+	restarts  int
+
+	// The budget. attempt is how much of MaxAttempts is spent. ends are the recent ends
+	// for the restart intensity; tooMany: they exceed it. lastExit is the end of the last
+	// start, if it was a process that exited.
+	attempt  int
+	ends     window
+	tooMany  bool
+	lastExit lastExit
+
+	restartRequested bool   // while the session is being released
+	cause            *Cause // why the last session ended; nil if none has
+	stopCause        *Cause // why the registration ends; nil before InputStop
 
 	lastToken uint64
-	armed     uint64 // 0: no timer
+	armed     uint64 // token of the armed timer; 0: no timer is armed
 	due       time.Time
 
 	stale uint64
 }
 
-// NewLifecycle makes a lifecycle in state [New]. supervised says whether a
+// NewLifecycle makes a lifecycle in state [StateNew]. supervised says whether a
 // first start that fails is retried by the policy (true) or ends the
 // registration (false). random yields numbers in [0, 1) for jitter; nil means
 // math/rand.
@@ -62,11 +68,11 @@ func (l *Lifecycle) NextEpoch() uint64 {
 	return l.lastEpoch
 }
 
-// Attempt is how much of the budget is spent: 0 for a proven session, n while
-// the nth try in a row is awaited or under way.
+// Attempt is how much of the budget is spent: 0 for a stable session, n while the nth
+// try in a row is awaited or under way.
 func (l *Lifecycle) Attempt() int { return l.attempt }
 
-// Restarts counts every dial after the first.
+// Restarts counts every dial after the first, and every takeover by a standby.
 func (l *Lifecycle) Restarts() int { return l.restarts }
 
 // Cause is why the last session ended, nil if none has. A session that was
@@ -81,58 +87,12 @@ func (l *Lifecycle) RetryAt() time.Time {
 	return time.Time{}
 }
 
-// Stale counts events that were dropped because they spoke of another epoch
-// or timer than the current one.
+// Stale counts inputs that were dropped because they were about another epoch or timer
+// than the current one.
 func (l *Lifecycle) Stale() uint64 { return l.stale }
 
 // Policy is the policy that the lifecycle follows.
 func (l *Lifecycle) Policy() Policy { return l.policy }
-
-// Step takes one event at time now and returns what must be done, in order.
-// Stale events and events that mean nothing in the current state return nil.
-func (l *Lifecycle) Step(now time.Time, ev Input) []Effect {
-	if l.isStale(ev) {
-		l.stale++
-		return nil
-	}
-	ev.Cause = ev.because()
-	for i := range table {
-		if t := &table[i]; t.From == l.state && t.On == ev.Kind && l.holds(now, t.When, ev) {
-			return l.take(now, t, ev)
-		}
-	}
-	return nil
-}
-
-func (l *Lifecycle) isStale(ev Input) bool {
-	switch ev.Kind {
-	case InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased:
-		return ev.Epoch != l.epoch
-	case InputTimer:
-		return ev.Token == 0 || ev.Token != l.armed
-	}
-	return false
-}
-
-func (l *Lifecycle) holds(now time.Time, g Guard, ev Input) bool {
-	switch g {
-	case GuardRestartRequested:
-		return l.asked
-	case GuardFirstStart:
-		return !l.everReady && !l.supervised
-	case GuardAuthRequired:
-		return l.cause != nil && l.cause.Permanent && l.cause.Kind == CauseAuth
-	case GuardPermanent:
-		return l.cause != nil && l.cause.Permanent
-	case GuardBudgetLeft:
-		return l.budgetLeft() && !l.spent
-	case GuardStandbyReady: // judged before this end is counted
-		return ev.Spare != 0 && !ev.Cause.Permanent && l.MayTakeOver(now)
-	case GuardMayPark:
-		return l.policy.ParkEvery > 0
-	}
-	return true
-}
 
 // MayTakeOver reports whether the policy lets a standby take over if the session
 // ended at time now.
@@ -140,24 +100,70 @@ func (l *Lifecycle) MayTakeOver(now time.Time) bool {
 	return l.budgetLeft() && !l.ends.full(now, l.policy.Intensity)
 }
 
+// Step takes one input at time now and returns the effects that the caller must carry
+// out, in order. A stale input, and an input without a row in the current state, return
+// nil.
+func (l *Lifecycle) Step(now time.Time, in Input) []Effect {
+	if l.isStale(in) {
+		l.stale++
+		return nil
+	}
+	in.Cause = in.causeOrDefault()
+	for i := range table {
+		if t := &table[i]; t.From == l.state && t.On == in.Kind && l.holds(now, t.When, in) {
+			return l.apply(now, t, in)
+		}
+	}
+	return nil
+}
+
+func (l *Lifecycle) isStale(in Input) bool {
+	switch in.Kind {
+	case InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased:
+		return in.Epoch != l.epoch
+	case InputTimer:
+		return in.Token == 0 || in.Token != l.armed
+	}
+	return false
+}
+
+func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
+	switch g {
+	case GuardRestartRequested:
+		return l.restartRequested
+	case GuardFirstStart:
+		return !l.everReady && !l.supervised
+	case GuardAuthRequired:
+		return l.cause != nil && l.cause.Permanent && l.cause.Kind == CauseAuth
+	case GuardPermanent:
+		return l.cause != nil && l.cause.Permanent
+	case GuardBudgetLeft:
+		return l.budgetLeft() && !l.tooMany
+	case GuardStandbyReady: // this end is not counted yet
+		return in.Standby != 0 && !in.Cause.Permanent && l.MayTakeOver(now)
+	case GuardMayPark:
+		return l.policy.ParkEvery > 0
+	}
+	return true
+}
+
 func (l *Lifecycle) budgetLeft() bool {
 	return l.policy.MaxAttempts == Unlimited || l.attempt < l.policy.MaxAttempts
 }
 
-// take applies one row. What an event means beyond the row's effects (what
-// counts as an end, what is remembered of a request) is decided here and
-// nowhere else.
-func (l *Lifecycle) take(now time.Time, t *Transition, ev Input) []Effect {
-	switch ev.Kind {
+// apply takes one row: first what the input changes in the accounts, then the state,
+// then the effects. Nothing else changes the accounts.
+func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
+	switch in.Kind {
 	case InputFailed, InputDied:
-		l.spent = l.ends.exceeded(now, l.policy.Intensity)
-		if t.From == StateConnecting && !l.everReady && l.lastWords.repeated(ev.Cause) {
-			ev.Cause = l.inVain(ev.Cause)
+		l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
+		if t.From == StateConnecting && !l.everReady && l.lastExit.repeatedBy(in.Cause) {
+			in.Cause = l.permanentExit(in.Cause)
 		}
 	case InputRestart:
-		l.asked = t.To == StateClosing
+		l.restartRequested = t.To == StateClosing
 	case InputStop:
-		l.farewell = ev.Cause
+		l.stopCause = in.Cause
 	case InputTimer:
 		l.armed = 0
 	}
@@ -169,12 +175,12 @@ func (l *Lifecycle) take(now time.Time, t *Transition, ev Input) []Effect {
 	}
 	effects := make([]Effect, 0, len(t.Do))
 	for _, kind := range t.Do {
-		effects = append(effects, l.effect(now, kind, t, ev))
+		effects = append(effects, l.effect(now, kind, t, in))
 	}
 	return effects
 }
 
-func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Input) Effect {
+func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Input) Effect {
 	e := Effect{Kind: kind}
 	switch kind {
 	case EffectDial:
@@ -183,18 +189,18 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Inp
 			l.restarts++
 		}
 		l.dialled = true
-		l.asked = false
+		l.restartRequested = false
 	case EffectTakeOver:
-		l.epoch = ev.Spare
+		l.epoch = in.Standby
 		l.restarts++
 		l.attempt++
 	case EffectWithdraw:
-		e.Cause = ev.Cause
+		e.Cause = in.Cause
 	case EffectEndSession:
-		e.Cause, l.cause = ev.Cause, ev.Cause
+		e.Cause, l.cause = in.Cause, in.Cause
 	case EffectAnnounceGone:
-		if e.Cause = l.cause; l.farewell != nil {
-			e.Cause = l.farewell
+		if e.Cause = l.cause; l.stopCause != nil {
+			e.Cause = l.stopCause
 		}
 	case EffectArmRetry:
 		l.attempt++
@@ -206,12 +212,7 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Inp
 	case EffectCancelTimer:
 		e.Token, l.armed = l.armed, 0
 	case EffectResetBudget:
-		l.attempt = 0
-		if t.From != StateReady { // a person asked: forget the restart intensity too
-			l.spent = false
-			l.ends.reset()
-			l.lastWords = lastWords{}
-		}
+		l.resetBudget(t.From != StateReady)
 	}
 	switch kind {
 	case EffectArmRetry, EffectArmPark, EffectArmStable:
@@ -221,4 +222,15 @@ func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, ev Inp
 	}
 	e.Epoch = l.epoch
 	return e
+}
+
+// resetBudget allows all attempts again. A restart on request also resets the restart
+// intensity; a session that became stable does not.
+func (l *Lifecycle) resetBudget(requested bool) {
+	l.attempt = 0
+	if requested {
+		l.tooMany = false
+		l.ends.reset()
+		l.lastExit = lastExit{}
+	}
 }

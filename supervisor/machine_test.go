@@ -18,7 +18,7 @@ type machine struct {
 	t     *rapid.T
 	lc    *supervisor.Lifecycle
 	now   time.Time
-	world *ledger
+	world *world
 	model *model
 	seen  map[supervisor.State]int
 	stale uint64
@@ -103,8 +103,8 @@ func (m *machine) end(t *rapid.T) {
 	kind := rapid.SampledFrom([]supervisor.InputKind{supervisor.InputFailed, supervisor.InputDied}).Draw(t, "kind")
 	ev := supervisor.Input{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
 	if m.lc.State() == supervisor.StateReady && rapid.Bool().Draw(t, "spare") {
-		ev.Spare = m.lc.NextEpoch()
-		m.world.reserve(ev.Spare)
+		ev.Standby = m.lc.NextEpoch()
+		m.world.addStandby(ev.Standby)
 	}
 	m.feed(ev)
 }
@@ -157,7 +157,7 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 				m := &machine{
 					t: t, now: epochStart, seen: seen,
 					lc:    supervisor.NewLifecycle(p, supervised, nil),
-					world: &ledger{t: t},
+					world: &world{t: t},
 					model: &model{policy: p, supervised: supervised},
 				}
 				t.Repeat(map[string]func(*rapid.T){

@@ -51,7 +51,7 @@ func (m *model) take(now time.Time, ev supervisor.Input) {
 			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
 			m.unauthorized = m.hopeless && ev.Cause.Kind == supervisor.CauseAuth
 			m.countEnd(now)
-			if ev.Kind == supervisor.InputDied && s.listed && ev.Spare != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
+			if ev.Kind == supervisor.InputDied && s.listed && ev.Standby != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
 				m.tries++
 				m.session = &progress{opened: true, listed: true}
 			}

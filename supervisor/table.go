@@ -1,29 +1,38 @@
 package supervisor
 
-// Guard names the condition under which a transition is taken.
+import "slices"
+
+// Guard names the condition under which a row of a table is taken.
 type Guard string
 
 const (
 	// GuardAlways: the row has no condition.
 	GuardAlways Guard = ""
-	// GuardRestartRequested: Restart was called since the session was given up.
-	GuardRestartRequested Guard = "restart asked"
-	// GuardFirstStart: the server was never ready and is not supervised from the start.
+	// GuardRestartRequested: the user asked for a restart while the session was being
+	// released.
+	GuardRestartRequested Guard = "restart requested"
+	// GuardFirstStart: the server was never ready, and its first start is not
+	// supervised.
 	GuardFirstStart Guard = "first start failed, not supervised from the start"
-	// GuardAuthRequired: trying again cannot help before somebody has authorized it.
+	// GuardAuthRequired: a retry cannot help before the user has authorized the server.
 	GuardAuthRequired Guard = "permanent cause: authorization"
-	// GuardPermanent: trying again cannot help.
+	// GuardPermanent: a retry cannot help.
 	GuardPermanent Guard = "permanent cause"
-	// GuardBudgetLeft: another attempt is allowed.
+	// GuardBudgetLeft: the policy allows another attempt.
 	GuardBudgetLeft Guard = "budget left"
-	// GuardStandbyReady: a standby is ready, and another attempt is allowed.
+	// GuardStandbyReady: a standby can take over, and the policy allows another attempt.
 	GuardStandbyReady Guard = "standby ready, budget left"
-	// GuardMayPark: the policy parks instead of evicting.
+	// GuardMayPark: the policy parks the server instead of evicting it.
 	GuardMayPark Guard = "budget spent, policy parks"
+	// GuardDraining, for the standby only: the session that the last standby replaced is
+	// not released yet.
+	GuardDraining Guard = "replaced session not released"
+	// GuardStandbyRetry, for the standby only: the policy allows another start.
+	GuardStandbyRetry Guard = "standby attempts left"
 )
 
-// Transition is one row of the lifecycle: in state From, on event On, if When
-// holds, go to To and do Do, in this order.
+// Transition is one row of the lifecycle's table: in state From, on input On, if the
+// guard When holds, go to To and carry out Do in this order.
 type Transition struct {
 	From State
 	On   InputKind
@@ -32,8 +41,8 @@ type Transition struct {
 	Do   []EffectKind
 }
 
-// table is the lifecycle. For one state and event the first row whose guard
-// holds is taken; an event without a row is ignored in that state.
+// table is the lifecycle. For one state and input the first row whose guard holds is
+// taken; an input without a row is ignored in that state.
 var table = []Transition{
 	{StateNew, InputRegister, GuardAlways, StateConnecting, do(EffectDial)},
 	{StateNew, InputStop, GuardAlways, StateStopped, do(EffectAnnounceGone)},
@@ -88,10 +97,9 @@ func do(kinds ...EffectKind) []EffectKind { return kinds }
 // Transitions returns a copy of the lifecycle as data, in the order in which
 // rows are tried.
 func Transitions() []Transition {
-	rows := make([]Transition, len(table))
-	for i, t := range table {
-		t.Do = append([]EffectKind(nil), t.Do...)
-		rows[i] = t
+	rows := slices.Clone(table)
+	for i := range rows {
+		rows[i].Do = slices.Clone(rows[i].Do)
 	}
 	return rows
 }

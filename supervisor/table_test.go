@@ -100,7 +100,7 @@ func TestEachRow(t *testing.T) {
 				ev.Token = s.armed.Token
 			}
 			if r.when == supervisor.GuardStandbyReady {
-				ev.Spare = s.NextEpoch()
+				ev.Standby = s.NextEpoch()
 			}
 			before := s.Epoch()
 			s.now = s.now.Add(time.Hour)
@@ -115,7 +115,7 @@ func TestEachRow(t *testing.T) {
 				case supervisor.EffectDial:
 					before++
 				case supervisor.EffectTakeOver:
-					before = ev.Spare
+					before = ev.Standby
 				}
 				require.Equal(t, before, e.Epoch, "the epoch of %s", e.Kind)
 				needsCause := e.Kind == supervisor.EffectWithdraw || e.Kind == supervisor.EffectEndSession || e.Kind == supervisor.EffectAnnounceGone

@@ -37,7 +37,7 @@ var arrows = map[string]arrow{
 	"internal/oauth":   {". internal/", []string{sdk + "oauthex/", keyring}},
 	"messages":         {". supervisor internal/catalog", []string{sdk}},
 	"transport":        {". supervisor internal/ transport transport/", []string{sdk, zerolog, xsys, xtime}},
-	"actors":           {". supervisor internal/ messages transport transport/discovery", []string{proto, zerolog}},
+	"actors":           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, zerolog}},
 	"facade":           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"config":           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
 	"mcptest":          {". mcptest mcptest/ internal/", []string{sdk, xsys}},

@@ -1,0 +1,148 @@
+package events
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+const (
+	// MaxLines is how many lines wait for the log writer; further ones are dropped.
+	MaxLines = 64
+	// CloseTimeout is how long [Logger.AwaitClose] waits for the log writer.
+	CloseTimeout = time.Second
+)
+
+// Logger writes the events of a [Hub], and lines of other origin, to the client's
+// logger. It is a watcher: a writer that blocks holds up no actor, and what it does not
+// keep up with is dropped and counted. Safe for concurrent use.
+type Logger struct {
+	log     zerolog.Logger
+	lines   chan line
+	missed  atomic.Uint64 // lines dropped since the last one that was queued
+	written chan struct{} // closed when everything is written, after the hub was closed
+}
+
+// line is a queued line that is not an event.
+type line struct {
+	write  func(*zerolog.Logger)
+	missed uint64 // how many were dropped before it
+}
+
+// NewLogger starts a goroutine that writes until the hub is closed. A disabled logger
+// needs none.
+func NewLogger(hub *Hub, log zerolog.Logger) *Logger {
+	l := &Logger{log: log, lines: make(chan line, MaxLines), written: make(chan struct{})}
+	if log.GetLevel() == zerolog.Disabled {
+		close(l.written)
+		return l
+	}
+	go l.run(hub.Watch(context.Background()))
+	return l
+}
+
+func (l *Logger) run(events <-chan mcpvisor.Event) {
+	defer close(l.written)
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				l.writeQueued()
+				return
+			}
+			l.writeEvent(e)
+		case one := <-l.lines:
+			l.writeLine(one)
+		}
+	}
+}
+
+// Line queues a line. It never blocks. write runs in the goroutine of the logger. A
+// line that comes after the hub was closed is lost.
+func (l *Logger) Line(write func(*zerolog.Logger)) {
+	missed := l.missed.Swap(0)
+	select {
+	case l.lines <- line{write, missed}:
+	default:
+		l.missed.Add(missed + 1)
+	}
+}
+
+// AwaitClose waits until everything is written, or the writer takes too long. Call it
+// after [Hub.Close].
+func (l *Logger) AwaitClose() {
+	t := time.NewTimer(CloseTimeout)
+	defer t.Stop()
+	select {
+	case <-l.written:
+	case <-t.C:
+	}
+}
+
+// writeQueued writes the queued lines, and how many were dropped after them.
+func (l *Logger) writeQueued() {
+	for {
+		select {
+		case one := <-l.lines:
+			l.writeLine(one)
+		default:
+			l.writeMissed(l.missed.Swap(0))
+			return
+		}
+	}
+}
+
+func (l *Logger) writeLine(one line) {
+	l.writeMissed(one.missed)
+	one.write(&l.log)
+}
+
+func (l *Logger) writeMissed(missed uint64) {
+	if missed > 0 {
+		l.log.Warn().Uint64("missed", missed).Msg("lines of the log were lost; the writer did not keep up")
+	}
+}
+
+func (l *Logger) writeEvent(e mcpvisor.Event) {
+	if e.Kind == mcpvisor.EventLog {
+		l.log.WithLevel(serverLevel(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
+		return
+	}
+	l.log.WithLevel(eventLevel(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch).Msg(e.String())
+}
+
+// eventLevel is the level at which an event is logged.
+func eventLevel(e mcpvisor.Event) zerolog.Level {
+	switch e.Kind {
+	case mcpvisor.EventEvicted, mcpvisor.EventParked:
+		return zerolog.ErrorLevel
+	case mcpvisor.EventDown:
+		if c := e.Cause; c != nil && (c.Kind == supervisor.CauseRequested || c.Kind == supervisor.CauseRestart) {
+			return zerolog.InfoLevel
+		}
+		return zerolog.WarnLevel
+	case mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStandbyLost, mcpvisor.EventAuthRequired, mcpvisor.EventMissed:
+		return zerolog.WarnLevel
+	case mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventResourceUpdated:
+		return zerolog.DebugLevel
+	}
+	return zerolog.InfoLevel
+}
+
+// serverLevel translates a level of the protocol (RFC 5424) into one of zerolog.
+func serverLevel(level string) zerolog.Level {
+	switch level {
+	case "debug":
+		return zerolog.DebugLevel
+	case "warning":
+		return zerolog.WarnLevel
+	case "error", "critical", "alert", "emergency":
+		return zerolog.ErrorLevel
+	}
+	return zerolog.InfoLevel // info, notice, and unknown levels
+}

@@ -1,0 +1,178 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+const (
+	// maxEvents is how many events wait for one watcher. Beyond it the oldest are
+	// dropped, and the watcher receives their number.
+	maxEvents = 1024
+	// maxBytes is how much memory the events that wait for one watcher may take.
+	maxBytes = 8 << 20
+	// maxServerEvents is how many of those that wait may be sent by servers: one that
+	// sends too much must not cost a watcher the supervision events of another.
+	maxServerEvents = maxEvents / 2
+)
+
+// watcher is the queue of one watch. mu guards all fields but wake and kinds.
+type watcher struct {
+	mu sync.Mutex
+	// supervisionEvents are about the life of servers. serverEvents were sent by
+	// servers (log lines, resource updates); they wait apart, and are dropped first.
+	supervisionEvents, serverEvents []queuedEvent
+	bytes                           int    // of both queues
+	missed                          uint64 // dropped since the watcher last received their number
+	ended                           bool
+	wake                            chan struct{} // buffered: one signal may wait
+	// kinds are those that the watcher receives; none means all. They do not change.
+	kinds []mcpvisor.EventKind
+}
+
+// queuedEvent is an event that waits, with its size at the time of publication: other
+// watchers hold the same event, and may change what it points to.
+type queuedEvent struct {
+	mcpvisor.Event
+	bytes int
+}
+
+func newWatcher(kinds ...mcpvisor.EventKind) *watcher {
+	return &watcher{wake: make(chan struct{}, 1), kinds: slices.Clone(kinds)}
+}
+
+// enqueue adds an event, and drops older ones if there is no room. An event of a kind
+// that the watcher did not ask for takes no room and displaces no other.
+func (w *watcher) enqueue(e mcpvisor.Event) {
+	if len(w.kinds) > 0 && !slices.Contains(w.kinds, e.Kind) {
+		return
+	}
+	defer w.signal()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queue, limit := &w.supervisionEvents, maxEvents
+	if isServerEvent(e) {
+		queue, limit = &w.serverEvents, maxServerEvents
+	}
+	size := bytesOf(&e)
+	for w.bytes+size > maxBytes && len(w.supervisionEvents)+len(w.serverEvents) > 0 {
+		if len(w.serverEvents) > 0 {
+			w.drop(&w.serverEvents)
+		} else {
+			w.drop(&w.supervisionEvents)
+		}
+	}
+	full := len(w.supervisionEvents)+len(w.serverEvents) >= maxEvents
+	switch {
+	case full && len(w.serverEvents) > 0:
+		w.drop(&w.serverEvents)
+	case len(*queue) >= limit:
+		w.drop(queue)
+	case full: // of supervision events, and this is a server event
+		w.missed++
+		return
+	}
+	*queue = append(*queue, queuedEvent{e, size})
+	w.bytes += size
+}
+
+// bytesOf estimates the memory of an event and of what it points to. Parts that
+// several events share count for each of them.
+func bytesOf(e *mcpvisor.Event) int {
+	n := int(unsafe.Sizeof(*e)) + len(e.URI) + e.Change.Bytes()
+	if e.Log != nil {
+		n += len(e.Log.Logger) + len(e.Log.Text)
+	}
+	if e.Cause != nil {
+		n += len(e.Cause.Message)
+		for _, line := range e.Cause.Stderr {
+			n += len(line) + int(unsafe.Sizeof(line))
+		}
+	}
+	return n
+}
+
+// drop makes room: it removes the oldest event of a queue and counts it.
+func (w *watcher) drop(queue *[]queuedEvent) {
+	w.pop(queue)
+	w.missed++
+}
+
+// pop removes the oldest event of a queue.
+func (w *watcher) pop(queue *[]queuedEvent) mcpvisor.Event {
+	first := (*queue)[0]
+	(*queue)[0] = queuedEvent{} // the array stays until the queue grows
+	*queue = (*queue)[1:]
+	w.bytes -= first.bytes
+	return first.Event
+}
+
+func isServerEvent(e mcpvisor.Event) bool {
+	return e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated
+}
+
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end lets the watch end after what waits has been delivered.
+func (w *watcher) end() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.signal()
+}
+
+// next returns the oldest event that waits, but first the number of dropped ones. ok
+// is false when nothing waits; ended is true when nothing will.
+func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch supervision, server := w.supervisionEvents, w.serverEvents; {
+	case w.missed > 0:
+		e = mcpvisor.Event{Kind: mcpvisor.EventMissed, Time: time.Now(), Missed: w.missed}
+		w.missed = 0
+	case len(supervision) > 0 && (len(server) == 0 || supervision[0].Seq <= server[0].Seq): // in the order of publication
+		e = w.pop(&w.supervisionEvents)
+	case len(server) > 0:
+		e = w.pop(&w.serverEvents)
+	default:
+		w.supervisionEvents, w.serverEvents = nil, nil
+		return e, false, w.ended
+	}
+	return e, true, false
+}
+
+// deliver sends events until ctx ends, or until the watcher has ended and its queues
+// are empty.
+func (w *watcher) deliver(ctx context.Context, out chan<- mcpvisor.Event) {
+	for {
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			e, ok, ended := w.next()
+			if ended {
+				return
+			}
+			if !ok {
+				break
+			}
+			select {
+			case out <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

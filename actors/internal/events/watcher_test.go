@@ -1,0 +1,209 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+)
+
+// take returns all that waits.
+func (w *watcher) take() (events []mcpvisor.Event, ended bool) {
+	for {
+		e, ok, ended := w.next()
+		if !ok {
+			return events, ended
+		}
+		events = append(events, e)
+	}
+}
+
+// A server that talks without end costs a watcher what servers tell, and no
+// news of any server.
+func TestWatcherDropsServerEventsFirst(t *testing.T) {
+	w := newWatcher()
+	news := 0
+	for i := range 10 * maxEvents {
+		w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
+		if i%40 == 0 {
+			news++
+			w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: news})
+		}
+	}
+	events, _ := w.take()
+	require.Equal(t, mcpvisor.EventMissed, events[0].Kind)
+	require.EqualValues(t, 10*maxEvents-maxServerEvents, events[0].Missed)
+	heard := 0
+	for _, e := range events {
+		if e.Kind == mcpvisor.EventDown {
+			heard++
+			require.Equal(t, heard, e.FailedCalls, "in order")
+		}
+	}
+	require.Equal(t, news, heard)
+	w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
+	events, _ = w.take()
+	require.Len(t, events, 1, "there is room again")
+}
+
+// Without chatter the oldest make room.
+func TestWatcherDropsTheOldest(t *testing.T) {
+	w := newWatcher()
+	for i := range maxEvents + 10 {
+		kind := mcpvisor.EventDown
+		if i < 5 {
+			kind = mcpvisor.EventLog
+		}
+		w.enqueue(mcpvisor.Event{Kind: kind, FailedCalls: i})
+	}
+	require.Empty(t, w.serverEvents)
+	events, _ := w.take()
+	require.EqualValues(t, 10, events[0].Missed)
+	require.Equal(t, 10, events[1].FailedCalls)
+}
+
+// What is lost is told, whatever it was.
+func TestWatcherCountsServerEventsWithoutRoom(t *testing.T) {
+	w := newWatcher()
+	for range maxEvents {
+		w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown})
+	}
+	w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
+	events, _ := w.take()
+	require.EqualValues(t, 1, events[0].Missed)
+	require.Len(t, events, 1+maxEvents, "and it cost no news")
+	events, _ = w.take()
+	require.Empty(t, events, "it is told once")
+}
+
+// News and chatter wait apart, and are told in the order in which they happened.
+func TestWatcherDeliversInOrder(t *testing.T) {
+	h := NewHub()
+	w := newWatcher()
+	h.watchers[w] = struct{}{}
+	for i := range 30 {
+		kind := mcpvisor.EventDown
+		if i%3 == 0 || i%7 == 0 {
+			kind = mcpvisor.EventLog
+		}
+		h.Publish(mcpvisor.Event{Kind: kind})
+	}
+	events, _ := w.take()
+	require.Len(t, events, 30)
+	for i, e := range events {
+		require.EqualValues(t, i+1, e.Seq)
+	}
+}
+
+// Whoever stops watching is forgotten at once, though nothing happens.
+func TestWatcherIsRemovedWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHub()
+		idle, leave := context.WithCancel(context.Background())
+		quiet := h.Watch(idle)
+		synctest.Wait()
+		leave()
+		_, open := <-quiet
+		require.False(t, open)
+
+		full, leave := context.WithCancel(context.Background())
+		h.Watch(full) // and does not read
+		h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown})
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		require.Empty(t, h.watchers)
+	})
+}
+
+// A server whose list flips between two large catalogs does not fill the memory
+// who watches and does not read.
+func TestWatcherThatDoesNotRead(t *testing.T) {
+	catalogOf := func(prefix string) *catalog.Catalog {
+		tools := make([]mcpvisor.Tool, 10_000)
+		for i := range tools {
+			name := fmt.Sprintf("%s%05d", prefix, i)
+			tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name}
+		}
+		return catalog.NewCatalog(tools, nil, nil, nil, nil)
+	}
+	change := func() *mcpvisor.Change {
+		_, change := catalogOf("a").Refreshed(catalogOf("b"), catalog.ListTools)
+		return &change
+	}
+
+	t.Run("holds_little_memory", func(t *testing.T) {
+		h := NewHub()
+		ctx, leave := context.WithCancel(t.Context())
+		events := h.Watch(ctx)
+		before := heap()
+		for range 12 {
+			h.Publish(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: change()})
+		}
+		require.Less(t, heap()-before, 2<<20)
+		leave()
+		for range events {
+			continue
+		}
+	})
+	t.Run("is_told_what_it_missed_once_its_bytes_are_used_up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			const size = 1 << 20
+			h := NewHub()
+			events := h.Watch(t.Context())
+			line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
+			h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: 7})
+			synctest.Wait() // it is being handed that one
+			for i := range 100 {
+				h.Publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, FailedCalls: i})
+				h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: i})
+			}
+			h.Close()
+			got := []mcpvisor.Event{}
+			for e := range events {
+				got = append(got, e)
+			}
+			require.Equal(t, 7, got[0].FailedCalls)
+			require.Equal(t, mcpvisor.EventMissed, got[1].Kind)
+			require.EqualValues(t, 93, got[1].Missed)
+			logs, news := 0, 0
+			for _, e := range got[2:] {
+				if e.Kind == mcpvisor.EventLog {
+					logs++
+					continue
+				}
+				require.Equal(t, news, e.FailedCalls)
+				news++
+			}
+			require.Equal(t, 7, logs)
+			require.Equal(t, 100, news, "news go last")
+		})
+	})
+	t.Run("has_room_again_when_it_has_read", func(t *testing.T) {
+		w := newWatcher()
+		e := mcpvisor.Event{Kind: mcpvisor.EventLog, Log: &mcpvisor.LogMessage{Text: strings.Repeat("x", maxBytes/2)}}
+		for range 3 {
+			w.enqueue(e)
+		}
+		events, _ := w.take()
+		require.Equal(t, 2, len(events)) //nolint:testifylint // they are large
+		require.EqualValues(t, 2, events[0].Missed)
+		require.Zero(t, w.bytes)
+	})
+}
+
+// heap is the number of bytes that are reachable.
+func heap() int {
+	runtime.GC()
+	runtime.GC() // the second empties what the first left in pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}

@@ -1,0 +1,243 @@
+package subscription
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+const (
+	// AckTimeout bounds the wait for the acknowledgement of a listen stream.
+	AckTimeout = 3 * time.Second
+	// MaxResourceStreams bounds the streams about resources: over HTTP each one
+	// holds a connection, or a part of one.
+	MaxResourceStreams = 16
+)
+
+// Listener holds the open subscriptions/listen requests of one session
+// (2026-07-28, subscriptions): one stream about the lists, and some about resources.
+// A new resource gets a stream of its own, so that its rejection costs no other
+// resource anything. When there are too many streams, small ones are merged.
+//
+// A resource is never in two streams at once, and a stream is replaced only after it
+// has ended. Servers made with the go-sdk need both on a pipe: they keep one
+// listener for each resource, and forget the listener of the lists when any stream
+// ends, even a rejected one. There the stream of the lists is opened again after
+// that.
+type Listener struct {
+	config  *Config
+	results *results
+
+	// Owned by the goroutine that runs [Subscriber.Reconcile].
+	lists       *stream   // nil before the first run
+	resources   []*stream // each about its own resources
+	streamEnded bool      // a stream ended since that of the lists was opened
+
+	mu sync.Mutex
+	// open are the streams by the id of their request. Guarded by mu, as are the
+	// fields of a stream that its comment says so of: the goroutines of the streams
+	// and the reader of the session use them.
+	open map[int64]*stream
+}
+
+func newListener(config *Config, results *results) *Listener {
+	return &Listener{config: config, results: results, open: map[int64]*stream{}}
+}
+
+// listen opens and ends streams until they are about the given resources. It
+// returns when the server has acknowledged the new ones, or their time is over.
+func (l *Listener) listen(ctx context.Context, uris []string) {
+	first := l.lists == nil
+	if first {
+		l.openLists(false)
+	}
+	fresh := l.unheld(uris)
+	again := l.endOutdated(uris, len(fresh) > 0)
+	l.openResources(ctx, again, true)
+	l.openResources(ctx, fresh, false)
+	if l.streamEnded && l.config.SharedPipe && !l.lists.isRejected() {
+		l.end(l.lists)
+		l.openLists(true)
+	}
+	l.streamEnded = false
+	if first {
+		l.awaitAck(ctx, l.lists)
+	}
+	for _, s := range l.resources {
+		l.results.retryNeeded = l.results.retryNeeded || !l.isAcked(s)
+	}
+}
+
+// unheld are the resources that no stream is about and the server has not rejected.
+func (l *Listener) unheld(uris []string) (fresh []string) {
+	for _, uri := range uris {
+		held := slices.ContainsFunc(l.resources, func(s *stream) bool { return slices.Contains(s.uris, uri) })
+		if !held && l.results.rejected[uri] == nil {
+			fresh = append(fresh, uri)
+		}
+	}
+	return fresh
+}
+
+// endOutdated ends the streams that have ended by themselves or are about a resource
+// that is not desired any more. If a stream will be added and there are too many, it
+// also ends the smaller half of them. It returns the desired resources of the ended
+// streams, which need a new one.
+func (l *Listener) endOutdated(uris []string, adding bool) (again []string) {
+	var over []*stream
+	kept := slices.DeleteFunc(slices.Clone(l.resources), func(s *stream) bool {
+		outdated := !s.isOpen() || slices.ContainsFunc(s.uris, func(uri string) bool { return !slices.Contains(uris, uri) })
+		if outdated {
+			over = append(over, s)
+		}
+		return outdated
+	})
+	if adding && len(kept) >= MaxResourceStreams {
+		slices.SortStableFunc(kept, func(a, b *stream) int { return len(a.uris) - len(b.uris) })
+		half := len(kept)/2 + 1
+		over, kept = append(over, kept[:half]...), kept[half:]
+	}
+	for _, s := range over {
+		for _, uri := range s.uris {
+			if slices.Contains(uris, uri) {
+				again = append(again, uri)
+			}
+		}
+	}
+	l.resources = kept
+	if len(over) > 0 {
+		if l.config.SharedPipe && l.lists.isOpen() {
+			over = append(over, l.lists)
+		}
+		l.end(over...)
+	}
+	return again
+}
+
+// openLists opens the stream about the lists whose changes the server announces.
+// gap: there was a stream before, and changes may have been missed.
+func (l *Listener) openLists(gap bool) {
+	var about filter
+	if caps := l.config.Session.Info().Capabilities; caps != nil {
+		about.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
+		about.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
+		about.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
+	}
+	l.lists = l.openStream(about, nil, gap)
+}
+
+// end stops streams and waits until they have ended.
+func (l *Listener) end(streams ...*stream) {
+	for _, s := range streams {
+		s.stop()
+	}
+	for _, s := range streams {
+		<-s.ended
+	}
+	l.streamEnded = true
+}
+
+// openResources opens a stream about resources. If the server rejects it because of
+// some of them, bisection finds those.
+func (l *Listener) openResources(ctx context.Context, uris []string, gap bool) {
+	if len(uris) == 0 || l.config.Session.Cause() != nil {
+		return
+	}
+	if ctx.Err() != nil {
+		for _, uri := range uris {
+			l.results.fail(uri, unacknowledged(uri))
+		}
+		return
+	}
+	s := l.openStream(filter{ResourceSubscriptions: uris}, uris, gap)
+	ack := l.awaitAck(ctx, s)
+	switch {
+	case ack.final:
+		<-s.ended
+		if l.streamEnded = true; len(uris) > 1 {
+			half := len(uris) / 2
+			l.openResources(ctx, uris[:half], gap)
+			l.openResources(ctx, uris[half:], gap)
+			return
+		}
+		l.results.fail(uris[0], fmt.Errorf("the server rejected subscriptions/listen for %.200s: %w", uris[0], ack.err))
+		return
+	case ack.err != nil: // the stream keeps trying
+		for _, uri := range uris {
+			l.results.errs[uri] = ack.err
+		}
+	default:
+		if l.keepHonored(s, ack.honored); len(s.uris) == 0 {
+			l.end(s)
+			return
+		}
+	}
+	l.resources = append(l.resources, s)
+}
+
+// keepHonored records which of its resources the server watches on a stream.
+func (l *Listener) keepHonored(s *stream, honored []string) {
+	requested := s.uris
+	s.uris = nil
+	for _, uri := range requested {
+		if slices.Contains(honored, uri) {
+			s.uris = append(s.uris, uri)
+			continue
+		}
+		l.results.fail(uri, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+			Cause: fmt.Errorf("the server does not watch %.200s: its acknowledgement leaves the resource out", uri)})
+	}
+}
+
+// awaitAcks waits until every stream about a requested resource has been
+// acknowledged or has failed.
+func (l *Listener) awaitAcks(ctx context.Context, requests []Request) {
+	for _, s := range l.resources {
+		if l.isAcked(s) || !slices.ContainsFunc(requests, func(r Request) bool {
+			return slices.Contains(s.uris, r.URI) && l.results.errs[r.URI] == nil
+		}) {
+			continue
+		}
+		if ack := l.awaitAck(ctx, s); ack.err != nil {
+			for _, uri := range s.uris {
+				l.results.errs[uri] = ack.err
+			}
+		}
+	}
+}
+
+// awaitAck waits for the latest result of a stream: what the server honors, or why
+// it does not.
+func (l *Listener) awaitAck(ctx context.Context, s *stream) ackResult {
+	t := time.NewTimer(AckTimeout)
+	defer t.Stop()
+	select {
+	case ack := <-s.ack:
+		return ack
+	case <-l.config.Session.Dead():
+		return ackResult{err: errors.New("the session has ended")}
+	case <-s.ended:
+		select {
+		case ack := <-s.ack:
+			return ack
+		default:
+			return ackResult{} // the stream is about nothing
+		}
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.gap = s.gap || !s.acked // changes until the acknowledgement may be missed
+	return ackResult{err: unacknowledged(s.uris...)}
+}
+
+func unacknowledged(uris ...string) error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown,
+		Cause: fmt.Errorf("the server did not acknowledge the subscription to %.200q in time; it is requested again", uris)}
+}

@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// report is what a supervising actor sends the manager: how its server stands now, and
+// what happened on the way. The manager publishes the view first, then the events.
+type report struct {
+	messages.Base
+	name   string
+	gen    uint64
+	from   *actor.PID // nil if no actor was started
+	view   *View
+	events []mcpvisor.Event
+	// restarted: a RestartServer has been carried out, and the view shows it.
+	restarted bool
+	// replies are answered when the view is published.
+	replies []chan<- error
+}
+
+// report sends a report. restarted answers the oldest caller of Restart.
+func (s *supervisingActor) report(events []mcpvisor.Event, restarted bool) {
+	r := s.newReport(events)
+	r.restarted = restarted
+	s.rt.post(r)
+}
+
+// reportStandby reports an event of the standby.
+func (s *supervisingActor) reportStandby(epoch uint64, e mcpvisor.Event) {
+	e.Epoch = epoch
+	s.report([]mcpvisor.Event{s.stamp(e)}, false)
+}
+
+func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
+	standby, lc := s.standby.ready(), s.lifecycle
+	return &report{name: s.name, gen: s.gen, from: s.self, events: events, view: &View{
+		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), Epoch: lc.Epoch(),
+		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
+		Catalog: s.published, EverReady: s.everReady,
+		History: append([]mcpvisor.Incarnation(nil), s.history...),
+		current: s.inc, standby: standby, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
+	}}
+}
+
+// stamp fills in what every event of this registration has.
+func (s *supervisingActor) stamp(e mcpvisor.Event) mcpvisor.Event {
+	e.Time, e.Server, e.Gen = time.Now(), s.name, s.gen
+	if e.Epoch == 0 {
+		e.Epoch = s.lifecycle.Epoch()
+	}
+	return e
+}
+
+func (s *supervisingActor) readyEvent() mcpvisor.Event {
+	info := s.inc.session.Info()
+	e := mcpvisor.Event{Kind: mcpvisor.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
+		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
+		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts)}
+	if !s.downSince.IsZero() {
+		e.Downtime = time.Since(s.downSince)
+	}
+	return e
+}
+
+// recordHistory adds the incarnation that has ended. Only the latest are kept.
+func (s *supervisingActor) recordHistory(cause *supervisor.Cause, served bool) {
+	if len(s.history) >= mcpvisor.HistoryLimit {
+		s.history = append([]mcpvisor.Incarnation(nil), s.history[1:]...)
+	}
+	s.history = append(s.history, mcpvisor.Incarnation{Epoch: s.inc.epoch, PID: s.inc.session.Info().PID,
+		Started: s.inc.started, Ended: time.Now(), Served: served, Cause: cause})
+}

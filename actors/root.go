@@ -1,0 +1,63 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor/messages"
+)
+
+// root is the top of the tree. It spawns servers once, and a new manager whenever the
+// current one has crashed. It forwards [wake] to the current one.
+//
+// All fields are owned by the goroutine of the actor.
+type root struct {
+	rt       *Runtime
+	servers  *actor.PID
+	manager  *actor.PID
+	managers int  // spawned so far; part of their names
+	stopping bool // the end of the manager is wanted
+}
+
+// Receive implements actor.Actor.
+func (r *root) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		r.servers, _ = c.SpawnNamed(r.rt.props("servers", func() actor.Actor {
+			return &servers{rt: r.rt, children: map[string]child{}}
+		}), "servers")
+		r.spawnManager(c)
+	case *actor.Terminated:
+		if !r.stopping && r.manager != nil && m.Who.Id == r.manager.Id {
+			r.spawnManager(c)
+		}
+	case *actor.Stopping:
+		r.stopping = true
+	case *wake:
+		c.Send(r.manager, m)
+	}
+}
+
+func (r *root) spawnManager(c actor.Context) {
+	r.managers++
+	pid, err := c.SpawnNamed(r.rt.props("manager", func() actor.Actor {
+		return &manager{rt: r.rt, servers: r.servers, inbox: &r.rt.inbox, state: &r.rt.managerState}
+	}), fmt.Sprintf("%s-manager.%d", c.Self().Id, r.managers))
+	if err == nil {
+		r.manager = pid
+	}
+}
+
+// post sends a message to the manager. After the end of the last server no manager
+// handles it; who waits for a reply waits for that end, too.
+func (rt *Runtime) post(m messages.Message) {
+	if isClosed(rt.drained) {
+		return
+	}
+	rt.inbox.push(m)
+	rt.system.Root.Send(rt.root, &wake{})
+}
+
+// send sends a message to an actor. Any goroutine may call it.
+func (rt *Runtime) send(to *actor.PID, m messages.Message) { rt.system.Root.Send(to, m) }

@@ -1,0 +1,214 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/events"
+	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Options are what a [Runtime] needs from outside.
+type Options struct {
+	// NewDialer makes the dialer of a registration. Required. It runs in the goroutine
+	// of an actor, so it must not block.
+	NewDialer func(mcpvisor.ServerSpec) (transport.Dialer, error)
+	// Logger receives the events, crash reports, and warnings of the actor library.
+	Logger zerolog.Logger
+	// Random yields numbers in [0, 1) for jitter; nil means math/rand.
+	Random func() float64
+}
+
+// Runtime is one tree of actors and the snapshot that it publishes. Safe for
+// concurrent use.
+type Runtime struct {
+	opts   Options
+	system *actor.ActorSystem
+	root   *actor.PID
+
+	// What outlives a manager. managerState is owned by the current manager.
+	inbox        inbox
+	managerState managerState
+	nextGen      atomic.Uint64 // the last generation that was given out
+	managers     atomic.Uint64 // how many there were
+
+	snapshot   atomic.Pointer[Snapshot] // written by the manager only
+	desired    sync.Map                 // gen → *subscription.Desired; written by the manager only
+	stale      atomic.Uint64
+	hub        *events.Hub
+	logger     *events.Logger
+	leftBehind leftBehind
+
+	drained     chan struct{} // closed when every server is gone, after CloseAll
+	drainedOnce sync.Once
+	closeOnce   sync.Once
+	closed      chan struct{} // closed when the actors have ended, and the log is written
+}
+
+// New starts a runtime without servers.
+func New(opts Options) *Runtime {
+	rt := &Runtime{opts: opts, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	if opts.Random != nil {
+		rt.opts.Random = rt.guardRandom(opts.Random)
+	}
+	rt.managerState.registrations = map[string]*registration{}
+	rt.snapshot.Store(newSnapshot(nil, false))
+	rt.logger = events.NewLogger(rt.hub, opts.Logger)
+	rt.system = newActorSystem(opts.Logger)
+	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
+	return rt
+}
+
+// Snapshot is the registries as they are now.
+func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
+
+// Watch subscribes to the events of the given kinds from now on; no kinds means all. The
+// channel is closed when ctx ends, or
+// when the runtime is closed and everything was delivered. A watcher that does not keep
+// up loses the oldest events and receives their number.
+func (rt *Runtime) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	return rt.hub.Watch(ctx, kinds...)
+}
+
+// Stale counts reports that were dropped because their registration has ended.
+func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }
+
+// desiredOf is the desired state of one registration. The manager makes it; once the
+// registration has ended, what is desired has no effect.
+func (rt *Runtime) desiredOf(gen uint64) *subscription.Desired {
+	if d, ok := rt.desired.Load(gen); ok {
+		return d.(*subscription.Desired)
+	}
+	return subscription.NewDesired()
+}
+
+// Register adds a server and waits until it is ready, or, if it is
+// StartSupervised, until it is accepted. If ctx ends first, the registration is
+// withdrawn.
+func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
+	reply, accepted := make(chan error, 1), make(chan uint64, 1)
+	spec = spec.Clone() // the caller may change its copy afterwards
+	rt.post(&messages.Register{Spec: spec, Reply: reply, Accepted: accepted})
+	select {
+	case err := <-reply:
+		return err
+	case <-rt.drained:
+		return replyOr(reply, ClosedError(spec.Name))
+	case <-ctx.Done():
+		select { // the reply may have come in the same moment
+		case err := <-reply:
+			return err
+		default:
+		}
+		rt.withdrawRegister(spec.Name, accepted, reply)
+		return &mcpvisor.Error{Server: spec.Name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
+	}
+}
+
+// withdrawRegister unregisters what a Register has registered whose context ended. It
+// first waits for the decision of the manager, which takes no time: a later Register of
+// the same name must not be overtaken by this one. The manager sends accepted before the
+// reply, so a reply alone settles nothing.
+func (rt *Runtime) withdrawRegister(name string, accepted <-chan uint64, reply <-chan error) {
+	var gen uint64
+	select {
+	case gen = <-accepted:
+	case <-reply: //nolint:errcheck // the caller has its error already
+		select {
+		case gen = <-accepted:
+		default:
+			return // rejected
+		}
+	case <-rt.drained:
+		return
+	}
+	rt.post(&messages.Unregister{Name: name, Gen: gen, Reply: make(chan error, 1)})
+}
+
+// Unregister removes a server and waits until everything it held is released.
+func (rt *Runtime) Unregister(ctx context.Context, name string) error {
+	reply := make(chan error, 1)
+	rt.post(&messages.Unregister{Name: name, Reply: reply})
+	return rt.awaitReply(ctx, name, reply, nil)
+}
+
+// Restart asks for a fresh start of a server, with a fresh budget.
+func (rt *Runtime) Restart(ctx context.Context, name string) error {
+	reply := make(chan error, 1)
+	rt.post(&messages.Restart{Name: name, Reply: reply})
+	return rt.awaitReply(ctx, name, reply, ClosedError(name))
+}
+
+// awaitReply waits for a reply of the manager. drained is the result if the last server
+// has ended without one.
+func (rt *Runtime) awaitReply(ctx context.Context, name string, reply <-chan error, drained error) error {
+	select {
+	case err := <-reply:
+		return err
+	case <-rt.drained:
+		return replyOr(reply, drained)
+	case <-ctx.Done():
+		return replyOr(reply, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)})
+	}
+}
+
+// replyOr returns a reply that has come in the same moment, and otherwise the given
+// result.
+func replyOr(reply <-chan error, otherwise error) error {
+	select {
+	case err := <-reply:
+		return err
+	default:
+		return otherwise
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// ClosedError is the result of requests after Close, when no server is left.
+func ClosedError(name string) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent,
+		Cause: errors.New("the client is closed; make a new one")}
+}
+
+// Close stops every server, in parallel, and then the actors. It may be called
+// repeatedly and from many goroutines. If ctx ends first, closing continues in the
+// background and the error says so.
+func (rt *Runtime) Close(ctx context.Context) error {
+	rt.closeOnce.Do(func() {
+		rt.post(&messages.CloseAll{})
+		go func() {
+			<-rt.drained
+			_ = rt.system.Root.StopFuture(rt.root).Wait()
+			rt.system.Shutdown()
+			rt.hub.Close()
+			rt.logger.AwaitClose()
+			close(rt.closed)
+		}()
+	})
+	select {
+	case <-rt.closed:
+		return rt.leftBehind.afterClose()
+	case <-ctx.Done():
+		if isClosed(rt.closed) { // in the same moment
+			return rt.leftBehind.afterClose()
+		}
+		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx),
+			Hint: "servers are still being stopped in the background"}
+	}
+}

@@ -1,0 +1,280 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// bothEras runs a test with a server of each.
+func bothEras(t *testing.T, f func(t *testing.T, modern bool)) {
+	t.Helper()
+	for _, modern := range []bool{false, true} {
+		t.Run(fmt.Sprint("modern ", modern), func(t *testing.T) { f(t, modern) })
+	}
+}
+
+// desiredURIs is what the host wishes of the server at the moment.
+func desiredURIs(rt *Runtime) []string {
+	_, uris, _ := rt.desiredOf(view(rt).Gen).Snapshot()
+	return uris
+}
+
+// What is wished while a server is being listed is told as soon as it is ready.
+func TestSubscribeDuringDiscovery(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+			if r.Method == "tools/list" {
+				s.pause(ctx, 5*time.Second)
+			}
+			return "", nil
+		}}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			time.Sleep(time.Second)
+			require.Equal(t, supervisor.StateDiscovering, view(rt).State)
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+			time.Sleep(time.Minute)
+			require.Equal(t, supervisor.StateReady, view(rt).State)
+			require.Equal(t, "debug", view(rt).current.desired.LogLevel())
+			require.Equal(t, 1, strings.Count(a.session(1).requestLog(), `"x:a"`))
+		})
+	})
+}
+
+// A wish at any moment of a life is heard: the server is told, or its successor.
+func TestSubscribeAtAnyMoment(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+			s.pause(ctx, 3*time.Millisecond)
+			return "", nil
+		}}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{StartSupervised: true, Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			var uris []string
+			for i := range 60 {
+				uri := fmt.Sprintf("x:%d", i)
+				uris = append(uris, uri)
+				require.NoError(t, subscribe(t, rt, uri))
+				if i%7 == 0 {
+					view(rt).current.session.Abort(errScripted)
+				}
+				time.Sleep(time.Duration(i%5) * time.Millisecond)
+			}
+			time.Sleep(2 * time.Minute)
+			v := view(rt)
+			require.Equal(t, supervisor.StateReady, v.State)
+			require.NotNil(t, v.standby)
+			for _, inc := range []*incarnation{v.current, v.standby} {
+				heard := inc.session.(*notifyingSession).requestLog()
+				for _, uri := range uris {
+					require.Contains(t, heard, `"`+uri+`"`)
+				}
+			}
+		})
+	})
+}
+
+// Who wishes while an older view is the latest tells nobody: the next view that
+// is published has it told.
+func TestSubscribeBeforeTheNextReport(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &notifyingServer{modern: modern}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			time.Sleep(time.Second)
+			view(rt).current.desired.SetResource("x:a", true)
+			rt.system.Root.Send(rt.managerState.registrations["s"].supervisor, &messages.ReconcileRequest{})
+			synctest.Wait()
+			require.Contains(t, a.session(1).requestLog(), "x:a")
+			require.Contains(t, a.session(2).requestLog(), "x:a")
+		})
+	})
+}
+
+func TestStandbyReceivesSubscriptions(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &notifyingServer{modern: modern}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			time.Sleep(time.Second)
+			require.NotNil(t, view(rt).standby)
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+			synctest.Wait()
+			require.Contains(t, a.session(2).requestLog(), "x:a")
+			a.session(1).Abort(errScripted)
+			synctest.Wait()
+			require.EqualValues(t, 2, view(rt).Epoch)
+			require.Equal(t, "debug", view(rt).current.desired.LogLevel())
+		})
+	})
+}
+
+func TestRejectedLevelKeepsSubscriptions(t *testing.T) {
+	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
+		if r.Method == "logging/setLevel" && strings.Contains(string(r.Params), "debug") {
+			return "", rpcErr("that is too much")
+		}
+		return "", nil
+	}}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "error"))
+		for range 2 {
+			require.Error(t, rt.SetLogLevel(context.Background(), view(rt), "debug"))
+		}
+		require.NoError(t, subscribe(t, rt, "x:good"))
+		a.session(1).Abort(errScripted)
+		time.Sleep(time.Second)
+		require.Contains(t, a.session(2).requestLog(), `logging/setLevel {"level":"error"}`, "the one that was accepted holds")
+		require.Contains(t, a.session(2).requestLog(), "x:good")
+	})
+}
+
+// A resource that is refused costs itself, also when it was wished before the
+// server was there; wished anew, it is asked for anew.
+func TestRejectedSubscriptionKeepsOthers(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		var tolerant atomic.Bool
+		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+			bad := func(uri string) bool { return uri == "x:bad" && !tolerant.Load() }
+			switch {
+			case r.Method == "resources/subscribe" && strings.Contains(string(r.Params), "x:bad") && !tolerant.Load():
+				return "", rpcErr("unknown resource")
+			case r.Method == "subscriptions/listen":
+				return "", s.listen(ctx, r, 0, slices.DeleteFunc(wantsOf(r).ResourceSubscriptions, bad))
+			case r.Method == "tools/list":
+				s.pause(ctx, time.Second)
+			}
+			return "", nil
+		}}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			require.NoError(t, subscribe(t, rt, "x:bad"), "it is not ready: it will be told")
+			require.NoError(t, subscribe(t, rt, "x:early"))
+			time.Sleep(time.Minute)
+			require.NoError(t, subscribe(t, rt, "x:good"))
+			require.Equal(t, []string{"x:bad", "x:early", "x:good"}, desiredURIs(rt))
+			e := asError(t, subscribe(t, rt, "x:bad"))
+			require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+			require.Equal(t, []string{"x:early", "x:good"}, desiredURIs(rt), "nothing is remembered")
+			tolerant.Store(true)
+			require.NoError(t, subscribe(t, rt, "x:bad"))
+			require.NoError(t, rt.Subscribe(context.Background(), view(rt), "x:early", false))
+			require.Equal(t, []string{"x:bad", "x:good"}, desiredURIs(rt))
+		})
+	})
+}
+
+// What a new incarnation refuses is asked for again: it may only be starting.
+func TestRejectionAtStartIsRetried(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		a := &notifyingServer{modern: modern, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
+			about := r.Method == "resources/subscribe" || len(wantsOf(r).ResourceSubscriptions) > 0
+			if s.epoch == 2 && about && strings.Contains(string(r.Params), "x:late") && s.count(r.Method) < 8 {
+				return "", rpcErr("not yet")
+			}
+			return "", nil
+		}}
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			for _, uri := range []string{"x:a", "x:b", "x:late"} {
+				require.NoError(t, subscribe(t, rt, uri))
+			}
+			a.session(1).Abort(errScripted)
+			time.Sleep(10 * time.Minute)
+			require.Equal(t, []string{"x:a", "x:b", "x:late"}, desiredURIs(rt))
+			asked := a.session(2).requestLog()
+			require.NoError(t, subscribe(t, rt, "x:late"))
+			require.Equal(t, asked, a.session(2).requestLog(), "it stands")
+		})
+	})
+}
+
+// Who leaves takes nobody's subscription along, not even his own: the server may
+// have heard of it.
+func TestSubscribeOutlivesItsCaller(t *testing.T) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+		if r.Method == "resources/subscribe" {
+			s.pause(ctx, time.Second)
+		}
+		return "", nil
+	}}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		left := make(chan error, 1)
+		go func() { left <- rt.Subscribe(ctx, view(rt), "x:a", true) }()
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		require.Equal(t, mcpvisor.KindCanceled, asError(t, <-left).Kind)
+		require.Equal(t, 1, a.session(1).count("resources/subscribe"))
+		require.Equal(t, []string{"x:a"}, desiredURIs(rt))
+		a.session(1).Abort(errScripted)
+		time.Sleep(time.Second)
+		require.Contains(t, a.session(2).requestLog(), "x:a")
+	})
+}
+
+// A subscription that nobody answered is no refusal; it is tried again.
+func TestSubscribeWithoutAnswerIsRetried(t *testing.T) {
+	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
+			s.pause(ctx, r.Timeout)
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("deaf")}
+		}
+		return "", nil
+	}}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+		e := asError(t, subscribe(t, rt, "x:a"))
+		require.Equal(t, mcpvisor.KindTimeout, e.Kind, "%v", e)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, a.session(1).count("resources/subscribe"))
+	})
+}
+
+// Whoever waits is let go by the death of the server, by Close and by Unregister.
+func TestWaitingSubscribersAreReleased(t *testing.T) {
+	bothEras(t, func(t *testing.T, modern bool) {
+		ends := map[string]func(rt *Runtime, a *notifyingServer) error{
+			"close":      func(rt *Runtime, _ *notifyingServer) error { return rt.Close(context.Background()) },
+			"unregister": func(rt *Runtime, _ *notifyingServer) error { return rt.Unregister(context.Background(), "s") },
+			"die":        func(_ *Runtime, a *notifyingServer) error { a.session(1).Abort(errScripted); return nil },
+		}
+		for name, end := range ends {
+			t.Run(name, func(t *testing.T) {
+				var hangs atomic.Bool
+				a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, _ transport.Request) (string, error) {
+					if hangs.Load() && s.epoch == 1 {
+						s.pause(ctx, -1)
+						return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: errScripted}
+					}
+					return "", nil
+				}}
+				withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+					hangs.Store(true)
+					v, done := view(rt), make(chan error, 15)
+					for i := range 5 {
+						go func() { done <- rt.Subscribe(context.Background(), v, fmt.Sprint("x:", i), true) }()
+						go func() { done <- rt.Refresh(context.Background(), v) }()
+						go func() { done <- rt.SetLogLevel(context.Background(), v, "debug") }()
+					}
+					time.Sleep(100 * time.Millisecond)
+					require.NoError(t, end(rt, a))
+					for range 15 {
+						<-done
+					}
+				})
+			})
+		}
+	})
+}

@@ -1,0 +1,327 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// supervisingActor is the actor of one registration. Two state machines of package
+// supervisor decide: the lifecycle about the incarnation in service, and the standby
+// about the one beside it. The actor feeds them and carries out their effects.
+//
+// All fields are owned by the goroutine of the actor. The parent, servers, reads them
+// only after the actor has ended.
+type supervisingActor struct {
+	// Set before the actor is spawned, and never changed.
+	rt     *Runtime
+	name   string
+	gen    uint64
+	spec   *mcpvisor.ServerSpec
+	dialer transport.Dialer
+	stats  *callStats
+
+	self      *actor.PID
+	lifecycle *supervisor.Lifecycle
+	timer     *time.Timer // of the lifecycle: retry, park or stability
+	standby   *standbyManager
+
+	// The incarnation in service, or the one that is being started or ended. port is
+	// nil once it is released.
+	inc        *incarnation
+	port       *actor.PID
+	released   bool             // nothing is left of it, and the lifecycle does not know yet
+	discovered *catalog.Catalog // of an incarnation that is not published yet
+	published  *catalog.Catalog // nil unless the server is ready
+
+	everReady bool
+	downSince time.Time // zero while the server is ready, and before its first start
+	history   []mcpvisor.Incarnation
+	ended     bool // the actor is stopping
+}
+
+func newSupervisingActor(rt *Runtime, spec *mcpvisor.ServerSpec, gen uint64, dialer transport.Dialer) *supervisingActor {
+	s := &supervisingActor{rt: rt, name: spec.Name, gen: gen, spec: spec, dialer: dialer, stats: &callStats{},
+		lifecycle: supervisor.NewLifecycle(spec.Policy, spec.StartSupervised, rt.opts.Random)}
+	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
+		machine: supervisor.NewStandby(spec.Policy, s.lifecycle.NextEpoch, rt.opts.Random)}
+	return s
+}
+
+// Receive implements actor.Actor.
+func (s *supervisingActor) Receive(c actor.Context) {
+	if s.ended {
+		return // messages still arrive while the port stops; none may start a dial
+	}
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		s.self = c.Self()
+		s.step(c, supervisor.Input{Kind: supervisor.InputRegister})
+	case *messages.Opened:
+		s.route(c, supervisor.Input{Kind: supervisor.InputOpened, Epoch: m.Epoch})
+	case *messages.Discovered:
+		s.onDiscovered(c, m)
+	case *messages.Failed:
+		s.route(c, supervisor.Input{Kind: supervisor.InputFailed, Epoch: m.Epoch, Cause: m.Cause})
+	case *messages.Died:
+		s.route(c, supervisor.Input{Kind: supervisor.InputDied, Epoch: m.Epoch, Cause: m.Cause})
+	case *messages.Released:
+		s.onReleased(c, m.Epoch)
+	case *messages.TimerDue:
+		s.step(c, supervisor.Input{Kind: supervisor.InputTimer, Token: m.Token})
+	case *standbyDue:
+		s.standby.step(c, supervisor.Input{Kind: supervisor.InputTimer, Token: m.token})
+	case *messages.RestartServer:
+		s.step(c, supervisor.Input{Kind: supervisor.InputRestart})
+		s.report(nil, true)
+	case *messages.Stop:
+		s.step(c, supervisor.Input{Kind: supervisor.InputStop,
+			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
+	case *catalogRefreshed:
+		s.onRefreshed(m)
+	case *messages.ReconcileRequest:
+		s.report(nil, false)
+	case *actor.Stopping:
+		s.abort()
+	}
+}
+
+// route feeds an input about an incarnation to the machine that the incarnation
+// belongs to.
+func (s *supervisingActor) route(c actor.Context, in supervisor.Input) {
+	if s.standby.owns(in.Epoch) {
+		s.standby.step(c, in)
+		return
+	}
+	if in.Kind == supervisor.InputDied {
+		in.Standby = s.standby.readyEpoch()
+	}
+	s.step(c, in)
+}
+
+// step feeds the lifecycle, carries out its effects, and reports the outcome.
+func (s *supervisingActor) step(c actor.Context, in supervisor.Input) {
+	before := s.lifecycle.State()
+	effects := s.lifecycle.Step(time.Now(), in)
+	if len(effects) == 0 && s.lifecycle.State() == before {
+		return
+	}
+	t := &transition{before: before, input: in}
+	if before == supervisor.StateNew && s.lifecycle.State() == supervisor.StateConnecting {
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRegistered})
+	}
+	for _, e := range effects {
+		s.execute(c, t, e)
+	}
+	if s.lifecycle.State() != supervisor.StateReady {
+		s.standby.step(c, supervisor.Input{Kind: supervisor.InputWithdrawn, Cause: s.lifecycle.Cause()})
+	}
+	s.report(t.events, false)
+	if s.lifecycle.State() == supervisor.StateStopped {
+		c.Stop(c.Self())
+	}
+}
+
+// transition is one step of the lifecycle, with the events it leads to.
+type transition struct {
+	before supervisor.State
+	input  supervisor.Input
+	events []mcpvisor.Event
+}
+
+func (s *supervisingActor) emit(t *transition, e mcpvisor.Event) {
+	t.events = append(t.events, s.stamp(e))
+}
+
+func (s *supervisingActor) execute(c actor.Context, t *transition, e supervisor.Effect) {
+	switch e.Kind {
+	case supervisor.EffectDial:
+		s.released = false
+		s.inc, s.port = s.startIncarnation(c, e.Epoch, false)
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventConnecting})
+	case supervisor.EffectDiscover:
+		c.Send(s.port, &messages.Discover{})
+	case supervisor.EffectPublish:
+		s.publish(c, t)
+	case supervisor.EffectTakeOver:
+		s.released = false
+		s.inc, s.port, s.discovered = s.standby.takeOver(c, drainingIncarnation{s.inc, s.port}, s.lifecycle.Attempt())
+	case supervisor.EffectWithdraw:
+		s.published, s.downSince = nil, time.Now()
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.lostCalls()})
+	case supervisor.EffectEndSession:
+		s.endSession(c, t, e)
+	case supervisor.EffectArmRetry, supervisor.EffectArmPark, supervisor.EffectArmStable:
+		s.armTimer(t, e)
+	case supervisor.EffectCancelTimer:
+		s.stopTimer()
+	case supervisor.EffectResetBudget:
+		if t.input.Kind == supervisor.InputTimer {
+			s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStable})
+		}
+	case supervisor.EffectAnnounceGone:
+		s.announceGone(t, e)
+	}
+}
+
+// publish makes the catalog visible, and lets the port keep it up to date. After a
+// takeover the standby knows already.
+func (s *supervisingActor) publish(c actor.Context, t *transition) {
+	s.published, s.discovered, s.everReady = s.discovered, nil, true
+	c.Send(s.port, &messages.StartProbing{})
+	s.emit(t, s.readyEvent())
+	s.downSince = time.Time{}
+	if t.input.Kind != supervisor.InputDied {
+		s.standby.step(c, supervisor.Input{Kind: supervisor.InputServing})
+	}
+}
+
+func (s *supervisingActor) endSession(c actor.Context, t *transition, e supervisor.Effect) {
+	served := t.before == supervisor.StateReady
+	s.recordHistory(e.Cause, served)
+	if !served && (t.input.Kind == supervisor.InputFailed || t.input.Kind == supervisor.InputDied) {
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStartFailed, Cause: e.Cause})
+	}
+	c.Send(s.port, &messages.EndSession{Cause: e.Cause})
+}
+
+func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
+	switch s.lifecycle.State() {
+	case supervisor.StateUnauthorized:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventAuthRequired, Cause: e.Cause})
+	case supervisor.StateEvicted:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause})
+	case supervisor.StateStopped:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Cause: e.Cause})
+	}
+}
+
+// startIncarnation makes an incarnation: a session, a port that owns it, and a
+// goroutine that reports the death and the release of the session, whatever becomes of
+// the port.
+func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, standby bool) (*incarnation, *actor.PID) {
+	inc := newIncarnation(s, epoch, standby)
+	self, rt := s.self, s.rt
+	rt.goSafe("supervisor", func() {
+		<-inc.session.Dead()
+		rt.send(self, &messages.Died{Epoch: epoch, Cause: inc.session.Cause()})
+		<-inc.session.Released()
+		rt.recordLeft(inc)
+		rt.send(self, &messages.Released{Epoch: epoch})
+	}, nil)
+	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)
+	pid, err := c.SpawnNamed(rt.props("port", func() actor.Actor { return newPort(rt, inc) }), name)
+	if err != nil {
+		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Err: err, Message: "transport actor could not be spawned: " + err.Error()})
+	}
+	inc.port = pid
+	return inc, pid
+}
+
+// onDiscovered keeps the catalog until the machine publishes it, or takes the standby
+// as ready.
+func (s *supervisingActor) onDiscovered(c actor.Context, m *messages.Discovered) {
+	if s.standby.owns(m.Epoch) {
+		s.standby.onDiscovered(c, m)
+		return
+	}
+	if m.Epoch == s.lifecycle.Epoch() {
+		s.discovered = m.Catalog
+	}
+	s.step(c, supervisor.Input{Kind: supervisor.InputDiscovered, Epoch: m.Epoch})
+}
+
+// onReleased handles the release of an incarnation. The lifecycle learns of it when
+// nothing is left of any incarnation: also what a standby replaced, and the standby,
+// must be gone before the next dial.
+func (s *supervisingActor) onReleased(c actor.Context, epoch uint64) {
+	switch {
+	case s.standby.onReleased(c, epoch):
+	case epoch == s.lifecycle.Epoch() && s.port != nil:
+		c.Stop(s.port)
+		s.port, s.released = nil, true
+	default: // stale; the lifecycle counts it
+		s.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: epoch})
+		return
+	}
+	if s.released && s.standby.isReleased() {
+		s.released = false
+		s.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: s.lifecycle.Epoch()})
+	}
+}
+
+// onRefreshed replaces the lists that were read again, in one swap. The callers that
+// wait are answered when the new catalog is published.
+func (s *supervisingActor) onRefreshed(m *catalogRefreshed) {
+	switch {
+	case s.standby.owns(m.epoch) && s.standby.catalog != nil:
+		s.standby.catalog, _ = s.standby.catalog.Refreshed(m.catalog, m.lists)
+	case m.epoch == s.lifecycle.Epoch() && s.lifecycle.State() == supervisor.StateReady && s.published != nil:
+		next, change := s.published.Refreshed(m.catalog, m.lists)
+		s.published = next
+		var events []mcpvisor.Event
+		if !change.IsZero() {
+			events = append(events, s.stamp(mcpvisor.Event{Kind: mcpvisor.EventChanged, Change: &change, Tools: len(next.Tools),
+				Resources: len(next.Resources), Templates: len(next.Templates), Prompts: len(next.Prompts)}))
+		}
+		r := s.newReport(events)
+		r.replies = m.waiting
+		s.rt.post(r)
+		return
+	}
+	for _, reply := range m.waiting {
+		answer(reply, nil)
+	}
+}
+
+// abort ends all sessions at once when the actor stops. After an orderly end there is
+// none; after a panic there may be.
+func (s *supervisingActor) abort() {
+	s.ended = true
+	s.stopTimer()
+	s.standby.stopTimer()
+	for _, inc := range s.incarnations() {
+		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
+	}
+}
+
+// incarnations are all that may hold something.
+func (s *supervisingActor) incarnations() []*incarnation {
+	all := s.standby.incarnations()
+	if s.inc != nil {
+		all = append(all, s.inc)
+	}
+	return all
+}
+
+func (s *supervisingActor) armTimer(t *transition, e supervisor.Effect) {
+	s.stopTimer()
+	s.timer = s.afterFunc(e.Delay, &messages.TimerDue{Token: e.Token})
+	switch at := s.lifecycle.RetryAt(); e.Kind {
+	case supervisor.EffectArmRetry:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lifecycle.Cause(), Attempt: s.lifecycle.Attempt(),
+			MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
+	case supervisor.EffectArmPark:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventParked, Cause: s.lifecycle.Cause(), Delay: e.Delay, RetryAt: &at})
+	}
+}
+
+func (s *supervisingActor) stopTimer() {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}
+
+// afterFunc sends a message to the actor after d.
+func (s *supervisingActor) afterFunc(d time.Duration, m messages.Message) *time.Timer {
+	self := s.self
+	return time.AfterFunc(d, func() { s.rt.send(self, m) })
+}

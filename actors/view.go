@@ -1,0 +1,113 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// View is what everybody may know about one registration at one moment. It is
+// immutable.
+type View struct {
+	Name      string
+	Gen       uint64
+	Spec      *mcpvisor.ServerSpec
+	State     supervisor.State
+	Since     time.Time
+	Epoch     uint64
+	Attempt   int
+	Restarts  int
+	RetryAt   time.Time
+	Cause     *supervisor.Cause
+	Catalog   *catalog.Catalog // nil unless ready
+	EverReady bool
+	History   []mcpvisor.Incarnation
+
+	last    *catalog.Catalog // of a server that is down: what it offered
+	current *incarnation     // the latest one, dead or alive; nil before the first
+	standby *incarnation     // ready to take over; nil if there is none
+	// mayTakeOver: the policy lets the standby take over when the session ends.
+	mayTakeOver bool
+	stats       *callStats
+}
+
+// knownCatalog is what the server offers, or offered while it was up.
+func (v *View) knownCatalog() *catalog.Catalog {
+	if v.Catalog != nil {
+		return v.Catalog
+	}
+	return v.last
+}
+
+// Listed is what the server offers now; nil if it is not ready, or if its
+// session has died and the report of that is still on its way to the manager. So
+// a caller that has seen a call fail with ErrCrashed never finds the tools listed.
+func (v *View) Listed() *catalog.Catalog {
+	if v.Catalog == nil || v.sessionCause() != nil {
+		return nil
+	}
+	return v.Catalog
+}
+
+// sessionCause is why the session of a view that shows a ready server has ended. It is
+// nil while the session lives, and when the standby takes its place: the tools
+// stay listed then.
+func (v *View) sessionCause() *supervisor.Cause {
+	if v.State != supervisor.StateReady || v.current == nil {
+		return nil
+	}
+	cause := v.current.session.Cause()
+	if cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
+		return nil
+	}
+	return cause
+}
+
+// isOpen reports whether a server in that state has a session, be it one that is
+// only beginning.
+func isOpen(s supervisor.State) bool {
+	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateReady
+}
+
+// Status is the view as users see it.
+func (v *View) Status() mcpvisor.ServerStatus {
+	if cause := v.sessionCause(); cause != nil {
+		down := *v
+		down.State, down.Since, down.Cause, down.Catalog = supervisor.StateClosing, time.Now(), cause, nil
+		v = &down
+	}
+	st := mcpvisor.ServerStatus{
+		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
+		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(),
+		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
+		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
+		Calls: mcpvisor.CallCounts{InFlight: v.stats.inFlight.Load(), Queued: v.stats.queued.Load(), Total: v.stats.total.Load(), Failed: v.stats.failed.Load()},
+	}
+	for i := range st.History {
+		st.History[i].Cause = st.History[i].Cause.Clone()
+	}
+	if !v.RetryAt.IsZero() {
+		at := v.RetryAt
+		st.RetryAt = &at
+	}
+	if v.current != nil && v.current.epoch == v.Epoch && isOpen(v.State) {
+		info := v.current.session.Info()
+		if v.State != supervisor.StateReady {
+			info.Stderr = transport.StderrOf(v.current.session)
+		}
+		st.Session = &info
+	}
+	if v.standby != nil && v.standby.session.Cause() == nil {
+		info := v.standby.session.Info()
+		st.Standby = &info
+	}
+	if c := v.Catalog; c != nil {
+		st.Catalog = mcpvisor.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
+			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Warnings: append([]string(nil), c.Warnings...)}
+	}
+	return st
+}

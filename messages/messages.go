@@ -1,0 +1,130 @@
+package messages
+
+import (
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Message is implemented by everything that one actor sends another. The unexported
+// method seals it: a type becomes a message only by embedding [Base].
+type Message interface{ message() }
+
+// Base is embedded in every message.
+type Base struct{}
+
+func (Base) message() {}
+
+// IgnoreDeadLetterLogging keeps the actor library from printing a message that reaches
+// no actor: specifications carry secrets.
+func (Base) IgnoreDeadLetterLogging() {}
+
+// Register asks the manager to add a server. The reply is nil once the server
+// is ready (or at once, if the spec is StartSupervised), or the reason why not.
+type Register struct {
+	Base
+	Spec  mcpvisor.ServerSpec
+	Reply chan<- error
+	// Accepted receives the generation as soon as the name is taken.
+	Accepted chan<- uint64
+}
+
+// Unregister asks the manager to remove a server. The reply comes when everything
+// that it held is released. Gen 0 means the registration of that name, whichever it is.
+type Unregister struct {
+	Base
+	Name  string
+	Gen   uint64
+	Reply chan<- error
+}
+
+// Restart asks the manager for a fresh start of a server. The reply comes when
+// the request is under way, and not when the server is ready again.
+type Restart struct {
+	Base
+	Name  string
+	Reply chan<- error
+}
+
+// CloseAll asks the manager to stop every server and to accept no more.
+type CloseAll struct{ Base }
+
+// Start asks the parent of all servers for a supervising actor.
+type Start struct {
+	Base
+	Spec mcpvisor.ServerSpec
+	Gen  uint64
+}
+
+// Stop ends a registration.
+type Stop struct{ Base }
+
+// RestartServer asks a supervising actor for a fresh start.
+type RestartServer struct{ Base }
+
+// ReconcileRequest asks a supervising actor for a fresh report.
+type ReconcileRequest struct{ Base }
+
+// Opened: the session of Epoch is connected and negotiated.
+type Opened struct {
+	Base
+	Epoch uint64
+}
+
+// Discover asks a port to list what its server offers.
+type Discover struct{ Base }
+
+// Discovered: the catalog of Epoch is complete.
+type Discovered struct {
+	Base
+	Epoch   uint64
+	Catalog *catalog.Catalog
+}
+
+// Failed: opening or discovering Epoch failed.
+type Failed struct {
+	Base
+	Epoch uint64
+	Cause *supervisor.Cause
+}
+
+// Died: the session of Epoch ended by itself.
+type Died struct {
+	Base
+	Epoch uint64
+	Cause *supervisor.Cause
+}
+
+// EndSession asks a port to end its session.
+type EndSession struct {
+	Base
+	Cause *supervisor.Cause
+}
+
+// Released: nothing is left of Epoch.
+type Released struct {
+	Base
+	Epoch uint64
+}
+
+// TimerDue: the timer with Token fired.
+type TimerDue struct {
+	Base
+	Token uint64
+}
+
+// StartProbing tells a port that its server is ready: from now on it probes the
+// session, refreshes the lists and reconciles the subscriptions.
+type StartProbing struct{ Base }
+
+// ProbeDue tells a port that its server may have been silent for Probe.Interval.
+type ProbeDue struct{ Base }
+
+// Probed is the outcome of a probe.
+type Probed struct {
+	Base
+	Err  error
+	Took time.Duration
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command line in "command" is what many READMEs of servers show.
-func TestCommand_is_a_command_line(t *testing.T) {
+// Many READMEs of servers show a whole command line in "command".
+func TestCommand_with_arguments(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"tool", "my tool"} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
@@ -17,7 +17,7 @@ func TestCommand_is_a_command_line(t *testing.T) {
 	t.Setenv("PATH", dir)
 
 	f, problems := readEntry(t, `"command": "tool  -y foo", "args": ["bar"]`)
-	require.Contains(t, problems, `it is read as the program "tool" with 2 arguments`)
+	require.Contains(t, problems, `is read as the program "tool" with 2 arguments`)
 	require.Equal(t, "tool", f.Servers[0].Spec.Stdio.Command)
 	require.Equal(t, []string{"-y", "foo", "bar"}, f.Servers[0].Spec.Stdio.Args)
 
@@ -26,7 +26,7 @@ func TestCommand_is_a_command_line(t *testing.T) {
 	require.Equal(t, "my tool", f.Servers[0].Spec.Stdio.Command)
 
 	f, problems = readEntry(t, `"command": "absent -y foo"`)
-	require.Contains(t, problems, `no program has the name in "command", which holds spaces`)
+	require.Contains(t, problems, `"command" has spaces, and no program of that name is installed`)
 	require.Equal(t, "absent -y foo", f.Servers[0].Spec.Stdio.Command)
 
 	f, problems = readEntry(t, `"command": "tool --name 'two words'"`)
@@ -34,12 +34,13 @@ func TestCommand_is_a_command_line(t *testing.T) {
 	require.Empty(t, f.Servers)
 }
 
-// Backslashes of Windows that are written once are no JSON, or another path.
+// A backslash of a Windows path that is written once is invalid JSON, or names
+// another path.
 func TestCommand_with_single_backslashes(t *testing.T) {
 	for text, says := range map[string]string{
-		`{"servers": {"s": {"command": "C:\Users\me\x.exe"}}}`: "mcp.json:1:31: this string is not JSON: a backslash in it begins no escape; a backslash is written twice",
-		`{"servers": {"s": {"command": "C:\updates\x.exe"}}}`:  "a backslash is written twice",
-		"{\"servers\": {\"s\": {\"command\": \"a\tb\"}}}":      "this is not JSON: invalid literal",
+		`{"servers": {"s": {"command": "C:\Users\me\x.exe"}}}`: "config mcp.json:1:31: this string is not valid JSON, because a backslash in it does not begin an escape; write each backslash twice",
+		`{"servers": {"s": {"command": "C:\updates\x.exe"}}}`:  "write each backslash twice",
+		"{\"servers\": {\"s\": {\"command\": \"a\tb\"}}}":      "this is not valid JSON: invalid literal",
 	} {
 		_, err := Parse([]byte(text), "mcp.json")
 		require.ErrorContains(t, err, says)
@@ -62,13 +63,4 @@ func TestCwd_relative(t *testing.T) {
 	home, err := os.UserHomeDir()
 	require.NoError(t, err)
 	require.Equal(t, home, f.Servers[1].Spec.Stdio.Dir)
-}
-
-// Gemini CLI writes Streamable HTTP as httpUrl, and prefers it to url.
-func TestHTTPURL(t *testing.T) {
-	for _, members := range []string{`"httpUrl": "https://h/mcp"`, `"httpUrl": "https://h/mcp", "url": "https://h/sse"`, `"url": "https://h/sse", "httpUrl": "https://h/mcp"`} {
-		f, problems := readEntry(t, members)
-		require.Empty(t, problems, members)
-		require.Equal(t, "https://h/mcp", f.Servers[0].Spec.HTTP.URL)
-	}
 }

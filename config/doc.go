@@ -1,11 +1,11 @@
-// Package config reads the server lists that people already have and makes
-// [mcpvisor.ServerSpec] values of them.
+// Package config reads the lists of MCP servers that other hosts use, and makes
+// [mcpvisor.ServerSpec] values from them.
 //
-// Understood are the mcpServers object of Claude Desktop, Claude Code's
-// .mcp.json and Cursor, and the servers object of VS Code (also below "mcp" in
-// its settings). Comments and trailing commas are allowed. Other keys at the
-// top of a file belong to its host and are left alone. Beside the keys of those
-// hosts stand our own, so that one file serves both:
+// [Load] reads the mcpServers object of Claude Desktop, Claude Code (.mcp.json),
+// Cursor and Gemini CLI, and the servers object of VS Code, also below "mcp" in
+// its settings. Comments and trailing commas are allowed. Other keys at the top of
+// a file belong to its host and are skipped. An entry may have keys of mcpvisor
+// beside those of its host, so one file serves both:
 //
 //	{
 //	  "mcpServers": {
@@ -18,74 +18,277 @@
 //	  }
 //	}
 //
-// # Keys of an entry
-//
-// A program: command, args, env, envFile, cwd, inherit_env,
-// keep_daemons. An endpoint: url
-// (or serverUrl, httpUrl), headers. Either: type (or transport), disabled,
-// enabled, and
-//
-//	type      "stdio", "http" or "sse"; told by the other keys where it is missing.
-//	          "sse" is the deprecated transport HTTP+SSE, which "http" finds by
-//	          itself; see [mcpvisor.HTTP]
-//	retry     false, a number of attempts, or {max_attempts (a number or
-//	          "unlimited"), base, max, jitter, stable_after, park,
-//	          intensity {restarts, window}}; see [supervisor.Policy]. Without
-//	          the key it is [DefaultRetry]; a policy that is spelled out parks
-//	          only if it says so.
-//	timeouts  {start, negotiate, list, call, hard_max, shutdown}; see [mcpvisor.Timeouts]
-//	limits    {line, buffer, elements, decoded, items, pages, catalog, in_flight, queue, stderr_lines};
-//	          see [mcpvisor.Limits]
-//	probe     false, or {every, timeout, failures}; see [mcpvisor.Probe]
-//	auth      true, or {client_id, client_secret, private_key_file,
-//	          client_metadata_url, client_name, issuer, scopes, redirect_url,
-//	          grant, assertion_file, enterprise {token_endpoint, client_id,
-//	          client_secret, id_token_file}, account, store, wait}; see
-//	          [mcpvisor.OAuth]. For endpoints. store is "keyring", "memory" or a
-//	          directory; files of tokens are read whenever one is needed. Claude
-//	          Code's oauth {clientId, callbackPort, scopes} and Cursor's auth
-//	          {CLIENT_ID, CLIENT_SECRET, scopes} are read as well. A person
-//	          authorizes with "mcpvisor authorize".
-//	standby   true keeps a second process at hand; see [mcpvisor.ServerSpec]
-//	tools     names of the tools that are offered, as in ["read_*", "list_directory"],
-//	          or {allow [], deny []}; enabledTools (or includeTools) and disabledTools
-//	          (or excludeTools) are read as well. * stands for any text. See
-//	          [mcpvisor.ToolFilter]. A list that is empty offers no tool.
-//	era       "auto", "legacy" or "modern"; see [mcpvisor.Era]
+// # Names
 //
 // Any text may name an entry. One that cannot name a server, such as
 // "microsoft/playwright-mcp", gets a legal name that is derived from it, and a
-// warning says which; [Server.Entry] keeps the text.
+// warning says which. [Server].Entry keeps the text.
 //
-// A command line in command ("npx -y some-server") is taken apart, with a
-// warning, unless it names a program as a whole. Of url and httpUrl the second
-// one counts.
+// # Values
 //
-// Durations are strings such as "1.5s" or numbers of seconds. A relative cwd or
-// envFile begins at the workspace, which is the directory of the file; ~/ at the start of command, cwd and envFile
-// is the home directory. The key timeout of other hosts bounds a call; because
-// they disagree about its unit, a number from 1000 up is taken for
-// milliseconds, a smaller one for seconds, and a warning says which.
+// A duration is a string such as "1.5s", or a number of seconds. A relative path
+// begins at the workspace, which is the directory of the file; see
+// [WithWorkspace]. ~/ at the start of command, cwd and envFile is the home
+// directory. null is the same as no key. A command line in command ("npx -y
+// some-server") is split, with a warning, unless a program has that name.
 //
-// # Variables
-//
-// In command, args, cwd, envFile, url and the values of env, headers and auth:
+// Variables are replaced in command, args, cwd, envFile, url, tools, auth, and in
+// the values of env and headers:
 //
 //	${VAR}              the environment variable; a problem if it is not set
 //	${VAR:-default}     the default if it is not set, or empty
 //	${env:VAR}          the same as ${VAR}
-//	${workspaceFolder}  the directory of the file, or see [WithWorkspace]
+//	${workspaceFolder}  the workspace
 //	${userHome}         the user's home directory
 //	${input:id}         the variable MCPVISOR_INPUT_ID, or what [WithInput]
 //	                    answers, or the default of the file's "inputs"
 //	$${                 a literal ${
 //
-// A bare $VAR is left alone, and what a variable holds is not expanded again.
+// A bare $VAR stays as it is. The value of a variable is not expanded again.
 //
-// # What is wrong with a file
+// # Problems
 //
-// A file that cannot be read is an error. An entry that cannot be used is a
-// [Problem] with file and line, and the other entries are returned. A key that
-// nobody knows is a problem too, but only a warning. Errors and problems hold
-// the names of variables, never their values.
+// A file that cannot be used at all is an error. An entry that cannot be used is
+// a [Problem] with file and line, and the other entries are returned. An unknown
+// key is a problem too, but only a warning. Errors and problems hold the names of
+// variables, never their values.
+//
+// # Keys of an entry
+//
+// [Keys] returns them for programs. After the arrow stands the field of
+// [mcpvisor.ServerSpec] that a key sets. This list is made from the code:
+//
+//	command → Stdio.Command
+//	    (path) The program that is the server. It is looked up in PATH.
+//	args → Stdio.Args
+//	    (list of strings) The arguments of the program.
+//	env → Stdio.Env
+//	    (object of strings) Environment variables of the server. Of the host's
+//	    it gets a short list only; see inherit_env. Numbers and booleans are
+//	    taken as written.
+//	envFile → Stdio.Env
+//	    (path) A file of NAME=value lines with more of them. env wins over it.
+//	cwd → Stdio.Dir
+//	    (path; default the host's) The working directory of the program.
+//	inherit_env → Stdio.InheritEnv
+//	    (boolean; default false) Passes the host's whole environment to the
+//	    server. Also written inheritEnv.
+//	keep_daemons → Stdio.KeepDaemons
+//	    (boolean; default false) Leaves processes alone that have left the
+//	    server's process group, when the server ends. Also written keepDaemons.
+//	standby → Standby
+//	    (boolean; default false) Keeps a second process of the server started.
+//	    It takes over at once when the first one ends.
+//	url → HTTP.URL
+//	    (URL) The endpoint of a server over HTTP. Also written serverUrl.
+//	httpUrl → HTTP.URL
+//	    (URL) The same as url, and wins over it. Gemini CLI writes the endpoint
+//	    of Streamable HTTP here, and that of HTTP+SSE below url.
+//	headers → HTTP.Headers
+//	    (object of strings) Sent with every request to the endpoint's origin.
+//	    They appear in no log, error or status.
+//	auth → HTTP.Auth
+//	    (boolean or object; default false) Authorizes this client by OAuth. true
+//	    discovers everything; the object fixes what it names. The user consents
+//	    once, by `mcpvisor authorize NAME`. Also written oauth.
+//	auth.client_id → HTTP.Auth.ClientID
+//	    (string) The id of a client that is registered at the authorization
+//	    server. Without it the client registers itself. Also written clientId,
+//	    CLIENT_ID.
+//	auth.client_secret → HTTP.Auth.ClientSecret
+//	    (string) The secret that belongs to client_id. Also written
+//	    clientSecret, CLIENT_SECRET.
+//	auth.private_key_file → HTTP.Auth.PrivateKey
+//	    (path) A key in PEM that the client signs with instead of a secret: RSA,
+//	    P-256 or Ed25519.
+//	auth.client_metadata_url → HTTP.Auth.ClientMetadataURL
+//	    (URL) Where the client publishes its metadata document.
+//	auth.client_name → HTTP.Auth.ClientName
+//	    (string; default mcpvisor) The name that the user sees where they
+//	    consent.
+//	auth.issuer → HTTP.Auth.Issuer
+//	    (URL; default the one that the server names first) The authorization
+//	    server that client_id belongs to. The client is shown to no other.
+//	auth.account → HTTP.Auth.Account
+//	    (string) Tells several logins to the same server apart.
+//	auth.scopes → HTTP.Auth.Scopes
+//	    (list of strings, or one string with spaces; default those that the
+//	    server names) The scopes to ask for, beside those that the server asks
+//	    for. Also written scope.
+//	auth.redirect_url → HTTP.Auth.RedirectURL
+//	    (URL; default http://127.0.0.1 with a free port) Where the authorization
+//	    server sends the user's browser back to. Also written redirectUri.
+//	auth.callbackPort → HTTP.Auth.RedirectURL
+//	    (number) Claude Code's key: 8123 stands for redirect_url
+//	    http://localhost:8123/callback.
+//	auth.grant → HTTP.Auth.Grant
+//	    ("authorization_code" or "client_credentials"; default
+//	    "authorization_code") How a token is obtained: the user consents, or the
+//	    client acts for itself.
+//	auth.assertion_file → HTTP.Auth.FetchAssertion
+//	    (path) A file with a signed assertion (RFC 7523) that the platform of a
+//	    workload keeps fresh. It is read for each token.
+//	auth.enterprise → HTTP.Auth.Enterprise
+//	    (object) The identity provider of an organization, which decides which
+//	    servers the user may use.
+//	auth.enterprise.token_endpoint → HTTP.Auth.Enterprise.TokenEndpoint
+//	    (URL) The provider's token endpoint.
+//	auth.enterprise.client_id → HTTP.Auth.Enterprise.ClientID
+//	    (string) The id of this client at the provider.
+//	auth.enterprise.client_secret → HTTP.Auth.Enterprise.ClientSecret
+//	    (string) The secret that belongs to it.
+//	auth.enterprise.id_token_file → HTTP.Auth.Enterprise.FetchIDToken
+//	    (path) A file with the ID token of the user's login. It is read for each
+//	    token.
+//	auth.store → HTTP.Auth.Store
+//	    ("keyring", "memory", or path of a directory; default files below the
+//	    user's configuration directory) Where tokens are kept.
+//	auth.wait → HTTP.Auth.TokenWait
+//	    (duration; default 5s) How long a call waits for a token that has to be
+//	    fetched first.
+//	auth.enabled → HTTP.Auth
+//	    (boolean; default true) Gemini CLI's key: false is the same as auth:
+//	    false.
+//	type → HTTP.SSE
+//	    ("stdio", "http" or "sse"; default found out from the other keys) "sse"
+//	    is the deprecated transport HTTP+SSE, which "http" finds out by itself.
+//	    "local", "remote" and spellings of "streamable-http" are accepted too.
+//	    Also written transport.
+//	disabled
+//	    (boolean; default false) Lists the entry and does not start it. Nothing
+//	    else in it is checked.
+//	enabled
+//	    (boolean; default true) false is the same as disabled: true.
+//	retry → Policy
+//	    (false, "none", a number of attempts, or object; default retry 5×,
+//	    500ms doubling, then every 5m0s) What happens after the session ends by
+//	    itself. A number changes max_attempts of the default policy. An object
+//	    replaces the policy: it parks only if it says so.
+//	retry.max_attempts → Policy.MaxAttempts
+//	    (number, or "unlimited"; default 5) How many attempts in a row are made
+//	    before the server is evicted or parked. 0 means none.
+//	retry.base → Policy.Base
+//	    (duration; default 500ms) The delay before the first attempt. Each
+//	    further attempt doubles it.
+//	retry.max → Policy.Max
+//	    (duration; default 30s) The longest delay.
+//	retry.jitter → Policy.Jitter
+//	    (number from 0 to 1; default 0) Spreads each delay at random, by this
+//	    fraction of it.
+//	retry.stable_after → Policy.StableAfter
+//	    (duration; default 10s) How long a server must stay ready until its
+//	    attempts are given back.
+//	retry.park → Policy.ParkEvery
+//	    (duration; default the server is evicted) Parks the server when its
+//	    attempts are spent, and tries it again this often.
+//	retry.intensity → Policy.Intensity
+//	    (object) Bounds restarts over a window of time: one more spends all
+//	    attempts at once.
+//	retry.intensity.restarts → Policy.Intensity.Restarts
+//	    (number; default no bound) The most restarts in the window.
+//	retry.intensity.window → Policy.Intensity.Window
+//	    (duration) The length of the window.
+//	timeouts → Timeouts
+//	    (object) The clocks of the server. A negative duration means no bound.
+//	timeouts.start → Timeouts.Start
+//	    (duration; default 1m) Bounds the start of the process, or the connect,
+//	    and the negotiation together. npx and the like may have to download
+//	    first.
+//	timeouts.negotiate → Timeouts.Negotiate
+//	    (duration; default 3s) Bounds the wait for an answer to server/discover,
+//	    before initialize is tried.
+//	timeouts.list → Timeouts.List
+//	    (duration; default 30s) Bounds the listing of tools, resources,
+//	    templates and prompts together.
+//	timeouts.call → Timeouts.Call
+//	    (duration; default 1m) Bounds how long a call may take without a
+//	    progress report. Each report starts it again.
+//	timeouts.call_total → Timeouts.CallTotal
+//	    (duration; default 10m) Bounds a call as a whole.
+//	timeouts.shutdown → Timeouts.Shutdown
+//	    (duration; default 2s) Bounds the end of a process: after half of it the
+//	    process group gets SIGTERM, after all of it SIGKILL. It cannot be
+//	    negative.
+//	timeout → Timeouts.Call
+//	    (number) Other hosts' key for timeouts.call. A number from 1000 up is
+//	    read as milliseconds, a smaller one as seconds, and a warning says
+//	    which.
+//	limits → Limits
+//	    (object) What the server may cost this process.
+//	limits.max_message_bytes → Limits.MaxMessageBytes
+//	    (number; default 64 MiB) The longest message that is accepted. A longer
+//	    answer fails its call.
+//	limits.max_buffer_bytes → Limits.MaxBufferBytes
+//	    (number; default 64 MiB) The most bytes that large messages of the
+//	    server hold at one time. Further ones wait.
+//	limits.max_elements → Limits.MaxElements
+//	    (number; default 1,000,000) The most JSON values in one result. A result
+//	    with more fails its call.
+//	limits.max_decoded_bytes → Limits.MaxDecodedBytes
+//	    (number; default 256 MiB) The most memory that one result takes once it
+//	    is decoded, as estimated from its text. A larger one fails its call.
+//	limits.max_items → Limits.MaxItems
+//	    (number; default 10,000) The most entries of each of the four lists. The
+//	    rest is left out, with a warning.
+//	limits.max_pages → Limits.MaxPages
+//	    (number; default 1,000) The most pages of each list.
+//	limits.max_catalog_bytes → Limits.MaxCatalogBytes
+//	    (number; default 256 MiB) The most bytes of all four lists together. The
+//	    rest is left out, with a warning.
+//	limits.max_in_flight → Limits.MaxInFlight
+//	    (number; default 1,024) The most calls in flight. Further ones wait in a
+//	    queue.
+//	limits.max_queued → Limits.MaxQueued
+//	    (number; default 1,024) The most calls in that queue. Further ones fail
+//	    at once. 0 means no queue.
+//	limits.max_stderr_lines → Limits.MaxStderrLines
+//	    (number; default 30) How many lines of the server's stderr are kept for
+//	    errors and reports.
+//	probe → Probe
+//	    (false or object) How a server that is silent is asked whether it is
+//	    still alive. false never asks.
+//	probe.interval → Probe.Interval
+//	    (duration; default 30s) The longest silence of the server before it is
+//	    asked.
+//	probe.timeout → Probe.Timeout
+//	    (duration; default 10s) Bounds the wait for the answer.
+//	probe.failures → Probe.Failures
+//	    (number; default 3) How many probes in a row must fail before the
+//	    session is ended.
+//	tools → Tools
+//	    (list of patterns, or object; default all tools) The tools that are
+//	    offered. In a pattern, * stands for any text and ? for one character. An
+//	    empty list offers no tool. {"NAME": false} and {"NAME": {"enabled":
+//	    false}} hide one tool.
+//	tools.allow → Tools.Allow
+//	    (list of patterns; default all tools) Tools that are offered.
+//	tools.deny → Tools.Deny
+//	    (list of patterns) Tools that are hidden. It wins over allow.
+//	enabledTools → Tools.Allow
+//	    (list of patterns; default all tools) Other hosts' key for tools. Where
+//	    several keys allow tools, only those are offered that all of them allow.
+//	    Also written includeTools.
+//	disabledTools → Tools.Deny
+//	    (list of patterns) Tools that are hidden. It wins over keys that allow
+//	    tools. Also written excludeTools.
+//	autoApprove
+//	    (any) Other hosts' list of tools that they call without asking. It has
+//	    no effect, because mcpvisor never asks before a call. A warning says so.
+//	    Also written alwaysAllow.
+//	era → Era
+//	    ("auto", "legacy" or "modern"; default "auto") Fixes the generation of
+//	    the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28
+//	    and newer.
+//
+// # Adding a key
+//
+//  1. Add the field to mcpvisor.ServerSpec, with its default and its validation.
+//  2. Add a row to the table of the object that holds the key: entryRows in
+//     entry_keys.go, authRows in auth_keys.go, or retryRows, timeoutRows, limitRows
+//     and probeRows in policy_keys.go. The row has the name, the type, the default,
+//     the field, an example and the meaning, and the function that reads the value.
+//     value.go has functions for strings, lists, numbers and durations.
+//  3. Run go test ./config -run TestKeys -update. It parses the example, checks
+//     that exactly the named field changes, and writes the key into this comment
+//     and into docs/config.md.
 package config

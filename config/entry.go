@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -10,196 +11,179 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
-// foreignKeys belong to hosts and mean nothing here.
-var foreignKeys = map[string]bool{
-	"description": true, "dev": true, "gallery": true, "icon": true, "id": true, "name": true, "note": true, "source": true,
-	"trust": true, "version": true, "$schema": true,
-}
-
-// entry is one server of the file, being read.
+// entry is one server of the file while it is read. It belongs to the parser's
+// goroutine.
 type entry struct {
-	r      *reader
-	name   string
-	spec   mcpvisor.ServerSpec
+	p      *parser
+	name   string // in the file
 	line   int
-	broken bool
+	key    string // the key that is being read, as in "timeouts.call" or "args[1]"
+	broken bool   // a problem costs the entry
 
-	kind     string // from type or transport
-	kindAt   *hujson.Value
-	stdio    mcpvisor.Stdio
-	http     mcpvisor.HTTP
-	httpURL  string // Gemini CLI's key for Streamable HTTP; its "url" is the older transport
-	fileEnv  map[string]string
-	disabled bool
+	// What the keys say. finish moves it into spec.
+	spec         mcpvisor.ServerSpec
+	stdio        mcpvisor.Stdio
+	http         mcpvisor.HTTP
+	httpURL      string // "httpUrl"; wins over http.URL
+	oauth        mcpvisor.OAuth
+	oauthEnabled bool
+	enterprise   mcpvisor.Enterprise
+	fileEnv      map[string]string // of "envFile"
+	tools        toolKeys
+	disabled     bool
 
-	commandAt *hujson.Value
-	tools     tools
+	kind         string        // "type", as written
+	kindValue    *hujson.Value // where it stands; nil without it
+	commandValue *hujson.Value // where "command" stands; nil without it
 }
 
-// readers are the keys of an entry.
-var readers = map[string]func(*entry, *hujson.Value){
-	"command":       func(e *entry, v *hujson.Value) { e.path(v, &e.stdio.Command); e.commandAt = v },
-	"args":          func(e *entry, v *hujson.Value) { e.stdio.Args = e.texts(v) },
-	"env":           func(e *entry, v *hujson.Value) { e.stdio.Env = e.pairs(v) },
-	"envFile":       (*entry).envFile,
-	"cwd":           func(e *entry, v *hujson.Value) { e.stdio.Dir = e.filePath(v) },
-	"url":           func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
-	"serverUrl":     func(e *entry, v *hujson.Value) { e.text(v, &e.http.URL) },
-	"httpUrl":       func(e *entry, v *hujson.Value) { e.text(v, &e.httpURL) },
-	"headers":       func(e *entry, v *hujson.Value) { e.http.Headers = e.pairs(v) },
-	"type":          func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
-	"transport":     func(e *entry, v *hujson.Value) { e.kind, _ = e.raw(v); e.kindAt = v },
-	"disabled":      func(e *entry, v *hujson.Value) { e.flag(v, &e.disabled) },
-	"enabled":       func(e *entry, v *hujson.Value) { on := true; e.flag(v, &on); e.disabled = e.disabled || !on },
-	"inherit_env":   func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.InheritEnv) },
-	"inheritEnv":    func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.InheritEnv) },
-	"keep_daemons":  func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.KeepDaemons) },
-	"keepDaemons":   func(e *entry, v *hujson.Value) { e.flag(v, &e.stdio.KeepDaemons) },
-	"standby":       func(e *entry, v *hujson.Value) { e.flag(v, &e.spec.Standby) },
-	"era":           (*entry).era,
-	"retry":         (*entry).retry,
-	"timeouts":      (*entry).timeouts,
-	"timeout":       (*entry).timeout,
-	"limits":        (*entry).limits,
-	"probe":         (*entry).probe,
-	"tools":         (*entry).toolsKey,
-	"enabledTools":  func(e *entry, v *hujson.Value) { e.allowTools(v, "enabledTools") },
-	"includeTools":  func(e *entry, v *hujson.Value) { e.allowTools(v, "includeTools") },
-	"disabledTools": func(e *entry, v *hujson.Value) { e.denyTools(v) },
-	"excludeTools":  func(e *entry, v *hujson.Value) { e.denyTools(v) },
-	"autoApprove":   func(e *entry, v *hujson.Value) { e.approval(v, "autoApprove") },
-	"alwaysAllow":   func(e *entry, v *hujson.Value) { e.approval(v, "alwaysAllow") },
-	"auth":          (*entry).oauth,
-	"oauth":         (*entry).oauth,
-}
-
-// entry reads one server and adds it to the file, or says why not.
-func (r *reader) entry(server string, m *hujson.ObjectMember) {
-	called := r.names[server]
-	e := &entry{r: r, name: server, spec: mcpvisor.ServerSpec{Name: called, Policy: DefaultRetry, StartSupervised: true}}
-	e.line = r.line(&m.Name)
-	before := len(r.file.Problems)
-	r.secrets = nil
-	e.warnAboutName(&m.Name)
+// readEntry reads one server and adds it to the file, or reports why it cannot.
+func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
+	e := &entry{p: p, name: name, line: p.line(&m.Name), spec: mcpvisor.ServerSpec{Name: p.names[name], Policy: DefaultRetry, StartSupervised: true}}
+	before := len(p.file.Problems)
+	p.secrets = nil
+	e.warnDerivedName(&m.Name)
 	object, ok := m.Value.Value.(*hujson.Object)
 	if !ok {
-		e.fail(&m.Value, "the entry is not an object; write {\"command\": …} or {\"url\": …}")
+		e.failServer(&m.Value, "is not an object; write {\"command\": …} or {\"url\": …}")
 		return
 	}
-	e.members(object, readers, true)
+	e.readMembers(object, entryRows)
 	if e.disabled {
-		// Nobody starts it, so what it lacks is nobody's problem.
-		r.file.Problems = r.file.Problems[:before]
-		r.file.Servers = append(r.file.Servers, Server{Spec: mcpvisor.ServerSpec{Name: called}, Entry: server, Line: e.line, Disabled: true})
+		// What a disabled entry lacks is not a problem.
+		p.file.Problems = p.file.Problems[:before]
+		p.file.Servers = append(p.file.Servers, Server{Spec: mcpvisor.ServerSpec{Name: e.spec.Name}, Entry: name, Line: e.line, Disabled: true})
 		return
 	}
-	e.transport(&m.Value)
-	e.applyTools()
-	e.spec.Secrets = r.secrets
+	e.finish(&m.Value)
 	if !e.broken {
-		if err := e.spec.Validate(); err != nil {
-			e.fail(&m.Value, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-		}
-	}
-	if !e.broken {
-		r.file.Servers = append(r.file.Servers, Server{Spec: e.spec, Entry: server, Line: e.line})
+		p.file.Servers = append(p.file.Servers, Server{Spec: e.spec, Entry: name, Line: e.line})
 	}
 }
 
-// members reads an object by the readers of its keys, each of them once.
-func (e *entry) members(object *hujson.Object, readers map[string]func(*entry, *hujson.Value), foreign bool) {
+// readMembers reads an object by the table of its keys, each key once.
+func (e *entry) readMembers(object *hujson.Object, rows []row) {
 	seen := map[string]bool{}
 	for i := range object.Members {
 		m := &object.Members[i]
-		key := name(m)
-		read := readers[key]
-		switch {
-		case seen[key]:
-			e.fail(&m.Name, "%q stands there twice; remove one of them", key)
-		case read != nil:
-			if _, null := literal(&m.Value, 'n'); !null { // null is as good as nothing
-				read(e, &m.Value)
-			}
-		case foreign && foreignKeys[key]:
-		default:
-			e.unknown(&m.Name, key, readers)
+		name := memberName(m)
+		r := findRow(rows, name)
+		prefix := "."
+		if e.key == "" {
+			prefix = ""
 		}
-		seen[key] = true
+		e.within(prefix+name, func() {
+			switch {
+			case seen[name]:
+				e.fail(&m.Name, "%q is set twice; remove one of them", e.key)
+			case r != nil:
+				if _, null := literal(&m.Value, 'n'); !null { // null is the same as no key
+					r.read(e, &m.Value)
+				}
+			case e.key == name && slices.Contains(ignoredKeys, name):
+			default:
+				e.warnUnknown(&m.Name, name, rows)
+			}
+		})
+		seen[name] = true
 	}
 }
 
-func (e *entry) unknown(at *hujson.Value, key string, readers map[string]func(*entry, *hujson.Value)) {
-	known := make([]string, 0, len(readers))
-	for k := range readers {
-		known = append(known, k)
-	}
+// within calls read while e.key has a suffix, so that problems name what is read.
+func (e *entry) within(suffix string, read func()) {
+	key := e.key
+	e.key += suffix
+	read()
+	e.key = key
+}
+
+func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
 	hint := "remove it"
-	if near := nearest.Names(key, known); len(near) > 0 {
+	if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}
-	e.warn(at, "unknown key %q is not used; %s", key, hint)
+	e.warn(at, "unknown key %q is ignored; %s", e.key, hint)
 }
 
-// transport decides what kind of server the entry describes.
-func (e *entry) transport(at *hujson.Value) {
+// finish makes the spec of what the keys say, and checks it as a whole. at is
+// where the entry stands.
+func (e *entry) finish(at *hujson.Value) {
 	if e.httpURL != "" {
 		e.http.URL = e.httpURL
 	}
-	hasCommand, hasURL := e.stdio.Command != "", e.http.URL != ""
-	if e.kindAt != nil {
-		at = e.kindAt
+	typeAt := at
+	if e.kindValue != nil {
+		typeAt = e.kindValue
 	}
+	e.checkType(typeAt)
+	e.setTransport(typeAt)
+	e.setTools()
+	e.spec.Secrets = e.p.secrets
+	if e.broken {
+		return
+	}
+	if err := e.spec.Validate(); err != nil {
+		e.fail(at, "%s", KeyTerms(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
+}
+
+// checkType compares "type" with the other keys. An entry that contradicts its
+// type is not used as anything else.
+func (e *entry) checkType(at *hujson.Value) {
+	missing := func(key, hint string) { e.failServer(at, "has type %q and no %q; %s", e.kind, key, hint) }
 	switch strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(e.kind)) {
 	case "":
 	case "stdio", "local":
-		if !hasCommand && !e.broken {
-			e.fail(at, "it is of type %q and has no \"command\"; name the program to run", e.kind)
+		if e.stdio.Command == "" && !e.broken {
+			missing("command", "name the program to run")
 		}
 	case "http", "streamablehttp", "remote":
-		if !hasURL && !e.broken {
-			e.fail(at, "it is of type %q and has no \"url\"; give the endpoint", e.kind)
+		if e.http.URL == "" && !e.broken {
+			missing("url", "give the endpoint")
 		}
 	case "sse": // deprecated since 2025-03-26
-		if !hasURL && !e.broken {
-			e.fail(at, "it is of type %q and has no \"url\"; give the address of the event stream", e.kind)
+		if e.http.URL == "" && !e.broken {
+			missing("url", "give the address of the event stream")
 		}
 		e.http.SSE = true
 	default:
 		e.fail(at, "type %q is unknown; use \"stdio\", \"http\" or \"sse\"", e.kind)
 	}
+}
+
+// setTransport sets the spec's transport: a program or an endpoint.
+func (e *entry) setTransport(at *hujson.Value) {
+	hasCommand, hasURL := e.stdio.Command != "", e.http.URL != ""
 	switch {
 	case e.broken:
 	case hasCommand && hasURL:
-		e.fail(at, "it has both \"command\" and \"url\"; keep one of them")
+		e.failServer(at, "has both \"command\" and \"url\"; keep one of them")
 	case hasCommand:
 		if e.http.Auth != nil {
-			e.warn(at, "\"auth\" is for an endpoint and not for a program; put credentials into \"env\"")
+			e.warn(at, "\"auth\" is ignored, because it is for an endpoint and not for a program; put credentials into \"env\"")
 		}
 		e.splitCommand()
-		e.stdio.Env = merge(e.fileEnv, e.stdio.Env)
+		e.stdio.Env = mergeEnv(e.fileEnv, e.stdio.Env)
 		e.spec.Stdio = &e.stdio
 	case hasURL:
 		e.spec.HTTP = &e.http
 	default:
-		e.fail(at, "it has neither \"command\" nor \"url\"; name the program to run or the endpoint")
+		e.failServer(at, "has neither \"command\" nor \"url\"; name the program to run, or the endpoint")
 	}
 }
 
-func merge(under, over map[string]string) map[string]string {
-	if len(under) == 0 {
-		return over
-	}
-	for k, v := range over {
-		under[k] = v
-	}
-	return under
-}
-
+// fail reports a problem that costs the entry.
 func (e *entry) fail(v *hujson.Value, format string, args ...any) {
 	e.broken = true
-	e.r.problem(v, e.name, SeverityError, format, args...)
+	e.p.addProblem(v, e.name, SeverityError, format, args...)
 }
 
+// failServer is fail for a message whose subject is the server.
+func (e *entry) failServer(v *hujson.Value, format string, args ...any) {
+	e.fail(v, subjectServer+format, append([]any{e.name}, args...)...)
+}
+
+// warn reports a problem that costs one key of the entry.
 func (e *entry) warn(v *hujson.Value, format string, args ...any) {
-	e.r.problem(v, e.name, SeverityWarning, format, args...)
+	e.p.addProblem(v, e.name, SeverityWarning, format, args...)
 }

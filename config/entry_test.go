@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read reads one entry of a file, and returns what is wrong with it.
+// readEntry reads a file with one entry, and returns its problems as text.
 func readEntry(t *testing.T, members string) (*File, string) {
 	t.Helper()
 	f, err := Parse([]byte(`{"servers": {"s": {`+members+`}}}`), "mcp.json", env(map[string]string{"HOST": "h"}))
@@ -20,8 +20,8 @@ func readEntry(t *testing.T, members string) (*File, string) {
 	return f, strings.Join(problems, "\n")
 }
 
-// Hosts write the type of an endpoint in many ways; all of them are understood.
-func TestTypes(t *testing.T) {
+// Hosts spell the type of an endpoint in many ways.
+func TestType(t *testing.T) {
 	for _, kind := range []string{"http", "HTTP", "streamable-http", "streamable_http", "streamableHttp", "remote"} {
 		for _, key := range []string{"type", "transport"} {
 			f, problems := readEntry(t, `"`+key+`": "`+kind+`", "url": "https://h/mcp"`)
@@ -36,7 +36,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-func TestTypeSSE(t *testing.T) {
+func TestType_sse(t *testing.T) {
 	for _, members := range []string{`"type": "sse"`, `"transport": "SSE"`} {
 		f, problems := readEntry(t, members+`, "url": "https://h/sse"`)
 		require.Empty(t, problems, members)
@@ -45,35 +45,44 @@ func TestTypeSSE(t *testing.T) {
 	}
 	f, problems := readEntry(t, `"url": "https://h/sse"`)
 	require.Empty(t, problems)
-	require.False(t, f.Servers[0].Spec.HTTP.SSE, "it is found out")
+	require.False(t, f.Servers[0].Spec.HTTP.SSE, "it is found out at the start")
 }
 
-// An entry that says what it is and does not fit that is used as nothing else.
-func TestTypeThatDoesNotFit(t *testing.T) {
+// Gemini CLI writes the endpoint of Streamable HTTP as httpUrl, and prefers it to url.
+func TestHTTPURL_of_Gemini_CLI(t *testing.T) {
+	for _, members := range []string{`"httpUrl": "https://h/mcp"`, `"httpUrl": "https://h/mcp", "url": "https://h/sse"`, `"url": "https://h/sse", "httpUrl": "https://h/mcp"`} {
+		f, problems := readEntry(t, members)
+		require.Empty(t, problems, members)
+		require.Equal(t, "https://h/mcp", f.Servers[0].Spec.HTTP.URL)
+	}
+}
+
+// An entry that contradicts itself is rejected as a whole.
+func TestEntry_rejected(t *testing.T) {
 	for members, says := range map[string]string{
-		`"type": "stdio", "url": "https://h/mcp"`:            `mcp.json:1:28: server "s": it is of type "stdio" and has no "command"`,
-		`"type": "http", "command": "x"`:                     `mcp.json:1:28: server "s": it is of type "http" and has no "url"`,
-		`"type": "websocket", "url": "https://h/mcp"`:        `type "websocket" is unknown`,
-		`"type": "sse", "command": "x"`:                      `mcp.json:1:28: server "s": it is of type "sse" and has no "url"`,
-		`"type": "sse", "url": "https://h", "era": "modern"`: `the transport HTTP+SSE does not know`,
-		`"type": 7, "url": "https://h/mcp"`:                  `a string is expected here`,
-		`"era": "old", "url": "https://h/mcp"`:               `era "old" is unknown`,
-		`"standby": true, "url": "https://h/mcp"`:            `standby: a server over HTTP`,
-		`"url": "${HOST}"`:                                   `URL must begin with`,
-		`"command": "x", "command": "y"`:                     `mcp.json:1:36: server "s": "command" stands there twice`,
-		`"command": "x", "env": {"A": "1", "A": "2"}`:        `"A" stands there twice`,
-		`"command": "x", "args": "y"`:                        `a list of strings is expected`,
-		`"command": "x", "env": ["A"]`:                       `an object of strings is expected`,
-		`"command": "x", "env": {"A": null}`:                 `a string is expected here`,
-		`"command": "x", "inherit_env": "yes"`:               `true or false is expected here`,
-		`"command": "x", "limits": {"items": 1.5}`:           `a whole number from 0 up`,
-		`"command": "x", "limits": {"items": -1}`:            `a whole number from 0 up`,
-		`"command": "x", "limits": {"items": 4294967296}`:    `a whole number from 0 up`,
-		`"command": "x", "timeouts": {"call": 1e300}`:        `a duration is expected here`,
-		`"command": "x", "timeouts": {"shutdown": "-1s"}`:    `Shutdown is negative`,
-		`"command": "x", "retry": {"jitter": "much"}`:        `a number between 0 and 1`,
-		`"command": "x", "retry": {"base": "1s", "on": 1}`:   `unknown key "on"`,
-		`"command": "x", "limits": {"description": "y"}`:     `unknown key "description" is not used`,
+		`"type": "stdio", "url": "https://h/mcp"`:             `config mcp.json:1:28: server "s" has type "stdio" and no "command"; name`,
+		`"type": "http", "command": "x"`:                      `config mcp.json:1:28: server "s" has type "http" and no "url"; give`,
+		`"type": "websocket", "url": "https://h/mcp"`:         `type "websocket" is unknown`,
+		`"type": "sse", "command": "x"`:                       `config mcp.json:1:28: server "s" has type "sse" and no "url"; give`,
+		`"type": "sse", "url": "https://h", "era": "modern"`:  `the transport HTTP+SSE does not know`,
+		`"type": 7, "url": "https://h/mcp"`:                   `"type" must be a string; write it in double quotes`,
+		`"era": "old", "url": "https://h/mcp"`:                `"era" is "old"; use`,
+		`"standby": true, "url": "https://h/mcp"`:             `standby: a server over HTTP`,
+		`"url": "${HOST}"`:                                    `URL must begin with`,
+		`"command": "x", "command": "y"`:                      `mcp.json:1:36: server "s": "command" is set twice; remove one`,
+		`"command": "x", "env": {"A": "1", "A": "2"}`:         `"env.A" is set twice`,
+		`"command": "x", "args": "y"`:                         `"args" must be a list of strings; write ["…", "…"]`,
+		`"command": "x", "env": ["A"]`:                        `"env" must be an object of strings; write {"NAME"`,
+		`"command": "x", "env": {"A": null}`:                  `"env.A" must be a string`,
+		`"command": "x", "inherit_env": "yes"`:                `"inherit_env" must be true or false; write it without quotes`,
+		`"command": "x", "limits": {"max_items": 1.5}`:        `"limits.max_items" must be a whole number from 0 to 2147483647`,
+		`"command": "x", "limits": {"max_items": -1}`:         `"limits.max_items" must be a whole number from 0 to 2147483647`,
+		`"command": "x", "limits": {"max_items": 4294967296}`: `"limits.max_items" must be a whole number from 0 to 2147483647`,
+		`"command": "x", "timeouts": {"call": 1e300}`:         `"timeouts.call" must be a duration; write "500ms"`,
+		`"command": "x", "timeouts": {"shutdown": "-1s"}`:     `Shutdown is negative`,
+		`"command": "x", "retry": {"jitter": "much"}`:         `"retry.jitter" must be a number from 0 to 1; write 0.2`,
+		`"command": "x", "retry": {"base": "1s", "on": 1}`:    `unknown key "retry.on" is ignored`,
+		`"command": "x", "limits": {"description": "y"}`:      `unknown key "limits.description" is ignored`,
 	} {
 		f, problems := readEntry(t, members)
 		require.Contains(t, problems, says, members)
@@ -83,8 +92,8 @@ func TestTypeThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Nobody starts what is disabled, so that what it lacks is no problem; and one
-// word that disables it is enough.
+// A disabled entry is not checked. One of "disabled" and "enabled" is enough to
+// disable it.
 func TestDisabled(t *testing.T) {
 	for _, members := range []string{
 		`"command": "${NOT_SET}", "nonsense": 1, "disabled": true`,
@@ -103,9 +112,9 @@ func TestDisabled(t *testing.T) {
 	require.False(t, f.Servers[0].Disabled)
 }
 
-// Other hosts' "timeout" is in seconds or in milliseconds, and what is neither is
-// not used.
-func TestTimeoutOfOtherHosts(t *testing.T) {
+// Other hosts' "timeout" is in seconds or in milliseconds. Any other value is
+// ignored.
+func TestTimeout_of_other_hosts(t *testing.T) {
 	for text, want := range map[string]time.Duration{"30": 30 * time.Second, "999": 999 * time.Second, "1000": time.Second,
 		"60000": time.Minute, "0": 0, "-5": 0, "1e12": 0, `"60s"`: 0} {
 		f, problems := readEntry(t, `"command": "x", "timeout": `+text)
@@ -114,8 +123,8 @@ func TestTimeoutOfOtherHosts(t *testing.T) {
 	}
 }
 
-func TestProbeForms(t *testing.T) {
-	for text, want := range map[string]time.Duration{"false": -1, "true": 0, `{"every": "7s"}`: 7 * time.Second} {
+func TestProbe(t *testing.T) {
+	for text, want := range map[string]time.Duration{"false": -1, "true": 0, `{"interval": "7s"}`: 7 * time.Second} {
 		f, problems := readEntry(t, `"command": "x", "probe": `+text)
 		require.Empty(t, problems)
 		require.Equal(t, want, f.Servers[0].Spec.Probe.Interval, text)

@@ -26,6 +26,6 @@ func ExampleParse() {
 	}
 	// Output:
 	// fs /tmp
-	// .mcp.json:4:12: server "web": it has neither "command" nor "url"; name the program to run or the endpoint
-	// .mcp.json:4:13: warning: server "web": unknown key "comand" is not used; did you mean "command"?
+	// config .mcp.json:4:12: server "web" has neither "command" nor "url"; name the program to run, or the endpoint
+	// config .mcp.json:4:13: warning: server "web": unknown key "comand" is ignored; did you mean "command"?
 }

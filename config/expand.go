@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// expand replaces the variables in a text, as the package comment lists them.
-// Errors name variables, never values.
-func (r *reader) expand(text string) (string, error) {
+// expand replaces the variables in a text; the package comment lists them. What
+// a variable holds is not expanded again. Errors name variables, never values.
+func (p *parser) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
 		i := strings.Index(text, "${")
@@ -18,7 +18,7 @@ func (r *reader) expand(text string) (string, error) {
 			out.WriteString(text)
 			return out.String(), nil
 		}
-		if i > 0 && text[i-1] == '$' {
+		if i > 0 && text[i-1] == '$' { // $${ is a literal ${
 			out.WriteString(text[:i-1] + "${")
 			text = text[i+2:]
 			continue
@@ -28,7 +28,7 @@ func (r *reader) expand(text string) (string, error) {
 		if end < 0 {
 			return "", errors.New("a ${ has no }; close it, or write $${ for the two characters")
 		}
-		value, err := r.variable(text[i+2 : i+end])
+		value, err := p.variable(text[i+2 : i+end])
 		if err != nil {
 			return "", err
 		}
@@ -37,31 +37,31 @@ func (r *reader) expand(text string) (string, error) {
 	}
 }
 
-// variable is the value of what stands between ${ and }.
-func (r *reader) variable(expr string) (string, error) {
+// variable returns the value of the expression between ${ and }.
+func (p *parser) variable(expr string) (string, error) {
 	switch expr {
 	case "workspaceFolder":
-		return r.workspace, nil
+		return p.workspace, nil
 	case "workspaceFolderBasename":
-		return filepath.Base(r.workspace), nil
+		return filepath.Base(p.workspace), nil
 	case "userHome":
-		return home()
+		return homeDir()
 	case "pathSeparator", "/":
 		return string(filepath.Separator), nil
 	}
 	if id, ok := strings.CutPrefix(expr, "input:"); ok {
-		return r.inputValue(id)
+		return p.inputValue(id)
 	}
 	expr = strings.TrimPrefix(expr, "env:")
 	name, def, hasDefault := strings.Cut(expr, ":-")
 	if n := variableLen(name); n == 0 || n < len(name) {
-		// What follows the name may be meant as a default, and be a secret.
-		return "", fmt.Errorf("${%s…} is not understood; use ${NAME} or ${NAME:-default}, and $${ for the two characters", name[:n])
+		// The rest of the expression may be a misspelt default, and a secret.
+		return "", fmt.Errorf("${%s…} is not a variable; write ${NAME} or ${NAME:-default}, and $${ for the two characters", name[:n])
 	}
-	if strings.Contains(def, "${") { // the } that was found belongs to the inner one
+	if strings.Contains(def, "${") { // the } that was found closes the inner variable
 		return "", fmt.Errorf("the default of ${%s:-…} holds another ${, and defaults do not nest; set %s, or write a plain default", name, name)
 	}
-	value, set := r.lookup(name)
+	value, set := p.lookup(name)
 	switch {
 	case set && (value != "" || !hasDefault):
 		return value, nil
@@ -71,7 +71,7 @@ func (r *reader) variable(expr string) (string, error) {
 	return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", name, name)
 }
 
-// variableLen is how many bytes at the start of a text can name a variable.
+// variableLen returns how many bytes at the start of a text can name a variable.
 func variableLen(text string) int {
 	for i := range len(text) {
 		c := text[i]
@@ -83,22 +83,22 @@ func variableLen(text string) int {
 	return len(text)
 }
 
-// expandPath is expand for a path: ~ at its start is the home directory. What
-// a variable holds is taken as it is.
-func (r *reader) expandPath(text string) (string, error) {
-	path, err := r.expand(text)
+// expandPath is expand for a path: ~ at its start is the home directory. A ~ in
+// the value of a variable stays.
+func (p *parser) expandPath(text string) (string, error) {
+	path, err := p.expand(text)
 	tilde := text == "~" || strings.HasPrefix(text, "~/") || strings.HasPrefix(text, "~"+string(filepath.Separator))
 	if err != nil || !tilde {
 		return path, err
 	}
-	dir, err := home()
+	dir, err := homeDir()
 	if err != nil {
 		return "", err
 	}
 	return dir + path[1:], nil
 }
 
-func home() (string, error) {
+func homeDir() (string, error) {
 	dir, err := os.UserHomeDir()
 	if err != nil {
 		return "", fmt.Errorf("the home directory is not known; write the path in full: %w", err)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func testReader() *reader {
-	return &reader{workspace: "/w", lookup: func(name string) (string, bool) {
+func testParser() *parser {
+	return &parser{workspace: "/w", lookup: func(name string) (string, bool) {
 		v, ok := map[string]string{"A": "alpha", "EMPTY": "", "NESTED": "${A}", "TILDE": "~/x"}[name]
 		return v, ok
 	}}
@@ -32,53 +32,53 @@ func TestExpand(t *testing.T) {
 		"${NONE:-a b}":           "a b",
 		"$${A}":                  "${A}",
 		"$$${A}":                 "$${A}",
-		"${NESTED}":              "${A}", // once is enough
+		"${NESTED}":              "${A}", // the value is not expanded again
 		"${workspaceFolder}/bin": "/w/bin",
 		"${userHome}":            home,
 
 		"${workspaceFolderBasename}": "w",
 	} {
-		got, err := testReader().expand(text)
+		got, err := testParser().expand(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
 	for text, want := range map[string]string{
 		"${NONE}":    "environment variable NONE is not set",
 		"${":         "has no }",
-		"${}":        "is not understood",
-		"${1A}":      "is not understood",
-		"${A B}":     "is not understood",
+		"${}":        "is not a variable",
+		"${1A}":      "is not a variable",
+		"${A B}":     "is not a variable",
 		"${input:x}": "set MCPVISOR_INPUT_X",
 
 		"${NONE:-${A}}": "defaults do not nest",
 	} {
-		_, err := testReader().expand(text)
+		_, err := testParser().expand(text)
 		require.ErrorContains(t, err, want, text)
 	}
-	path, err := testReader().expandPath("~/bin")
+	path, err := testParser().expandPath("~/bin")
 	require.NoError(t, err)
 	require.Equal(t, home+"/bin", path)
 	for text, want := range map[string]string{"~": home, "${A}/~": "alpha/~", "~user/bin": "~user/bin", "${TILDE}": "~/x"} {
-		path, err := testReader().expandPath(text)
+		path, err := testParser().expandPath(text)
 		require.NoError(t, err)
 		require.Equal(t, want, path, text)
 	}
 }
 
-// What follows a name may be a secret that was meant as its default.
-func TestWhatIsNotUnderstoodIsNotShown(t *testing.T) {
+// The text after a name may be a misspelt default, and a secret.
+func TestExpand_does_not_show_invalid_expressions(t *testing.T) {
 	for _, text := range []string{"${NONE:s3cret}", "${NONE-s3cret}", "${NONE s3cret}"} {
-		_, err := testReader().expand(text)
-		require.ErrorContains(t, err, "${NONE…} is not understood", text)
+		_, err := testParser().expand(text)
+		require.ErrorContains(t, err, "${NONE…} is not a variable", text)
 		require.NotContains(t, err.Error(), "s3cret")
 	}
 }
 
-// Nobody types a key twice, and nobody is asked twice who gives none.
-func TestAnInputIsAskedForOnce(t *testing.T) {
+// The user is asked once for each input, also if they do not answer.
+func TestExpand_asks_once_for_an_input(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no terminal")} {
-		r, asked := testReader(), 0
-		r.input = func(i Input) (string, error) { asked++; return "the " + i.ID, failure }
+		r, asked := testParser(), 0
+		r.ask = func(i Input) (string, error) { asked++; return "the " + i.ID, failure }
 		for range 2 {
 			got, err := r.expand("${input:key}")
 			require.ErrorIs(t, err, failure)
@@ -95,7 +95,7 @@ func FuzzExpand(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := testReader().expand(text)
+		got, err := testParser().expand(text)
 		if err != nil {
 			require.NotContains(t, err.Error(), "alpha")
 			return

@@ -1,26 +1,26 @@
 package config
 
-import (
-	"github.com/mcpvisor/mcpvisor"
-)
+import "github.com/mcpvisor/mcpvisor"
 
-// DefaultPath is where a project keeps its servers.
+// DefaultPath is the file in which a project lists its servers. The commands of
+// mcpvisor read it unless --config names another.
 const DefaultPath = ".mcp.json"
 
 // Format is the key below which a file lists its servers.
 type Format string
 
 const (
-	// FormatMCPServers is what Claude Desktop, Claude Code and Cursor write.
+	// FormatMCPServers is what Claude Desktop, Claude Code, Cursor and Gemini CLI
+	// write.
 	FormatMCPServers Format = "mcpServers"
 	// FormatServers is what VS Code writes, in mcp.json or below "mcp" in its settings.
 	FormatServers Format = "servers"
 )
 
-// File is what a configuration file says. It is a value of its own: nobody
-// changes it after it was returned.
+// File is the content of a configuration file. The package keeps no reference to
+// a File that it has returned.
 type File struct {
-	// Path is the file's name, as it was given.
+	// Path is the file's name, as it was given to [Load] or [Parse].
 	Path string
 	// Format is the format of the first list in the file. A second list is read
 	// too, with a warning.
@@ -33,29 +33,30 @@ type File struct {
 
 // Server is one usable entry.
 type Server struct {
-	// Spec is ready to be registered. StartSupervised is set: a host has to come
-	// up while a server is down.
+	// Spec is ready to be registered. StartSupervised is set, so that a host starts
+	// while a server is down.
 	Spec mcpvisor.ServerSpec
-	// Entry is the entry's name as it stands in the file. Spec.Name is the same,
-	// unless that text cannot name a server ("microsoft/playwright-mcp"): then it
-	// is derived from it, and a warning says so.
+	// Entry is the name of the entry in the file. Spec.Name is the same, unless
+	// that text cannot name a server ("microsoft/playwright-mcp"). Then Spec.Name is
+	// derived from it, and a warning says so.
 	Entry string
-	// Line is where the entry begins, from 1.
+	// Line is the line of the file in which the entry begins, from 1.
 	Line int
 	// Disabled entries are listed and not meant to be started. Only the name of
-	// their Spec is filled in: their variables may not be set, and nobody is
-	// asked for their inputs.
+	// their Spec is set: their variables may be missing, and the user is not asked
+	// for their inputs.
 	Disabled bool
 }
 
-// Find returns the entry of that name: the server's, or the one in the file.
+// Find returns the server with a name: that of the server, or else that of its
+// entry in the file. It reports false if the file has neither.
 func (f *File) Find(name string) (Server, bool) {
-	for _, found := range []func(*Server) bool{
+	for _, matches := range []func(*Server) bool{
 		func(s *Server) bool { return s.Spec.Name == name },
 		func(s *Server) bool { return s.Entry == name },
 	} {
 		for i := range f.Servers {
-			if found(&f.Servers[i]) {
+			if matches(&f.Servers[i]) {
 				return f.Servers[i], true
 			}
 		}
@@ -63,7 +64,8 @@ func (f *File) Find(name string) (Server, bool) {
 	return Server{}, false
 }
 
-// EntryName is the name of a server's entry in the file. It is "" for a server that the file does not have.
+// EntryName returns the name of a server's entry in the file, or "" if the file
+// does not have the server.
 func (f *File) EntryName(server string) string {
 	for i := range f.Servers {
 		if f.Servers[i].Spec.Name == server {
@@ -73,7 +75,8 @@ func (f *File) EntryName(server string) string {
 	return ""
 }
 
-// Specs returns the specs of the servers that are not disabled.
+// Specs returns the specs of the servers that are not disabled, in the order of
+// the file.
 func (f *File) Specs() []mcpvisor.ServerSpec {
 	var specs []mcpvisor.ServerSpec
 	for _, s := range f.Servers {

@@ -18,7 +18,7 @@ func env(pairs map[string]string) Option {
 	return WithLookup(func(name string) (string, bool) { v, ok := pairs[name]; return v, ok })
 }
 
-func TestClaudeDesktop(t *testing.T) {
+func TestLoad_Claude_Desktop(t *testing.T) {
 	f, err := Load("testdata/claude_desktop.json") // a byte order mark and carriage returns
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
@@ -32,7 +32,7 @@ func TestClaudeDesktop(t *testing.T) {
 	require.True(t, s.Spec.StartSupervised)
 }
 
-func TestProjectFile(t *testing.T) {
+func TestLoad_project_file(t *testing.T) {
 	f, err := Load("testdata/mcp.json", env(map[string]string{"TOKEN": "s3cret"}))
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
@@ -59,7 +59,7 @@ func TestProjectFile(t *testing.T) {
 	require.Len(t, f.Specs(), 2)
 }
 
-func TestVSCode(t *testing.T) {
+func TestLoad_VS_Code(t *testing.T) {
 	asked := ""
 	f, err := Load("testdata/vscode.json", WithInput(func(i Input) (string, error) { asked = i.ID; return "k", nil }))
 	require.NoError(t, err)
@@ -70,14 +70,14 @@ func TestVSCode(t *testing.T) {
 	f, err = Load("testdata/vscode.json")
 	require.NoError(t, err)
 	require.Empty(t, f.Servers)
-	require.Contains(t, f.Problems[0].String(), `vscode.json:10:27: server "search": ${input:key} needs an answer of the user; set MCPVISOR_INPUT_KEY`)
+	require.Contains(t, f.Problems[0].String(), `vscode.json:10:27: server "search": in "env.API_KEY": ${input:key} needs an answer of the user; set MCPVISOR_INPUT_KEY`)
 
 	f, err = Load("testdata/settings.json")
 	require.NoError(t, err)
 	require.Equal(t, "a", f.Servers[0].Spec.Name)
 }
 
-func TestABrokenEntryCostsOnlyItself(t *testing.T) {
+func TestLoad_with_broken_entries(t *testing.T) {
 	f, err := Load("testdata/broken.json", env(nil))
 	require.NoError(t, err)
 	var good []string
@@ -92,22 +92,22 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	for _, p := range f.Problems {
 		got = append(got, p.String())
 	}
-	const at = "testdata/broken.json:"
+	const at = "config testdata/broken.json:"
 	for i, want := range []string{
-		at + `4:5: warning: server "un set": this name holds characters that a server name cannot have; the server is called "un-set-0d430d" here`,
-		at + `5:43: server "missing": environment variable NOT_SET is not set`,
+		at + `4:5: warning: server "un set": the name has characters that a server name cannot have; the server is called "un-set-0d430d"; rename the entry`,
+		at + `5:43: server "missing": in "args[0]": environment variable NOT_SET is not set`,
 		at + `6:22: server "old": type "wss" is unknown`,
-		at + `7:13: server "both": it has both "command" and "url"`,
-		at + `8:16: server "neither": it has neither "command" nor "url"`,
-		at + `9:15: warning: server "typo": unknown key "comand" is not used; did you mean "command"?`,
-		at + `10:27: server "wrong": a string is expected here`,
-		at + `11:59: server "retry": a whole number from 0 up is expected here`,
-		at + `12:54: server "clock": a duration is expected here`,
-		at + `13:5: server "good": the name is taken by the entry in line 3`,
-		at + `14:13: server "list": the entry is not an object`,
+		at + `7:13: server "both" has both "command" and "url"`,
+		at + `8:16: server "neither" has neither "command" nor "url"`,
+		at + `9:15: warning: server "typo": unknown key "comand" is ignored; did you mean "command"?`,
+		at + `10:27: server "wrong": "command" must be a string`,
+		at + `11:59: server "retry": "retry.max_attempts" must be a whole number`,
+		at + `12:54: server "clock": "timeouts.call" must be a duration`,
+		at + `13:5: server "good" is defined twice (first on line 3); rename or remove one`,
+		at + `14:13: server "list" is not an object; write`,
 		at + `15:45: warning: server "foreign": "timeout" is read as 2m0s`,
 		at + `16:12: server "url": http transport: URL must begin with`,
-		at + `17:40: server "shut": a ${ has no }`,
+		at + `17:40: server "shut": in "args[0]": a ${ has no }`,
 	} {
 		require.Greater(t, len(got), i)
 		require.Contains(t, got[i], want)
@@ -115,11 +115,11 @@ func TestABrokenEntryCostsOnlyItself(t *testing.T) {
 	require.Len(t, got, 14)
 }
 
-func TestAFileOfNoUseIsAnError(t *testing.T) {
+func TestParse_unusable_file(t *testing.T) {
 	for text, want := range map[string]string{
-		"{\n  \"mcpServers\": {\n    oops\n": "x.json:3:5: this is not JSON",
+		"{\n  \"mcpServers\": {\n    oops\n": "config x.json:3:5: this is not valid JSON",
 		`[]`:                                 "x.json:1:1: the file is not a JSON object",
-		`{"mcpservers": {}}`:                 `x.json:1:2: there is neither "mcpServers" nor "servers"`,
+		`{"mcpservers": {}}`:                 `x.json:1:2: the file has neither "mcpServers" nor "servers"`,
 		`{"mcpServers": []}`:                 `x.json:1:16: "mcpServers" is not an object`,
 	} {
 		_, err := Parse([]byte(text), "x.json")
@@ -127,7 +127,7 @@ func TestAFileOfNoUseIsAnError(t *testing.T) {
 	}
 	_, err := Load("testdata/none.json")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.EqualError(t, err, "configuration testdata/none.json does not exist; create it, or name another file")
+	require.EqualError(t, err, "config testdata/none.json does not exist; create it, or name another file")
 }
 
 func TestEnvFile(t *testing.T) {
@@ -144,9 +144,9 @@ func TestEnvFile(t *testing.T) {
 	require.Contains(t, f.Problems[1].Message, `envFile "none" cannot be read`)
 }
 
-// What is no NAME=value is told by its line, and costs no other line; a file that
-// cannot be read to its end costs the entry.
-func TestEnvFileLines(t *testing.T) {
+// A line that is not NAME=value is named in a warning, and the other lines count.
+// A file that cannot be read to its end costs the entry.
+func TestEnvFile_lines(t *testing.T) {
 	dir := t.TempDir()
 	read := func(text string) *File {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.env"), []byte(text), 0o600))
@@ -157,8 +157,8 @@ func TestEnvFileLines(t *testing.T) {
 	f := read("A='one'\nB=\"half\nC=\"\nD=it's'\nE F=6\n=7\nG = 8 \nH=\n")
 	require.Equal(t, map[string]string{"A": "one", "B": `"half`, "C": `"`, "D": "it's'", "G": "8", "H": ""}, f.Servers[0].Spec.Stdio.Env)
 	require.Len(t, f.Problems, 2)
-	require.Contains(t, f.Problems[0].Message, "line 5 is not NAME=value")
-	require.Contains(t, f.Problems[1].Message, "line 6 is not NAME=value")
+	require.Contains(t, f.Problems[0].Message, "line 5 is ignored, because it is not NAME=value")
+	require.Contains(t, f.Problems[1].Message, "line 6 is ignored")
 
 	f = read("A=1\nB=" + strings.Repeat("secret", 20_000))
 	require.Empty(t, f.Servers)
@@ -166,7 +166,7 @@ func TestEnvFileLines(t *testing.T) {
 	require.NotContains(t, f.Problems[0].Message, "secret")
 }
 
-func TestRetryForms(t *testing.T) {
+func TestRetry(t *testing.T) {
 	for text, want := range map[string]supervisor.Policy{
 		`false`:  supervisor.NoRetry,
 		`"none"`: supervisor.NoRetry,
@@ -181,7 +181,7 @@ func TestRetryForms(t *testing.T) {
 	}
 }
 
-func TestAnInputThatIsRefusedIsAProblem(t *testing.T) {
+func TestLoad_input_not_answered(t *testing.T) {
 	f, err := Load("testdata/vscode.json", WithInput(func(Input) (string, error) { return "", errors.New("no terminal") }))
 	require.NoError(t, err)
 	require.Contains(t, f.Problems[0].Message, "no terminal")

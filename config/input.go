@@ -7,28 +7,29 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// InputVariablePrefix begins the name of the environment variable that answers an
-// input: MCPVISOR_INPUT_API_KEY for ${input:api-key}.
+// InputVariablePrefix begins the name of the environment variable that answers
+// an input: MCPVISOR_INPUT_API_KEY for ${input:api-key}.
 const InputVariablePrefix = "MCPVISOR_INPUT_"
 
 // Input is a value that a file leaves to the user: an element of VS Code's
-// "inputs". An input that is used and not declared has an ID only.
+// "inputs". An input that is used and not declared has only an ID.
 type Input struct {
-	// ID is what ${input:id} names.
+	// ID is the name in ${input:id}.
 	ID string
-	// Description is the question. It may be empty.
+	// Description is the question to the user. It may be empty.
 	Description string
 	// Default is the answer if the user gives none.
 	Default string
-	// Options are the answers to choose from; none means any text.
+	// Options are the answers to choose from. Without options any text is one.
 	Options []string
-	// Password says that the answer must not be shown while it is typed. It is one
-	// of the Secrets of the server whose entry uses it.
+	// Password says that the answer must not be shown while it is typed. It becomes
+	// one of the Secrets of the server whose entry uses it.
 	Password bool
 }
 
-// Variable is the environment variable that answers the input: [InputVariable]
-// and the ID in capitals, with '_' for everything but letters and digits.
+// Variable returns the name of the environment variable that answers the input:
+// [InputVariablePrefix] and the ID in capitals, with '_' for every character that
+// is not a letter or digit of ASCII.
 func (i Input) Variable() string {
 	return InputVariablePrefix + strings.Map(func(r rune) rune {
 		switch {
@@ -41,39 +42,41 @@ func (i Input) Variable() string {
 	}, i.ID)
 }
 
-// answer is the value of an input, or the reason for its absence.
+// answer is the value of an input, or why it has none.
 type answer struct {
 	value string
 	err   error
 }
 
-// inputValue finds the answer to an input, once for each id: the variable, the
-// host, the default.
-func (r *reader) inputValue(id string) (string, error) {
-	a, known := r.answers[id]
+// inputValue returns the answer to an input. It asks once for each id, also if
+// the user does not answer.
+func (p *parser) inputValue(id string) (string, error) {
+	a, known := p.answers[id]
 	if !known {
-		a.value, a.err = r.answerInput(id)
-		if r.answers == nil {
-			r.answers = map[string]answer{}
+		a.value, a.err = p.answerInput(id)
+		if p.answers == nil {
+			p.answers = map[string]answer{}
 		}
-		r.answers[id] = a
+		p.answers[id] = a
 	}
-	if r.inputs[id].Password && a.err == nil {
-		r.secrets = append(r.secrets, a.value)
+	if p.inputs[id].Password && a.err == nil {
+		p.secrets = append(p.secrets, a.value)
 	}
 	return a.value, a.err
 }
 
-func (r *reader) answerInput(id string) (string, error) {
-	input, declared := r.inputs[id]
+// answerInput takes the value of the variable, else the user's answer, else the
+// default.
+func (p *parser) answerInput(id string) (string, error) {
+	input, declared := p.inputs[id]
 	if !declared {
 		input = Input{ID: id}
 	}
-	if value, set := r.lookup(input.Variable()); set {
+	if value, set := p.lookup(input.Variable()); set {
 		return value, nil
 	}
-	if r.input != nil {
-		value, err := r.input(input)
+	if p.ask != nil {
+		value, err := p.ask(input)
 		if err != nil {
 			return "", fmt.Errorf("${input:%s} was not answered; answer it, or set %s: %w", id, input.Variable(), err)
 		}
@@ -82,36 +85,36 @@ func (r *reader) answerInput(id string) (string, error) {
 	if input.Default != "" {
 		return input.Default, nil
 	}
-	return "", fmt.Errorf("${input:%s} needs an answer of the user; set %s, or run it on a terminal", id, input.Variable())
+	return "", fmt.Errorf("${input:%s} needs an answer of the user; set %s, or run the command in a terminal", id, input.Variable())
 }
 
-// readInputs reads the declarations at the top of a file. What cannot be read is
-// left out: an input needs no declaration.
-func (r *reader) readInputs(object *hujson.Object) {
+// readInputs reads the declarations at the top of a file. A declaration that
+// cannot be read is skipped, because an input needs none.
+func (p *parser) readInputs(object *hujson.Object) {
 	for i := range object.Members {
 		m := &object.Members[i]
 		list, ok := m.Value.Value.(*hujson.Array)
-		if name(m) != "inputs" || !ok {
+		if memberName(m) != "inputs" || !ok {
 			continue
 		}
 		for j := range list.Elements {
-			if declared, ok := list.Elements[j].Value.(*hujson.Object); ok {
-				r.readInput(declared)
+			if declaration, ok := list.Elements[j].Value.(*hujson.Object); ok {
+				p.readInput(declaration)
 			}
 		}
 	}
 }
 
-func (r *reader) readInput(declared *hujson.Object) {
+func (p *parser) readInput(declaration *hujson.Object) {
 	var input Input
-	for i := range declared.Members {
-		m := &declared.Members[i]
+	for i := range declaration.Members {
+		m := &declaration.Members[i]
 		text := func(into *string) {
 			if lit, ok := literal(&m.Value, '"'); ok {
 				*into = lit.String()
 			}
 		}
-		switch name(m) {
+		switch memberName(m) {
 		case "id":
 			text(&input.ID)
 		case "description":
@@ -126,13 +129,13 @@ func (r *reader) readInput(declared *hujson.Object) {
 			input.Options = inputOptions(&m.Value)
 		}
 	}
-	if r.inputs == nil {
-		r.inputs = map[string]Input{}
+	if p.inputs == nil {
+		p.inputs = map[string]Input{}
 	}
-	r.inputs[input.ID] = input
+	p.inputs[input.ID] = input
 }
 
-// inputOptions reads the options of a pickString: texts, or objects with a value.
+// inputOptions reads the options of a pickString: texts, or objects with "value".
 func inputOptions(v *hujson.Value) (options []string) {
 	list, _ := v.Value.(*hujson.Array)
 	if list == nil {
@@ -149,7 +152,7 @@ func inputOptions(v *hujson.Value) (options []string) {
 			continue
 		}
 		for j := range object.Members {
-			if lit, ok := literal(&object.Members[j].Value, '"'); ok && name(&object.Members[j]) == "value" {
+			if lit, ok := literal(&object.Members[j].Value, '"'); ok && memberName(&object.Members[j]) == "value" {
 				options = append(options, lit.String())
 			}
 		}

@@ -16,7 +16,7 @@ const inputFile = `{
   "servers": {"s": {"command": "x", "args": ["${input:api-key}", "${input:region}", "${input:size}", "${input:other}"]}}
 }`
 
-// The variable answers first, then the host, then the default.
+// The variable answers first, then the user, then the default.
 func TestInput(t *testing.T) {
 	vars := map[string]string{"MCPVISOR_INPUT_API_KEY": "k", "MCPVISOR_INPUT_OTHER": "o"}
 	f, err := Parse([]byte(inputFile), "mcp.json", env(vars))
@@ -37,7 +37,7 @@ func TestInput(t *testing.T) {
 	f, err = Parse([]byte(inputFile), "mcp.json", env(nil))
 	require.NoError(t, err)
 	require.Empty(t, f.Servers)
-	require.Contains(t, f.Problems[0].Message, "${input:api-key} needs an answer of the user; set MCPVISOR_INPUT_API_KEY, or run it on a terminal")
+	require.Contains(t, f.Problems[0].Message, "${input:api-key} needs an answer of the user; set MCPVISOR_INPUT_API_KEY, or run the command in a terminal")
 }
 
 func TestInput_password_is_declared(t *testing.T) {

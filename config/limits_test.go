@@ -8,11 +8,12 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// TestLimits: each has a key of its own.
+// Each limit has a key of its own.
 func TestLimits(t *testing.T) {
 	f, err := Parse([]byte(`{"mcpServers":{"a":{"command":"x",
-		"limits":{"line":1,"items":2,"pages":3,"catalog":4,"elements":8,"buffer":10,"decoded":9,"in_flight":5,"queue":7,"stderr_lines":6}},
-		"b":{"command":"x","limits":{"queue":0}}}}`), "mcp.json")
+		"limits":{"max_message_bytes":1,"max_items":2,"max_pages":3,"max_catalog_bytes":4,"max_elements":8,"max_buffer_bytes":10,
+		"max_decoded_bytes":9,"max_in_flight":5,"max_queued":7,"max_stderr_lines":6}},
+		"b":{"command":"x","limits":{"max_queued":0}}}}`), "mcp.json")
 	require.NoError(t, err)
 	require.Empty(t, f.Problems)
 	require.Equal(t, mcpvisor.Limits{MaxMessageBytes: 1, MaxItems: 2, MaxPages: 3, MaxCatalogBytes: 4, MaxElements: 8, MaxBufferBytes: 10, MaxDecodedBytes: 9, MaxInFlight: 5, MaxQueued: 7, MaxStderrLines: 6}, f.Servers[0].Spec.Limits)

@@ -5,12 +5,12 @@ import "bytes"
 // maxDepth is how deep objects and lists may be nested. A real file needs six.
 const maxDepth = 100
 
-// tooDeep finds the first bracket that is nested too deep. The parser calls
-// itself for each level and knows no bound, and an overflow of the stack ends
-// the process: it is no panic that could be recovered from.
+// tooDeep finds the first bracket that is nested too deep. hujson parses
+// recursively and without a bound, and a stack overflow ends the process: it
+// cannot be recovered.
 //
-// Only strings and comments have to be told from the rest. Text that is wrong
-// in another way is left to the parser.
+// Only strings and comments have to be distinguished from the rest. Text that is
+// wrong in another way is left to the parser.
 func tooDeep(data []byte) (offset int, deep bool) {
 	depth := 0
 	for i := 0; i < len(data); i++ {
@@ -28,14 +28,15 @@ func tooDeep(data []byte) (offset int, deep bool) {
 				}
 			}
 		case '/':
-			i += comment(data[i:])
+			i += commentLen(data[i:])
 		}
 	}
 	return 0, false
 }
 
-// comment is how many bytes of a comment follow the slash at its start.
-func comment(data []byte) int {
+// commentLen returns how many bytes of a comment follow the slash at the start
+// of data.
+func commentLen(data []byte) int {
 	var end string
 	switch {
 	case bytes.HasPrefix(data, []byte("//")):

@@ -1,21 +1,23 @@
 package config
 
-// Option adjusts how a file is read.
-type Option func(*reader)
+// Option changes how [Load] and [Parse] read a file.
+type Option func(*parser)
 
-// WithLookup sets where variables come from. Default: os.LookupEnv.
+// WithLookup sets how the value of an environment variable is found. It reports
+// false for a variable that is not set. The default is os.LookupEnv.
 func WithLookup(lookup func(name string) (string, bool)) Option {
-	return func(r *reader) { r.lookup = lookup }
+	return func(p *parser) { p.lookup = lookup }
 }
 
-// WithWorkspace sets what ${workspaceFolder} stands for and where relative
-// paths begin. Default: the directory of the file.
-func WithWorkspace(dir string) Option { return func(r *reader) { r.workspace = dir } }
+// WithWorkspace sets the directory that ${workspaceFolder} stands for and where
+// relative paths begin. The default is the directory of the file.
+func WithWorkspace(dir string) Option { return func(p *parser) { p.workspace = dir } }
 
-// WithInput answers VS Code's ${input:id} by asking the user. It is called at
-// most once for each id, and not if the variable [Input.Variable] is set. Its
+// WithInput sets how the user is asked for VS Code's ${input:id}. ask is called
+// at most once for each id, and not if the variable [Input.Variable] is set. Its
 // error becomes part of a problem, so it must not hold the answer. Without
-// WithInput an input has its default; an entry whose input has none is a problem.
+// WithInput an input has its default, and an entry whose input has none is left
+// out with a problem.
 func WithInput(ask func(Input) (string, error)) Option {
-	return func(r *reader) { r.input = ask }
+	return func(p *parser) { p.ask = ask }
 }

@@ -16,30 +16,31 @@ import (
 // maxSize is the longest file that is read, in bytes.
 const maxSize = 4 << 20
 
-// Load reads a file. See [Parse].
+// Load reads a file and parses it as [Parse] does. A file that does not exist is
+// an error that wraps os.ErrNotExist.
 func Load(path string, opts ...Option) (*File, error) {
 	data, err := readAll(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, absent(path)
+		return nil, notExistError(path)
 	case err != nil:
-		return nil, fmt.Errorf("configuration %s cannot be read; name a file that can: %w", path, err)
+		return nil, fmt.Errorf("config %s cannot be read; name a file that can: %w", path, err)
 	}
 	return Parse(data, path, opts...)
 }
 
-// absent is the error about a file that does not exist: os.ErrNotExist, which
-// would say so once more.
-type absent string
+// notExistError is the error about a file of that name. It is not made by
+// fmt.Errorf, because the text of os.ErrNotExist would say the same once more.
+type notExistError string
 
-func (path absent) Error() string {
-	return fmt.Sprintf("configuration %s does not exist; create it, or name another file", string(path))
+func (path notExistError) Error() string {
+	return fmt.Sprintf("config %s does not exist; create it, or name another file", string(path))
 }
 
-func (absent) Unwrap() error { return os.ErrNotExist }
+func (notExistError) Unwrap() error { return os.ErrNotExist }
 
-// readAll reads a file to its end, or a little more than maxSize of it. A pipe
-// is as good as a file.
+// readAll reads a file to its end, or one byte more than maxSize of it. The file
+// may be a pipe, so its size is not asked for.
 func readAll(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,53 +50,60 @@ func readAll(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSize+1))
 }
 
-// Parse reads the text of a file; filename is what problems call it, and its
-// directory is where relative paths begin. The error says with file, line and
-// column why the text as a whole is of no use. Columns are counted in bytes,
-// from 1, without a byte order mark.
+// Parse reads the text of a file. filename is its name in errors and problems,
+// and relative paths begin at its directory.
+//
+// An entry that cannot be used is a [Problem] of the returned file. Only a text
+// that is unusable as a whole is an error, which names line and column: it is
+// empty, too long, not JSON, or has no list of servers.
 func Parse(data []byte, filename string, opts ...Option) (*File, error) {
-	r := &reader{file: &File{Path: filename}, lookup: os.LookupEnv, workspace: filepath.Dir(filename)}
+	p := &parser{file: &File{Path: filename}, lookup: os.LookupEnv, workspace: filepath.Dir(filename)}
 	for _, o := range opts {
-		o(r)
+		o(p)
 	}
-	if abs, err := filepath.Abs(r.workspace); err == nil {
-		r.workspace = abs
+	if abs, err := filepath.Abs(p.workspace); err == nil {
+		p.workspace = abs
 	}
-	r.data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if err := r.checkText(); err != nil {
+	p.data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
+	if err := p.checkText(); err != nil {
 		return nil, err
 	}
-	root, err := hujson.Parse(bytes.Clone(r.data))
+	root, err := hujson.Parse(bytes.Clone(p.data))
 	if err != nil {
 		return nil, syntaxError(filename, err)
 	}
 	top, ok := root.Value.(*hujson.Object)
 	if !ok {
-		return nil, fmt.Errorf("%s: the file is not a JSON object; begin with {\"mcpServers\": {…}}", r.at(root.StartOffset))
+		return nil, p.errorAt(root.StartOffset, "the file is not a JSON object; begin with {\"mcpServers\": {…}}")
 	}
-	if err := r.read(&root, top); err != nil {
+	if err := p.readFile(&root, top); err != nil {
 		return nil, err
 	}
-	return r.file, nil
+	return p.file, nil
 }
 
-// checkText refuses what the parser should not see.
-func (r *reader) checkText() error {
+// checkText rejects text that the JSON parser must not see.
+func (p *parser) checkText() error {
 	switch {
-	case len(r.data) > maxSize:
-		return fmt.Errorf("configuration %s has more than %d bytes, which cannot be right; name another file", r.file.Path, maxSize)
-	case bytes.HasPrefix(r.data, []byte("\xff\xfe")), bytes.HasPrefix(r.data, []byte("\xfe\xff")):
-		return fmt.Errorf("%s: the file is written in UTF-16; save it as UTF-8", r.at(0))
-	case len(bytes.TrimSpace(r.data)) == 0:
-		return fmt.Errorf("%s: the file is empty; begin with {\"mcpServers\": {…}}", r.at(0))
+	case len(p.data) > maxSize:
+		return fmt.Errorf("config %s is longer than %d bytes, which cannot be right; name another file", p.file.Path, maxSize)
+	case bytes.HasPrefix(p.data, []byte("\xff\xfe")), bytes.HasPrefix(p.data, []byte("\xfe\xff")):
+		return p.errorAt(0, "the file is UTF-16; save it as UTF-8")
+	case len(bytes.TrimSpace(p.data)) == 0:
+		return p.errorAt(0, "the file is empty; begin with {\"mcpServers\": {…}}")
 	}
-	if at, deep := tooDeep(r.data); deep {
-		return fmt.Errorf("%s: objects and lists are nested more than %d deep, which cannot be right; close them", r.at(at), maxDepth)
+	if at, deep := tooDeep(p.data); deep {
+		return p.errorAt(at, "objects and lists are nested more than %d deep, which cannot be right; close them", maxDepth)
 	}
 	return nil
 }
 
-var syntaxPlace = regexp.MustCompile(`^hujson: line (\d+), column (\d+): `)
+var (
+	// syntaxPlace is what hujson puts before its errors.
+	syntaxPlace = regexp.MustCompile(`^hujson: line (\d+), column (\d+): `)
+	// badEscape finds a backslash that does not begin an escape of JSON.
+	badEscape = regexp.MustCompile(`\\(u[^"]{0,3}[^0-9A-Fa-f"]|[^"\\/bfnrtu])`)
+)
 
 func syntaxError(filename string, err error) error {
 	text := err.Error()
@@ -104,7 +112,7 @@ func syntaxError(filename string, err error) error {
 		text = strings.TrimPrefix(text, m[0])
 	}
 	if strings.HasPrefix(text, "invalid literal: ") && badEscape.MatchString(text) {
-		return fmt.Errorf("%s: this string is not JSON: a backslash in it begins no escape; %s", filename, backslashes)
+		return fmt.Errorf("config %s: this string is not valid JSON, because a backslash in it does not begin an escape; %s", filename, backslashAdvice)
 	}
-	return fmt.Errorf("%s: this is not JSON: %s; mend it there (comments and trailing commas are allowed)", filename, text)
+	return fmt.Errorf("config %s: this is not valid JSON: %s; correct it there (comments and trailing commas are allowed)", filename, text)
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The parser calls itself for each level, and an overflow of the stack ends the
-// process: what is nested too deep never gets there. Brackets within strings and
-// comments are no levels.
-func TestNesting(t *testing.T) {
+// The JSON parser is recursive, and a stack overflow ends the process. So text that
+// is nested too deep never reaches it. Brackets in strings and comments do not count.
+func TestParse_nesting(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for text, good := range map[string]bool{
 		`{"servers": {}, "x": ` + deep(maxDepth-1) + `}`:                                        true,
@@ -38,15 +37,15 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// What is no configuration at all is told as such, with what to do.
-func TestTextOfNoUse(t *testing.T) {
+// The error about a text that is not a configuration says what to do.
+func TestParse_unusable_text(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                              "x.json:1:1: the file is empty",
 		" \n\t":                         "x.json:1:1: the file is empty",
 		"\xef\xbb\xbf":                  "x.json:1:1: the file is empty",
-		"\xff\xfe{\x00}\x00":            "x.json:1:1: the file is written in UTF-16",
-		"\xfe\xff\x00{\x00}":            "x.json:1:1: the file is written in UTF-16",
-		"\n{\"mcpServer\": {\"a\": 1}}": `x.json:2:2: there is neither "mcpServers" nor "servers" in the file; rename "mcpServer" to "mcpServers"`,
+		"\xff\xfe{\x00}\x00":            "x.json:1:1: the file is UTF-16",
+		"\xfe\xff\x00{\x00}":            "x.json:1:1: the file is UTF-16",
+		"\n{\"mcpServer\": {\"a\": 1}}": `x.json:2:2: the file has neither "mcpServers" nor "servers"; rename "mcpServer" to "mcpServers"`,
 		`{"a": 1}`:                      `put the servers below one of them`,
 	} {
 		_, err := Parse([]byte(text), "x.json")
@@ -54,8 +53,8 @@ func TestTextOfNoUse(t *testing.T) {
 	}
 }
 
-// A file of a size that cannot be right is neither read to its end nor parsed.
-func TestFileOfTooManyBytes(t *testing.T) {
+// A file that is too long is neither read to its end nor parsed.
+func TestLoad_too_long(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "big.json")
 	text := []byte(`{"servers": {}}`)
 	for size, good := range map[int]bool{maxSize: true, maxSize + 1: false, maxSize + 2: false} {
@@ -65,18 +64,18 @@ func TestFileOfTooManyBytes(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorContains(t, err, "more than 4194304 bytes")
+		require.ErrorContains(t, err, "longer than 4194304 bytes")
 	}
 }
 
-// A name counts once in the whole file, and a second list is told of.
-func TestServersInTwoLists(t *testing.T) {
+// A name counts once in the whole file. A second list is used, with a warning.
+func TestParse_two_lists(t *testing.T) {
 	f, err := Parse([]byte("{\"mcpServers\": {\"a\": {\"command\": \"first\"}},\n\"servers\": {\"a\": {\"command\": \"second\"}, \"b\": {\"command\": \"x\"}}}"), "x.json")
 	require.NoError(t, err)
 	require.Equal(t, FormatMCPServers, f.Format)
 	require.Len(t, f.Servers, 2)
 	require.Equal(t, "first", f.Servers[0].Spec.Stdio.Command)
 	require.Len(t, f.Problems, 2)
-	require.Contains(t, f.Problems[0].String(), `x.json:2:1: warning: servers are listed a second time, below "servers", after "mcpServers" in line 1`)
-	require.Contains(t, f.Problems[1].String(), `x.json:2:13: server "a": the name is taken by the entry in line 1`)
+	require.Contains(t, f.Problems[0].String(), `config x.json:2:1: warning: servers are listed twice, below "servers" here and below "mcpServers" in line 1`)
+	require.Contains(t, f.Problems[1].String(), `config x.json:2:13: server "a" is defined twice (first on line 1); rename or remove one`)
 }

@@ -2,15 +2,16 @@ package config
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tailscale/hujson"
 )
 
-// Severity says what a problem costs.
+// Severity says what a [Problem] costs.
 type Severity int
 
 const (
-	// SeverityError: the entry is left out.
+	// SeverityError: the entry is left out of [File.Servers].
 	SeverityError Severity = iota
 	// SeverityWarning: the entry is used, and something in it is not.
 	SeverityWarning
@@ -30,29 +31,37 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // Problem is one thing that is wrong with a file. It holds names of variables
 // and headers, never their values.
 type Problem struct {
-	File     string   `json:"file"`
-	Line     int      `json:"line"`
-	Column   int      `json:"column"`
-	Server   string   `json:"server,omitempty"`
+	// File is the name of the file, as it was given to [Load] or [Parse].
+	File string `json:"file"`
+	// Line and Column are where the problem is, from 1. Columns count bytes.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Server is the name of the entry, as the file has it. It is empty for a
+	// problem of the file as a whole.
+	Server string `json:"server,omitempty"`
+	// Severity says what the problem costs.
 	Severity Severity `json:"severity"`
-	// Message says what is wrong and how to mend it.
+	// Message says what is wrong and how to fix it.
 	Message string `json:"message"`
 }
 
-// String is the problem in one line, as compilers write it.
+// subjectServer begins a message whose subject is the server itself.
+const subjectServer = "server %q "
+
+// String is the problem in one line: file, line and column, server, message.
 func (p Problem) String() string {
-	s := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+	s := fmt.Sprintf("config %s:%d:%d: ", p.File, p.Line, p.Column)
 	if p.Severity == SeverityWarning {
 		s += "warning: "
 	}
-	if p.Server != "" {
+	if subject := fmt.Sprintf(subjectServer, p.Server); p.Server != "" && !strings.HasPrefix(p.Message, subject) {
 		s += fmt.Sprintf("server %q: ", p.Server)
 	}
 	return s + p.Message
 }
 
-func (r *reader) problem(v *hujson.Value, server string, sev Severity, format string, args ...any) {
-	line, column := r.position(v.StartOffset)
-	r.file.Problems = append(r.file.Problems, Problem{File: r.file.Path, Line: line, Column: column,
-		Server: server, Severity: sev, Message: fmt.Sprintf(format, args...)})
+func (p *parser) addProblem(v *hujson.Value, server string, severity Severity, format string, args ...any) {
+	line, column := p.position(v.StartOffset)
+	p.file.Problems = append(p.file.Problems, Problem{File: p.file.Path, Line: line, Column: column,
+		Server: server, Severity: severity, Message: fmt.Sprintf(format, args...)})
 }

@@ -9,45 +9,45 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// tools is what an entry says about the tools of its server. Several keys may
-// allow tools; each of them narrows what the others allow.
-type tools struct {
-	allowed bool // some key did
-	allow   []string
+// toolKeys is what the keys of an entry say about the tools of its server.
+type toolKeys struct {
+	allowed bool     // a key allows tools
+	allow   []string // patterns that all such keys allow
 	deny    []string
 
 	approvals map[string]*hujson.Value // where "autoApprove" and "alwaysAllow" stand
 }
 
-// toolsKey reads "tools": a list of what is offered; our own {"allow": […],
-// "deny": […]}; or the name of each tool with false, or {"enabled": false}, for one
-// that is switched off. What else hosts write there is of their own use.
-func (e *entry) toolsKey(v *hujson.Value) {
+// readTools reads "tools": a list of the tools that are offered; our own
+// {"allow": […], "deny": […]}; or an object of tools, in which {"NAME": false} and
+// {"NAME": {"enabled": false}} hide one. Anything else in that object is for the
+// host that wrote it.
+func (e *entry) readTools(v *hujson.Value) {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {
 		if _, isList := v.Value.(*hujson.Array); !isList {
-			e.warn(v, "\"tools\" is not used; write a list of the tools that are offered, as in [\"read_*\", \"list_directory\"]")
+			e.warn(v, "\"tools\" is ignored, because it is neither a list nor an object; write the tools that are offered, as in [\"read_*\", \"list_directory\"]")
 			return
 		}
-		e.allowTools(v, "tools")
+		e.allowTools(v)
 		return
 	}
 	for i := range object.Members {
 		m := &object.Members[i]
+		name := memberName(m)
 		_, isList := m.Value.Value.(*hujson.Array)
-		switch key := name(m); {
-		case key == "allow" && isList:
-			e.allowTools(&m.Value, "allow")
-		case key == "deny" && isList:
-			e.denyTools(&m.Value)
-		case isOff(&m.Value):
-			e.tools.deny = append(e.tools.deny, key)
+		r := findRow(toolRows, name)
+		switch {
+		case r != nil && isList:
+			e.within("."+name, func() { r.read(e, &m.Value) })
+		case hidesTool(&m.Value):
+			e.tools.deny = append(e.tools.deny, name)
 		}
 	}
 }
 
-// isOff reports whether a value switches a tool off.
-func isOff(v *hujson.Value) bool {
+// hidesTool reports whether the value below a tool's name hides the tool.
+func hidesTool(v *hujson.Value) bool {
 	if lit, ok := literal(v, 't'); ok {
 		return !lit.Bool()
 	}
@@ -57,31 +57,34 @@ func isOff(v *hujson.Value) bool {
 	}
 	for i := range object.Members {
 		m := &object.Members[i]
-		if lit, ok := literal(&m.Value, 't'); ok && (name(m) == "enabled" && !lit.Bool() || name(m) == "disabled" && lit.Bool()) {
+		lit, ok := literal(&m.Value, 't')
+		if name := memberName(m); ok && (name == "enabled" && !lit.Bool() || name == "disabled" && lit.Bool()) {
 			return true
 		}
 	}
 	return false
 }
 
-// allowTools reads a list of tools that are offered, and no others.
-func (e *entry) allowTools(v *hujson.Value, key string) {
-	names := e.texts(v)
-	if len(names) == 0 && !e.broken {
-		e.warn(v, "%q is an empty list, so no tool of this server is offered; remove the key to offer all", key)
+// allowTools reads a list of tools that are offered. After the first such list,
+// each one narrows what is offered.
+func (e *entry) allowTools(v *hujson.Value) {
+	patterns := e.readList(v)
+	if len(patterns) == 0 && !e.broken {
+		e.warn(v, "%q is an empty list, so no tool of this server is offered; remove the key to offer all tools", e.key)
 	}
 	if !e.tools.allowed {
-		e.tools.allowed, e.tools.allow = true, names
+		e.tools.allowed, e.tools.allow = true, patterns
 		return
 	}
-	e.tools.allow = narrowed(e.tools.allow, names)
+	e.tools.allow = intersect(e.tools.allow, patterns)
 }
 
-func (e *entry) denyTools(v *hujson.Value) { e.tools.deny = append(e.tools.deny, e.texts(v)...) }
+// denyTools reads a list of tools that are hidden.
+func (e *entry) denyTools(v *hujson.Value) { e.tools.deny = append(e.tools.deny, e.readList(v)...) }
 
-// narrowed is what two lists allow both: the patterns of each that the other one
-// allows as they stand.
-func narrowed(a, b []string) (both []string) {
+// intersect returns the patterns of each list that match a pattern of the other,
+// taken as names. An empty list matches nothing.
+func intersect(a, b []string) (both []string) {
 	for _, lists := range [][2][]string{{a, b}, {b, a}} {
 		other := mcpvisor.ToolFilter{Allow: lists[1]}
 		for _, pattern := range lists[0] {
@@ -93,34 +96,35 @@ func narrowed(a, b []string) (both []string) {
 	return both
 }
 
-// approval notes a key that lists tools which its host calls without asking. Hosts
-// write empty lists by themselves.
-func (e *entry) approval(v *hujson.Value, key string) {
-	if list, ok := v.Value.(*hujson.Array); !ok || len(list.Elements) > 0 {
-		if e.tools.approvals == nil {
-			e.tools.approvals = map[string]*hujson.Value{}
-		}
-		e.tools.approvals[key] = v
+// noteApproval notes a key that lists tools which its host calls without asking.
+// An empty list is not worth a warning: hosts write it by themselves.
+func (e *entry) noteApproval(v *hujson.Value) {
+	if list, ok := v.Value.(*hujson.Array); ok && len(list.Elements) == 0 {
+		return
 	}
+	if e.tools.approvals == nil {
+		e.tools.approvals = map[string]*hujson.Value{}
+	}
+	e.tools.approvals[e.key] = v
 }
 
-// applyTools puts the filter into the spec, and says once for each key of a file
-// that nothing here asks before a call.
-func (e *entry) applyTools() {
+// setTools puts the filter into the spec. It warns about keys of approval, once
+// for each key of a file.
+func (e *entry) setTools() {
 	t := &e.tools
 	e.spec.Tools = mcpvisor.ToolFilter{Allow: t.allow, Deny: t.deny}
 	if t.allowed && len(t.allow) == 0 {
-		e.spec.Tools.Deny = []string{"*"}
+		e.spec.Tools.Deny = []string{"*"} // an empty Allow would allow all
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.approvals)) {
-		if e.r.approvals[key] {
+		if e.p.approvals[key] {
 			continue
 		}
-		if e.r.approvals == nil {
-			e.r.approvals = map[string]bool{}
+		if e.p.approvals == nil {
+			e.p.approvals = map[string]bool{}
 		}
-		e.r.approvals[key] = true
-		e.warn(t.approvals[key], "%q has no effect here, in this entry and all others: mcpvisor never asks before a call; "+
-			"to switch tools off, list them in \"disabledTools\"", key)
+		e.p.approvals[key] = true
+		e.warn(t.approvals[key], "%q has no effect, in this entry and all others, because mcpvisor never asks before a call; "+
+			"to hide tools, list them in \"disabledTools\"", key)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// The keys of other hosts for tools that are switched on and off.
+// Hosts have many keys for tools that are offered or hidden.
 func TestTools(t *testing.T) {
 	const server = `"command": "x", `
 	for members, want := range map[string]mcpvisor.ToolFilter{
@@ -31,18 +31,18 @@ func TestTools(t *testing.T) {
 	}
 }
 
-func TestToolsThatAreNoLists(t *testing.T) {
+func TestTools_not_a_list(t *testing.T) {
 	f, problems := readEntry(t, `"command": "x", "tools": true`)
-	require.Contains(t, problems, `warning: server "s": "tools" is not used; write a list`)
+	require.Contains(t, problems, `warning: server "s": "tools" is ignored, because it is neither a list nor an object; write`)
 	require.True(t, f.Servers[0].Spec.Tools.IsZero())
 	_, problems = readEntry(t, `"command": "x", "disabledTools": "rm"`)
-	require.Contains(t, problems, `server "s": a list of strings is expected here`, "a tool that its user switched off is not offered by mistake")
+	require.Contains(t, problems, `server "s": "disabledTools" must be a list of strings`, "a tool that the user has hidden must not be offered")
 	_, problems = readEntry(t, `"command": "x", "disabledTools": [""]`)
 	require.Contains(t, problems, "a pattern is empty")
 }
 
-// A list that is empty allows nothing, whatever another one allows.
-func TestToolsThatAreEmptyLists(t *testing.T) {
+// An empty list allows no tool, whatever another list allows.
+func TestTools_empty_list(t *testing.T) {
 	for _, members := range []string{`"tools": []`, `"enabledTools": []`, `"enabledTools": [], "tools": ["*"]`, `"tools": ["a"], "enabledTools": ["b"]`} {
 		f, problems := readEntry(t, `"command": "x", `+members)
 		require.False(t, f.Servers[0].Spec.Tools.Allows("a"), members)
@@ -50,8 +50,9 @@ func TestToolsThatAreEmptyLists(t *testing.T) {
 	}
 }
 
-// What other hosts are told about consent is said once to have no effect.
-func TestApprovalsHaveNoEffect(t *testing.T) {
+// Keys that list tools to call without asking have no effect. A warning says so
+// once for each key of a file.
+func TestApproval_keys(t *testing.T) {
 	f, err := Parse([]byte(`{"mcpServers": {
 		"off": {"command": "x", "autoApprove": ["z"], "disabled": true}, "none": {"command": "x", "autoApprove": []},
 		"a": {"command": "x", "autoApprove": ["read"], "alwaysAllow": ["list"]},
@@ -59,9 +60,9 @@ func TestApprovalsHaveNoEffect(t *testing.T) {
 	}}`), "mcp.json")
 	require.NoError(t, err)
 	require.Len(t, f.Problems, 2, "once for each key")
-	require.Contains(t, f.Problems[0].String(), `mcp.json:3:40: warning: server "a": "autoApprove" has no effect here`)
-	require.Equal(t, `mcp.json:3:65: warning: server "a": "alwaysAllow" has no effect here, in this entry and all others: `+
-		`mcpvisor never asks before a call; to switch tools off, list them in "disabledTools"`, f.Problems[1].String())
+	require.Contains(t, f.Problems[0].String(), `mcp.json:3:40: warning: server "a": "autoApprove" has no effect, in this entry`)
+	require.Equal(t, `config mcp.json:3:65: warning: server "a": "alwaysAllow" has no effect, in this entry and all others, because `+
+		`mcpvisor never asks before a call; to hide tools, list them in "disabledTools"`, f.Problems[1].String())
 	require.Len(t, f.Specs(), 3)
 	require.True(t, f.Servers[1].Spec.Tools.IsZero())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
-func TestOAuth(t *testing.T) {
+func TestAuth(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key.pem"), []byte("the key"), 0o600))
 	for text, want := range map[string]*mcpvisor.OAuth{
@@ -35,7 +35,7 @@ func TestOAuth(t *testing.T) {
 	}
 }
 
-func TestOAuthStore(t *testing.T) {
+func TestAuth_store(t *testing.T) {
 	dir := t.TempDir()
 	files, err := tokenstore.NewFile(filepath.Join(dir, "tokens"))
 	require.NoError(t, err)
@@ -54,8 +54,8 @@ func TestOAuthStore(t *testing.T) {
 	}
 }
 
-// Platforms renew the files that they keep tokens in.
-func TestOAuthFilesOfTokensAreReadAnew(t *testing.T) {
+// Platforms renew the files that they keep tokens in, so each use reads the file.
+func TestAuth_token_files_are_read_each_time(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
 	for text, read := range map[string]func(*mcpvisor.OAuth) (string, error){
@@ -83,18 +83,18 @@ func TestOAuthFilesOfTokensAreReadAnew(t *testing.T) {
 	}
 }
 
-func TestOAuthThatCannotWork(t *testing.T) {
+func TestAuth_rejected(t *testing.T) {
 	for text, says := range map[string]string{
-		`"url": "https://h/mcp", "auth": "yes"`:                                                    "an object is expected",
+		`"url": "https://h/mcp", "auth": "yes"`:                                                    `"auth" must be an object`,
 		`"url": "https://h/mcp", "auth": {"grant": "password"}`:                                    "unknown",
-		`"url": "https://h/mcp", "auth": {"grant": "client_credentials"}`:                          "needs ClientID",
+		`"url": "https://h/mcp", "auth": {"grant": "client_credentials"}`:                          `needs "client_id" in "auth"`,
 		`"url": "https://h/mcp", "auth": {"clientid": "me"}`:                                       "unknown key",
-		`"url": "https://h/mcp", "auth": {"client_secret": "s3cret-value"}`:                        "no ClientID",
+		`"url": "https://h/mcp", "auth": {"client_secret": "s3cret-value"}`:                        `no "client_id" in "auth"`,
 		`"url": "https://h/mcp", "auth": true, "headers": {"authorization": "Bearer x"}`:           "Authorization header",
 		`"url": "https://u:p@h/mcp", "auth": true`:                                                 "user in the URL",
 		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`:      "cannot be read",
-		`"url": "https://h/mcp", "auth": {"store": "keychain"}`:                                    "no place for tokens",
-		`"url": "https://h/mcp", "auth": {"client_id": "x", "enterprise": {"client_id": "y"}}`:     "needs TokenEndpoint",
+		`"url": "https://h/mcp", "auth": {"store": "keychain"}`:                                    "not a place for tokens",
+		`"url": "https://h/mcp", "auth": {"client_id": "x", "enterprise": {"client_id": "y"}}`:     `needs "token_endpoint" in "enterprise" in "auth"`,
 		`"url": "https://h/mcp", "auth": {"grant": "urn:ietf:params:oauth:grant-type:jwt-bearer"}`: "needs either",
 		`"url": "https://h/mcp", "auth": {"enterprise": {}, "assertion_file": "x"}`:                "needs either",
 		`"command": "x", "auth": true`:                                                             "for an endpoint",

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Names that hosts write are used, and the file says once what they became.
+// Any name that hosts write is accepted, and a warning says what became of it.
 func TestServerName(t *testing.T) {
 	for entry, want := range map[string]string{
 		"fs":                                 "^fs$",
@@ -31,7 +31,7 @@ func TestServerName(t *testing.T) {
 	require.Equal(t, "a b", f.Servers[0].Entry)
 	require.Equal(t, "c", f.Servers[1].Entry)
 	require.Len(t, f.Problems, 1)
-	require.Equal(t, `mcp.json:1:14: warning: server "a b": this name holds characters that a server name cannot have; the server is called "a-b-c8687a" here`,
+	require.Equal(t, `config mcp.json:1:14: warning: server "a b": the name has characters that a server name cannot have; the server is called "a-b-c8687a"; rename the entry to choose another name`,
 		f.Problems[0].String())
 	for _, one := range []string{"a b", name} {
 		s, ok := f.Find(one)
@@ -42,8 +42,8 @@ func TestServerName(t *testing.T) {
 	require.False(t, ok)
 }
 
-// What an entry is called does not depend on other entries: a name must not move to
-// another server because one is added.
+// A derived name does not depend on other entries. It must not move to another
+// server because one is added.
 func TestServerName_with_other_entries(t *testing.T) {
 	alone := serverNames([]string{"a b"})["a b"]
 	for _, others := range [][]string{{"a-b"}, {"a/b"}, {"a-b", "a/b", "A b"}} {
@@ -51,10 +51,10 @@ func TestServerName_with_other_entries(t *testing.T) {
 		require.Equal(t, alone, names["a b"])
 		require.Len(t, names, len(others)+1)
 	}
-	require.NotEqual(t, alone, serverNames([]string{"a b", alone})["a b"], "the literal name wins")
+	require.NotEqual(t, alone, serverNames([]string{"a b", alone})["a b"], "an entry that has the name itself keeps it")
 }
 
-func TestServerName_is_legal_and_unique(t *testing.T) {
+func TestServerName_legal_and_unique(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := rapid.SliceOfDistinct(rapid.OneOf(rapid.String(), rapid.StringMatching(`[ab/ -]{0,4}`),
 			rapid.StringMatching(`[a-z]{60,70}`)), rapid.ID[string]).Draw(t, "entries")

@@ -4,17 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
+	"github.com/tailscale/hujson"
+
 	"github.com/mcpvisor/mcpvisor"
 )
 
 const (
-	// maxNameLength is the longest server name, in bytes; see [mcpvisor.CheckServerName].
+	// maxNameLength is the longest server name, in bytes, as in mcpvisor.CheckServerName.
 	maxNameLength = 64
-	// nameHashLength is how many hexadecimal digits tell two derived names apart.
+	// nameHashLength is how many hexadecimal digits distinguish derived names.
 	nameHashLength = 6
 )
 
-// serverNames maps each entry name of a file to a legal server name. Hosts take
+// serverNames maps each entry name of a file to a legal server name. Hosts accept
 // any text as a name: VS Code's gallery writes "microsoft/playwright-mcp".
 //
 // A legal name stays as it is. Any other name is derived from the entry name
@@ -39,8 +41,8 @@ func serverNames(entries []string) map[string]string {
 	return names
 }
 
-// derivedName makes a name of an entry name. A longer hash is taken if another
-// entry has the name already, which happens by intent only.
+// derivedName makes a legal name from an entry name. It lengthens the hash if
+// another entry has the name already. That happens only on purpose.
 func derivedName(entry string, taken map[string]bool) string {
 	sum := sha256.Sum256([]byte(entry))
 	hash := hex.EncodeToString(sum[:])
@@ -56,4 +58,19 @@ func derivedName(entry string, taken map[string]bool) string {
 		}
 	}
 	return name
+}
+
+// warnDerivedName says how the server of an entry with an illegal name is called.
+func (e *entry) warnDerivedName(at *hujson.Value) {
+	const advice = "the server is called %q; rename the entry to choose another name"
+	err := mcpvisor.CheckServerName(e.name)
+	switch {
+	case err == nil:
+	case e.name == "":
+		e.warn(at, "the name is empty; "+advice, e.spec.Name)
+	case len(e.name) <= maxNameLength:
+		e.warn(at, "the name has characters that a server name cannot have; "+advice, e.spec.Name)
+	default:
+		e.warn(at, "the name is longer than a server name can be; "+advice, e.spec.Name)
+	}
 }

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
+)
+
+// readAuth reads true, false, or an object.
+func (e *entry) readAuth(v *hujson.Value) {
+	e.oauth, e.oauthEnabled = mcpvisor.OAuth{}, true
+	if lit, ok := literal(v, 't'); ok {
+		e.oauthEnabled = lit.Bool()
+	} else {
+		e.readObject(v, `{"client_id": "…"}, {} or true`, authRows)
+	}
+	e.http.Auth = nil
+	if e.oauthEnabled {
+		o := e.oauth
+		e.http.Auth = &o
+	}
+}
+
+// readScopes reads a list, or one string with spaces between the scopes.
+func (e *entry) readScopes(v *hujson.Value) []string {
+	if _, ok := literal(v, '"'); !ok {
+		return e.readList(v)
+	}
+	var text string
+	e.readText(v, &text)
+	return strings.Fields(text)
+}
+
+// readCallbackPort reads the port of the redirect URL that Claude Code registers.
+func (e *entry) readCallbackPort(v *hujson.Value) {
+	port := 0
+	if e.readCount(v, &port); port > 0 {
+		e.oauth.RedirectURL = "http://localhost:" + strconv.Itoa(port) + "/callback"
+	}
+}
+
+// readTokenStore reads where tokens are kept: the keyring, memory, or a directory.
+func (e *entry) readTokenStore(v *hujson.Value) mcpvisor.TokenStore {
+	shown, ok := e.readString(v)
+	if !ok {
+		return nil
+	}
+	var where string
+	switch e.readPath(v, &where); where {
+	case "":
+		return nil
+	case "keyring":
+		return tokenstore.NewKeyring()
+	case "memory":
+		return tokenstore.NewMemory()
+	}
+	if !filepath.IsAbs(where) && !strings.ContainsAny(where, `/\`) {
+		e.fail(v, "%q is %q, which is not a place for tokens; write \"keyring\", \"memory\" or a directory such as \"./tokens\"", e.key, shown)
+		return nil
+	}
+	store, err := tokenstore.NewFile(e.readFilePath(v))
+	if err != nil {
+		e.fail(v, "the directory of tokens that %q names cannot be used; correct the path: %v", e.key, err)
+	}
+	return store
+}
+
+// readEnterprise reads the identity provider of an organization.
+func (e *entry) readEnterprise(v *hujson.Value) {
+	e.enterprise = mcpvisor.Enterprise{}
+	e.readObject(v, `{"token_endpoint": "…", "client_id": "…", "id_token_file": "…"}`, enterpriseRows)
+	p := e.enterprise
+	e.oauth.Grant, e.oauth.Enterprise = mcpvisor.GrantJWTBearer, &p
+}
+
+func (e *entry) readAssertionFile(v *hujson.Value) mcpvisor.AssertionFunc {
+	read := e.tokenFile(v)
+	if read == nil {
+		return nil
+	}
+	return func(ctx context.Context, _ mcpvisor.AssertionRequest) (string, error) { return read(ctx) }
+}
+
+// tokenFile returns a function that reads the file anew each time: another
+// process keeps the token in it fresh.
+func (e *entry) tokenFile(v *hujson.Value) func(context.Context) (string, error) {
+	path := e.readFilePath(v)
+	if path == "" {
+		return nil
+	}
+	return func(context.Context) (string, error) {
+		text, err := os.ReadFile(path)
+		return strings.TrimSpace(string(text)), err
+	}
+}
+
+// readFile returns the content of the file that a value names.
+func (e *entry) readFile(v *hujson.Value) string {
+	path := e.readFilePath(v)
+	if path == "" {
+		return ""
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		e.fail(v, "the file that %q names cannot be read; create it, or correct the path", e.key)
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,153 @@
+package config
+
+import "github.com/tailscale/hujson"
+
+// entryRows are the keys of an entry.
+var entryRows = []row{
+	{
+		Key: Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
+			Meaning: "The program that is the server. It is looked up in PATH."},
+		read: func(e *entry, v *hujson.Value) { e.readPath(v, &e.stdio.Command); e.commandValue = v },
+	},
+	{
+		Key: Key{Name: "args", Type: "list of strings", Field: "Stdio.Args", Example: `["-y", "some-server"]`,
+			Meaning: "The arguments of the program."},
+		read: func(e *entry, v *hujson.Value) { e.stdio.Args = e.readList(v) },
+	},
+	{
+		Key: Key{Name: "env", Type: "object of strings", Field: "Stdio.Env", Example: `{"API_KEY": "${API_KEY}"}`,
+			Meaning: "Environment variables of the server. Of the host's it gets a short list only; see inherit_env. Numbers and booleans are taken as written."},
+		read: func(e *entry, v *hujson.Value) { e.stdio.Env = e.readMap(v) },
+	},
+	{
+		Key: Key{Name: "envFile", Type: "path", Field: "Stdio.Env", Example: `".env"`,
+			Meaning: "A file of NAME=value lines with more of them. env wins over it."},
+		read: (*entry).readEnvFile,
+	},
+	{
+		Key: Key{Name: "cwd", Type: "path", Default: "the host's", Field: "Stdio.Dir", Example: `"server"`,
+			Meaning: "The working directory of the program."},
+		read: func(e *entry, v *hujson.Value) { e.stdio.Dir = e.readFilePath(v) },
+	},
+	{
+		Key: Key{Name: "inherit_env", Aliases: []string{"inheritEnv"}, Type: "boolean", Default: "false", Field: "Stdio.InheritEnv", Example: `true`,
+			Meaning: "Passes the host's whole environment to the server."},
+		read: intoBool(func(e *entry) *bool { return &e.stdio.InheritEnv }),
+	},
+	{
+		Key: Key{Name: "keep_daemons", Aliases: []string{"keepDaemons"}, Type: "boolean", Default: "false", Field: "Stdio.KeepDaemons", Example: `true`,
+			Meaning: "Leaves processes alone that have left the server's process group, when the server ends."},
+		read: intoBool(func(e *entry) *bool { return &e.stdio.KeepDaemons }),
+	},
+	{
+		Key: Key{Name: "standby", Type: "boolean", Default: "false", Field: "Standby", Example: `true`,
+			Meaning: "Keeps a second process of the server started. It takes over at once when the first one ends."},
+		read: intoBool(func(e *entry) *bool { return &e.spec.Standby }),
+	},
+	{
+		Key: Key{Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
+			Meaning: "The endpoint of a server over HTTP."},
+		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.URL) },
+	},
+	{
+		Key: Key{Name: "httpUrl", Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
+			Meaning: "The same as url, and wins over it. Gemini CLI writes the endpoint of Streamable HTTP here, and that of HTTP+SSE below url."},
+		read: intoText(func(e *entry) *string { return &e.httpURL }),
+	},
+	{
+		Key: Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
+			Meaning: "Sent with every request to the endpoint's origin. They appear in no log, error or status."},
+		read: func(e *entry, v *hujson.Value) { e.http.Headers = e.readMap(v) },
+	},
+	{
+		Key: Key{Name: "auth", Aliases: []string{"oauth"}, Type: "boolean or object", Default: "false", Field: "HTTP.Auth", Example: `true`,
+			Meaning: "Authorizes this client by OAuth. true discovers everything; the object fixes what it names. The user consents once, by `mcpvisor authorize NAME`."},
+		read: (*entry).readAuth, nested: authRows,
+	},
+	{
+		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http" or "sse"`, Default: "found out from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
+			Meaning: `"sse" is the deprecated transport HTTP+SSE, which "http" finds out by itself. "local", "remote" and spellings of "streamable-http" are accepted too.`},
+		read: func(e *entry, v *hujson.Value) { e.kind, _ = e.readString(v); e.kindValue = v },
+	},
+	{
+		Key: Key{Name: "disabled", Type: "boolean", Default: "false", Example: `true`,
+			Meaning: "Lists the entry and does not start it. Nothing else in it is checked."},
+		read: intoBool(func(e *entry) *bool { return &e.disabled }),
+	},
+	{
+		Key: Key{Name: "enabled", Type: "boolean", Default: "true", Example: `false`,
+			Meaning: "false is the same as disabled: true."},
+		read: func(e *entry, v *hujson.Value) {
+			enabled := true
+			e.readBool(v, &enabled)
+			e.disabled = e.disabled || !enabled
+		},
+	},
+	{
+		Key: Key{Name: "retry", Type: `false, "none", a number of attempts, or object`, Default: DefaultRetry.String(), Field: "Policy", Example: `false`,
+			Meaning: "What happens after the session ends by itself. A number changes max_attempts of the default policy. An object replaces the policy: it parks only if it says so."},
+		read: (*entry).readRetry, nested: retryRows,
+	},
+	{
+		Key: Key{Name: "timeouts", Type: "object", Field: "Timeouts", Example: `{"call": "2m"}`,
+			Meaning: "The clocks of the server. A negative duration means no bound."},
+		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"call": "60s"}`, timeoutRows) }, nested: timeoutRows,
+	},
+	{
+		Key: Key{Name: "timeout", Type: "number", Field: "Timeouts.Call", Example: `60`,
+			Meaning: "Other hosts' key for timeouts.call. A number from 1000 up is read as milliseconds, a smaller one as seconds, and a warning says which."},
+		read: (*entry).readTimeout,
+	},
+	{
+		Key: Key{Name: "limits", Type: "object", Field: "Limits", Example: `{"max_in_flight": 64}`,
+			Meaning: "What the server may cost this process."},
+		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"max_in_flight": 64}`, limitRows) }, nested: limitRows,
+	},
+	{
+		Key: Key{Name: "probe", Type: "false or object", Field: "Probe", Example: `false`,
+			Meaning: "How a server that is silent is asked whether it is still alive. false never asks."},
+		read: (*entry).readProbe, nested: probeRows,
+	},
+	{
+		Key: Key{Name: "tools", Type: "list of patterns, or object", Default: "all tools", Field: "Tools", Example: `["read_*", "list_directory"]`,
+			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list offers no tool. {"NAME": false} and {"NAME": {"enabled": false}} hide one tool.`},
+		read: (*entry).readTools, nested: toolRows,
+	},
+	{
+		Key: Key{Name: "enabledTools", Aliases: []string{"includeTools"}, Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
+			Meaning: "Other hosts' key for tools. Where several keys allow tools, only those are offered that all of them allow."},
+		read: func(e *entry, v *hujson.Value) { e.allowTools(v) },
+	},
+	{
+		Key: Key{Name: "disabledTools", Aliases: []string{"excludeTools"}, Type: "list of patterns", Field: "Tools.Deny", Example: `["delete_*"]`,
+			Meaning: "Tools that are hidden. It wins over keys that allow tools."},
+		read: (*entry).denyTools,
+	},
+	{
+		Key: Key{Name: "autoApprove", Aliases: []string{"alwaysAllow"}, Type: "any", Example: `["read_file"]`,
+			Meaning: "Other hosts' list of tools that they call without asking. It has no effect, because mcpvisor never asks before a call. A warning says so."},
+		read: (*entry).noteApproval,
+	},
+	{
+		Key: Key{Name: "era", Type: `"auto", "legacy" or "modern"`, Default: `"auto"`, Field: "Era", Example: `"legacy"`,
+			Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."},
+		read: (*entry).readEra,
+	},
+}
+
+// toolRows are the keys of the object below "tools" that are not names of tools.
+var toolRows = []row{
+	{
+		Key: Key{Name: "allow", Type: "list of patterns", Default: "all tools", Field: "Tools.Allow", Example: `["read_*"]`,
+			Meaning: "Tools that are offered."},
+		read: func(e *entry, v *hujson.Value) { e.allowTools(v) },
+	},
+	{
+		Key: Key{Name: "deny", Type: "list of patterns", Field: "Tools.Deny", Example: `["read_secret"]`,
+			Meaning: "Tools that are hidden. It wins over allow."},
+		read: (*entry).denyTools,
+	},
+}
+
+// ignoredKeys belong to other hosts and mean nothing here. They cause no warning.
+var ignoredKeys = []string{"$schema", "description", "dev", "gallery", "icon", "id", "name", "note", "source", "trust", "version"}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailscale/hujson"
+)
+
+// Key describes one key of an entry. [Keys] lists them all.
+type Key struct {
+	// Name is the key below the objects that hold it, joined by dots: "timeouts.call"
+	// stands for {"timeouts": {"call": …}}.
+	Name string
+	// Aliases are other spellings of the last part of Name, which other hosts write.
+	Aliases []string
+	// Type says which values are accepted, in words.
+	Type string
+	// Default is what holds without the key. Empty means that nothing does, as for
+	// a list that is empty.
+	Default string
+	// Field is the field of mcpvisor.ServerSpec that the key sets, as in
+	// "Timeouts.Call". It is empty for a key that sets none.
+	Field string
+	// Example is a value, as JSON.
+	Example string
+	// Meaning says what the key does: sentences without a subject, which is the key.
+	Meaning string
+}
+
+// Keys lists every key that an entry may have, sorted by subject. The order is
+// that of docs/config.md, which is made from this list.
+func Keys() []Key { return flatten(nil, "", entryRows) }
+
+// row is one row of a key table: a key, and what reads its value. Everything
+// about a key stands in its row.
+type row struct {
+	Key // Name is relative to the object that the table describes
+
+	// read puts the value into the entry, or reports what is wrong with it. The
+	// value is not null.
+	read func(e *entry, v *hujson.Value)
+	// nested are the keys of the value, where that is an object.
+	nested []row
+}
+
+func flatten(keys []Key, prefix string, rows []row) []Key {
+	for _, r := range rows {
+		r.Name = prefix + r.Name
+		keys = append(keys, r.Key)
+		keys = flatten(keys, r.Name+".", r.nested)
+	}
+	return keys
+}
+
+// findRow returns the row of a key or of one of its aliases, or nil.
+func findRow(rows []row, key string) *row {
+	for i := range rows {
+		if rows[i].Name == key || slices.Contains(rows[i].Aliases, key) {
+			return &rows[i]
+		}
+	}
+	return nil
+}
+
+// rowNames lists the keys of a table, aliases included.
+func rowNames(rows []row) (names []string) {
+	for _, r := range rows {
+		names = append(append(names, r.Name), r.Aliases...)
+	}
+	return names
+}
+
+// The functions below make the read function of a row whose value goes into one
+// field. The argument returns that field.
+
+func intoText(field func(*entry) *string) func(*entry, *hujson.Value) {
+	return func(e *entry, v *hujson.Value) { e.readText(v, field(e)) }
+}
+
+func intoBool(field func(*entry) *bool) func(*entry, *hujson.Value) {
+	return func(e *entry, v *hujson.Value) { e.readBool(v, field(e)) }
+}
+
+func intoCount(field func(*entry) *int) func(*entry, *hujson.Value) {
+	return func(e *entry, v *hujson.Value) { e.readCount(v, field(e)) }
+}
+
+func intoDuration(field func(*entry) *time.Duration) func(*entry, *hujson.Value) {
+	return func(e *entry, v *hujson.Value) { e.readDuration(v, field(e)) }
+}
+
+// The functions below write defaults as the documentation shows them.
+
+// shortDuration writes a duration without parts that are zero: 1m, not 1m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// mebibytes writes a number of bytes that is a multiple of 1 MiB.
+func mebibytes(n int) string { return fmt.Sprintf("%d MiB", n>>20) }
+
+// thousands writes a number with a comma before each group of three digits.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

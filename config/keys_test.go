@@ -1,0 +1,267 @@
+package config
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/config.md and the list in doc.go from the table of keys")
+
+// contexts are entries in which the example of a key is valid, by key. The longest
+// name that a key begins with is its context. Without one it is contexts[""], or
+// contexts["HTTP"] for a key of an endpoint.
+var contexts = map[string]string{
+	"":                   `{"command": "x"}`,
+	"HTTP":               `{"url": "https://h/mcp"}`,
+	"standby":            `{"command": "x", "retry": 3}`,
+	"retry.":             `{"command": "x", "retry": {}}`,
+	"retry.intensity.":   `{"command": "x", "retry": {"intensity": {"restarts": 1, "window": "1s"}}}`,
+	"auth.":              `{"url": "https://h/mcp", "auth": {"client_id": "c"}}`,
+	"auth.client_secret": `{"url": "https://h/mcp", "auth": {"client_id": "c", "client_secret": "s"}}`,
+	"auth.grant":         `{"url": "https://h/mcp", "auth": {"client_id": "c", "client_secret": "s"}}`,
+	"auth.enterprise.":   `{"url": "https://h/mcp", "auth": {"client_id": "c", "enterprise": {"token_endpoint": "https://i/t", "client_id": "e", "id_token_file": "t"}}}`,
+	"autoApprove":        `{"command": "x"}`,
+}
+
+// alsoSets are fields that a key sets beside its own.
+var alsoSets = map[string]string{"auth.assertion_file": "HTTP.Auth.Grant", "auth.enterprise": "HTTP.Auth.Grant"}
+
+// contextOf returns the entry in which the example of a key is valid.
+func contextOf(t *testing.T, k Key) (entry map[string]any) {
+	t.Helper()
+	best := ""
+	if strings.HasPrefix(k.Field, "HTTP") {
+		best = "HTTP"
+	}
+	for prefix := range contexts {
+		if strings.HasPrefix(k.Name, prefix) && (len(prefix) > len(best) || best == "HTTP" && prefix != "") {
+			best = prefix
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(contexts[best]), &entry))
+	return entry
+}
+
+// set sets a key of an entry, below the objects that its name goes through. An
+// alias replaces the key that it stands for.
+func set(t *testing.T, entry map[string]any, k Key, name string) {
+	t.Helper()
+	parts := strings.Split(name, ".")
+	for _, part := range parts[:len(parts)-1] {
+		inner, ok := entry[part].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			entry[part] = inner
+		}
+		entry = inner
+	}
+	require.True(t, json.Valid([]byte(k.Example)), "the example %s of %q is not JSON", k.Example, name)
+	delete(entry, k.Name[strings.LastIndexByte(k.Name, '.')+1:])
+	entry[parts[len(parts)-1]] = json.RawMessage(k.Example)
+}
+
+// parseEntry parses one entry, which must be usable.
+func parseEntry(t *testing.T, dir string, entry map[string]any) Server {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"servers": map[string]any{"s": entry}})
+	require.NoError(t, err)
+	f, err := Parse(text, "mcp.json", WithWorkspace(dir), WithLookup(func(string) (string, bool) { return "value", true }))
+	require.NoError(t, err)
+	require.Len(t, f.Servers, 1, "%s: %v", text, f.Problems)
+	return f.Servers[0]
+}
+
+// differences adds the paths of the fields in which two values differ.
+func differences(paths []string, path string, a, b reflect.Value) []string {
+	switch kind := a.Kind(); {
+	case kind == reflect.Pointer && !a.IsNil() && !b.IsNil():
+		return differences(paths, path, a.Elem(), b.Elem())
+	case kind == reflect.Pointer || kind == reflect.Func || kind == reflect.Interface:
+		if a.IsNil() != b.IsNil() {
+			paths = append(paths, path)
+		}
+		return paths
+	case kind == reflect.Struct:
+		for i := range a.NumField() {
+			paths = differences(paths, strings.TrimPrefix(path+"."+a.Type().Field(i).Name, "."), a.Field(i), b.Field(i))
+		}
+		return paths
+	case !reflect.DeepEqual(a.Interface(), b.Interface()):
+		return append(paths, path)
+	}
+	return paths
+}
+
+// The example of each key sets the field that the table names, and no other.
+// Aliases do the same.
+func TestKeys(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{".env": "A=1", "key.pem": "a key"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	keys := Keys()
+	require.Greater(t, len(keys), 50)
+	for _, k := range keys {
+		parent := k.Name[:strings.LastIndexByte(k.Name, '.')+1]
+		for _, name := range append([]string{k.Name}, k.Aliases...) {
+			name = parent + strings.TrimPrefix(name, parent)
+			t.Run(name, func(t *testing.T) { checkKey(t, dir, k, name) })
+		}
+	}
+}
+
+func checkKey(t *testing.T, dir string, k Key, name string) {
+	before, after := contextOf(t, k), contextOf(t, k)
+	if parent, _, nested := strings.Cut(name, "."); nested && before[parent] == nil {
+		before[parent] = map[string]any{}
+	}
+	set(t, after, k, name)
+	a, b := parseEntry(t, dir, before), parseEntry(t, dir, after)
+	if k.Name == "disabled" || k.Name == "enabled" {
+		require.True(t, b.Disabled)
+		return
+	}
+	changed := differences(nil, "", reflect.ValueOf(a.Spec), reflect.ValueOf(b.Spec))
+	if k.Field == "" || k.Name == "auth.enterprise.id_token_file" { // a function replaces a function
+		require.Empty(t, changed)
+		return
+	}
+	require.NotEmpty(t, changed, "%s does not set %s", k.Example, k.Field)
+	for _, path := range changed {
+		require.True(t, path == k.Field || strings.HasPrefix(path, k.Field+".") || path == alsoSets[k.Name],
+			"it sets %s, and its row says %q", path, k.Field)
+	}
+}
+
+// Each row says everything that the documentation shows.
+func TestKeys_complete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Keys() {
+		require.False(t, seen[k.Name], "%q has two rows", k.Name)
+		seen[k.Name] = true
+		require.NotEmpty(t, k.Type, k.Name)
+		require.NotEmpty(t, k.Example, k.Name)
+		require.Regexp(t, `^[^a-z ].*\.$|^false .*\.$|^"`, k.Meaning, "%q: write sentences", k.Name)
+		if k.Field != "" {
+			requireField(t, reflect.TypeFor[mcpvisor.ServerSpec](), k.Field)
+		}
+	}
+}
+
+// requireField fails unless a struct type has the field that a path names.
+func requireField(t *testing.T, of reflect.Type, path string) {
+	t.Helper()
+	for _, part := range strings.Split(path, ".") {
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		field, ok := of.FieldByName(part)
+		require.True(t, ok, "mcpvisor.ServerSpec has no field %s", path)
+		of = field.Type
+	}
+}
+
+// docs/config.md and the package comment hold the table of keys, between marks.
+func TestKeys_documented(t *testing.T) {
+	for path, want := range map[string]struct{ begin, end, text string }{
+		"doc.go":            {"This list is made from the code:\n", "// # Adding a key\n", keysComment()},
+		"../docs/config.md": {"<!-- BEGIN KEYS -->\n", "<!-- END KEYS -->\n", keysTables()},
+	} {
+		page, err := os.ReadFile(path)
+		require.NoError(t, err)
+		head, rest, begins := strings.Cut(string(page), want.begin)
+		_, tail, ends := strings.Cut(rest, want.end)
+		require.True(t, begins && ends, "%s has the marks %s and %s", path, want.begin, want.end)
+		text := head + want.begin + want.text + want.end + tail
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			continue
+		}
+		require.Equal(t, text, string(page), "%s is out of date; run: go test ./config -run TestKeys -update", path)
+	}
+}
+
+// keysComment is the list of keys in the package comment.
+func keysComment() string {
+	var b strings.Builder
+	for _, k := range Keys() {
+		field := ""
+		if k.Field != "" {
+			field = " → " + k.Field
+		}
+		fmt.Fprintf(&b, "//	%s%s\n", k.Name, field)
+		for _, line := range wrap(describe(k), 72) {
+			fmt.Fprintf(&b, "//	    %s\n", line)
+		}
+	}
+	return "//\n" + b.String() + "//\n"
+}
+
+// describe is the type, the default and the meaning of a key in one text.
+func describe(k Key) string {
+	text := "(" + k.Type
+	if k.Default != "" {
+		text += "; default " + k.Default
+	}
+	text += ") " + k.Meaning
+	if len(k.Aliases) > 0 {
+		text += " Also written " + strings.Join(k.Aliases, ", ") + "."
+	}
+	return text
+}
+
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
+// keysTables are the tables of docs/config.md.
+func keysTables() string {
+	var b strings.Builder
+	b.WriteString("\n")
+	cell := strings.NewReplacer("|", `\|`).Replace
+	for _, s := range []struct{ title, prefix string }{
+		{"Keys of an entry", ""}, {"retry", "retry."}, {"timeouts", "timeouts."}, {"limits", "limits."}, {"probe", "probe."}, {"tools", "tools."}, {"auth", "auth."},
+	} {
+		title := s.title
+		if s.prefix != "" {
+			title = "Keys of `" + s.title + "`"
+		}
+		fmt.Fprintf(&b, "## %s\n\n| key | value | default | sets | meaning |\n|---|---|---|---|---|\n", title)
+		for _, k := range Keys() {
+			rest, below := strings.CutPrefix(k.Name, s.prefix)
+			if !below || s.prefix == "" && strings.Contains(rest, ".") {
+				continue
+			}
+			names := "`" + rest + "`"
+			for _, alias := range k.Aliases {
+				names += ", `" + alias + "`"
+			}
+			field := ""
+			if k.Field != "" {
+				field = "`" + k.Field + "`"
+			}
+			fmt.Fprintf(&b, "| %s | %s, as in `%s` | %s | %s | %s |\n", names, cell(k.Type), cell(k.Example), cell(k.Default), field, cell(k.Meaning))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "These keys of other hosts are skipped without a warning: `%s`.\n\n", strings.Join(ignoredKeys, "`, `"))
+	return b.String()
+}

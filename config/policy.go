@@ -1,0 +1,104 @@
+package config
+
+import (
+	"time"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// readRetry reads false, "none", a number of attempts, or an object.
+func (e *entry) readRetry(v *hujson.Value) {
+	p := &e.spec.Policy
+	if lit, ok := literal(v, 't'); ok {
+		if !lit.Bool() {
+			*p = supervisor.NoRetry
+		}
+		return
+	}
+	if lit, ok := literal(v, '"'); ok && lit.String() == "none" {
+		*p = supervisor.NoRetry
+		return
+	}
+	if _, ok := literal(v, '0'); ok {
+		e.readCount(v, &p.MaxAttempts)
+		return
+	}
+	p.ParkEvery = 0 // an object parks only if it says so
+	e.readObject(v, `{"max_attempts": 5, "base": "500ms"}, or false`, retryRows)
+}
+
+// readMaxAttempts reads a number, or "unlimited".
+func (e *entry) readMaxAttempts(v *hujson.Value) {
+	if lit, ok := literal(v, '"'); ok && lit.String() == "unlimited" {
+		e.spec.Policy.MaxAttempts = supervisor.Unlimited
+		return
+	}
+	e.readCount(v, &e.spec.Policy.MaxAttempts)
+}
+
+// readJitter reads a number. Policy.Validate checks its range.
+func (e *entry) readJitter(v *hujson.Value) {
+	lit, ok := literal(v, '0')
+	if !ok {
+		e.failType(v, "a number from 0 to 1", "0.2")
+		return
+	}
+	e.spec.Policy.Jitter = lit.Float()
+}
+
+// readTimeout reads other hosts' "timeout" of a call. Some hosts mean seconds,
+// others milliseconds. A timeout of 1000 s or more is unlikely for a tool, so a
+// number from 1000 up is taken for milliseconds.
+func (e *entry) readTimeout(v *hujson.Value) {
+	lit, ok := literal(v, '0')
+	if !ok || lit.Float() <= 0 || lit.Float() > 1e9 {
+		e.warn(v, "\"timeout\" is ignored, because it is not a number of seconds or milliseconds; write \"timeouts\": {\"call\": \"60s\"}")
+		return
+	}
+	unit := time.Second
+	if lit.Float() >= 1000 {
+		unit = time.Millisecond
+	}
+	d := time.Duration(lit.Float() * float64(unit))
+	e.spec.Timeouts.Call = d
+	e.warn(v, "\"timeout\" is read as %v for a call; write \"timeouts\": {\"call\": %q} to be sure", d, d.String())
+}
+
+// readMaxQueued reads a number. In a file 0 means that no call waits; in
+// mcpvisor.Limits 0 means the default and a negative number means that.
+func (e *entry) readMaxQueued(v *hujson.Value) {
+	queued := &e.spec.Limits.MaxQueued
+	if e.readCount(v, queued); *queued == 0 {
+		*queued = -1
+	}
+}
+
+// readProbe reads false, true, or an object.
+func (e *entry) readProbe(v *hujson.Value) {
+	if lit, ok := literal(v, 't'); ok {
+		if !lit.Bool() {
+			e.spec.Probe.Interval = -1
+		}
+		return
+	}
+	e.readObject(v, `{"interval": "30s"}, or false`, probeRows)
+}
+
+// readEra reads the generation of the protocol.
+func (e *entry) readEra(v *hujson.Value) {
+	text, ok := e.readString(v)
+	if !ok {
+		return
+	}
+	switch text {
+	case "auto":
+		e.spec.Era = mcpvisor.EraAuto
+	case "legacy", "modern":
+		e.spec.Era = mcpvisor.Era(text)
+	default:
+		e.fail(v, "\"era\" is %q; use \"auto\", \"legacy\" or \"modern\"", text)
+	}
+}

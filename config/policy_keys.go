@@ -1,0 +1,177 @@
+package config
+
+import (
+	"time"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// DefaultRetry is the policy of an entry without "retry": five attempts, 500 ms
+// apart at first and at most 30 s, then one every five minutes. A server in a
+// configuration file is meant to be there, so it is never evicted by default.
+var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxDelay(30*time.Second), supervisor.WithParking(5*time.Minute))
+
+// retryRows are the keys of "retry".
+var retryRows = []row{
+	{
+		Key: Key{Name: "max_attempts", Type: `number, or "unlimited"`, Default: thousands(DefaultRetry.MaxAttempts), Field: "Policy.MaxAttempts", Example: `3`,
+			Meaning: "How many attempts in a row are made before the server is evicted or parked. 0 means none."},
+		read: (*entry).readMaxAttempts,
+	},
+	{
+		Key: Key{Name: "base", Type: "duration", Default: shortDuration(DefaultRetry.Base), Field: "Policy.Base", Example: `"1s"`,
+			Meaning: "The delay before the first attempt. Each further attempt doubles it."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Base }),
+	},
+	{
+		Key: Key{Name: "max", Type: "duration", Default: shortDuration(DefaultRetry.Max), Field: "Policy.Max", Example: `"1m"`,
+			Meaning: "The longest delay."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Max }),
+	},
+	{
+		Key: Key{Name: "jitter", Type: "number from 0 to 1", Default: "0", Field: "Policy.Jitter", Example: `0.2`,
+			Meaning: "Spreads each delay at random, by this fraction of it."},
+		read: (*entry).readJitter,
+	},
+	{
+		Key: Key{Name: "stable_after", Type: "duration", Default: shortDuration(supervisor.DefaultStableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
+			Meaning: "How long a server must stay ready until its attempts are given back."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.StableAfter }),
+	},
+	{
+		Key: Key{Name: "park", Type: "duration", Default: "the server is evicted", Field: "Policy.ParkEvery", Example: `"10m"`,
+			Meaning: "Parks the server when its attempts are spent, and tries it again this often."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.ParkEvery }),
+	},
+	{
+		Key: Key{Name: "intensity", Type: "object", Field: "Policy.Intensity", Example: `{"restarts": 5, "window": "30s"}`,
+			Meaning: "Bounds restarts over a window of time: one more spends all attempts at once."},
+		read: func(e *entry, v *hujson.Value) {
+			e.readObject(v, `{"restarts": 5, "window": "30s"}`, intensityRows)
+		}, nested: intensityRows,
+	},
+}
+
+// intensityRows are the keys of "intensity" in "retry".
+var intensityRows = []row{
+	{
+		Key: Key{Name: "restarts", Type: "number", Default: "no bound", Field: "Policy.Intensity.Restarts", Example: `5`,
+			Meaning: "The most restarts in the window."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Policy.Intensity.Restarts }),
+	},
+	{
+		Key: Key{Name: "window", Type: "duration", Field: "Policy.Intensity.Window", Example: `"30s"`,
+			Meaning: "The length of the window."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Intensity.Window }),
+	},
+}
+
+// timeoutRows are the keys of "timeouts".
+var timeoutRows = []row{
+	{
+		Key: Key{Name: "start", Type: "duration", Default: shortDuration(mcpvisor.DefaultStartTimeout), Field: "Timeouts.Start", Example: `"2m"`,
+			Meaning: "Bounds the start of the process, or the connect, and the negotiation together. npx and the like may have to download first."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Start }),
+	},
+	{
+		Key: Key{Name: "negotiate", Type: "duration", Default: shortDuration(mcpvisor.DefaultNegotiateTimeout), Field: "Timeouts.Negotiate", Example: `"10s"`,
+			Meaning: "Bounds the wait for an answer to server/discover, before initialize is tried."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Negotiate }),
+	},
+	{
+		Key: Key{Name: "list", Type: "duration", Default: shortDuration(mcpvisor.DefaultListTimeout), Field: "Timeouts.List", Example: `"2m"`,
+			Meaning: "Bounds the listing of tools, resources, templates and prompts together."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.List }),
+	},
+	{
+		Key: Key{Name: "call", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
+			Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Call }),
+	},
+	{
+		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
+			Meaning: "Bounds a call as a whole."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
+	},
+	{
+		Key: Key{Name: "shutdown", Type: "duration", Default: shortDuration(mcpvisor.DefaultShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
+			Meaning: "Bounds the end of a process: after half of it the process group gets SIGTERM, after all of it SIGKILL. It cannot be negative."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Shutdown }),
+	},
+}
+
+// limitRows are the keys of "limits".
+var limitRows = []row{
+	{
+		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
+			Meaning: "The longest message that is accepted. A longer answer fails its call."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
+	},
+	{
+		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
+			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
+	},
+	{
+		Key: Key{Name: "max_elements", Type: "number", Default: thousands(mcpvisor.DefaultMaxElements), Field: "Limits.MaxElements", Example: `100000`,
+			Meaning: "The most JSON values in one result. A result with more fails its call."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
+	},
+	{
+		Key: Key{Name: "max_decoded_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
+			Meaning: "The most memory that one result takes once it is decoded, as estimated from its text. A larger one fails its call."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
+	},
+	{
+		Key: Key{Name: "max_items", Type: "number", Default: thousands(mcpvisor.DefaultMaxItems), Field: "Limits.MaxItems", Example: `1000`,
+			Meaning: "The most entries of each of the four lists. The rest is left out, with a warning."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
+	},
+	{
+		Key: Key{Name: "max_pages", Type: "number", Default: thousands(mcpvisor.DefaultMaxPages), Field: "Limits.MaxPages", Example: `100`,
+			Meaning: "The most pages of each list."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
+	},
+	{
+		Key: Key{Name: "max_catalog_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
+			Meaning: "The most bytes of all four lists together. The rest is left out, with a warning."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
+	},
+	{
+		Key: Key{Name: "max_in_flight", Type: "number", Default: thousands(mcpvisor.DefaultMaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
+			Meaning: "The most calls in flight. Further ones wait in a queue."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
+	},
+	{
+		Key: Key{Name: "max_queued", Type: "number", Default: thousands(mcpvisor.DefaultMaxQueued), Field: "Limits.MaxQueued", Example: `16`,
+			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue."},
+		read: (*entry).readMaxQueued,
+	},
+	{
+		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(mcpvisor.DefaultMaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
+			Meaning: "How many lines of the server's stderr are kept for errors and reports."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
+	},
+}
+
+// probeRows are the keys of "probe".
+var probeRows = []row{
+	{
+		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
+			Meaning: "The longest silence of the server before it is asked."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
+	},
+	{
+		Key: Key{Name: "timeout", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,
+			Meaning: "Bounds the wait for the answer."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Timeout }),
+	},
+	{
+		Key: Key{Name: "failures", Type: "number", Default: thousands(mcpvisor.DefaultProbeFailures), Field: "Probe.Failures", Example: `2`,
+			Meaning: "How many probes in a row must fail before the session is ended."},
+		read: intoCount(func(e *entry) *int { return &e.spec.Probe.Failures }),
+	},
+}

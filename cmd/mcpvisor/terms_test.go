@@ -4,8 +4,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,67 +18,95 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-func TestTerms(t *testing.T) {
+func TestConfigTerms(t *testing.T) {
 	for text, want := range map[string]string{
-		"raise Timeouts.HardMax":         `raise "hard_max" in "timeouts"`,
-		"raise Limits.InFlight or Queue": `raise "in_flight" in "limits" or Queue`,
-		"create it or change Dir":        `create it or change "cwd"`,
-		"Directory of Timeouts":          "Directory of Timeouts",
+		"raise Timeouts.CallTotal":            `raise "call_total" in "timeouts"`,
+		"raise Limits.MaxInFlight or the MB":  `raise "max_in_flight" in "limits" or the MB`,
+		"create it or change Dir":             `create it or change "cwd"`,
+		"Directory of Timeouts":               "Directory of Timeouts",
+		`set HTTP.Auth, in a file "auth": {}`: `set "auth": {}`,
 	} {
 		require.Equal(t, want, configTerms(text))
 	}
 }
 
-// goNames is a name of the Go API in a text.
-var goNames = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|OAuth|supervisor|facade)\.[A-Z]\w*|\bWith[A-Z]\w*|\b[A-Z][a-z]+[A-Z][a-z]\w*|\b(Dir|Era|Standby|Client)\b|\bno Auth\b|\bs Auth\b`)
+// goNames matches a name of the Go API in a text.
+var goNames = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|OAuth|Policy|ServerSpec|supervisor|facade|mcpvisor)\.[A-Z]\w*|\bWith[A-Z]\w*|\b[A-Z][a-z]+[A-Z][a-z]\w*|\b(Dir|Era|Standby|Client)\b|\bno Auth\b|\bs Auth\b`)
 
-// notPrinted are texts that no command can print: they are about servers in
-// memory, about handlers, or about a RoundTripper of the host's.
-var notPrinted = regexp.MustCompile(`in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|HTTP\.Client`)
+// fieldPath matches the path of a field of mcpvisor.ServerSpec in a text.
+var fieldPath = regexp.MustCompile(`\b(?:ServerSpec\.)?((?:Timeouts|Limits|Probe|Stdio|HTTP|Policy)(?:\.[A-Z]\w*)+)`)
 
-// TestTermsOfLibrary: whatever the library says, the command line says it in the
-// words of its user.
-func TestTermsOfLibrary(t *testing.T) {
-	texts, left := 0, []string(nil)
-	for _, folder := range []string{".", "transport", "actors", "facade", "messages", "supervisor", "internal/oauth", "config"} {
-		files, err := filepath.Glob("../../" + folder + "/*.go")
-		require.NoError(t, err)
-		for _, path := range files {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
+// notPrinted matches texts that no command prints: they are about servers in
+// memory, about handlers, or about a RoundTripper of the host.
+var notPrinted = regexp.MustCompile(`in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|HTTP\.Client`)
+
+// No text of the library reaches the user of a command with a name of the Go API
+// in it, and each field that a text names exists.
+func TestConfigTerms_texts_of_the_library(t *testing.T) {
+	var left, unknown []string
+	texts := libraryTexts(t)
+	for _, text := range texts {
+		for _, m := range fieldPath.FindAllStringSubmatch(text, -1) {
+			if !isField(reflect.TypeFor[mcpvisor.ServerSpec](), m[1]) {
+				unknown = append(unknown, text)
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
-			ast.Inspect(file, func(n ast.Node) bool {
-				if _, tag := n.(*ast.Field); tag {
-					return false
-				}
-				if _, imports := n.(*ast.ImportSpec); imports {
-					return false
-				}
-				literal, ok := n.(*ast.BasicLit)
-				if !ok || literal.Kind != token.STRING {
-					return true
-				}
-				text, err := strconv.Unquote(literal.Value)
-				require.NoError(t, err)
-				if !strings.Contains(text, " ") || notPrinted.MatchString(text) {
-					return true
-				}
-				texts++
-				if goNames.MatchString(configTerms(text)) {
-					left = append(left, path+": "+text)
-				}
-				return true
-			})
+		}
+		if !notPrinted.MatchString(text) && goNames.MatchString(configTerms(text)) {
+			left = append(left, text)
 		}
 	}
-	require.Greater(t, texts, 300)
-	require.Empty(t, left, "put their words into phrases of terms.go, or into elsewhere if no command prints them")
+	require.Greater(t, len(texts), 300)
+	require.Empty(t, unknown, "they name fields that mcpvisor.ServerSpec does not have")
+	require.Empty(t, left, "name fields by their path, add phrases in terms.go, or add to notPrinted what no command prints")
 }
 
-// TestStartBound: a start is waited for until its own clocks have ended it.
-func TestStartBound(t *testing.T) {
-	c := configuredClient{specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
-	require.Greater(t, c.startTimeout(), mcpvisor.DefaultStartTimeout+mcpvisor.DefaultListTimeout)
+// isField reports whether a struct type has the field that a path names.
+func isField(of reflect.Type, path string) bool {
+	for _, name := range strings.Split(path, ".") {
+		if of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		field, ok := of.FieldByName(name)
+		if !ok {
+			return false
+		}
+		of = field.Type
+	}
+	return true
+}
+
+// libraryTexts returns the string literals of the library that have a space in
+// them, each with its file.
+func libraryTexts(t *testing.T) (texts []string) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	skipped := []string{".git", "bench", "bin", "cmd", "docs", "mcptest", "node_modules", "test", "testdata"}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(skipped, d.Name()):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_keys.go"):
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field, *ast.ImportSpec: // tags and paths
+				return false
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && strings.Contains(text, " ") {
+					texts = append(texts, path+": "+text)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	require.NoError(t, err)
+	return texts
 }

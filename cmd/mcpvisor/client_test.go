@@ -1,0 +1,15 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// A start is waited for until the server's own timeouts have ended it.
+func TestStartTimeout(t *testing.T) {
+	c := configuredClient{specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
+	require.Greater(t, c.startTimeout(), mcpvisor.DefaultStartTimeout+mcpvisor.DefaultListTimeout)
+}

@@ -96,7 +96,7 @@ func TestStatusOfLostEntries(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, data, 0o600))
 			out, code := runTool(t, "-c", path, "status")
 			require.Equal(t, exitUnavailable, code, out)
-			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +a string is expected here`, out)
+			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +"url" must be a string`, out)
 			require.NotRegexp(t, `(?m)^off `, out)
 			if name != "alone" {
 				require.Regexp(t, `(?m)^one +ready `, out)
@@ -110,7 +110,7 @@ func TestStatusOfLostEntries(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(stdout.String()), &answer), stdout.String())
 			require.Equal(t, "lost", answer.Servers[0]["name"])
 			require.Equal(t, "not configured", answer.Servers[0]["state"])
-			require.Contains(t, answer.Servers[0]["reason"], "a string is expected here")
+			require.Contains(t, answer.Servers[0]["reason"], `"url" must be a string`)
 			require.Len(t, answer.Servers[0], 3)
 		})
 	}

@@ -67,7 +67,7 @@ func TestSecrets(t *testing.T) {
 			}
 			args, _ := server["args"].([]string)
 			server["command"], server["args"], server["retry"] = "sh", append([]string{"-c", leakScript, "sh"}, args...), false
-			server["limits"] = map[string]any{"stderr_lines": 1000}
+			server["limits"] = map[string]any{"max_stderr_lines": 1000}
 			shown := allOutput(t, server, "doctor", "--json status", "call one/x")
 			for what, text := range shown {
 				requireHidden(t, what, text, name)

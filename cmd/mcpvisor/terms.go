@@ -22,7 +22,7 @@ var (
 		`; leave Era empty`, `; remove "era"`,
 		`or change Dir`, `or change "cwd"`,
 		`give a Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
-		`set a handler for it, see WithOnElicit, WithOnSample and WithRoots`, `use a client that can answer it`,
+		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it`,
 		`; Refresh reads its lists`, ``,
 		`then call Restart or register it again`, `then try again`,
 		`the server has no Auth`, `the server has no "auth"`,

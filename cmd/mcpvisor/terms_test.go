@@ -38,7 +38,7 @@ var fieldPath = regexp.MustCompile(`\b(?:ServerSpec\.)?((?:Timeouts|Limits|Probe
 
 // notPrinted matches texts that no command prints: they are about servers in
 // memory, about handlers, or about a RoundTripper of the host.
-var notPrinted = regexp.MustCompile(`in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|HTTP\.Client`)
+var notPrinted = regexp.MustCompile(`in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|FetchAuthorizationCode|HTTP\.Client`)
 
 // No text of the library reaches the user of a command with a name of the Go API
 // in it, and each field that a text names exists.

@@ -60,7 +60,7 @@ func TestDiscoverBroadTogether(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, len(c.Tools), 150)
 	require.Greater(t, len(c.Tools), 30)
-	require.Contains(t, strings.Join(c.Warnings, "\n"), "Limits.Catalog")
+	require.Contains(t, strings.Join(c.Warnings, "\n"), "Limits.MaxCatalogBytes")
 }
 
 func TestRefuseBroad(t *testing.T) {

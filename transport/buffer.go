@@ -27,7 +27,7 @@ var ErrNoRoom = errors.New("the answer was skipped: other large answers of the s
 // NoRoomError is the error of a call whose answer was skipped because of that.
 func NoRoomError() *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
-		Cause: ErrNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.Buffer"}
+		Cause: ErrNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.MaxBufferBytes"}
 }
 
 // reserve makes room for more of the line that is being read. It reports false if

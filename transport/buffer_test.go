@@ -106,7 +106,7 @@ func TestPipedBuffer(t *testing.T) {
 			say(p, second, 2<<20)
 			got := <-two
 			require.ErrorIs(t, got.err, mcpvisor.ErrOverloaded)
-			require.ErrorContains(t, got.err, "Limits.Buffer")
+			require.ErrorContains(t, got.err, "Limits.MaxBufferBytes")
 			require.InDelta(t, bufferTimeout, time.Since(began), float64(time.Second))
 			require.Less(t, time.Since(s.LastHeard()), 2*bufferSignInterval, "the server was alive all the while")
 			three := calling(t.Context(), s, nil)

@@ -55,7 +55,7 @@ func TestDiscoverBoundsBytes(t *testing.T) {
 				return
 			}
 			require.Len(t, catalog.Warnings, 1)
-			require.Equal(t, "tools/list: the lists are longer than 10000 bytes together; the rest is left out (raise Limits.Catalog to take more)",
+			require.Equal(t, "tools/list: the lists are longer than 10000 bytes together; the rest is left out (raise Limits.MaxCatalogBytes to take more)",
 				catalog.Warnings[0])
 		})
 	}

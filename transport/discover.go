@@ -191,10 +191,10 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 		}
 		switch {
 		case full:
-			d.warn("%s: more than %d entries; the rest is left out (raise Limits.Items to take more)", method, d.limits.MaxItems)
+			d.warn("%s: more than %d entries; the rest is left out (raise Limits.MaxItems to take more)", method, d.limits.MaxItems)
 			return
 		case long:
-			d.warn("%s: the lists are longer than %d bytes together; the rest is left out (raise Limits.Catalog to take more)", method, d.limits.MaxCatalogBytes)
+			d.warn("%s: the lists are longer than %d bytes together; the rest is left out (raise Limits.MaxCatalogBytes to take more)", method, d.limits.MaxCatalogBytes)
 			return
 		case p.lost:
 			d.warn("%s: the cursor on page %d is no text; the rest is left out", method, number)
@@ -205,7 +205,7 @@ func (d *discovery) list(method, member string, add func(json.RawMessage) error)
 			d.warn("%s: the server repeats its cursor; stopped after %d pages", method, number)
 			return
 		case number >= d.limits.MaxPages:
-			d.warn("%s: more than %d pages; the rest is left out (raise Limits.Pages to take more)", method, d.limits.MaxPages)
+			d.warn("%s: more than %d pages; the rest is left out (raise Limits.MaxPages to take more)", method, d.limits.MaxPages)
 			return
 		}
 		seen[*cursor] = true

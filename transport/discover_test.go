@@ -188,9 +188,9 @@ func TestDiscoverEndsEndlessLists(t *testing.T) {
 			"tools/list?(first)": `{"tools":[{"name":"a"}],"nextCursor":"1"}`, "tools/list?1": `{"tools":[{"name":"b"}],"nextCursor":"2"}`,
 			"tools/list?2": `{"tools":[{"name":"c"}],"nextCursor":"1"}`}), mcpvisor.Limits{}, 3, 3, "repeats its cursor"},
 		"pages":       {fresh(1), mcpvisor.Limits{MaxPages: 7}, 7, 7, "more than 7 pages"},
-		"empty pages": {fresh(0), mcpvisor.Limits{MaxPages: 50}, 0, 50, "raise Limits.Pages"},
+		"empty pages": {fresh(0), mcpvisor.Limits{MaxPages: 50}, 0, 50, "raise Limits.MaxPages"},
 		"entries":     {fresh(3), mcpvisor.Limits{MaxItems: 7}, 7, 3, "more than 7 entries"},
-		"on one page": {fresh(1000), mcpvisor.Limits{MaxItems: 10}, 10, 1, "raise Limits.Items"},
+		"on one page": {fresh(1000), mcpvisor.Limits{MaxItems: 10}, 10, 1, "raise Limits.MaxItems"},
 		"of bad ones": {func(string, string) (string, error) {
 			return `{"tools":[1,2,3],"nextCursor":"` + strings.Repeat("x", n) + `"}`, nil
 		}, mcpvisor.Limits{MaxItems: 2}, 0, 1, "more than 2 entries"},

@@ -60,7 +60,7 @@ func TestHTTPCallBadReply(t *testing.T) {
 		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not valid JSON"},
 		{"oversize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
-		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "raise Limits.Line"},
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "raise Limits.MaxMessageBytes"},
 		{"oversize, length unknown", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.(http.Flusher).Flush()
 			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)

@@ -102,7 +102,7 @@ func invalidReply(outcome mcpvisor.Outcome, format string, args ...any) *httpErr
 // oversizeReply: the answer is longer than Limits.Line.
 func oversizeReply(limit int) *httpError {
 	f := invalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
-	f.hint = "raise Limits.Line if such answers are expected"
+	f.hint = "raise Limits.MaxMessageBytes if such answers are expected"
 	return f
 }
 

@@ -67,7 +67,7 @@ func TestHTTPStreamOversizeAnswer(t *testing.T) {
 	e := callFails(t, s)
 	require.Equal(t, mcpvisor.KindProtocol, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-	require.ErrorContains(t, e, "raise Limits.Line")
+	require.ErrorContains(t, e, "raise Limits.MaxMessageBytes")
 	requireServing(t, s)
 }
 

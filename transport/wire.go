@@ -218,13 +218,13 @@ func (w *wire) oversize(head, tail []byte) {
 		return
 	}
 	if id < FirstID {
-		w.control.fail(id, fmt.Sprintf("the answer is longer than %d bytes; raise Limits.Line if such answers are expected", w.in.limit))
+		w.control.fail(id, fmt.Sprintf("the answer is longer than %d bytes; raise Limits.MaxMessageBytes if such answers are expected", w.in.limit))
 		return
 	}
 	if p := w.take(id); p != nil {
 		p.answer <- answer{err: &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the answer is longer than %d bytes", w.in.limit),
-			Hint:  "raise Limits.Line if such answers are expected"}}
+			Hint:  "raise Limits.MaxMessageBytes if such answers are expected"}}
 	}
 }
 

@@ -154,7 +154,7 @@ func TestWireAnswers(t *testing.T) {
 		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", mcpvisor.KindProtocol, "cannot be read"},
 		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", mcpvisor.KindProtocol, "not valid JSON"},
 		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", mcpvisor.KindProtocol, "longer than 4096 bytes"},
-		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", mcpvisor.KindProtocol, "raise Limits.Line"},
+		"too long, id behind": {`{"result":"` + long + `","id":ID}`, "", mcpvisor.KindProtocol, "raise Limits.MaxMessageBytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := p.ask(t.Context(), Request{Method: "m"})

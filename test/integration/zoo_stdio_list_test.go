@@ -92,7 +92,7 @@ var stdioListRows = map[string]stdioRow{
 	"list/changes":       tolerated,
 	"list/many": {check: func(v *stdioVisit) {
 		warned(v)
-		require.Equal(v.t, 10_000, v.before.Catalog.Tools, "no more than Limits.Items")
+		require.Equal(v.t, 10_000, v.before.Catalog.Tools, "no more than Limits.MaxItems")
 	}},
 	"list/name-slash": {check: func(v *stdioVisit) {
 		res, err := v.c.CallTool(v.within(), hostile+"/a/b//c/", map[string]any{"text": "found"})

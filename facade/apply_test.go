@@ -55,8 +55,8 @@ func TestApply_registers_the_first_of_two_specs_with_one_name(t *testing.T) {
 	}
 }
 
-// Every start waits for release, which comes when as many wait as may: had
-// Apply no bound, more would be waiting by then.
+// Every start blocks until release, which is closed once the bound is reached. Without a
+// bound more starts would be blocked by then.
 func TestApply_bounds_concurrent_starts(t *testing.T) {
 	bound := int64(16 * runtime.GOMAXPROCS(0))
 	var starting, most atomic.Int64
@@ -81,7 +81,7 @@ func TestApply_bounds_concurrent_starts(t *testing.T) {
 	applied := make(chan error, 1)
 	go func() { applied <- c.Apply(context.Background(), specs) }()
 	require.Eventually(t, func() bool { return starting.Load() >= bound }, 30*time.Second, time.Millisecond)
-	for range 100 { // let whoever else may start do so
+	for range 100 { // gives other starts the chance to begin
 		runtime.Gosched()
 	}
 	close(release)

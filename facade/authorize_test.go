@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// newGuarded is a server behind an authorization server.
+// newGuarded starts an MCP server that requires tokens of an authorization server.
 func newGuarded(t *testing.T) *mcptest.Authority {
 	t.Helper()
 	web := mcptest.NewHTTP(mcptest.Script{})
@@ -33,9 +33,9 @@ func newAuthClient(t *testing.T) *facade.Client {
 	return c
 }
 
-// goThere is a person with a browser who consents; the redirect is followed if
-// it leads somewhere.
-func goThere(url string, followed bool) (end string, err error) {
+// consent opens the authorization URL and consents, as the user does in a browser. It
+// returns the redirect URL, and follows it if asked to.
+func consent(url string, followed bool) (redirect string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	if !followed {
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -70,7 +70,7 @@ func TestAuthorize_and_call(t *testing.T) {
 	require.NotContains(t, err.Error(), "state=")
 
 	require.NoError(t, c.Authorize(ctx, "web", func(url string) error {
-		go func() { _, _ = goThere(url, true) }()
+		go func() { _, _ = consent(url, true) }()
 		return nil
 	}))
 	require.NoError(t, c.WaitReady(ctx, "web"))
@@ -84,7 +84,7 @@ func TestAuthorize_and_call(t *testing.T) {
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-	redirect, err := goThere(required.URL, false)
+	redirect, err := consent(required.URL, false)
 	require.NoError(t, err)
 	require.NoError(t, c.FinishAuthorization(ctx, "web", redirect))
 	require.NoError(t, c.WaitReady(ctx, "web"))
@@ -105,7 +105,7 @@ func TestAuthorize_after_failed_register(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.Empty(t, c.Servers())
 	require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
-		go func() { _, _ = goThere(url, true) }()
+		go func() { _, _ = consent(url, true) }()
 		return nil
 	}))
 	require.NoError(t, c.Register(t.Context(), spec))
@@ -117,7 +117,7 @@ func TestAuthorize_errors(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	open := func(string) error { return nil }
-	require.ErrorIs(t, c.Authorize(t.Context(), "nobody", open), mcpvisor.ErrUnknownServer)
+	require.ErrorIs(t, c.Authorize(t.Context(), "unknown", open), mcpvisor.ErrUnknownServer)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.ErrorIs(t, c.Authorize(t.Context(), "mem", open), mcpvisor.ErrInvalid)
 	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web",
@@ -131,7 +131,7 @@ func TestAuthorize_errors(t *testing.T) {
 	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=made-up&code=1"), mcpvisor.ErrAuthRequired)
 }
 
-// Close ends an authorization that is under way, and there is none afterwards.
+// Close ends an authorization in progress; later ones fail.
 func TestAuthorize_ends_with_Close(t *testing.T) {
 	guard := newGuarded(t)
 	c, err := facade.New()
@@ -151,7 +151,7 @@ func TestAuthorize_ends_with_Close(t *testing.T) {
 	require.ErrorIs(t, c.FinishAuthorization(t.Context(), "web", "http://127.0.0.1/callback?state=x&code=1"), mcpvisor.ErrClosed)
 }
 
-// webSpec is a guarded server with a store of its own.
+// webSpec is the spec of a guarded server, with a token store in memory by default.
 func webSpec(guard *mcptest.Authority, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
 	if o.Store == nil {
 		o.Store = facade.NewMemoryTokenStore()
@@ -159,7 +159,7 @@ func webSpec(guard *mcptest.Authority, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: o}}
 }
 
-// A host may try to register as often as it likes while a person consents.
+// Register may be repeated while the user consents: the authorization URL stays the same.
 func TestRegister_again_keeps_authorization_URL(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
@@ -168,13 +168,13 @@ func TestRegister_again_keeps_authorization_URL(t *testing.T) {
 	require.ErrorAs(t, c.Register(t.Context(), spec), &first)
 	require.ErrorAs(t, c.Register(t.Context(), spec), &again)
 	require.Equal(t, first.URL, again.URL)
-	redirect, err := goThere(first.URL, false)
+	redirect, err := consent(first.URL, false)
 	require.NoError(t, err)
 	require.NoError(t, c.FinishAuthorization(t.Context(), "web", redirect))
 	require.NoError(t, c.Register(t.Context(), spec))
 }
 
-// Functions of the host's that hang or panic hold up and bring down nobody.
+// Functions of the host that hang or panic block nothing and end nothing else.
 func TestOAuth_host_functions_that_hang_or_panic(t *testing.T) {
 	guard := newGuarded(t)
 	c, err := facade.New()
@@ -199,10 +199,10 @@ func TestOAuth_host_functions_that_hang_or_panic(t *testing.T) {
 type panicky struct{ mcpvisor.TokenStore }
 
 func (panicky) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
-	panic("of the host")
+	panic("in the host's function")
 }
 
-// The first thing that a host does after Register may be to authorize.
+// Authorize may follow at once after a supervised Register.
 func TestAuthorize_right_after_supervised_register(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
@@ -211,7 +211,7 @@ func TestAuthorize_right_after_supervised_register(t *testing.T) {
 		spec.StartSupervised = true
 		require.NoError(t, c.Register(t.Context(), spec))
 		require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
-			_, err := goThere(url, true)
+			_, err := consent(url, true)
 			return err
 		}))
 		require.NoError(t, c.WaitReady(t.Context(), "web"), "the token is in the store of this registration")
@@ -235,4 +235,16 @@ func TestAuthorization_after_Close(t *testing.T) {
 			require.ErrorIs(t, c.ForgetAuthorization(t.Context(), "web"), mcpvisor.ErrClosed)
 		})
 	}
+}
+
+// A name that is registered again without Auth cannot be authorized.
+func TestAuthorize_after_registering_without_Auth(t *testing.T) {
+	guard := newGuarded(t)
+	c := newAuthClient(t)
+	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
+		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}), mcpvisor.ErrAuthRequired)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { return nil }), mcpvisor.ErrInvalid)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// workingHTTP is a server with a session that counts its calls, and replies to
-// them with what reply writes.
+// workingHTTP starts a server with a session that counts its calls and answers them by
+// reply.
 func workingHTTP(t *testing.T, reply func(w http.ResponseWriter, id json.RawMessage)) (url string, calls *atomic.Int32) {
 	t.Helper()
 	calls = new(atomic.Int32)
@@ -50,10 +50,10 @@ func workingHTTP(t *testing.T, reply func(w http.ResponseWriter, id json.RawMess
 	return srv.URL, calls
 }
 
-// TestWithWaitReady_runs_a_call_once_over_HTTP checks that a call over HTTP which the server has carried out
-// is not repeated, although its caller waits for the server to be ready.
+// A call that the server has executed is not repeated, although its caller waits for the
+// server to be ready.
 func TestWithWaitReady_runs_a_call_once_over_HTTP(t *testing.T) {
-	says := func(code int, kind, body string) func(http.ResponseWriter, json.RawMessage) {
+	replying := func(code int, kind, body string) func(http.ResponseWriter, json.RawMessage) {
 		return func(w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Content-Type", kind)
 			w.WriteHeader(code)
@@ -61,9 +61,9 @@ func TestWithWaitReady_runs_a_call_once_over_HTTP(t *testing.T) {
 		}
 	}
 	rows := map[string]func(w http.ResponseWriter, id json.RawMessage){
-		"400 with the word session": says(400, "text/plain", "payment booked; closing the browser session failed"),
-		"404 after work":            says(404, "text/plain", "payment 7 booked; template not found"),
-		"404 with a page":           says(404, "text/html", "<p>not found"),
+		"400 with the word session": replying(400, "text/plain", "payment booked; closing the browser session failed"),
+		"404 after work":            replying(404, "text/plain", "payment 7 booked; template not found"),
+		"404 with a page":           replying(404, "text/html", "<p>not found"),
 		"404 with our id": func(w http.ResponseWriter, id json.RawMessage) {
 			w.WriteHeader(404)
 			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(id)+`,"error":{"code":-32001,"message":"payment booked; the session id of the browser is gone"}}`)
@@ -83,8 +83,8 @@ func TestWithWaitReady_runs_a_call_once_over_HTTP(t *testing.T) {
 	}
 }
 
-// retrying is a RoundTripper of a host's that repeats requests by itself: its
-// first try is carried out, and the second is refused.
+// retrying is a RoundTripper that repeats requests by itself: its first attempt is
+// executed, the second is refused.
 type retrying struct {
 	http.RoundTripper
 	calls *atomic.Int32

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// workingSSE is a server over HTTP+SSE that counts its calls, answers them on its
-// stream, and ends their POSTs with the given status.
+// workingSSE starts a server over HTTP+SSE that counts its calls, answers them on its
+// stream, and ends their POST requests with the given status.
 func workingSSE(t *testing.T, status int) (url string, calls *atomic.Int32) {
 	t.Helper()
 	calls = new(atomic.Int32)
@@ -81,9 +81,8 @@ func workingSSE(t *testing.T, status int) (url string, calls *atomic.Int32) {
 	return srv.URL + "/sse", calls
 }
 
-// TestWithWaitReady_runs_a_call_once_over_SSE checks that a call over HTTP+SSE which the server has carried
-// out is not repeated although its POST ended with an empty 404. Whether the client
-// reads the answer or the 404 first is left to the network, so there are many calls.
+// A call that the server has executed is not repeated although its POST ended with an
+// empty 404. The client may read the answer or the 404 first, so there are many calls.
 func TestWithWaitReady_runs_a_call_once_over_SSE(t *testing.T) {
 	url, calls := workingSSE(t, http.StatusNotFound)
 	c := newClient(t)

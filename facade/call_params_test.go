@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names are the servers' own, and a request holds them as one JSON string, whatever
-// is in them.
+// Any name is encoded as one JSON string.
 func TestAppendQuoted(t *testing.T) {
 	for _, name := range []string{"echo", "", `say "hi"`, `a\`, `x","arguments":{"evil":1},"y":"`, "a\nb", "\x00", "naïve/日本", "\u2028", "\x7f"} {
 		var back string

@@ -2,7 +2,10 @@ package facade_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +33,8 @@ func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
 func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
 	c := newClient(t)
 	events := c.Watch(t.Context())
-	// In its first life count does its work and never gets to answer: a call to
-	// it is provably in flight.
+	// In the first incarnation the tool count does its work and never answers, so that a
+	// call of it is certainly in flight.
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a",
@@ -57,7 +60,7 @@ func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.Equal(t, uint64(1), e.Epoch)
 
-	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "neighbour"})
+	res, err := c.CallTool(t.Context(), "b/echo", map[string]any{"text": "other server"})
 	require.NoError(t, err)
 	require.False(t, res.IsError)
 
@@ -131,4 +134,34 @@ func TestCallTool_invalid_names_and_arguments(t *testing.T) {
 			require.False(t, res.IsError)
 		}
 	}
+}
+
+// Changes of the original after Register have no effect.
+func TestRegister_copies_the_spec(t *testing.T) {
+	c := newClient(t)
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	srv := rawHTTP(t, func(r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[r.Header.Get("Authorization")] = true
+	}, func(http.ResponseWriter, *http.Request) {})
+	headers := map[string]string{"Authorization": "Bearer one"}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: srv.URL, Headers: headers}}))
+	headers["Authorization"] = "Bearer two"
+	require.NoError(t, c.Restart(t.Context(), "web"))
+	require.NoError(t, c.WaitReady(t.Context(), "web"))
+	mu.Lock()
+	require.Equal(t, map[string]bool{"Bearer one": true}, seen)
+	mu.Unlock()
+
+	program := mcptest.Stdio(mcptest.Script{})
+	for i := range 500 {
+		program.Env[fmt.Sprint("PAD", i)] = "x"
+	}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Stdio: program}))
+	for i := range 500 { // while it starts, for the race detector
+		program.Env[fmt.Sprint("PAD", i)] = "y"
+	}
+	require.NoError(t, c.WaitReady(t.Context(), "s"))
 }

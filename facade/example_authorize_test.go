@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A server that wants OAuth waits in its own state until a person has
-// authorized the client. Calls say so at once; none of them waits.
+// A server that requires OAuth waits in the state unauthorized until the user has
+// authorized the client. Calls fail at once meanwhile.
 func ExampleClient_Authorize() {
 	web := mcptest.NewHTTP(mcptest.Script{})
 	defer web.Close()
@@ -26,7 +26,7 @@ func ExampleClient_Authorize() {
 	defer func() { _ = c.Close(ctx) }()
 	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{
 		URL:  guard.URL,
-		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}, // without Store: files of the user's
+		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}, // the default is files
 	}})
 	if err != nil {
 		panic(err)
@@ -36,7 +36,7 @@ func ExampleClient_Authorize() {
 	fmt.Println("authorization required:", errors.As(err, &required), required.Resource == guard.URL)
 
 	err = c.Authorize(ctx, "web", func(url string) error {
-		go func() { _, _ = goThere(url, true) }() // a person opens it in a browser
+		go func() { _, _ = consent(url, true) }() // the user opens it in a browser
 		return nil
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// started is a client with one server of tests.
+// started returns a client with one test server.
 func started(name string) (*facade.Client, context.Context) {
 	ctx := context.Background()
 	c, err := facade.New()
@@ -23,7 +23,7 @@ func started(name string) (*facade.Client, context.Context) {
 	return c, ctx
 }
 
-// A server announces that its tools have changed; the listing follows by itself.
+// A server announces that its tools have changed, and the listing follows.
 func ExampleClient_Watch_changes() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
@@ -42,7 +42,7 @@ func ExampleClient_Watch_changes() {
 	// Output: [demo/fresh]
 }
 
-// A server that does not announce its changes is looked at on request.
+// Refresh reads the lists of a server that does not announce changes.
 func ExampleClient_Refresh() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
@@ -50,7 +50,7 @@ func ExampleClient_Refresh() {
 	// Output: <nil>
 }
 
-// The subscription outlives crashes: each new incarnation is asked anew.
+// A subscription is made again for each incarnation.
 func ExampleClient_Subscribe() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
@@ -78,7 +78,7 @@ func ExampleClient_Subscribe() {
 	// <nil>
 }
 
-// What the server logs goes to the client's logger, and to watchers.
+// Log messages of a server go to the client's logger and to watchers.
 func ExampleClient_SetLoggingLevel() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
@@ -102,8 +102,8 @@ func ExampleClient_SetLoggingLevel() {
 	// Output: error from error
 }
 
-// Each report restarts the call's clock, so that a tool that works may take its
-// time, and one that hangs may not.
+// Each progress notification restarts the call's timeout: a tool that works may take its
+// time, one that hangs may not.
 func ExampleWithProgress() {
 	c, ctx := started("demo")
 	defer func() { _ = c.Close(ctx) }()
@@ -118,7 +118,7 @@ func ExampleWithProgress() {
 	// <nil>
 }
 
-// A prompt's argument is completed by the server.
+// The server completes an argument of a prompt.
 func ExampleClient_Complete() {
 	ctx := context.Background()
 	c, err := facade.New()

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A server may ask the host's user in the midst of a call. The host says who
-// asks, and the call goes on with the answer, whatever the protocol's version.
+// A server may ask the user for input while it works on a call. The handler shows which
+// server asks, and the call continues with the answer, in every protocol version.
 func ExampleWithElicitationHandler() {
 	ctx := context.Background()
 	c, err := facade.New(facade.WithElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {

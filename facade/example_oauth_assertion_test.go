@@ -41,8 +41,8 @@ func ExampleClient_Register_assertion() {
 	// call: <nil>
 }
 
-// In an enterprise one login is enough: its identity provider decides which
-// servers a person may use.
+// In an enterprise one login is enough: its identity provider decides which servers the
+// user may use.
 func ExampleEnterprise() {
 	auth := &mcpvisor.OAuth{
 		Grant:    mcpvisor.GrantJWTBearer,

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// A server that speaks HTTP+SSE, the deprecated transport of 2024-11-05, needs
-// nothing but its URL. HTTP.SSE saves the try of Streamable HTTP before it.
+// A server that speaks HTTP+SSE, the deprecated transport of 2024-11-05, needs only its
+// URL. HTTP.SSE would save the attempt at Streamable HTTP.
 func ExampleHTTP_sse() {
 	server := mcp.NewServer(&mcp.Implementation{Name: "old", Version: "1"}, nil)
 	type in struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// newExampleClient has one well-behaved server, "demo".
+// newExampleClient returns a client with one server, "demo".
 func newExampleClient() *facade.Client {
 	c, err := facade.New()
 	if err != nil {
@@ -56,7 +56,7 @@ func Example() {
 	// Output: Hello Ada
 }
 
-// A subprocess that is restarted after 500 ms, 1 s and 2 s.
+// A subprocess that is restarted 500 ms, 1 s and 2 s after its crashes.
 func ExampleClient_Register() {
 	ctx := context.Background()
 	c, err := facade.New()
@@ -87,7 +87,7 @@ func ExampleHTTP() {
 	err = c.Register(ctx, mcpvisor.ServerSpec{
 		Name: "remote",
 		HTTP: &mcpvisor.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
-		// Come up although the server is down, and try for ever.
+		// Register at once, even if the server is down, and try for ever.
 		StartSupervised: true,
 		Policy:          supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2)),
 	})
@@ -137,8 +137,8 @@ func ExampleClient_CallToolRaw() {
 	// Output: <nil> as it is
 }
 
-// Errors say what happened, whether the server saw the request, and when it is
-// worth asking again.
+// An error tells what happened, whether the server saw the request, and when to try
+// again.
 func ExampleError() {
 	ctx := context.Background()
 	c := newExampleClient()
@@ -157,7 +157,7 @@ func ExampleClient_CallToolForModel() {
 	// Output: true There is no tool demo/ecko. Did you mean demo/echo?
 }
 
-// A call that waits for its server to be back.
+// A call that waits until its server is ready again.
 func ExampleWithWaitReady() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -20,7 +20,7 @@ func joinTools(whole, part *mcp.CallToolResult) {
 	whole.Content = append(whole.Content, part.Content...)
 }
 
-// Decoding in parts gives what the go-sdk gives for the whole, errors included.
+// Decoding in parts gives the same results and errors as the go-sdk does for the whole.
 func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
 	texts := []string{
 		`{"content":[{"type":"text","text":"x"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"_meta":{"a":[1]},"isError":true}`,
@@ -49,7 +49,7 @@ func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that ends when it has been looked at n times.
+// endsAfter is a context that ends after n calls of Err.
 type endsAfter struct {
 	context.Context
 	n int
@@ -62,7 +62,7 @@ func (c *endsAfter) Err() error {
 	return nil
 }
 
-// A caller that leaves does not wait for the end of the decoding.
+// Decoding ends with its context.
 func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	const n = 100_000
 	for name, raw := range map[string]string{
@@ -109,14 +109,14 @@ func TestDecodePart(t *testing.T) {
 	})
 }
 
-// What a result may cost is bounded before anything is built from it.
+// The limits of results apply before anything is decoded.
 func TestDecodeToolResult_limits(t *testing.T) {
 	const n = 1 << 20
 	decode := func(raw string, limits mcpvisor.Limits) (*mcp.CallToolResult, error) {
 		spec := mcpvisor.ServerSpec{Limits: limits}.WithDefaults()
 		return decodeToolResult(context.Background(), &response{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()})
 	}
-	for name, row := range map[string]struct{ raw, says string }{
+	for name, row := range map[string]struct{ raw, want string }{
 		"too many blocks":           {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.MaxDecodedBytes"},
 		"too many numbers":          {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.MaxElements"},
 		"too much metadata":         {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.MaxElements"},
@@ -127,7 +127,7 @@ func TestDecodeToolResult_limits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := decode(row.raw, mcpvisor.Limits{MaxDecodedBytes: 128 << 20})
 			require.ErrorIs(t, err, mcpvisor.ErrProtocol)
-			require.ErrorContains(t, err, row.says)
+			require.ErrorContains(t, err, row.want)
 			require.ErrorContains(t, err, "CallToolRaw returns it undecoded")
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A host that sets a logger and nothing else still learns of every crash, retry
-// and eviction; all of it is written when Close returns.
+// The logger gets every crash, retry and eviction. All lines are written when Close
+// returns.
 func TestLogger_gets_supervision_events(t *testing.T) {
 	var log lockedBuffer
 	c := newClient(t, facade.WithLogger(zerolog.New(&log)))
@@ -59,12 +59,12 @@ func TestLogger_gets_supervision_events(t *testing.T) {
 	}, got)
 }
 
-// stuckWriter is a log that takes nothing until it is released.
+// stuckWriter blocks until it is closed.
 type stuckWriter chan struct{}
 
 func (s stuckWriter) Write(p []byte) (int, error) { <-s; return len(p), nil }
 
-// A log that blocks is the host's affair: neither servers nor Close wait for it.
+// Neither servers nor Close wait for a logger that blocks.
 func TestLogger_that_blocks(t *testing.T) {
 	stuck := make(stuckWriter)
 	t.Cleanup(func() { close(stuck) }) // after the client is closed

@@ -20,17 +20,17 @@ type writerFunc func(p []byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-type rudeSampler struct{}
+type panickingSampler struct{}
 
-func (rudeSampler) Sample(zerolog.Level) bool { panic("rude") }
+func (panickingSampler) Sample(zerolog.Level) bool { panic("in the logger") }
 
-// A logger of the host's that panics costs its line, and no server and no process.
+// A logger that panics costs its line, and ends neither a server nor the process.
 func TestLogger_that_panics(t *testing.T) {
-	rude := zerolog.New(writerFunc(func([]byte) (int, error) { panic("rude") }))
+	panicking := zerolog.New(writerFunc(func([]byte) (int, error) { panic("in the logger") }))
 	for name, logger := range map[string]zerolog.Logger{
-		"writer":  rude,
-		"hook":    zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(*zerolog.Event, zerolog.Level, string) { panic("rude") })),
-		"sampler": zerolog.New(io.Discard).Sample(rudeSampler{}),
+		"writer":  panicking,
+		"hook":    zerolog.New(io.Discard).Hook(zerolog.HookFunc(func(*zerolog.Event, zerolog.Level, string) { panic("in the logger") })),
+		"sampler": zerolog.New(io.Discard).Sample(panickingSampler{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := facade.New(facade.WithLogger(logger))
@@ -45,7 +45,7 @@ func TestLogger_that_panics(t *testing.T) {
 	}
 }
 
-// What the host's logger adds, filters and writes is as if the library wrote to it.
+// The host's logger adds, filters and writes as if the library wrote to it directly.
 func TestLogger_of_host(t *testing.T) {
 	var mu sync.Mutex
 	var out bytes.Buffer
@@ -65,7 +65,7 @@ func TestLogger_of_host(t *testing.T) {
 	require.NotContains(t, out.String(), `"debug"`)
 }
 
-// A writer whose errors panic where they are read.
+// zerolog's own ErrorHandler panics.
 func TestLogger_with_bad_error(t *testing.T) {
 	last := zerolog.ErrorHandler
 	t.Cleanup(func() { zerolog.ErrorHandler = last })     //nolint:reassign // as hosts do

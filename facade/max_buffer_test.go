@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// heavy is a legacy server in memory that reports progress and answers each call
-// with a text of the given size.
+// heavy is the spec of a legacy server in memory that reports progress and answers each
+// call with a text of the given size.
 func heavy(name string, size int, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: name, Era: mcpvisor.EraLegacy, Limits: limits,
 		InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
@@ -40,15 +39,15 @@ func heavy(name string, size int, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 		}}}
 }
 
-// One budget for all servers: large answers of one server wait for each other,
-// and those of another server do not wait for them.
+// Large answers of one server wait for each other when the buffer is full, whether it is
+// the client's or the server's. Those of another server do not wait for them.
 func TestWithMaxBufferBytes(t *testing.T) {
 	for name, row := range map[string]struct {
 		client int
 		server int
 		waits  bool
 	}{
-		"of the client": {client: 1 << 20, server: 1 << 30, waits: true},
+		"of_the_client": {client: 1 << 20, server: 1 << 30, waits: true},
 		"of the server": {client: 1 << 30, server: 1 << 20, waits: true},
 		"enough room":   {client: 1 << 30, server: 1 << 30},
 	} {
@@ -63,7 +62,7 @@ func TestWithMaxBufferBytes(t *testing.T) {
 
 				quit := make(chan struct{})
 				one := make(chan error, 1)
-				go func() { // its answer is here, and it does not take it
+				go func() { // its answer has arrived and is not decoded yet
 					_, err := c.CallTool(t.Context(), "a/x", nil, facade.WithProgress(func(mcpvisor.Progress) { <-quit }))
 					one <- err
 				}()
@@ -88,7 +87,7 @@ func TestWithMaxBufferBytes(t *testing.T) {
 	}
 }
 
-// Many large results at once are decoded one after the other, and all of them.
+// Of many large results at once all are decoded.
 func TestCallTool_many_large_results(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), heavy("s", 1<<20, mcpvisor.Limits{MaxBufferBytes: 1 << 20})))
@@ -122,37 +121,7 @@ func ExampleWithMaxBufferBytes() {
 	// Output: <nil>
 }
 
-// The end of a client does not wait for the decoding of a result, which goes on
-// with its caller until that leaves.
-func TestClose_while_a_result_is_decoded(t *testing.T) {
-	result := `{"content":[],"structuredContent":[` + strings.Repeat("0,", 4_000_000) + `0]}`
-	c, err := facade.New()
-	require.NoError(t, err)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: mcpvisor.Limits{MaxElements: 5_000_000, MaxDecodedBytes: 1 << 30},
-		InMemory: rawServer(func(method, _ string) string {
-			if method == "tools/call" {
-				return result
-			}
-			return ""
-		})}))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.CallTool(ctx, "s/x", nil)
-		done <- err
-	}()
-	require.Eventually(t, func() bool {
-		st, _ := c.ServerStatus("s")
-		return st.Calls.InFlight == 0 && st.Calls.Total > 0
-	}, 30*time.Second, time.Millisecond, "the answer is here")
-	require.NoError(t, c.Close(t.Context()))
-	require.Empty(t, done, "decoding takes far longer than the end")
-	cancel()
-	require.ErrorIs(t, <-done, mcpvisor.ErrCanceled)
-}
-
-// padded is a legacy server whose answers have result, in a line of 300 KiB.
+// padded is the spec of a legacy server whose answers hold result, in a line of 300 KiB.
 func padded(result string, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, Limits: limits,
 		InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
@@ -170,8 +139,8 @@ func padded(result string, limits mcpvisor.Limits) mcpvisor.ServerSpec {
 		}}}
 }
 
-// A small result in a large answer gives back what the answer holds, whether it can
-// be decoded or not.
+// A small result in a large message releases its share of the buffer, whether it can be
+// decoded or not.
 func TestMaxBufferBytes_released_after_each_call(t *testing.T) {
 	ask := map[string]func(context.Context, *facade.Client) error{
 		"Call": func(ctx context.Context, c *facade.Client) error {

@@ -17,18 +17,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// told is what a model reads of a result.
-type told struct {
+// modelResult is the result of a call as a model reads it.
+type modelResult struct {
 	IsError bool `json:"isError"`
 	Content []struct{ Type, Text string }
 	Fault   facade.ModelError `json:"structuredContent"`
 }
 
-func readAsModel(t *testing.T, res *mcp.CallToolResult) told {
+func readAsModel(t *testing.T, res *mcp.CallToolResult) modelResult {
 	t.Helper()
 	data, err := json.Marshal(res)
 	require.NoError(t, err)
-	var got told
+	var got modelResult
 	require.NoError(t, json.Unmarshal(data, &got), "%s", data)
 	require.True(t, got.IsError, "%s", data)
 	require.Len(t, got.Content, 1)
@@ -43,14 +43,14 @@ func TestCallForModel_result_is_unchanged(t *testing.T) {
 	require.False(t, res.IsError)
 	require.Equal(t, "hi", res.Content[0].(*mcp.TextContent).Text)
 
-	// A tool's own error is the tool's to word.
+	// A tool's own failure is passed on as it is.
 	res = c.CallToolForModel(t.Context(), "m/fail", map[string]any{"text": "no such path"})
 	require.True(t, res.IsError)
 	require.Equal(t, "no such path", res.Content[0].(*mcp.TextContent).Text)
 	require.Nil(t, res.StructuredContent)
 }
 
-// One server for each way in which a call can fail, and what the model is told.
+// For each way in which a call can fail: the error and the text for the model.
 func TestCallForModel_errors(t *testing.T) {
 	c := newClient(t)
 	with := func(faults ...mcptest.Fault) mcpvisor.ServerSpec {
@@ -79,7 +79,7 @@ func TestCallForModel_errors(t *testing.T) {
 	}())
 	register("dying", with())
 	register("down", func() mcpvisor.ServerSpec { s := with(); s.Policy = supervisor.Retry(3, time.Hour); return s }())
-	register("given-up", with())
+	register("evicted", with())
 	register("garbled", call(mcptest.Malformed))
 	register("numbers", mcpvisor.ServerSpec{InMemory: rawServer(func(method, _ string) string {
 		if method != "tools/call" {
@@ -94,13 +94,13 @@ func TestCallForModel_errors(t *testing.T) {
 	defer refusing.Close()
 	register("locked", mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: refusing.URL}, StartSupervised: true})
 	require.ErrorIs(t, c.WaitReady(t.Context(), "locked"), mcpvisor.ErrAuthRequired)
-	for _, name := range []string{"down", "given-up"} {
+	for _, name := range []string{"down", "evicted"} {
 		_, err := c.CallTool(t.Context(), name+"/crash", nil)
 		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	}
 	require.Eventually(t, func() bool {
 		down, _ := c.ServerStatus("down")
-		gone, _ := c.ServerStatus("given-up")
+		gone, _ := c.ServerStatus("evicted")
 		return down.State == supervisor.StateBackoff && gone.State == supervisor.StateEvicted
 	}, 10*time.Second, time.Millisecond)
 
@@ -137,8 +137,8 @@ func TestCallForModel_errors(t *testing.T) {
 			text: "Internal Error: the server of dying/crash crashed during the call. Whether it had an effect is not known; check before you repeat it."},
 		"down/echo": {code: "unavailable", retryable: true,
 			text: "Internal Error: the server of down/echo is not available at the moment; nothing was done. Try again in 60 min."},
-		"given-up/echo": {code: "evicted", text: "Internal Error: the server of given-up/echo has failed too often and was given up."},
-		"locked/echo":   {code: "auth_required", text: "Internal Error: the server of locked/echo requires authorization, which the user has to give."},
+		"evicted/echo": {code: "evicted", text: "Internal Error: the server of evicted/echo has failed too often and was given up."},
+		"locked/echo":  {code: "auth_required", text: "Internal Error: the server of locked/echo requires authorization, which the user has to give."},
 		"busy/echo": {code: "overloaded", retryable: true,
 			text: "Internal Error: too many calls to the server of busy/echo are under way; nothing was done. Try again."},
 		"garbled/echo": {code: "protocol", text: "Internal Error: garbled/echo failed: "},
@@ -151,7 +151,7 @@ func TestCallForModel_errors(t *testing.T) {
 			got := readAsModel(t, c.CallToolForModel(ctx, tool, tc.args, tc.opts...))
 			require.Equal(t, tc.code, got.Fault.Code)
 			require.Equal(t, tc.retryable, got.Fault.Retryable)
-			if tool == "garbled/echo" { // ends with the decoder's own words
+			if tool == "garbled/echo" { // ends with the decoder's text
 				require.Contains(t, got.Fault.Message, tc.text)
 				return
 			}

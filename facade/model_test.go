@@ -14,11 +14,11 @@ import (
 )
 
 func TestModelErrorResult_for_every_kind(t *testing.T) {
-	mendable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true}
+	correctable := map[mcpvisor.ErrorKind]bool{mcpvisor.KindUnknownServer: true, mcpvisor.KindUnknownTool: true, mcpvisor.KindInvalid: true}
 	for _, kind := range mcpvisor.ErrorKinds() {
 		for _, outcome := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown, mcpvisor.OutcomeAnswered} {
 			e := &mcpvisor.Error{Kind: kind, Outcome: outcome, Cause: errors.New("because"), Hint: "hint for a programmer",
-				Stderr: []string{"canary-stderr"}, RetryAfter: time.Second}
+				Stderr: []string{"line-of-stderr"}, RetryAfter: time.Second}
 			res := modelErrorResult("fs/raed", e)
 			require.True(t, res.IsError)
 			text := res.Content[0].(*mcp.TextContent).Text
@@ -26,10 +26,10 @@ func TestModelErrorResult_for_every_kind(t *testing.T) {
 			require.Equal(t, string(kind), f.Code)
 			require.Equal(t, text, f.Message)
 			require.Equal(t, e.Retryable(), f.Retryable)
-			require.NotContains(t, text, "canary", kind)
+			require.NotContains(t, text, "line-of-stderr", kind)
 			require.NotContains(t, text, "programmer", kind)
 			require.Contains(t, text, "fs/raed", kind)
-			require.Equal(t, !mendable[kind], strings.HasPrefix(text, "Internal Error: "), "%s: %s", kind, text)
+			require.Equal(t, !correctable[kind], strings.HasPrefix(text, "Internal Error: "), "%s: %s", kind, text)
 			if outcome == mcpvisor.OutcomeUnknown && kind == mcpvisor.KindCrashed {
 				require.Contains(t, text, "check before you repeat")
 			}

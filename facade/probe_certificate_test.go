@@ -26,8 +26,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// TestProbe_cause_names_expired_certificate: the cause of a server that failed its probes
-// because of its certificate names the certificate.
+// The cause of a server whose probes fail because of its certificate names the
+// certificate.
 func TestProbe_cause_names_expired_certificate(t *testing.T) {
 	mcp := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(mcp.Close)

@@ -20,8 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// progressing is a legacy server over HTTP that reports progress once and then
-// hangs, when its tool is called with "hang".
+// progressing starts a legacy server over HTTP whose tool reports progress once and
+// answers after 300 ms. While gone is set, the next request gets 404.
 func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
 	t.Helper()
 	quit := make(chan struct{})
@@ -66,8 +66,8 @@ func progressing(t *testing.T, gone *atomic.Bool) *httptest.Server {
 	return srv
 }
 
-// A callback that panics (and is recovered by the host, as net/http does) must
-// not use up a place in Limits.InFlight.
+// A callback that panics, and whose panic the host recovers as net/http does, releases its
+// slot of Limits.MaxInFlight.
 func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
@@ -75,7 +75,7 @@ func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 		Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: -1}}))
 	func() {
 		defer func() { require.NotNil(t, recover()) }()
-		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { panic("of the host") }))
+		_, _ = c.CallTool(t.Context(), "s/x", nil, facade.WithProgress(func(mcpvisor.Progress) { panic("in the host's function") }))
 	}()
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.NoError(t, err, "nothing is in flight")
@@ -91,7 +91,7 @@ func TestWithProgress_panic_releases_the_slot(t *testing.T) {
 	require.EqualValues(t, 2, status.Calls.Failed)
 }
 
-// A callback that takes its time holds up its own call; not the shutdown.
+// A slow callback delays its own call, and not Unregister.
 func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
@@ -112,7 +112,7 @@ func TestWithProgress_slow_callback_does_not_delay_Unregister(t *testing.T) {
 	require.NoError(t, err, "after %v", time.Since(began))
 }
 
-// A callback that removes its server, or closes the client, waits for itself.
+// A callback may unregister the server of its own call.
 func TestWithProgress_callback_may_Unregister(t *testing.T) {
 	srv := progressing(t, nil)
 	c := newClient(t)
@@ -127,8 +127,8 @@ func TestWithProgress_callback_may_Unregister(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The server forgets the session while a callback runs: the next incarnation
-// must not wait for the callback.
+// The server loses the session while a callback runs. The next incarnation does not wait
+// for the callback.
 func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testing.T) {
 	var gone atomic.Bool
 	srv := progressing(t, &gone)
@@ -150,4 +150,19 @@ func TestWithProgress_slow_callback_does_not_delay_the_next_incarnation(t *testi
 	defer cancel()
 	_, err = c.CallTool(ctx, "s/x", nil, facade.WithWaitReady())
 	require.NoError(t, err)
+}
+
+// All 50 progress notifications are delivered before CallTool returns.
+func TestWithProgress_on_every_transport(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		var seen []float64
+		r, err := c.CallTool(t.Context(), "s/slow_progress", map[string]any{"steps": 50, "ms": 1},
+			facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }))
+		require.NoError(t, err)
+		require.False(t, r.IsError)
+		require.Len(t, seen, 50)
+		require.IsIncreasing(t, seen)
+	})
 }

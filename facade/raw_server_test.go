@@ -13,14 +13,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// incoming is a request as a raw server sees it.
+// incoming is a JSON-RPC message that a raw server receives.
 type incoming struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 }
 
-// shakeHands is what a plain legacy server answers to a method that is not
-// what a test is about.
+// shakeHands is the result of a plain legacy server for the methods that a test is not
+// about.
 func shakeHands(method string) string {
 	switch method {
 	case "initialize":
@@ -33,11 +33,11 @@ func shakeHands(method string) string {
 	return `{}`
 }
 
-// silence is the answer that never comes.
+// silence is the answer of rawServer that sends nothing.
 const silence = "-"
 
-// rawServer answers in memory what answer says, word by word. An empty answer
-// means the usual one.
+// rawServer is a server in memory whose results are the texts that answer returns. An
+// empty text means the result of shakeHands.
 func rawServer(answer func(method, line string) string) *mcpvisor.InMemory {
 	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 		r := bufio.NewReader(in)
@@ -64,7 +64,8 @@ func rawServer(answer func(method, line string) string) *mcpvisor.InMemory {
 	}}
 }
 
-// rawHTTP is the same over HTTP. call answers tools/call.
+// rawHTTP starts such a server over HTTP. seen gets every request, and call answers
+// tools/call.
 func rawHTTP(t *testing.T, seen func(*http.Request), call http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,12 +11,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A caller that has seen ErrCrashed finds no tool of that server, and the name can
-// be registered again as soon as the server is evicted.
+// After ErrCrashed no tool of the server is listed, and the name can be registered again
+// once the server is evicted.
 func TestRegister_replaces_an_evicted_server(t *testing.T) {
 	c := newClient(t)
 	spec := mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}
-	var idle atomic.Bool // until then other goroutines want the processors, too
+	var idle atomic.Bool // until then other goroutines compete for the processors
 	defer idle.Store(true)
 	for range 4 {
 		go func() {

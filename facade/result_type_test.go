@@ -8,14 +8,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// A result of a type that ends nothing is no result, whatever it looks like.
+// A result of another type than complete is refused, whatever its other members are.
 func TestResultType_other_than_complete(t *testing.T) {
 	for raw, good := range map[string]bool{
 		`{"content":[{"type":"text","text":"x"}],"resultType":"complete"}`:                true,
 		`{"content":[{"type":"text","text":"x"}]}`:                                        true,
 		`{"content":[{"type":"text","text":"x"}],"resultType":null}`:                      true,
 		`{"content":[{"type":"text","text":"x"}],"structuredContent":{"resultType":"t"}}`: true,
-		`{"content":[{"type":"text","text":"x"}],"resultType":"riddle"}`:                  false,
+		`{"content":[{"type":"text","text":"x"}],"resultType":"other"}`:                   false,
 		`{"resultType":"task","content":[{"type":"text","text":"x"}]}`:                    false,
 		`{"\u0072esultType":"task","content":[]}`:                                         false,
 		`{"content":[],"resultType":7}`:                                                   false,

@@ -18,17 +18,17 @@ type tripperFunc func(*http.Request) (*http.Response, error)
 
 func (f tripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A RoundTripper that ignores the context of its requests holds up neither Call
-// nor Unregister nor Close, and the status says that it was left behind.
+// A RoundTripper that ignores the context of its requests delays neither CallTool nor
+// Unregister nor Close. The status counts the requests that it holds.
 func TestRoundTripper_that_ignores_its_context(t *testing.T) {
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	free := make(chan struct{})
-	var stubborn atomic.Bool
+	var ignoring atomic.Bool
 	client := &http.Client{Transport: tripperFunc(func(r *http.Request) (*http.Response, error) {
-		if stubborn.Load() {
+		if ignoring.Load() {
 			<-free
 			return nil, context.Canceled
 		}
@@ -40,13 +40,13 @@ func TestRoundTripper_that_ignores_its_context(t *testing.T) {
 		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name, HTTP: &mcpvisor.HTTP{URL: web.URL, Client: client},
 			Timeouts: mcpvisor.Timeouts{Shutdown: 300 * time.Millisecond, CallTotal: time.Second}}))
 	}
-	stubborn.Store(true)
+	ignoring.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = c.CallTool(ctx, "one/echo", map[string]any{"text": "hello"})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = c.CallTool(t.Context(), "one/echo", map[string]any{"text": "hello"})
-	require.ErrorIs(t, err, mcpvisor.ErrTimeout, "HardMax")
+	require.ErrorIs(t, err, mcpvisor.ErrTimeout, "Timeouts.CallTotal")
 	s, ok := c.ServerStatus("one")
 	require.True(t, ok)
 	require.GreaterOrEqual(t, s.Session.AbandonedRequests, 2)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,11 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What a server says of its failure reaches the caller, though its code is none.
+// The message of a JSON-RPC error reaches the caller although another member is
+// malformed.
 func TestErrRPC_with_malformed_members(t *testing.T) {
 	for errorm, code := range map[string]int64{
 		`{"code":"ENOENT","message":"no such file: a.txt","data":{"a":1}}`:        jsonrpc.CodeInternalError,
@@ -60,7 +58,7 @@ func TestErrRPC_with_malformed_members(t *testing.T) {
 	}
 }
 
-// Codes and data survive, whatever the HTTP status that they come with.
+// Code and data of a JSON-RPC error are kept with every HTTP status.
 func TestErrRPC_with_large_data(t *testing.T) {
 	for _, status := range []int{200, 400} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -79,37 +77,4 @@ func TestErrRPC_with_large_data(t *testing.T) {
 			require.Greater(t, len(rpc.Data), 100<<10)
 		})
 	}
-}
-
-// What another server said is none of this one's business.
-func TestServerRequests_do_not_leak_other_servers_errors(t *testing.T) {
-	var c *facade.Client
-	c = legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-		_, err := c.CallToolRaw(ctx, "other/x", nil)
-		return nil, err
-	}))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "other", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{
-		URL: rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"row of patient 17 is locked","data":{"dsn":"pg://u:p@h"}}}`)
-		}).URL}}))
-	_, err := c.CallToolRaw(t.Context(), "other/x", nil)
-	var rpc *jsonrpc.Error
-	require.True(t, errors.As(err, &rpc), "%v", err)
-	heard := asked(t, c, "elicitation/create", wantsText)
-	require.NotContains(t, heard, "patient 17")
-}
-
-// The hint of an error is about what was called.
-func TestReadResource_unreadable_result_hint(t *testing.T) {
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
-		if method == "resources/read" {
-			return `{"contents":[null]}`
-		}
-		return ""
-	})}))
-	_, err := c.ReadResource(t.Context(), "s", "file:///a")
-	require.Error(t, err)
-	require.NotContains(t, err.Error(), "CallToolRaw", "that calls tools")
 }

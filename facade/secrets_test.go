@@ -1,11 +1,9 @@
 package facade_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,28 +16,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// A secret in the environment or in an argument of a server is in nothing that
-// is shown, however often the server repeats it: on stderr, in errors, in its
-// log, at the start and at the end.
+// A secret of a server's environment or arguments is redacted wherever the server repeats
+// it: on stderr, in errors, in log messages, at the start and at the end.
 func TestSecrets_are_redacted_everywhere(t *testing.T) {
-	const inEnv, inArgs = "canary-in-the-environment", "canary-in-an-argument"
+	const inEnv, inArgs = "secret-in-the-environment", "secret-in-an-argument"
 	repeat := inEnv + " and " + inArgs
 	var log lockedBuffer
 	c, err := facade.New(facade.WithLogger(zerolog.New(&log)))
@@ -62,10 +42,10 @@ func TestSecrets_are_redacted_everywhere(t *testing.T) {
 		s.Stdio.Args = []string{"--token", inArgs}
 		return s
 	}
-	said := &lockedBuffer{}
+	printed := &lockedBuffer{}
 	show := func(err error) {
 		require.Error(t, err)
-		fmt.Fprintf(said, "%v\n%+v\n%#v\n", err, err, err)
+		fmt.Fprintf(printed, "%v\n%+v\n%#v\n", err, err, err)
 	}
 	complains := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "cannot use " + repeat}
 	show(c.Register(t.Context(), spec("exits", complains, mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Exit, Code: 1},
@@ -83,10 +63,10 @@ func TestSecrets_are_redacted_everywhere(t *testing.T) {
 	require.NoError(t, c.WaitReady(t.Context(), "serves"))
 	status, err := json.Marshal(c.Status())
 	require.NoError(t, err)
-	fmt.Fprintf(said, "%s\n%+v\n", status, c.Status())
+	fmt.Fprintf(printed, "%s\n%+v\n", status, c.Status())
 	require.NoError(t, c.Close(t.Context()))
 	<-seen
-	for what, text := range map[string]string{"an error or the status": said.String(), "an event": shown.String(), "the log": log.String()} {
+	for what, text := range map[string]string{"an error or the status": printed.String(), "an event": shown.String(), "the log": log.String()} {
 		require.NotContains(t, text, inEnv, what)
 		require.NotContains(t, text, inArgs, what)
 		require.Contains(t, text, "***", what)

@@ -17,14 +17,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// 100 calls at a time, each of which asks once: more than handlers may run.
+// 100 calls whose servers send a request each: more than handlers may run at once.
 func TestServerRequests_from_many_calls(t *testing.T) {
 	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
 		t.Run(string(era), func(t *testing.T) {
 			full := make(chan struct{})
 			var inside atomic.Int64
 			c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
-				if inside.Add(1) == 64 { // as many as may be; the rest is on its way
+				if inside.Add(1) == 64 { // the bound; the other requests wait
 					time.AfterFunc(200*time.Millisecond, func() { close(full) })
 				}
 				<-full
@@ -52,8 +52,8 @@ func TestServerRequests_from_many_calls(t *testing.T) {
 	}
 }
 
-// "A handler's context ends when … the call that the request belongs to does
-// not want the answer any more": over HTTP a question comes on its call's stream.
+// Over HTTP a server's request arrives on the stream of its call, so that the handler's
+// context ends with that call.
 func TestServerRequests_end_with_their_call_over_HTTP(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
@@ -72,6 +72,6 @@ func TestServerRequests_end_with_their_call_over_HTTP(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(10 * time.Second):
-		require.FailNow(t, "the question is still put to the user")
+		require.FailNow(t, "the handler still runs")
 	}
 }

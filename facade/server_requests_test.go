@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -14,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// The same question reaches the same handler, and its answer the server,
-// whatever the transport and the version.
+// A request of a server reaches the handler, and the answer the server, on every
+// transport and in both eras.
 func TestServerRequests_on_every_transport(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
@@ -49,15 +52,15 @@ func TestServerRequests_on_every_transport(t *testing.T) {
 				}
 				return res.Content[0].(*mcp.TextContent).Text, nil
 			}
-			said, err := consult("elicitation/create", wantsText)
+			text, err := consult("elicitation/create", wantsText)
 			require.NoError(t, err)
-			require.JSONEq(t, `{"action":"accept","content":{"name":"s","level":3,"loud":true}}`, said)
+			require.JSONEq(t, `{"action":"accept","content":{"name":"s","level":3,"loud":true}}`, text)
 			require.Equal(t, max(1, tc.rounds), asks)
-			said, err = consult("roots/list", `{}`)
+			text, err = consult("roots/list", `{}`)
 			require.NoError(t, err)
-			require.Contains(t, said, "file:///a")
+			require.Contains(t, text, "file:///a")
 
-			said, err = consult("sampling/createMessage", wantsSample)
+			text, err = consult("sampling/createMessage", wantsSample)
 			if spec.Era == mcpvisor.EraModern {
 				require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 				var e *mcpvisor.Error
@@ -65,8 +68,8 @@ func TestServerRequests_on_every_transport(t *testing.T) {
 				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 				require.Equal(t, "s", e.Server)
 				require.Contains(t, e.Error(), "WithSamplingHandler")
-			} else if err == nil { // the go-sdk's server looks at the capabilities by itself
-				require.Contains(t, said, "sampling")
+			} else if err == nil { // the go-sdk's server checks the capabilities itself
+				require.Contains(t, text, "sampling")
 			}
 			res := c.CallToolForModel(t.Context(), "s/consult", json.RawMessage(`{"method":"sampling/createMessage","params":`+wantsSample+`}`))
 			require.Equal(t, err != nil, res.IsError)
@@ -76,7 +79,7 @@ func TestServerRequests_on_every_transport(t *testing.T) {
 	}
 }
 
-// What a host says about its own failure comes back to the host.
+// The error of a handler is the cause of the call's error.
 func TestServerRequests_handler_error_reaches_caller(t *testing.T) {
 	own := errors.New("the dialog was closed")
 	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return nil, own }))
@@ -84,4 +87,23 @@ func TestServerRequests_handler_error_reaches_caller(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "s/consult", map[string]any{"method": "elicitation/create", "params": json.RawMessage(wantsText)})
 	require.ErrorIs(t, err, own)
 	require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
+}
+
+// The error of a call of another server is not sent to the server that asked.
+func TestServerRequests_do_not_leak_other_servers_errors(t *testing.T) {
+	var c *facade.Client
+	c = legacyServer(t, facade.WithElicitationHandler(func(ctx context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		_, err := c.CallToolRaw(ctx, "other/x", nil)
+		return nil, err
+	}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "other", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{
+		URL: rawHTTP(t, func(*http.Request) {}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"row of patient 17 is locked","data":{"dsn":"pg://u:p@h"}}}`)
+		}).URL}}))
+	_, err := c.CallToolRaw(t.Context(), "other/x", nil)
+	var rpc *jsonrpc.Error
+	require.True(t, errors.As(err, &rpc), "%v", err)
+	response := sendServerRequest(t, c, "elicitation/create", wantsText)
+	require.NotContains(t, response, "patient 17")
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// cutServer is a server of 2025-11-25 whose standalone stream can be cut, as
-// proxies do. What it announces meanwhile is told to nobody.
+// cutServer is a server of 2025-11-25 whose standalone stream can be cut, as proxies do.
+// What it announces meanwhile reaches no client.
 type cutServer struct {
 	mu      sync.Mutex
 	tool    string
 	streams int
 	cut     chan struct{}
-	ids     bool // its events can be asked for again
+	ids     bool // its streams can be resumed
 }
 
 func (s *cutServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (s *cutServer) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if s.ids {
 		_, _ = fmt.Fprint(w, "id: 1\ndata: \n\n")
-		if r.Header.Get("Last-Event-ID") == "1" { // what it missed
+		if r.Header.Get("Last-Event-ID") == "1" { // the event that the client missed
 			_, _ = fmt.Fprint(w, "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"x:missed\"}}\n\n")
 		}
 	}
@@ -94,7 +94,7 @@ func TestStandaloneStream_refreshes_after_a_gap(t *testing.T) {
 	require.Eventually(t, func() bool { return lists(c, "s/new") }, 20*time.Second, time.Millisecond)
 }
 
-// A stream that goes on where it was cut has no gap.
+// A stream that is resumed where it was cut has no gap.
 func TestStandaloneStream_resumed_by_event_id(t *testing.T) {
 	s := &cutServer{tool: "old", cut: make(chan struct{}), ids: true}
 	web := httptest.NewServer(s)

@@ -17,8 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// sdkServer is a server that is made with the go-sdk and watches what it is asked
-// to, but for x:bad.
+// sdkServer is a go-sdk server that accepts every subscription but that of x:bad.
 func sdkServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler: func(_ context.Context, r *mcp.SubscribeRequest) error {
@@ -42,9 +41,9 @@ func addTool(srv *mcp.Server, name string) {
 	})
 }
 
-// eachWay registers such a server behind one pipe, where it keeps its listeners by
+// overPipeAndHTTP registers such a server on a pipe, where it keeps its subscribers by
 // session, and over HTTP, where each stream is a request of its own.
-func eachWay(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Server)) {
+func overPipeAndHTTP(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Server)) {
 	t.Helper()
 	run := func(name string, reach func(t *testing.T, srv *mcp.Server) mcpvisor.ServerSpec) {
 		t.Run(name, func(t *testing.T) {
@@ -70,15 +69,15 @@ func eachWay(t *testing.T, f func(t *testing.T, c *facade.Client, srv *mcp.Serve
 	})
 }
 
-func seesTool(t *testing.T, c *facade.Client, srv *mcp.Server, name string) {
+func requireListed(t *testing.T, c *facade.Client, srv *mcp.Server, name string) {
 	t.Helper()
 	addTool(srv, name)
-	require.Eventually(t, func() bool { return lists(c, "s/"+name) }, 10*time.Second, time.Millisecond, "list_changed is not heard any more: %s", name)
+	require.Eventually(t, func() bool { return lists(c, "s/"+name) }, 10*time.Second, time.Millisecond, "the client missed list_changed of %s", name)
 }
 
-func hearsOf(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event, uri string) {
+func requireUpdate(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event, uri string) {
 	t.Helper()
-	for len(updates) > 0 { // of streams that took the place of others
+	for len(updates) > 0 { // of streams that replaced others
 		<-updates
 	}
 	require.NoError(t, srv.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: uri}))
@@ -86,38 +85,37 @@ func hearsOf(t *testing.T, srv *mcp.Server, updates <-chan mcpvisor.Event, uri s
 	}
 }
 
-// What a server refuses to watch costs neither the news of its lists nor what it
-// watches already.
+// A rejected subscription affects neither list announcements nor other subscriptions.
 func TestSubscribe_rejection_affects_no_other_subscription(t *testing.T) {
-	eachWay(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
+	overPipeAndHTTP(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
 		updates := watch(t, c, mcpvisor.EventResourceUpdated)
 		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
-		seesTool(t, c, srv, "second")
+		requireListed(t, c, srv, "second")
 		for i := range 10 {
 			require.ErrorContains(t, c.Subscribe(t.Context(), "s", "x:bad"), "no such resource")
-			seesTool(t, c, srv, fmt.Sprint("third", i))
-			hearsOf(t, srv, updates, "x:a")
+			requireListed(t, c, srv, fmt.Sprint("third", i))
+			requireUpdate(t, srv, updates, "x:a")
 		}
 	})
 }
 
-// However subscriptions come and go, all that is watched is heard of.
+// Updates of all subscribed resources arrive while others are added and removed.
 func TestSubscribe_and_Unsubscribe_many(t *testing.T) {
-	eachWay(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
+	overPipeAndHTTP(t, func(t *testing.T, c *facade.Client, srv *mcp.Server) {
 		updates := watch(t, c, mcpvisor.EventResourceUpdated)
 		require.NoError(t, c.Subscribe(t.Context(), "s", "x:a"))
 		for i := range 20 { // more than there are streams
 			uri := fmt.Sprint("x:", i)
 			require.NoError(t, c.Subscribe(t.Context(), "s", uri))
 			if i%3 == 0 {
-				seesTool(t, c, srv, fmt.Sprint("t", i))
+				requireListed(t, c, srv, fmt.Sprint("t", i))
 			}
-			hearsOf(t, srv, updates, "x:a")
-			hearsOf(t, srv, updates, uri)
+			requireUpdate(t, srv, updates, "x:a")
+			requireUpdate(t, srv, updates, uri)
 			if i%5 == 4 {
 				require.NoError(t, c.Unsubscribe(t.Context(), "s", fmt.Sprint("x:", i-3)))
-				seesTool(t, c, srv, fmt.Sprint("u", i))
-				hearsOf(t, srv, updates, fmt.Sprint("x:", i-1))
+				requireListed(t, c, srv, fmt.Sprint("u", i))
+				requireUpdate(t, srv, updates, fmt.Sprint("x:", i-1))
 			}
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A name comes back in the spelling of the request. A model that
-// names no server was given aliases: no provider takes a slash.
+// Suggestions have the form of the requested name. A bare name gets aliases for a model,
+// which no provider lets use a slash.
 func TestSuggestions_keep_the_form_of_the_name(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", InMemory: mcptest.InMemory(mcptest.Script{
@@ -39,7 +39,7 @@ func TestSuggestions_keep_the_form_of_the_name(t *testing.T) {
 	}
 }
 
-// A model may invent any name, and the answer keeps to the call's own time.
+// The search for similar names is bounded in time, however long the names are.
 func TestSuggestions_for_long_names_are_bounded(t *testing.T) {
 	long := strings.Repeat("x", 900)
 	tools := make([]mcptest.ToolDef, 2000)
@@ -56,4 +56,13 @@ func TestSuggestions_for_long_names_are_bounded(t *testing.T) {
 	text := readAsModel(t, c.CallToolForModel(ctx, "mcp__big__"+long+"?????", nil)).Fault.Message
 	require.Less(t, time.Since(began), 2*time.Second)
 	require.Less(t, len(text), 300, "the name is quoted in part")
+}
+
+func TestCallTool_misspelt_name_has_hint(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	_, err := c.CallTool(t.Context(), "mcp__good__ech", nil)
+	require.ErrorContains(t, err, "did you mean mcp__good__echo")
+	_, err = c.CallTool(t.Context(), "good/ech", nil)
+	require.ErrorContains(t, err, "did you mean good/echo")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// requireHidden calls a tool in every way; nothing reaches the server.
+// requireHidden checks that every way to call the tools fails before anything is sent.
 func requireHidden(t *testing.T, c *facade.Client, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -86,7 +86,7 @@ func TestToolFilter_hidden_tool(t *testing.T) {
 	t.Run("stays_hidden_when_the_lists_change", func(t *testing.T) {
 		c := start(t, mcpvisor.ServerSpec{})
 		events := c.Watch(t.Context())
-		for _, name := range []string{"echo2", "extra"} { // one is denied, one is allowed
+		for _, name := range []string{"echo2", "extra"} { // the filter denies one and allows the other
 			_, err := c.CallTool(t.Context(), "s/add_tool", map[string]any{"name": name})
 			require.NoError(t, err)
 		}
@@ -101,7 +101,7 @@ func TestToolFilter_hidden_tool(t *testing.T) {
 		require.NoError(t, c.Refresh(t.Context(), "s"))
 		requireHidden(t, c, "s/echo2", "s/echo")
 	})
-	t.Run("is_hidden_by_the_spec_of_registration_and_not_by_what_becomes_of_it", func(t *testing.T) {
+	t.Run("is_hidden_by_the_copy_of_the_spec", func(t *testing.T) {
 		c := newClient(t)
 		deny := []string{"echo"}
 		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),

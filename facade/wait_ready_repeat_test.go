@@ -20,8 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A gateway that says 503 may have lost patience with a server that went on:
-// the call must not run again, whatever it waits for.
+// A gateway may answer 503 although the server behind it executes the call. So the call
+// is not repeated.
 func TestWithWaitReady_does_not_repeat_a_call_with_unknown_outcome(t *testing.T) {
 	c := newClient(t)
 	var ran atomic.Int64
@@ -47,8 +47,8 @@ func TestWithWaitReady_does_not_repeat_a_call_with_unknown_outcome(t *testing.T)
 	require.EqualValues(t, 2, ran.Load())
 }
 
-// While the host is away the endpoint refuses connections and stays ready:
-// waiting calls must not try without a pause.
+// While the network is down the endpoint is unreachable and its server stays ready.
+// Waiting calls pause between attempts.
 func TestWithWaitReady_pauses_between_attempts(t *testing.T) {
 	c := newClient(t)
 	srv := rawHTTP(t, func(*http.Request) {}, func(http.ResponseWriter, *http.Request) {})
@@ -78,7 +78,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Restart is not the end of a registration: who waits, waits through it.
+// Waiting calls continue after a Restart.
 func TestRestart_under_waiting_calls(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))

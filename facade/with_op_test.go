@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// One error may be handed to several callers, and each adds what it attempted.
+// Several callers may get the same error, and each adds its own Op to a copy.
 func TestWithOp_copies_a_shared_error(t *testing.T) {
 	shared := &mcpvisor.Error{Server: "fs", Kind: mcpvisor.KindClosed}
 	var wg sync.WaitGroup

@@ -1,0 +1,112 @@
+package facade_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// onEveryTransport runs f for servers in memory, as a process and over HTTP, in both eras.
+func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
+	t.Helper()
+	retry := supervisor.Retry(supervisor.Unlimited, time.Millisecond)
+	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+		script := mcptest.Script{Versions: []string{version}}
+		t.Run("memory "+version, func(t *testing.T) {
+			f(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
+		})
+		t.Run("process "+version, func(t *testing.T) {
+			f(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: retry})
+		})
+		t.Run("HTTP "+version, func(t *testing.T) {
+			var opts []mcptest.HTTPOption
+			if version == mcptest.Version20260728 {
+				opts = append(opts, mcptest.Stateless())
+			}
+			web := mcptest.NewHTTP(script, opts...)
+			t.Cleanup(web.Close)
+			webs.Store(t.Name(), web)
+			f(t, mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: retry})
+		})
+	}
+}
+
+// watch buffers the events of some kinds.
+func watch(t *testing.T, c *facade.Client, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	t.Helper()
+	out := make(chan mcpvisor.Event, 1000)
+	events := c.Watch(t.Context())
+	go func() {
+		for e := range events {
+			for _, kind := range kinds {
+				if e.Kind == kind {
+					out <- e
+				}
+			}
+		}
+	}()
+	return out
+}
+
+// next returns the next event, or fails the test.
+func next(t *testing.T, events <-chan mcpvisor.Event) mcpvisor.Event {
+	t.Helper()
+	select {
+	case e := <-events:
+		return e
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "the event never came")
+		panic("unreachable")
+	}
+}
+
+func call(t *testing.T, c *facade.Client, tool string, args map[string]any) {
+	t.Helper()
+	r, err := c.CallTool(t.Context(), tool, args, facade.WithWaitReady())
+	require.NoError(t, err)
+	require.False(t, r.IsError, "%v", r.Content)
+}
+
+func lists(c *facade.Client, tool string) bool {
+	for t := range c.AllTools() {
+		if t.Name == tool {
+			return true
+		}
+	}
+	return false
+}
+
+// until repeats done, which makes its own pauses, until it returns true.
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); {
+		require.True(t, time.Now().Before(deadline), "it never came true")
+	}
+}
+
+// crash ends the server. One over HTTP is started again on the same port; there the loss
+// of the session is noticed when it is used.
+func crash(t *testing.T, c *facade.Client) {
+	t.Helper()
+	if web, ok := webs.Load(t.Name()); ok {
+		web.(*mcptest.HTTPServer).Restart()
+		until(t, func() bool {
+			_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
+			return err == nil
+		})
+		return
+	}
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	require.NoError(t, c.WaitReady(t.Context(), "s"))
+}
+
+// webs are the HTTP servers of onEveryTransport, by the name of their test.
+var webs sync.Map

@@ -102,7 +102,7 @@ const (
 	// GrantJWTBearer: the client presents an assertion that a party trusted by the
 	// authorization server has signed (RFC 7523, section 2.1): the platform of a workload
 	// ([OAuth].FetchAssertion) or an identity provider ([OAuth].Enterprise).
-	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // an identifier, not a secret
 )
 
 // TokenStore keeps authorizations beyond the end of the process. It must be safe for

@@ -31,7 +31,7 @@ func TestAssertionGrant(t *testing.T) {
 
 	s.Revoke(true, true)
 	requireOK(t, a)
-	require.Equal(t, 2, s.Counts().AssertionGrants, "each token is asked for with an assertion of its own")
+	require.Equal(t, 2, s.Counts().AssertionGrants, "each token request has an assertion of its own")
 }
 
 // A refused assertion is not presented again, and no other grant is tried.
@@ -49,7 +49,7 @@ func TestAssertionGrant_host_fails(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "x"})
 	for name, supply := range map[string]mcpvisor.AssertionFunc{
 		"an error": func(context.Context, mcpvisor.AssertionRequest) (string, error) {
-			return "", errors.New("vault is sealed")
+			return "", errors.New("the vault is sealed")
 		},
 		"nothing": func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", nil },
 	} {
@@ -58,10 +58,10 @@ func TestAssertionGrant_host_fails(t *testing.T) {
 		var unavailable *Unavailable
 		require.ErrorAs(t, err, &unavailable, name)
 	}
-	person := &mcpvisor.AuthRequired{URL: "https://login.example/"}
+	fromHost := &mcpvisor.AuthRequired{URL: "https://login.example/"}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer,
-		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", person }})
-	require.Equal(t, "https://login.example/", requireAuthRequired(t, a, "").URL, "the host knows where a person has to go")
+		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", fromHost }})
+	require.Equal(t, "https://login.example/", requireAuthRequired(t, a, "").URL, "the URL of the host is kept")
 }
 
 // provider is an identity provider of an enterprise.

@@ -39,7 +39,7 @@ func TestPendingRequests_bound(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	first := pendingWithCallback(t, a)
-	first.created = first.created.Add(-time.Second) // whatever the clock's grain is
+	first.created = first.created.Add(-time.Second) // independent of the resolution of the clock
 	second := pendingWithCallback(t, a)
 	for range maxAuthRequests - 1 {
 		pendingWithCallback(t, a)
@@ -56,7 +56,7 @@ func TestPendingRequests_expire(t *testing.T) {
 	old := pendingWithCallback(t, a)
 	old.created = old.created.Add(-authRequestLifetime - time.Second)
 	pendingWithCallback(t, a)
-	require.NotContains(t, a.pending, old.state, "a new one takes the place of the old")
+	require.NotContains(t, a.pending, old.state, "a new request drops the old one")
 
 	late := pendingWithCallback(t, a)
 	late.created = late.created.Add(-authRequestLifetime - time.Second)
@@ -79,9 +79,9 @@ func TestNewAuthRequest_reuses_pending(t *testing.T) {
 	require.Same(t, shared, request(metadata.Challenge{}))
 	require.NotSame(t, shared, request(metadata.Challenge{Scopes: []string{"more"}}))
 	require.NotSame(t, shared, request(metadata.Challenge{MetadataURL: s.Issuer + "/.well-known/oauth-protected-resource/mcp"}))
-	require.NotSame(t, shared, pendingWithCallback(t, a), "a door leads to its own owner")
+	require.NotSame(t, shared, pendingWithCallback(t, a), "a callback server takes one redirect")
 	shared.created = shared.created.Add(-authRequestReuse - time.Second)
-	require.NotSame(t, shared, request(metadata.Challenge{}), "it may end while the person reads")
+	require.NotSame(t, shared, request(metadata.Challenge{}), "it may expire before the user consents")
 }
 
 // Pending requests are taken over by the next registration with the same account,
@@ -97,7 +97,7 @@ func TestInherit_pending_requests(t *testing.T) {
 		"client":       func(o *mcpvisor.OAuth) { o.ClientID = "another" },
 		"secret":       func(o *mcpvisor.OAuth) { o.ClientSecret = "another" },
 		"issuer":       func(o *mcpvisor.OAuth) { o.Issuer = "https://auth.example" },
-		"redirect URL": func(o *mcpvisor.OAuth) { o.RedirectURL = "http://127.0.0.1:9/callback" },
+		"redirect_URL": func(o *mcpvisor.OAuth) { o.RedirectURL = "http://127.0.0.1:9/callback" },
 		"grant":        func(o *mcpvisor.OAuth) { o.Grant = mcpvisor.GrantClientCredentials },
 	} {
 		o := same
@@ -154,7 +154,7 @@ func TestForget_during_code_exchange(t *testing.T) {
 	go func() { finished <- a.Finish(context.Background(), redirect) }()
 	<-asked
 	go func() { forgotten <- a.Forget(context.Background()) }()
-	require.Eventually(t, func() bool { return a.AccessToken() == "" }, testTimeout, time.Millisecond, "at once")
+	require.Eventually(t, func() bool { return a.AccessToken() == "" }, testTimeout, time.Millisecond, "Forget clears the memory at once")
 	free()
 	require.NoError(t, <-finished)
 	require.NoError(t, <-forgotten)
@@ -188,7 +188,7 @@ func TestListenForRedirect_port_taken(t *testing.T) {
 	server.Close()
 	require.NotEqual(t, taken, server.RedirectURI())
 
-	a = newAuthorizer(t, s, mcpvisor.OAuth{RedirectURL: taken}) // that one and no other
+	a = newAuthorizer(t, s, mcpvisor.OAuth{RedirectURL: taken}) // no other port is allowed
 	_, err = a.listenForRedirect(nil)
 	require.ErrorContains(t, err, "free the port")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// service is a client that acts for itself.
+// service returns the configuration of a client that acts for itself.
 func service() mcpvisor.OAuth {
 	return mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "service", ClientSecret: "service-secret"}
 }
@@ -47,14 +47,14 @@ func TestClientCredentials_permanent_error(t *testing.T) {
 	a := newAuthorizer(t, s, service())
 	requireOK(t, a)
 	refuse.Store(true)
-	require.Eventually(t, func() bool { return s.Counts().ClientGrants == 2 }, testTimeout, time.Millisecond, "ahead of the end")
+	require.Eventually(t, func() bool { return s.Counts().ClientGrants == 2 }, testTimeout, time.Millisecond, "renewed ahead of the expiry")
 	require.Never(t, func() bool { return s.Counts().ClientGrants > 2 }, 2500*time.Millisecond, 20*time.Millisecond)
 
 	setExpiry(t, a, 0, time.Hour)
 	for range 20 {
 		requireAuthRequired(t, a, "")
 	}
-	require.LessOrEqual(t, s.Counts().ClientGrants, 3+1, "once, and once more if the calls took a second")
+	require.LessOrEqual(t, s.Counts().ClientGrants, 3+1, "one request, and one more if the calls took a second")
 }
 
 // A token that was renewed ahead and is revoked before its first use is replaced.
@@ -117,7 +117,7 @@ func TestAuthorize_client_credentials(t *testing.T) {
 	require.ErrorContains(t, next.Authorize(t.Context(), nil), "belongs to "+s.Issuer)
 	require.Zero(t, other.Counts().ClientGrants)
 	require.NoError(t, next.Forget(t.Context()))
-	require.ErrorContains(t, next.Authorize(t.Context(), nil), "invalid_client", "it was told to")
+	require.ErrorContains(t, next.Authorize(t.Context(), nil), "invalid_client", "after Forget the new issuer is used")
 }
 
 // Tokens that can always be requested again are not stored.
@@ -144,6 +144,6 @@ func TestClientCredentials_scope_not_granted(t *testing.T) {
 		endPause(a)
 		requireAuthRequired(t, a, "write")
 	}
-	require.Equal(t, 2, s.Counts().ClientGrants, "once for the scope")
+	require.Equal(t, 2, s.Counts().ClientGrants, "one request for the scope")
 	requireOK(t, a)
 }

@@ -47,18 +47,18 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 	for name, c := range map[string]struct {
 		document func(string, map[string]any) int
 		redirect func(url.Values)
-		says     string // "": it is accepted
+		says     string // empty: the redirect is accepted
 	}{
-		"wrong state":      {nil, func(q url.Values) { q.Set("state", "another") }, "its state differs"},
+		"wrong_state":      {nil, func(q url.Values) { q.Set("state", "another") }, "its state differs"},
 		"no state":         {nil, func(q url.Values) { q.Del("state") }, "its state differs"},
 		"no code":          {nil, func(q url.Values) { q.Del("code") }, "no code parameter"},
 		"denied":           {nil, func(q url.Values) { q.Set("error", "access_denied"); q.Set("error_description", "no way") }, "access_denied (no way)"},
-		"foreign issuer":   {nil, iss("https://evil.example"), "another authorization server"},
+		"foreign_issuer":   {nil, iss("https://evil.example"), "another authorization server"},
 		"slash at the end": {nil, func(q url.Values) { q.Set("iss", "SELF/") }, "another authorization server"},
 		"own issuer":       {nil, func(q url.Values) { q.Set("iss", "SELF") }, ""},
 		"issuer missing":   {advertised, nil, "has no iss parameter"},
 		"issuer there":     {advertised, func(q url.Values) { q.Set("iss", "SELF") }, ""},
-		"error of a stranger": {nil, func(q url.Values) {
+		"error_of_foreign_issuer": {nil, func(q url.Values) {
 			q.Set("iss", "https://evil.example")
 			q.Set("error", "click_here")
 		}, "another authorization server"},
@@ -82,7 +82,7 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 			}
 			require.ErrorContains(t, err, c.says)
 			require.NotContains(t, err.Error(), "click_here")
-			require.Zero(t, s.Counts().Exchanges, "the code goes nowhere")
+			require.Zero(t, s.Counts().Exchanges, "the code is not exchanged")
 		})
 	}
 }
@@ -101,7 +101,7 @@ func TestAuthRequired_without_waiting_for_the_user(t *testing.T) {
 	require.ErrorContains(t, a.Finish(t.Context(), redirect+"x&state=unknown"), "no authorization request waits")
 	require.NoError(t, a.Finish(t.Context(), redirect))
 	requireOK(t, a)
-	require.ErrorContains(t, a.Finish(t.Context(), redirect), "no authorization request waits", "a redirect is good once")
+	require.ErrorContains(t, a.Finish(t.Context(), redirect), "no authorization request waits", "a redirect is accepted once")
 }
 
 func TestCodeGrant_registers_once(t *testing.T) {
@@ -117,18 +117,18 @@ func TestCodeGrant_registers_once(t *testing.T) {
 
 func TestAuthorize(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
-	a := newDetached(t, s, mcpvisor.OAuth{}) // nothing was asked of the server yet
+	a := newDetached(t, s, mcpvisor.OAuth{}) // no challenge was received yet
 	require.NoError(t, a.Authorize(t.Context(), func(url string) error {
 		go func() {
 			redirect, err := approve(context.Background(), url)
 			if err == nil {
-				_, _ = approve(context.Background(), strings.Replace(redirect, "state=", "state=stranger", 1)) // knocks first
+				_, _ = approve(context.Background(), strings.Replace(redirect, "state=", "state=foreign", 1)) // is refused
 				_, _ = approve(context.Background(), redirect)
 			}
 		}()
 		return nil
 	}))
-	require.Equal(t, "read", s.Counts().LastVisit.Get("scope"), "the server was asked what it wants")
+	require.Equal(t, "read", s.Counts().LastVisit.Get("scope"), "the scope is that of the challenge")
 	requireOK(t, a)
 
 	failed := errors.New("no browser")
@@ -144,7 +144,7 @@ func TestStepUp(t *testing.T) {
 	status, err := sendRequest(t.Context(), a, "tools/call")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNoContent, status)
-	require.Equal(t, "read write", s.Counts().LastVisit.Get("scope"), "what was granted is not given up")
+	require.Equal(t, "read write", s.Counts().LastVisit.Get("scope"), "the granted scope is requested again")
 	require.Equal(t, 1, s.Counts().Registrations)
 
 	s = newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
@@ -154,7 +154,7 @@ func TestStepUp(t *testing.T) {
 	alone := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	required := requireAuthRequired(t, alone, "tools/call")
 	require.Contains(t, required.URL, "scope=read+write")
-	requireOK(t, alone) // everything else goes on
+	requireOK(t, alone) // other requests succeed
 }
 
 // A discovery that takes longer than a call may wait completes all the same.
@@ -230,7 +230,7 @@ func TestFinish_during_renewal(t *testing.T) {
 	go func() { finished <- a.Finish(context.Background(), redirect) }()
 	select {
 	case <-finished:
-		require.FailNow(t, "the consent did not wait for its turn")
+		require.FailNow(t, "Finish did not wait for the token lock")
 	case <-time.After(50 * time.Millisecond):
 	}
 	free()
@@ -239,5 +239,5 @@ func TestFinish_during_renewal(t *testing.T) {
 	requireOK(t, a)
 	s.Revoke(false, false)
 	requireOK(t, a)
-	require.Equal(t, 1, s.Counts().Visits-1, "the consent's own refresh token is the one that is kept")
+	require.Equal(t, 1, s.Counts().Visits-1, "the refresh token of the consent is kept")
 }

@@ -25,15 +25,15 @@ func TestDiscovery(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		document func(path string, d map[string]any) int
-		says     string // "": it works out
+		says     string // empty: it succeeds
 	}{
 		"as it should be": {nil, ""},
-		"resource of somebody else": {func(path string, d map[string]any) int {
+		"other_resource": {func(path string, d map[string]any) int {
 			d["resource"] = "https://evil.example/mcp"
 			return 0
 		}, "which is not this server"},
 		"no authorization server": {func(_ string, d map[string]any) int { delete(d, "authorization_servers"); return 0 }, "names no authorization server"},
-		"issuer of somebody else": {func(path string, d map[string]any) int {
+		"other_issuer": {func(path string, d map[string]any) int {
 			if d["issuer"] != nil {
 				d["issuer"] = "https://evil.example"
 			}
@@ -88,15 +88,15 @@ func TestDiscovery_temporary_error(t *testing.T) {
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	_, err := sendRequest(t.Context(), a, "")
 	var unavailable *Unavailable
-	require.ErrorAs(t, err, &unavailable, "when the server is back, it works by itself")
+	require.ErrorAs(t, err, &unavailable, "the next attempt may succeed")
 }
 
 func TestTokenRequest_redirected(t *testing.T) {
 	asked := make(chan struct{}, 1)
-	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
-	defer stranger.Close()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	defer elsewhere.Close()
 	s := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {
-		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		return true
 	}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})

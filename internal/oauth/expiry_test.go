@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// afterSuspend is what time.Now returns after the machine was suspended: the wall
-// clock went on, and the monotonic clock did not.
+// afterSuspend returns what time.Now returns after the machine was suspended for d: the
+// wall clock advanced, and the monotonic clock did not.
 func afterSuspend(now time.Time, d time.Duration) time.Time {
 	const hasMonotonic = 1 << 63
 	wall := (*uint64)(unsafe.Pointer(&now)) // 33 bits of seconds, 30 of nanoseconds
@@ -35,15 +35,15 @@ func TestIsExpired_after_suspend(t *testing.T) {
 	require.False(t, isExpired(h, now.Add(59*time.Minute)))
 	require.True(t, isExpired(h, now.Add(time.Hour)))
 	later := afterSuspend(now.Add(time.Second), 2*time.Hour)
-	require.Less(t, later.Sub(now), time.Minute, "the monotonic clock stood still")
-	require.True(t, isExpired(h, later), "the token ended while the machine was suspended")
-	require.True(t, isExpired(h, afterSuspend(now.Add(2*time.Hour), -2*time.Hour)), "setting the wall clock back gives no token a longer life")
+	require.Less(t, later.Sub(now), time.Minute, "the monotonic clock did not advance")
+	require.True(t, isExpired(h, later), "the token expired while the machine was suspended")
+	require.True(t, isExpired(h, afterSuspend(now.Add(2*time.Hour), -2*time.Hour)), "setting the wall clock back does not extend a lifetime")
 	require.False(t, isExpired(h, afterSuspend(now.Add(time.Second), 30*time.Minute)))
 }
 
 func TestTakePending_after_suspend(t *testing.T) {
 	a := &Authorizer{pending: map[string]*authRequest{"s": {state: "s", created: afterSuspend(time.Now(), -authRequestLifetime-time.Minute)}}}
-	require.Nil(t, a.takePending("s"), "it began more than 15 minutes ago")
+	require.Nil(t, a.takePending("s"), "the request is older than 15 minutes")
 	a.pending["s"] = &authRequest{state: "s", created: time.Now()}
 	require.NotNil(t, a.takePending("s"))
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// testTimeout bounds what must happen, but not at once.
+// testTimeout bounds the wait for an event that must happen.
 const testTimeout = 10 * time.Second
 
+// newAuthority starts an authorization server and an MCP endpoint behind it.
 func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority {
 	t.Helper()
 	s := mcptest.NewAuthority("")
@@ -28,7 +29,7 @@ func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority
 	return s
 }
 
-// newAuthorizer makes an authorizer with a session attached.
+// newAuthorizer returns an authorizer with one session attached.
 func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	a := newDetached(t, s, o)
@@ -37,6 +38,7 @@ func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Author
 	return a
 }
 
+// newDetached returns an authorizer without a session. It stores tokens in memory.
 func newDetached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	if o.Store == nil {
@@ -47,7 +49,8 @@ func newDetached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authoriz
 	return a
 }
 
-// visit is a browser that consents.
+// approve opens an authorization URL like a browser whose user consents, and returns the
+// URL of the redirect.
 func approve(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -64,8 +67,8 @@ func approve(ctx context.Context, url string) (string, error) {
 	return resp.Header.Get("Location"), nil
 }
 
-// request makes one request as the transport does, and repeats it as it does.
-// It returns the last status, or the error for want of a token.
+// sendRequest sends a request and repeats it with a new token, as the transport does. It
+// returns the last status, or the error of Token or Renew.
 func sendRequest(ctx context.Context, a *Authorizer, method string) (int, error) {
 	for renewals := 0; ; renewals++ {
 		token, err := a.Token(ctx)
@@ -86,6 +89,7 @@ func sendRequest(ctx context.Context, a *Authorizer, method string) (int, error)
 	}
 }
 
+// sendOnce sends one request for a JSON-RPC method; "" means none.
 func sendOnce(ctx context.Context, a *Authorizer, token, method string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.http.Server().String(), http.NoBody)
 	if method != "" {
@@ -104,7 +108,7 @@ func sendOnce(ctx context.Context, a *Authorizer, token, method string) (*http.R
 	return resp, err
 }
 
-// requireOK makes a request that succeeds.
+// requireOK sends a request that must succeed.
 func requireOK(t *testing.T, a *Authorizer) {
 	t.Helper()
 	status, err := sendRequest(t.Context(), a, "")
@@ -112,7 +116,7 @@ func requireOK(t *testing.T, a *Authorizer) {
 	require.Equal(t, http.StatusNoContent, status)
 }
 
-// requirePerson makes a request for which a person is needed.
+// requireAuthRequired sends a request that must fail because the user is needed.
 func requireAuthRequired(t *testing.T, a *Authorizer, method string) *mcpvisor.AuthRequired {
 	t.Helper()
 	_, err := sendRequest(t.Context(), a, method)
@@ -121,7 +125,7 @@ func requireAuthRequired(t *testing.T, a *Authorizer, method string) *mcpvisor.A
 	return required
 }
 
-// authorizedStore is a store with the tokens of a visit.
+// authorizedStore returns a store with the tokens of a completed authorization.
 func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvisor.TokenStore {
 	t.Helper()
 	store := tokenstore.NewMemory()
@@ -132,7 +136,8 @@ func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvi
 	return store
 }
 
-// openBrowser is a person who consents and is sent back to where somebody listens.
+// openBrowser opens a URL like a browser whose user consents, and follows the redirect to
+// the callback server.
 func openBrowser(url string) error {
 	go func() {
 		if redirect, err := approve(context.Background(), url); err == nil {
@@ -142,7 +147,8 @@ func openBrowser(url string) error {
 	return nil
 }
 
-// refusing is a rule by which the token endpoint refuses a grant, once it is told.
+// rejectGrant returns a rule of the token endpoint that answers a grant with status and
+// body while now is true.
 func rejectGrant(kind string, status int, body string) (rule func(http.ResponseWriter, *http.Request) bool, now *atomic.Bool) {
 	now = new(atomic.Bool)
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -154,7 +160,7 @@ func rejectGrant(kind string, status int, body string) (rule func(http.ResponseW
 	}, now
 }
 
-// together makes n requests at once and returns their errors.
+// requestConcurrently sends n requests at once and returns their errors.
 func requestConcurrently(ctx context.Context, a *Authorizer, n int) []error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -170,8 +176,8 @@ func requestConcurrently(ctx context.Context, a *Authorizer, n int) []error {
 	return errs
 }
 
-// hanging is a rule by which the token endpoint never answers a grant. It is
-// over when the test is, or with the returned function.
+// hangGrant returns a rule by which the token endpoint does not answer a grant until free
+// is called or the test ends. asked delivers each request that hangs.
 func hangGrant(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.Request) bool, asked <-chan struct{}, free func()) {
 	t.Helper()
 	quit, seen := make(chan struct{}), make(chan struct{}, 64)
@@ -190,8 +196,8 @@ func hangGrant(t *testing.T, kind string) (rule func(http.ResponseWriter, *http.
 	}, seen, free
 }
 
-// age changes how long the current token lives, and how much of that is left,
-// here and in the store.
+// setExpiry changes the lifetime of the current token and how much of it is left, in
+// memory and in the store.
 func setExpiry(t *testing.T, a *Authorizer, left, life time.Duration) {
 	t.Helper()
 	a.mu.Lock()

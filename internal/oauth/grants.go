@@ -15,9 +15,9 @@ import (
 // The identifiers of the token exchange grant (RFC 8693, section 2.1) and of the
 // Identity Assertion Authorization Grant (ID-JAG).
 const (
-	grantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
-	tokenTypeIDToken   = "urn:ietf:params:oauth:token-type:id_token" //nolint:gosec // the name of a kind
-	tokenTypeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"
+	grantTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange" //nolint:gosec // an identifier, not a secret
+	tokenTypeIDToken   = "urn:ietf:params:oauth:token-type:id_token"       //nolint:gosec // an identifier, not a secret
+	tokenTypeIDJAG     = "urn:ietf:params:oauth:token-type:id-jag"         //nolint:gosec // an identifier, not a secret
 )
 
 // requestWithoutUser gets a token by a grant that needs no user: client credentials

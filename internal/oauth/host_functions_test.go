@@ -22,11 +22,11 @@ import (
 // A function of the host's that ignores its context does not delay Detach.
 func TestDetach_host_function_hangs(t *testing.T) {
 	for name, hang := range map[string]func(o *mcpvisor.OAuth, hang func()){
-		"visit": func(o *mcpvisor.OAuth, hang func()) {
+		"FetchAuthorizationCode": func(o *mcpvisor.OAuth, hang func()) {
 			o.FetchAuthorizationCode = func(context.Context, string) (string, error) { hang(); return "", errors.New("late") }
 		},
-		"store": func(o *mcpvisor.OAuth, hang func()) { o.Store = hungStore{tokenstore.NewMemory(), hang} },
-		"assertion": func(o *mcpvisor.OAuth, hang func()) {
+		"Store": func(o *mcpvisor.OAuth, hang func()) { o.Store = hungStore{tokenstore.NewMemory(), hang} },
+		"FetchAssertion": func(o *mcpvisor.OAuth, hang func()) {
 			o.Grant = mcpvisor.GrantJWTBearer
 			o.FetchAssertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 				hang()
@@ -76,7 +76,7 @@ func TestHostFunction_panics(t *testing.T) {
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
 	require.NoError(t, err)
 	require.ErrorContains(t, a.Finish(t.Context(), redirect), "Store panicked: of the host")
-	requireOK(t, a) // the token is good for this process
+	requireOK(t, a) // the token is in memory
 	require.ErrorContains(t, a.Forget(t.Context()), "Store panicked: of the host")
 
 	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: func(context.Context, string) (string, error) { panic("of the host") }})

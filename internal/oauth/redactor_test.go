@@ -37,7 +37,7 @@ func TestRedactor_current_values(t *testing.T) {
 		s.add(fmt.Sprintf("other-%04d", i))
 	}
 	s.add("used-again", "and-one-more")
-	require.Equal(t, "***", s.redact("used-again"), "what is used last is dropped last")
+	require.Equal(t, "***", s.redact("used-again"), "the value added last is dropped last")
 	require.LessOrEqual(t, len(s.recent), maxRecentSecrets)
 }
 
@@ -71,8 +71,8 @@ func TestRedactor_encoded_forms(t *testing.T) {
 		strings.ReplaceAll(string(quoted[1:len(quoted)-1]), "/", `\/`)} {
 		require.Equal(t, "it is ***.", s.redact("it is "+form+"."))
 	}
-	s.addPermanent("p+ss/w") // the beginning of the other
-	require.Equal(t, "***", s.redact(secret), "no end of it is left")
+	s.addPermanent("p+ss/w") // a prefix of the other secret
+	require.Equal(t, "***", s.redact(secret), "no rest of the longer secret is left")
 }
 
 func TestRedact_basic_credentials(t *testing.T) {

@@ -32,7 +32,7 @@ func TestRefresh_other_issuer(t *testing.T) {
 // If the server rejects a token that was renewed for the same request, the user is
 // needed and nothing is renewed again.
 func TestRenew_rejects_renewed_token(t *testing.T) {
-	rule, useless := rejectGrant("refresh_token", http.StatusOK, `{"access_token": "not-good-for-anything"}`)
+	rule, useless := rejectGrant("refresh_token", http.StatusOK, `{"access_token": "always-rejected"}`)
 	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	s.Revoke(false, false)

@@ -85,7 +85,7 @@ func TestRegisterClient_scopes(t *testing.T) {
 		desk.Close()
 		want := []string{"read write", ""}
 		if takes {
-			want = want[:1] // what it may ask for later, too
+			want = want[:1] // all scopes that it may request later
 		}
 		require.Equal(t, want, asked)
 	}
@@ -102,7 +102,7 @@ func TestClientMetadataURL(t *testing.T) {
 	require.Zero(t, s.Counts().Registrations)
 	require.Equal(t, o.ClientMetadataURL, s.Counts().LastVisit.Get("client_id"))
 
-	s = newAuthority(t, mcptest.AuthorityRules{}) // knows no such documents
+	s = newAuthority(t, mcptest.AuthorityRules{}) // does not support metadata documents
 	requireOK(t, newAuthorizer(t, s, o))
 	require.Equal(t, 1, s.Counts().Registrations)
 }
@@ -116,7 +116,7 @@ func TestCheckIssuer(t *testing.T) {
 	require.ErrorContains(t, err, "belongs to https://right.example")
 	require.Empty(t, s.Counts().LastToken)
 
-	// Without Issuer it is the one that was used first.
+	// Without Issuer the client is bound to the issuer that was used first.
 	store := tokenstore.NewMemory()
 	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	requireOK(t, a)
@@ -150,7 +150,7 @@ func TestRefresh_secret_of_another_issuer(t *testing.T) {
 // If the server moves to another issuer, the client registers there again.
 func TestRegisterClient_at_new_issuer(t *testing.T) {
 	s, other := newAuthority(t, mcptest.AuthorityRules{}), newAuthority(t, mcptest.AuthorityRules{})
-	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"}) // nobody goes there
+	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"})
 	requireOK(t, a)
 	before := a.tokens
 	s.Revoke(true, false)
@@ -160,7 +160,7 @@ func TestRegisterClient_at_new_issuer(t *testing.T) {
 		}
 		return 0
 	}})
-	_, _ = sendRequest(t.Context(), a, "") // other gives tokens for itself only
+	_, _ = sendRequest(t.Context(), a, "") // other issues tokens for its own resource only
 	require.Equal(t, 1, other.Counts().Registrations)
 	require.Equal(t, 1, other.Counts().Visits)
 	require.NotEqual(t, before.ClientID, other.Counts().LastVisit.Get("client_id"))
@@ -197,7 +197,7 @@ func TestErrors_hold_no_secrets(t *testing.T) {
 			continue
 		}
 		require.NotContains(t, err.Error(), secret)
-		require.Equal(t, "said ***!", a.Redact("said "+secret+"!"))
+		require.Equal(t, "sent ***!", a.Redact("sent "+secret+"!"))
 	}
 
 	parrot := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {

@@ -16,7 +16,7 @@ import (
 
 func TestRenew_concurrent_rejections(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{})
-	unlocked := struct{ mcpvisor.TokenStore }{tokenstore.NewMemory()} // its lock would help
+	unlocked := struct{ mcpvisor.TokenStore }{tokenstore.NewMemory()} // without the lock of the store
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: unlocked})
 	for _, err := range requestConcurrently(t.Context(), a, 8) {
 		require.NoError(t, err)
@@ -24,11 +24,11 @@ func TestRenew_concurrent_rejections(t *testing.T) {
 	require.Equal(t, 1, s.Counts().Visits)
 	require.Equal(t, 1, s.Counts().Exchanges)
 
-	s.Revoke(false, false) // in the middle of the session
+	s.Revoke(false, false) // during the session
 	for _, err := range requestConcurrently(t.Context(), a, 8) {
 		require.NoError(t, err)
 	}
-	require.Equal(t, 1, s.Counts().Visits, "the refresh token is good")
+	require.Equal(t, 1, s.Counts().Visits, "the refresh token is still valid")
 	require.Equal(t, 1, s.Counts().Refreshes)
 }
 
@@ -37,24 +37,24 @@ func TestToken_endpoint_hangs(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 8 * time.Second, Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, TokenWait: 200 * time.Millisecond})
 	requireOK(t, a)
-	setExpiry(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due testTimeout
+	setExpiry(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due soon
 	<-asked
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	for range 20 { // while the token is good, nobody waits for its renewal
+	for range 20 { // no call waits while the token is valid
 		_, err := a.Token(ctx)
 		require.NoError(t, err)
 	}
 
 	setExpiry(t, a, 0, 8*time.Second)
-	for range 3 { // and when it is not, calls fail within their own bound
+	for range 3 { // after the expiry each call fails within TokenWait
 		began := time.Now()
 		_, err := sendRequest(t.Context(), a, "")
 		var unavailable *Unavailable
 		require.ErrorAs(t, err, &unavailable)
-		require.Less(t, time.Since(began), testTimeout/2, "far less than the endpoint is given")
+		require.Less(t, time.Since(began), testTimeout/2, "far less than the renewal takes")
 	}
-	require.Equal(t, 1, s.Counts().Refreshes, "all wait for the one that is under way")
+	require.Equal(t, 1, s.Counts().Refreshes, "all calls wait for one renewal")
 }
 
 func TestRenew_caller_canceled(t *testing.T) {
@@ -80,7 +80,7 @@ func TestRenewalAhead(t *testing.T) {
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	first := a.AccessToken()
-	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond, "nobody has asked for it")
+	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond, "without a call")
 	requireOK(t, a)
 	require.Equal(t, 1, s.Counts().Visits)
 }
@@ -95,7 +95,7 @@ func TestToken_expired(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, s.Counts().Refreshes)
-	require.Equal(t, before, s.Counts().Refused, "nothing is sent with a token that has ended")
+	require.Equal(t, before, s.Counts().Refused, "an expired token is not sent")
 }
 
 // A rotated refresh token is stored before its access token is used, so that a process
@@ -112,7 +112,7 @@ func TestRefreshToken_rotation_across_restarts(t *testing.T) {
 	a.Detach(0)
 
 	for life := range 3 {
-		next := newDetached(t, s, mcpvisor.OAuth{Store: store}) // nobody is there to visit
+		next := newDetached(t, s, mcpvisor.OAuth{Store: store}) // no user is available
 		next.Attach(t.Context())
 		requireOK(t, next)
 		s.Revoke(false, false)
@@ -139,7 +139,7 @@ func TestRenew_stores_before_use(t *testing.T) {
 		<-store.entered
 	}
 	require.Equal(t, 1, s.Counts().Refreshes)
-	require.Equal(t, old, a.AccessToken(), "the new token waits for the store")
+	require.Equal(t, old, a.AccessToken(), "the new token is not used before it is stored")
 	store.free <- struct{}{}
 	require.NoError(t, <-done)
 	require.NotEqual(t, old, a.AccessToken())
@@ -191,7 +191,7 @@ func TestRenew_refresh_token_revoked(t *testing.T) {
 	require.Equal(t, 2, s.Counts().Visits)
 	require.Equal(t, 1, s.Counts().Refreshes)
 	require.Equal(t, 1, s.Counts().Registrations)
-	s.Revoke(true, true) // the server has forgotten this client as well
+	s.Revoke(true, true) // the server has deleted the registration, too
 	requireOK(t, a)
 	require.Equal(t, 2, s.Counts().Registrations)
 }
@@ -261,7 +261,7 @@ func TestRefresh_wrong_secret(t *testing.T) {
 // If the server rejects every token, the authorization is not repeated.
 func TestRenew_server_rejects_every_token(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: time.Nanosecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
-		answerWith(w, http.StatusOK, `{"access_token":"never-any-good","token_type":"Bearer"}`)
+		answerWith(w, http.StatusOK, `{"access_token":"always-rejected","token_type":"Bearer"}`)
 		return true
 	}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
@@ -291,10 +291,11 @@ func TestRenew_temporary_failure(t *testing.T) {
 		require.Contains(t, err.Error(), "503")
 	}
 	require.Equal(t, 1, s.Counts().Refreshes)
-	require.Equal(t, 1, s.Counts().Visits, "the refresh token may still be good")
+	require.Equal(t, 1, s.Counts().Visits, "the refresh token may still be valid")
 }
 
-// asking has one session, which waits for a token endpoint that says nothing.
+// hangingSession returns an authorizer with one session, which waits for a token endpoint
+// that does not answer.
 func hangingSession(t *testing.T) (a *Authorizer, done chan error) {
 	t.Helper()
 	rule, asked, _ := hangGrant(t, "authorization_code")

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// inFlight reports whether a renewal is under way.
+// isRenewing reports whether a renewal runs.
 func isRenewing(a *Authorizer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -23,9 +23,9 @@ func TestDetach_one_of_two_sessions(t *testing.T) {
 	a, done := hangingSession(t)
 	a.Attach(t.Context())
 	a.Detach(0)
-	require.True(t, isRenewing(a), "the other session waits for it")
+	require.True(t, isRenewing(a), "the other session needs it")
 	a.Detach(0)
-	require.False(t, isRenewing(a), "nobody does any more")
+	require.False(t, isRenewing(a), "no session needs it")
 	require.Error(t, <-done)
 }
 
@@ -40,7 +40,7 @@ func TestAttach_after_Detach(t *testing.T) {
 	a.Attach(t.Context())
 	defer a.Detach(0)
 	require.Equal(t, first, a.AccessToken())
-	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond, "nobody has asked for it")
+	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond, "without a call")
 }
 
 // Detach waits for the answer that holds a rotated refresh token.
@@ -54,15 +54,15 @@ func TestDetach_waits_for_rotation(t *testing.T) {
 	a.Attach(t.Context())
 	go func() { _, _ = sendRequest(context.Background(), a, "") }()
 	<-asked
-	left := make(chan struct{})
-	go func() { a.Detach(testTimeout); close(left) }()
+	detached := make(chan struct{})
+	go func() { a.Detach(testTimeout); close(detached) }()
 	select {
-	case <-left:
-		require.FailNow(t, "the renewal was not waited for")
+	case <-detached:
+		require.FailNow(t, "Detach did not wait for the renewal")
 	case <-time.After(50 * time.Millisecond):
 	}
 	free()
-	<-left
+	<-detached
 	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store}))
 	require.Equal(t, 1, s.Counts().Refreshes)
 }

@@ -17,10 +17,10 @@ import (
 // The outcome of a step-up is not that of a request whose token was rejected meanwhile.
 func TestRenew_during_step_up(t *testing.T) {
 	var slow atomic.Bool
-	gate := make(chan struct{})
+	resume := make(chan struct{})
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}, Document: func(string, map[string]any) int {
 		if slow.Load() {
-			<-gate
+			<-resume
 		}
 		return 0
 	}})
@@ -30,13 +30,13 @@ func TestRenew_during_step_up(t *testing.T) {
 	stepUp, plain := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := sendRequest(context.Background(), a, "write"); stepUp <- err }()
 	require.Eventually(t, func() bool { a.mu.Lock(); defer a.mu.Unlock(); return a.renewal != nil }, testTimeout, time.Millisecond)
-	s.Revoke(false, false) // the refresh token is good
+	s.Revoke(false, false) // the refresh token is still valid
 	go func() { _, err := sendRequest(context.Background(), a, ""); plain <- err }()
-	require.Never(t, func() bool { return len(plain) > 0 }, 100*time.Millisecond, 10*time.Millisecond, "it waits")
-	close(gate)
+	require.Never(t, func() bool { return len(plain) > 0 }, 100*time.Millisecond, 10*time.Millisecond, "it waits for the step-up")
+	close(resume)
 	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, <-stepUp, &required)
-	require.NoError(t, <-plain, "no person is needed")
+	require.NoError(t, <-plain, "the refresh token is enough")
 }
 
 // Every call gets the URL that the user may have open.
@@ -88,7 +88,7 @@ func TestStepUp_refused(t *testing.T) {
 func TestStepUp_scope_not_granted(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
-		return approve(ctx, strings.ReplaceAll(u, "scope=read+write", "scope=read")) // a box is unticked
+		return approve(ctx, strings.ReplaceAll(u, "scope=read+write", "scope=read")) // the user unticks a scope
 	}})
 	requireOK(t, a)
 	for range 3 {
@@ -104,7 +104,7 @@ func TestStepUp_fails(t *testing.T) {
 	var absent atomic.Bool
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		if absent.Load() {
-			return "", errors.New("nobody there")
+			return "", errors.New("no browser")
 		}
 		return approve(ctx, u)
 	}})

@@ -16,21 +16,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// moodyStore can be kept from reading and from writing.
-type moodyStore struct {
+// failingStore fails to load or to save on demand.
+type failingStore struct {
 	mcpvisor.TokenStore
-	deaf, dumb atomic.Bool
+	loadFails, saveFails atomic.Bool
 }
 
-func (m *moodyStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
-	if m.deaf.Load() {
+func (m *failingStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+	if m.loadFails.Load() {
 		return nil, errors.New("too many open files")
 	}
 	return m.TokenStore.Load(ctx, key)
 }
 
-func (m *moodyStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
-	if m.dumb.Load() {
+func (m *failingStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor.Authorization) error {
+	if m.saveFails.Load() {
 		return errors.New("the disk is full")
 	}
 	return m.TokenStore.Save(ctx, key, n)
@@ -43,17 +43,17 @@ func TestReload_store_fails_temporarily(t *testing.T) {
 	shared := tokenstore.NewMemory()
 	one := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: shared})
 	requireOK(t, one)
-	m := &moodyStore{TokenStore: shared}
+	m := &failingStore{TokenStore: shared}
 	two := newAuthorizer(t, s, mcpvisor.OAuth{Store: m})
 	s.Revoke(false, false)
 	requireOK(t, one) // rotates
-	m.deaf.Store(true)
+	m.loadFails.Store(true)
 	_, err := sendRequest(t.Context(), two, "")
 	var unavailable *Unavailable
 	require.ErrorAs(t, err, &unavailable)
 	require.ErrorContains(t, err, "too many open files")
-	require.Equal(t, 1, s.Counts().Refreshes, "a refresh token that is used twice may cost both")
-	m.deaf.Store(false)
+	require.Equal(t, 1, s.Counts().Refreshes, "the refresh token is not used twice")
+	m.loadFails.Store(false)
 	require.Eventually(t, func() bool { _, err := sendRequest(t.Context(), two, ""); return err == nil }, testTimeout, 50*time.Millisecond)
 	require.Equal(t, 1, s.Counts().Visits)
 }
@@ -61,9 +61,9 @@ func TestReload_store_fails_temporarily(t *testing.T) {
 // A store that never worked does not prevent a renewal.
 func TestReload_store_never_worked(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
-	m := &moodyStore{TokenStore: tokenstore.NewMemory()}
-	m.deaf.Store(true)
-	m.dumb.Store(true)
+	m := &failingStore{TokenStore: tokenstore.NewMemory()}
+	m.loadFails.Store(true)
+	m.saveFails.Store(true)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: m})
 	requireOK(t, a)
 	s.Revoke(false, false)
@@ -94,7 +94,7 @@ func TestReload_tokens_of_another_process(t *testing.T) {
 	store := tokenstore.NewMemory()
 	first := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 	requireOK(t, first)
-	setExpiry(t, first, 2*time.Hour, time.Hour) // before the clock was set back
+	setExpiry(t, first, 2*time.Hour, time.Hour) // as if the clock had been set back
 	s.Revoke(false, false)
 	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store})) // rotates
 	requireOK(t, first)
@@ -105,10 +105,10 @@ func TestReload_tokens_of_another_process(t *testing.T) {
 // Tokens that could not be stored are not replaced by older ones of the store.
 func TestSave_fails(t *testing.T) {
 	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
-	m := &moodyStore{TokenStore: tokenstore.NewMemory()}
+	m := &failingStore{TokenStore: tokenstore.NewMemory()}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: m})
 	requireOK(t, a)
-	m.dumb.Store(true)
+	m.saveFails.Store(true)
 	for range 3 {
 		s.Revoke(false, false)
 		requireOK(t, a)
@@ -128,7 +128,7 @@ func TestReload_tokens_of_another_resource(t *testing.T) {
 	}
 	one, two := at("a"), at("b")
 	require.NotEqual(t, one.key, two.key)
-	require.NotContains(t, one.key.Server, "project", "a query may be a secret")
+	require.NotContains(t, one.key.Server, "project", "a query may hold secrets")
 	tokens := &mcpvisor.Authorization{Issuer: s.Issuer, Resource: s.URL + "?project=a", AccessToken: "for-project-a"}
 	for _, a := range []*Authorizer{one, two} {
 		require.NoError(t, store.Save(t.Context(), a.key, tokens))
@@ -138,7 +138,7 @@ func TestReload_tokens_of_another_resource(t *testing.T) {
 	require.Empty(t, two.AccessToken())
 }
 
-// timedStore takes its time to save, and heeds its context.
+// timedStore saves slowly and observes its context.
 type timedStore struct {
 	mcpvisor.TokenStore
 	slow    atomic.Bool
@@ -183,7 +183,7 @@ func TestForget_during_refresh(t *testing.T) {
 	go func() { _, err := sendRequest(context.Background(), a, ""); done <- err }()
 	<-asked
 	require.NoError(t, a.Forget(t.Context()))
-	require.Error(t, <-done, "it does not go on for nobody")
+	require.Error(t, <-done, "Forget cancels the renewal")
 	requireForgotten(t, a, store)
 
 	slow := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
@@ -192,7 +192,7 @@ func TestForget_during_refresh(t *testing.T) {
 	setExpiry(t, a, 0, time.Hour)
 	slow.slow.Store(true)
 	go func() { _, err := sendRequest(context.Background(), a, ""); done <- err }()
-	<-slow.entered // the token is here, and is being stored
+	<-slow.entered // the token was received and is being stored
 	require.NoError(t, a.Forget(t.Context()))
 	require.Error(t, <-done)
 	requireForgotten(t, a, slow)

@@ -16,7 +16,7 @@ func TestParseTokenResponse(t *testing.T) {
 	a := newDetached(t, newAuthority(t, mcptest.AuthorityRules{}), mcpvisor.OAuth{})
 	for _, c := range []struct {
 		status     int
-		body, says string // "": it is a token
+		body, says string // empty: the answer holds a token
 		temporary  bool
 	}{
 		{http.StatusOK, `{"access_token": "of-an-answer", "token_type": "bearer"}`, "", false},
@@ -70,13 +70,13 @@ func TestIsExpired(t *testing.T) {
 		{6 * time.Second, time.Hour, false},
 		{5 * time.Second, time.Hour, true},
 		{-time.Second, time.Hour, true},
-		{2 * time.Second, 10 * time.Second, false}, // a tenth, of those that live for a short time
+		{2 * time.Second, 10 * time.Second, false}, // the margin is a tenth of a short lifetime
 		{time.Second, 10 * time.Second, true},
 	} {
 		h := &mcpvisor.Authorization{Expires: now.Add(c.left), Obtained: now.Add(c.left - c.life)}
 		require.Equal(t, c.ended, isExpired(h, now), "%v of %v", c.left, c.life)
 	}
-	require.False(t, isExpired(&mcpvisor.Authorization{}, now), "nothing is known")
+	require.False(t, isExpired(&mcpvisor.Authorization{}, now), "without an expiry")
 }
 
 // A failed renewal ahead is repeated after Retry-After, without a call.

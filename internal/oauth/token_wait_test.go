@@ -54,7 +54,7 @@ func TestTokenWait_whole_renewal(t *testing.T) {
 	_, err = sendRequest(t.Context(), a, "")
 	var unavailable *Unavailable
 	require.ErrorAs(t, err, &unavailable)
-	require.Less(t, time.Since(began), 5500*time.Millisecond, "the second step begins no new wait")
+	require.Less(t, time.Since(began), 5500*time.Millisecond, "the second step does not extend the wait")
 }
 
 // The pause after a failed renewal doubles up to a bound, is at least Retry-After, and

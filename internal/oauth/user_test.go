@@ -21,13 +21,13 @@ func TestFinish_twice(t *testing.T) {
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
 	require.NoError(t, err)
-	unlock, err := store.(mcpvisor.TokenLocker).Lock(t.Context(), a.key) // somebody renews
+	unlock, err := store.(mcpvisor.TokenLocker).Lock(t.Context(), a.key) // another process renews
 	require.NoError(t, err)
 	errs := make(chan error, 2)
 	for range 2 {
 		go func() { errs <- a.Finish(context.Background(), redirect) }()
 	}
-	require.ErrorContains(t, <-errs, "no authorization request waits", "before the turn of the other")
+	require.ErrorContains(t, <-errs, "no authorization request waits", "while the other waits for the lock")
 	unlock()
 	require.NoError(t, <-errs)
 	require.Equal(t, 1, s.Counts().Exchanges)
@@ -42,11 +42,11 @@ func TestFinish_canceled_during_exchange(t *testing.T) {
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() { left <- a.Finish(ctx, redirect) }()
+	finished := make(chan error, 1)
+	go func() { finished <- a.Finish(ctx, redirect) }()
 	<-asked
 	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
+	require.ErrorIs(t, <-finished, context.Canceled)
 	free()
 	require.Eventually(t, func() bool { return a.AccessToken() != "" }, testTimeout, 5*time.Millisecond)
 }
@@ -72,15 +72,15 @@ func TestAuthorize_forgotten_registration(t *testing.T) {
 		s.Revoke(true, true)
 		refuse.Store(true)
 		_, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
-		require.NoError(t, err, "the person would see: unknown client")
+		require.NoError(t, err, "the authorization server knows the new client")
 	}
 }
 
 // The request for the challenge follows a redirect within the origin, such as to a path
 // with a slash at the end, and no other.
 func TestCurrentChallenge_endpoint_redirects(t *testing.T) {
-	strange := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer strange.Close()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer elsewhere.Close()
 	to := "/mcp/"
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/mcp" {
@@ -96,7 +96,7 @@ func TestCurrentChallenge_endpoint_redirects(t *testing.T) {
 	c, err := a.currentChallenge(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"read"}, c.Scopes)
-	to = strange.URL
+	to = elsewhere.URL
 	_, err = a.currentChallenge(t.Context())
 	require.ErrorContains(t, err, "is a redirect, which is not followed")
 }

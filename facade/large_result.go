@@ -100,24 +100,9 @@ type resultMembers struct {
 // splitResult splits a result into its members. A list that is not an array stays in
 // rest, where the decoder refuses it.
 func splitResult(raw []byte, list string) (m resultMembers, err error) {
-	s := jsonscan.Scanner{Text: raw}
-	s.SkipSpace()
-	s.Consume('{')
-	other := []byte(nil)
-	for more := true; more; more = s.Consume(',') {
-		s.SkipSpace()
-		key, escaped, ok := s.String()
-		if !ok {
-			break
-		}
-		s.SkipSpace()
-		s.Consume(':')
-		s.SkipSpace()
-		value, ok := s.Value()
-		if !ok {
-			return m, errors.New("the result is not valid JSON")
-		}
-		switch name := jsonscan.Unquote(key, escaped); {
+	var other []byte
+	err = jsonscan.EachMember(raw, func(name string, value []byte) error {
+		switch {
 		case name == list && value[0] == '[':
 			m.list = value
 		case name == "_meta":
@@ -125,9 +110,13 @@ func splitResult(raw []byte, list string) (m resultMembers, err error) {
 		case name == "structuredContent":
 			m.structured = value
 		default:
-			other = append(append(append(append(other, ','), key...), ':'), value...)
+			quoted, _ := json.Marshal(name) // a string always marshals
+			other = append(append(append(append(other, ','), quoted...), ':'), value...)
 		}
-		s.SkipSpace()
+		return nil
+	})
+	if err != nil {
+		return m, errors.New("the result is not valid JSON")
 	}
 	m.rest = append([]byte{'{'}, bytes.TrimPrefix(other, []byte{','})...)
 	if m.list != nil {

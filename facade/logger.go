@@ -3,6 +3,7 @@ package facade
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -55,33 +56,21 @@ func (z zerologSink) send(level zerolog.Level, line []byte) {
 // message. The level is left out: zerolog passes it beside the line. value is JSON
 // and valid only during the call.
 func eachLogField(line []byte, add func(name string, value []byte)) (message string) {
-	s := jsonscan.Scanner{Text: line}
-	for more := s.Consume('{') && !s.Consume('}'); more; more = s.Consume(',') {
-		quoted, escaped, ok := s.String()
-		if !ok || !s.Consume(':') {
-			break
-		}
-		value, ok := s.Value()
-		if !ok {
-			break
-		}
-		switch name := jsonscan.Unquote(quoted, escaped); name {
+	_ = jsonscan.EachMember(line, func(name string, value []byte) error {
+		switch name {
 		case zerolog.LevelFieldName:
 		case zerolog.MessageFieldName:
 			message = unquoteJSON(value)
 		default:
-			add(name, value)
+			add(strings.Clone(name), value) // zerolog reuses the memory of line
 		}
-	}
+		return nil
+	})
 	return message
 }
 
-// unquoteJSON returns the text of a JSON string, "" for other values.
+// unquoteJSON returns a copy of the text of a JSON string, "" for other values.
 func unquoteJSON(value []byte) string {
-	s := jsonscan.Scanner{Text: value}
-	text, escaped, ok := s.String()
-	if !ok {
-		return ""
-	}
-	return jsonscan.Unquote(text, escaped)
+	text, _ := jsonscan.ReadString(value)
+	return strings.Clone(text)
 }

@@ -77,32 +77,16 @@ func decodeResult[T any](ctx context.Context, r *response, op, list string, add 
 // means complete; a client must not treat a type that it does not know as complete
 // (MCP, basic, results).
 func checkResult(raw []byte) error {
-	s := jsonscan.Scanner{Text: raw}
-	s.SkipSpace()
-	if !s.Consume('{') {
-		return errors.New("the result is not a JSON object")
-	}
-	for more := true; more; more = s.Consume(',') {
-		s.SkipSpace()
-		key, escaped, ok := s.String()
-		if !ok {
-			return nil // an empty object, or an error that the decoder reports
-		}
-		s.SkipSpace()
-		if !s.Consume(':') {
-			return nil
-		}
-		s.SkipSpace()
-		value, ok := s.Value()
-		if !ok {
-			return nil
-		}
-		if jsonscan.Unquote(key, escaped) == "resultType" && string(value) != `"complete"` && string(value) != "null" {
+	err := jsonscan.EachMember(raw, func(name string, value []byte) error {
+		if name == "resultType" && string(value) != `"complete"` && string(value) != "null" {
 			return fmt.Errorf("unknown resultType %.40s", value)
 		}
-		s.SkipSpace()
+		return nil
+	})
+	if errors.Is(err, jsonscan.ErrNotObject) {
+		return errors.New("the result is not a JSON object")
 	}
-	return nil
+	return err
 }
 
 // checkNoNil refuses a list with a null entry: the caller would dereference a nil.

@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// The fixture must cost less than the clients that are measured against it,
-// and must not let a client get away with bad JSON. So a line is checked by
-// encoding/json, and what is known to be valid is then cut up by hand.
+// The fixture must cost less than the clients that are measured against it, and must
+// detect every invalid message. So encoding/json checks a line, and jsonscan then finds
+// its members without decoding them.
 
 // decode reads a message. On an error the id is set if there was one.
 func (e *envelope) decode(line []byte) *rpcError {
@@ -22,8 +24,8 @@ func (e *envelope) decode(line []byte) *rpcError {
 	}
 	var params json.RawMessage
 	var failure *rpcError
-	eachMember(line, func(key, value []byte) {
-		switch string(key) {
+	_ = jsonscan.EachMember(line, func(key string, value []byte) error {
+		switch key {
 		case "id":
 			e.ID = value
 		case "method":
@@ -35,6 +37,7 @@ func (e *envelope) decode(line []byte) *rpcError {
 		case "error":
 			e.Error = value
 		}
+		return nil
 	})
 	if failure != nil {
 		failure.Code = jsonrpc.CodeInvalidRequest
@@ -52,8 +55,8 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "params is no object"}
 	}
 	var failure *rpcError
-	eachMember(raw, func(key, value []byte) {
-		switch string(key) {
+	_ = jsonscan.EachMember(raw, func(key string, value []byte) error {
+		switch key {
 		case "name":
 			failure = texts("name", value, &p.Name, failure)
 		case "uri":
@@ -77,6 +80,7 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 		case "requestState":
 			failure = texts("requestState", value, &p.State, failure)
 		}
+		return nil
 	})
 	return failure
 }
@@ -104,61 +108,4 @@ func plainText(value []byte) (string, bool) {
 		}
 	}
 	return string(inner), true
-}
-
-// eachMember calls do for every member of a valid JSON object. Keys are as
-// written: one with an escape in it is none of ours.
-func eachMember(object []byte, do func(key, value []byte)) {
-	rest := skip(object[1:])
-	for len(rest) > 0 && rest[0] == '"' {
-		n := valueLen(rest)
-		key := rest[1 : n-1]
-		rest = skip(rest[n:])
-		n = valueLen(rest)
-		do(key, rest[:n:n])
-		rest = skip(rest[n:])
-	}
-}
-
-// skip drops white space and the signs between members.
-func skip(json []byte) []byte {
-	for i, c := range json {
-		switch c {
-		case ' ', '\t', '\r', '\n', ',', ':':
-		default:
-			return json[i:]
-		}
-	}
-	return nil
-}
-
-// valueLen is the length of the value that valid JSON begins with.
-func valueLen(json []byte) int {
-	depth, quoted := 0, false
-	for i := 0; i < len(json); i++ {
-		switch c := json[i]; {
-		case quoted && c == '\\':
-			i++
-			continue
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-			continue
-		case c == '{', c == '[':
-			depth++
-		case c == '}', c == ']':
-			if depth == 0 {
-				return i
-			}
-			depth--
-		case depth == 0 && (c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n'):
-			return i
-		default:
-			continue
-		}
-		if depth == 0 && !quoted {
-			return i + 1
-		}
-	}
-	return len(json)
 }

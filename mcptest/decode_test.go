@@ -10,42 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyJSON draws a value of any shape.
-func anyJSON(depth int) *rapid.Generator[any] {
-	kinds := []*rapid.Generator[any]{
-		rapid.Just[any](nil),
-		rapid.Bool().AsAny(),
-		rapid.Float64Range(-1e9, 1e9).AsAny(),
-		rapid.StringOf(rapid.RuneFrom([]rune("ab\"\\{}[],: \t\nä€"))).AsAny(),
-	}
-	if depth > 0 {
-		kinds = append(kinds,
-			rapid.SliceOfN(anyJSON(depth-1), 0, 3).AsAny(),
-			rapid.MapOfN(rapid.StringMatching(`[a-z{}\[\],:]{0,4}`), anyJSON(depth-1), 0, 3).AsAny())
-	}
-	return rapid.OneOf(kinds...)
-}
-
-// TestMembersAgreeWithEncodingJSON: whatever the shape, eachMember finds what
-// encoding/json finds.
-func TestMembersAgreeWithEncodingJSON(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		object := rapid.MapOfN(rapid.StringMatching(`[a-z{}\[\],:]{0,6}`), anyJSON(3), 0, 5).Draw(t, "object")
-		text, err := json.Marshal(object)
-		require.NoError(t, err)
-		if rapid.Bool().Draw(t, "indented") {
-			var b bytes.Buffer
-			require.NoError(t, json.Indent(&b, text, "\t", " "))
-			text = b.Bytes()
-		}
-		got := map[string]json.RawMessage{}
-		eachMember(text, func(key, value []byte) { got[string(key)] = value })
-		want := map[string]json.RawMessage{}
-		require.NoError(t, json.Unmarshal(text, &want))
-		require.Equal(t, want, got)
-	})
-}
-
 func TestQuoteAgreesWithEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // toolCall is one call of a tool, over whichever transport.
@@ -119,10 +121,11 @@ type (
 func echo(c *toolCall) toolAnswer {
 	if len(c.args) > 0 && c.args[0] == '{' {
 		text, plain := "", false
-		eachMember(c.args, func(key, value []byte) {
-			if string(key) == "text" {
+		_ = jsonscan.EachMember(c.args, func(key string, value []byte) error {
+			if key == "text" {
 				text, plain = plainText(value)
 			}
+			return nil
 		})
 		if plain {
 			return saying(text)

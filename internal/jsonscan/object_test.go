@@ -1,11 +1,13 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 func TestEachMember(t *testing.T) {
@@ -76,4 +78,42 @@ func TestReadNumber(t *testing.T) {
 		_, err := ReadNumber([]byte(text))
 		require.Error(t, err, text)
 	}
+}
+
+// anyJSON generates a JSON value, nested at most depth levels.
+func anyJSON(depth int) *rapid.Generator[any] {
+	kinds := []*rapid.Generator[any]{
+		rapid.Just[any](nil),
+		rapid.Bool().AsAny(),
+		rapid.Float64Range(-1e9, 1e9).AsAny(),
+		rapid.StringOf(rapid.RuneFrom([]rune("ab\"\\{}[],: \t\nä€"))).AsAny(),
+	}
+	if depth > 0 {
+		kinds = append(kinds,
+			rapid.SliceOfN(anyJSON(depth-1), 0, 3).AsAny(),
+			rapid.MapOfN(rapid.StringMatching(`[a-z{}\[\],:]{0,4}`), anyJSON(depth-1), 0, 3).AsAny())
+	}
+	return rapid.OneOf(kinds...)
+}
+
+// EachMember finds the members that encoding/json finds.
+func TestEachMember_agrees_with_encoding_json(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		object := rapid.MapOfN(rapid.StringMatching(`[a-z{}\[\],:]{0,6}`), anyJSON(3), 0, 5).Draw(t, "object")
+		text, err := json.Marshal(object)
+		require.NoError(t, err)
+		if rapid.Bool().Draw(t, "indented") {
+			var b bytes.Buffer
+			require.NoError(t, json.Indent(&b, text, "\t", " "))
+			text = b.Bytes()
+		}
+		got := map[string]json.RawMessage{}
+		require.NoError(t, EachMember(text, func(key string, value []byte) error {
+			got[key] = value
+			return nil
+		}))
+		want := map[string]json.RawMessage{}
+		require.NoError(t, json.Unmarshal(text, &want))
+		require.Equal(t, want, got)
+	})
 }

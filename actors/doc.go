@@ -1,18 +1,69 @@
-// Package actors says who owns what. The manager owns the registries and is
-// the only one to change them; one supervising actor per registration owns
-// policy, epoch and timer; one port, the transport actor, owns the session of
-// one incarnation.
+// Package actors runs the servers: one tree of actors, which owns every registration,
+// session and timer, and publishes what the rest of the program reads.
 //
-//	root
-//	├─ manager                         sole writer of the registries
-//	└─ servers                         dumb parent: sessions outlive a manager
-//	   └─ supervisor <name>.<gen>      runs supervisor.Lifecycle, owns the timer
-//	      └─ port <name>.<gen>.<epoch> one session, one life
+//	root                                keeps a manager alive beside the servers
+//	├─ manager                          the only writer of the registries
+//	└─ servers                          parent of the registrations; decides nothing
+//	   └─ supervisor <name>.<gen>       one registration: two state machines, one timer each
+//	      └─ port <name>.<gen>.<epoch>  one incarnation: one session
 //
-// Supervision is Stop everywhere: a restart is a new actor under a new name,
-// never an old one resumed. Receive never blocks. Readers and callers do not
-// come here at all: they use the [Snapshot] that the manager publishes, so a
-// call goes snapshot → incarnation → session, through no mailbox.
+// [Runtime] is the way in. It posts messages to the manager, hands out snapshots, and
+// sends calls. Where to start reading: [Runtime.Register] in runtime.go, then
+// manager.register, servers.start, supervisingActor.Receive and port.Receive. A call
+// starts at [Runtime.Request] in call.go.
 //
-// The actor library appears in this package and nowhere else.
+// # Who owns what
+//
+// Every fact has one owner, and the comment over each struct names it.
+//
+//	fact                                  owner             file
+//	registrations, who waits for them     manager           manager.go, registration.go
+//	messages that wait for a manager      inbox             inbox.go
+//	what readers see                      Snapshot, View    snapshot.go, view.go
+//	state, epoch, budget of a server      supervising actor supervising_actor.go, report.go
+//	the standby, what it replaced         standbyManager    standby_manager.go
+//	the session                           port              port.go
+//	  liveness probes                     prober            prober.go
+//	  list refreshes                      refresher         refresher.go
+//	  when subscriptions are reconciled   subscriptionReconciler
+//	                                                        subscription_reconciler.go
+//	what the host wants to receive        subscription.Desired
+//	                                                        internal/subscription
+//	listen streams of a session           subscription.Listener
+//	                                                        internal/subscription
+//	calls in flight, calls that wait      limiter           limiter.go
+//	call counts of a registration         callStats         call_stats.go
+//	events and log lines that wait        events.Hub, events.Logger
+//	                                                        internal/events
+//
+// The components of a port and of a supervising actor are named fields with methods of
+// their own. Their fields are owned by the goroutine of the actor. Work that takes time
+// (open, list, probe, reconcile, wait for a release) runs in a goroutine that recovers
+// from panics, and comes back as a message.
+//
+// # Rules
+//
+//   - Receive never blocks: no I/O, no wait, no log writer.
+//   - A restart is a new actor under a new name with the next epoch. The supervision
+//     strategy of the actor library is Stop, everywhere.
+//   - Each message that may arrive late carries a generation, an epoch or a timer token.
+//     The receiver compares it, and drops what is stale.
+//   - Calls pass through no mailbox: snapshot → incarnation → session.
+//   - The manager publishes a snapshot before the events about it, and the events before
+//     the replies to callers.
+//
+// # The inbox
+//
+// The actor library drops the mailbox of an actor that crashed. The manager must not lose
+// a message, because a caller waits for the reply to it. So its messages wait in the
+// inbox, outside the actor, and its mailbox carries only the signal that there are some.
+// When a manager crashes, root spawns the next one. That finds the registrations and the
+// unread messages, asks servers which registrations exist, and goes on. The message that
+// crashed its manager is answered with an error, and never handled again.
+//
+// # Size
+//
+// The package has more files than others, because the actor library must appear in one
+// package only, and an actor needs its messages beside it. What needs no actor is in
+// actors/internal.
 package actors

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Delay is the wait before the given attempt, counted from 1: Base, 2·Base,
-// 4·Base, …, capped by Max, then spread by Jitter. rnd is a random number in
-// [0, 1); it is not looked at when Jitter is 0, so the delays are then exact. One
-// that is out of range counts as the nearest end of it, and NaN as the middle.
-// The result never overflows and is never negative.
+// Delay is the wait before the given attempt, counted from 1: Base, 2·Base, 4·Base, …,
+// at most Max, then spread by Jitter. rnd is a random number in [0, 1), which is used
+// only if Jitter is set. A number out of range counts as the nearest end of the range,
+// and NaN as its middle. The result never overflows and is never negative.
 func (p Policy) Delay(attempt int, rnd float64) time.Duration {
 	if p.Base <= 0 {
 		return 0
@@ -28,22 +27,22 @@ func (p Policy) Delay(attempt int, rnd float64) time.Duration {
 	}
 	d = min(d, limit)
 	if p.Jitter > 0 {
-		return spread(d, 1-p.Jitter+2*p.Jitter*within(rnd))
+		return spread(d, 1-p.Jitter+2*p.Jitter*clampRandom(rnd))
 	}
 	return d
 }
 
-// within is a random number that lies between 0 and 1, whatever its source says.
-func within(rnd float64) float64 {
+// clampRandom moves a random number into the range from 0 to 1: its source belongs to
+// the host.
+func clampRandom(rnd float64) float64 {
 	if math.IsNaN(rnd) {
 		return 0.5
 	}
 	return min(max(rnd, 0), 1)
 }
 
-// spread is d·factor inside the range of a Duration. A float beyond it would
-// convert to an arbitrary number, on most machines a negative one: the longest
-// delay would become none.
+// spread is d·factor within the range of a Duration. A float beyond that range converts
+// to an arbitrary number, on most machines a negative one.
 func spread(d time.Duration, factor float64) time.Duration {
 	f := float64(d) * factor
 	if f >= math.MaxInt64 {

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A start that never succeeds is tried MaxAttempts times after the first, at
-// exactly doubling distances, and is then given up.
+// A start that never succeeds is tried MaxAttempts times after the first, with delays
+// that double exactly. Then the server is evicted.
 func TestFailingStartSpendsTheBudgetAndIsEvicted(t *testing.T) {
 	s := newScript(t, supervisor.Retry(3, 500*time.Millisecond), true).on(supervisor.InputRegister)
 	for attempt, delay := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
@@ -24,15 +24,15 @@ func TestFailingStartSpendsTheBudgetAndIsEvicted(t *testing.T) {
 		require.Equal(t, attempt+1, s.Restarts())
 		require.Zero(t, s.RetryAt())
 	}
-	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 4, Cause: crashed()})
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 4, Cause: exitCause()})
 	s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 4}, supervisor.EffectAnnounceGone).in(supervisor.StateEvicted)
-	require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause)
-	require.Equal(t, crashed(), s.Cause())
+	require.Equal(t, exitCause(), s.find(supervisor.EffectAnnounceGone).Cause)
+	require.Equal(t, exitCause(), s.Cause())
 	require.Zero(t, s.RetryAt())
 }
 
-// Becoming ready is no proof. A server that comes up and dies at once each
-// time spends its budget like one that never comes up.
+// A server that becomes ready and dies at once each time spends its budget like one that
+// never becomes ready.
 func TestReadyButUnstableIsEvicted(t *testing.T) {
 	s := newScript(t, supervisor.Retry(3, time.Second, supervisor.WithStableAfter(10*time.Second)), true).on(supervisor.InputRegister)
 	for range 3 {
@@ -48,10 +48,10 @@ func TestStableSessionResetsTheBudget(t *testing.T) {
 	s := newScript(t, supervisor.Retry(2, time.Second, supervisor.WithStableAfter(7*time.Second)), true).on(supervisor.InputRegister).start()
 	for range 5 { // more than the budget, and yet never evicted
 		s.crash().in(supervisor.StateBackoff)
-		require.Equal(t, time.Second, s.armed.Delay, "the delays begin anew")
+		require.Equal(t, time.Second, s.armed.Delay, "the delays start from the first")
 		s.fire().start().in(supervisor.StateReady)
 		require.Equal(t, 7*time.Second, s.armed.Delay)
-		require.Equal(t, 1, s.Attempt(), "ready alone gives nothing back")
+		require.Equal(t, 1, s.Attempt(), "ready alone does not reset the budget")
 		s.fire().in(supervisor.StateReady)
 		require.Equal(t, []supervisor.EffectKind{supervisor.EffectResetBudget}, kinds(s.last))
 		require.Zero(t, s.Attempt())
@@ -67,7 +67,7 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 	s := newScript(t, supervisor.NoRetry, true).on(supervisor.InputRegister).start().fire()
 	s.crash().in(supervisor.StateEvicted)
 	require.Equal(t, uint64(1), s.Epoch())
-	require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause)
+	require.Equal(t, exitCause(), s.find(supervisor.EffectAnnounceGone).Cause)
 }
 
 func TestUnlimitedNeverEvicts(t *testing.T) {
@@ -82,17 +82,17 @@ func TestUnlimitedNeverEvicts(t *testing.T) {
 func TestPermanentCauseSpendsNoRetry(t *testing.T) {
 	for _, p := range []supervisor.Policy{supervisor.Retry(9, time.Second), supervisor.Retry(supervisor.Unlimited, time.Second), supervisor.Retry(9, time.Second, supervisor.WithParking(time.Minute))} {
 		s := newScript(t, p, true).on(supervisor.InputRegister).start()
-		s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: 1, Cause: hopeless()})
+		s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: 1, Cause: permanentCause()})
 		s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 1}, supervisor.EffectAnnounceGone).in(supervisor.StateEvicted)
 		require.Zero(t, s.Attempt())
-		require.Equal(t, hopeless(), s.find(supervisor.EffectAnnounceGone).Cause)
+		require.Equal(t, permanentCause(), s.find(supervisor.EffectAnnounceGone).Cause)
 	}
 }
 
-// A permanent cause speaks of the session that it ended, not of later ones.
+// A permanent cause is about the session that it ended, not about later ones.
 func TestPermanentCauseIsForgottenByTheNextSession(t *testing.T) {
 	s := newScript(t, supervisor.Retry(1, time.Second), true).on(supervisor.InputRegister)
-	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: hopeless()})
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: permanentCause()})
 	s.on(supervisor.InputReleased).in(supervisor.StateEvicted).on(supervisor.InputRestart).in(supervisor.StateConnecting)
 	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 }
@@ -100,15 +100,15 @@ func TestPermanentCauseIsForgottenByTheNextSession(t *testing.T) {
 func TestFailedFirstStartUnsupervisedStops(t *testing.T) {
 	for _, p := range []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, time.Second), supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithParking(time.Hour))} {
 		s := newScript(t, p, false).on(supervisor.InputRegister)
-		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: crashed()})
+		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: exitCause()})
 		s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 1}, supervisor.EffectAnnounceGone).in(supervisor.StateStopped)
-		require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause, "the caller of Register is told why")
+		require.Equal(t, exitCause(), s.find(supervisor.EffectAnnounceGone).Cause, "the caller of Register receives the cause")
 	}
 	// Once it was ready, the policy rules.
 	newScript(t, supervisor.Retry(3, time.Second), false).on(supervisor.InputRegister).start().crash().in(supervisor.StateBackoff)
 }
 
-// Jitter is drawn anew from the injected random for each delay.
+// Each delay takes a new number from the injected random source.
 func TestDelaysUseTheInjectedRandom(t *testing.T) {
 	draws := []float64{0, 0.75}
 	l := supervisor.NewLifecycle(supervisor.Retry(2, time.Second, supervisor.WithJitter(0.5)), true, func() float64 {

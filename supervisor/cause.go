@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// CauseKind says what ended a session, or kept it from beginning.
+// CauseKind says what ended a session, or prevented its start.
 type CauseKind string
 
 const (
-	// CauseSpawn: the process could not be started, or the address not reached.
+	// CauseSpawn: the process could not be started, or the address could not be
+	// reached.
 	CauseSpawn CauseKind = "spawn"
 	// CauseConfig: the specification cannot work as written (command not found,
 	// not executable, bad URL). Permanent.
@@ -21,49 +22,49 @@ const (
 	CauseHandshake CauseKind = "handshake"
 	// CauseVersion: no protocol version in common. Permanent.
 	CauseVersion CauseKind = "version"
-	// CauseAuth: the server refused our credentials, or wants some. Permanent.
+	// CauseAuth: the server rejected the credentials, or requires some. Permanent.
 	CauseAuth CauseKind = "auth"
-	// CauseExit: the process ended by itself, with an exit code.
+	// CauseExit: the process exited by itself, with an exit code.
 	CauseExit CauseKind = "exit"
-	// CauseSignal: the process was ended by a signal.
+	// CauseSignal: a signal ended the process.
 	CauseSignal CauseKind = "signal"
 	// CauseClosed: the server closed the stream or forgot the session without
 	// its process ending.
 	CauseClosed CauseKind = "closed"
-	// CauseProtocol: the peer broke the protocol beyond repair.
+	// CauseProtocol: the server violated the protocol so that the session cannot go on.
 	CauseProtocol CauseKind = "protocol"
 	// CauseTimeout: start or discovery took longer than allowed.
 	CauseTimeout CauseKind = "timeout"
 	// CauseProbe: liveness probes went unanswered.
 	CauseProbe CauseKind = "probe"
-	// CausePanic: our own code failed while serving this server.
+	// CausePanic: code of this module panicked while it handled this server.
 	CausePanic CauseKind = "panic"
-	// CauseRequested: Unregister or Close asked for the end.
+	// CauseRequested: Unregister or Close ended the session.
 	CauseRequested CauseKind = "requested"
-	// CauseRestart: Restart asked for a fresh session.
+	// CauseRestart: Restart ended the session, to start a fresh one.
 	CauseRestart CauseKind = "restart"
 )
 
-// Cause explains the end of one session: what happened, with the evidence
-// that was at hand. It is an error, so it can travel as the cause of a
-// context.
+// Cause explains the end of one session: what happened, and the evidence for it. It is
+// an error, so that it can be the cause of a context and of other errors. It must not be
+// changed once it was passed on; use [Cause.Clone].
 type Cause struct {
 	Kind CauseKind `json:"kind"`
-	// Permanent means that trying again cannot help; no retry is spent on it.
+	// Permanent means that a retry cannot help; none is made.
 	Permanent bool `json:"permanent,omitempty"`
-	// Message says what failed, and where it helps what to do about it.
+	// Message says what failed and, where known, what to do about it.
 	Message string `json:"message"`
 	// ExitCode is set for CauseExit.
 	ExitCode *int `json:"exitCode,omitempty"`
 	// Signal is set for CauseSignal, as in "killed".
 	Signal string `json:"signal,omitempty"`
-	// Stderr holds the first and the last lines that the process wrote to stderr,
-	// oldest first.
+	// Stderr holds the first and the last lines that the process wrote to stderr, oldest
+	// first. Empty for servers without a process.
 	Stderr []string `json:"stderr,omitempty"`
-	// RetryAfter is how long the server asked to be left alone; 0 if it did not.
-	// No try is made sooner.
+	// RetryAfter is how long the server asks clients to wait (HTTP Retry-After); 0 if it
+	// does not. No retry is made sooner.
 	RetryAfter time.Duration `json:"retryAfterNs,omitempty"`
-	// Err is the underlying error, if there is one.
+	// Err is the underlying error; may be nil.
 	Err error `json:"-"`
 }
 
@@ -88,7 +89,7 @@ func (c *Cause) Clone() *Cause {
 	return &d
 }
 
-// Error implements error. It is one line; Stderr is left to whoever shows it.
+// Error implements error. It is one line, without Stderr.
 func (c *Cause) Error() string {
 	if c == nil {
 		return "unknown cause"
@@ -110,7 +111,7 @@ func (c *Cause) Unwrap() error {
 	return c.Err
 }
 
-// Describe is Error followed by the stderr tail, for people.
+// Describe is Error followed by the lines of Stderr, for display to a user.
 func (c *Cause) Describe() string {
 	if c == nil || len(c.Stderr) == 0 {
 		return c.Error()

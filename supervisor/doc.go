@@ -22,22 +22,24 @@
 //
 // The life of a server, without requests of the user:
 //
-//		register → connecting → discovering → ready ──┐
-//		               ↑   │         │                │ the session fails or dies
-//		         timer │   └─────────┴────────┬───────┘
-//		               │                      ↓
-//		            backoff ←──────────── closing → evicted, parked, unauthorized
-//		                     released
+//	register → connecting → discovering → ready ──┐
+//	               ↑   │         │                │ the session fails or dies
+//	         timer │   └─────────┴────────┬───────┘
+//	               │                      ↓
+//	            backoff ←──────────── closing → evicted, parked, unauthorized
+//	                     released
 //
-//	  - connecting: a process is spawned or a connection made, and the protocol
-//	    version is negotiated.
-//	  - discovering: the session is open; its tools, resources and prompts are listed.
-//	  - ready: the catalog is published and calls are accepted.
-//	  - closing: the session has ended; its process group and its connections are being
-//	    released. The policy decides when all of it is gone, and never sooner: two
-//	    sessions of one server never overlap by accident.
-//	  - backoff: the retry timer runs.
-//	  - parked, evicted, unauthorized: the retry budget is spent, or a retry cannot help.
+// What the states mean:
+//
+//   - connecting: a process is spawned or a connection made, and the protocol
+//     version is negotiated.
+//   - discovering: the session is open; its tools, resources and prompts are listed.
+//   - ready: the catalog is published and calls are accepted.
+//   - closing: the session has ended; its process group and its connections are being
+//     released. The policy decides when all of it is gone, and never sooner: two
+//     sessions of one server never overlap by accident.
+//   - backoff: the retry timer runs.
+//   - parked, evicted, unauthorized: the retry budget is spent, or a retry cannot help.
 //
 // A restart on request gives a fresh budget, and a stop ends the registration; both
 // first release the session that runs. The whole table is [Transitions].
@@ -64,7 +66,7 @@
 // # The standby
 //
 // A [Standby] is a second, smaller machine beside the lifecycle. It decides when a
-// spare session is started, retried and given up, while the server is in service.
+// second session is started, retried and given up, while the server is in service.
 // The two machines meet in three places:
 //
 //   - The caller reports the lifecycle's decisions to the standby: [InputServing],

@@ -9,8 +9,8 @@ import (
 
 func ExampleRetry() {
 	p := supervisor.Retry(3, 500*time.Millisecond,
-		supervisor.WithStableAfter(30*time.Second), // ready for that long: the budget is given back
-		supervisor.WithParking(10*time.Minute),     // budget spent: try again at this pace, do not evict
+		supervisor.WithStableAfter(30*time.Second), // ready for that long: the budget is reset
+		supervisor.WithParking(10*time.Minute),     // budget spent: try again at this interval, do not evict
 	)
 	fmt.Println(p)
 	fmt.Println(supervisor.NoRetry)
@@ -39,9 +39,9 @@ func ExamplePolicy_Delay() {
 	// 800ms 1s 1.1s
 }
 
-// A caller feeds events and carries out what comes back. Here the world is a
-// queue: every dial of this server fails, every reap succeeds, and timers fire
-// when they are due, which costs no time at all.
+// A caller feeds inputs and carries out the effects. Here a queue takes the place of the
+// servers: every dial fails, every end of a session succeeds, and timers fire at once, in
+// virtual time.
 func ExampleLifecycle_Step() {
 	life := supervisor.NewLifecycle(supervisor.Retry(2, time.Second), true, nil)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Stability gives attempts back, but not restart intensity: a server that
-// proves itself and crashes again and again trips all the same.
+// A stable session resets the budget, but not the restart intensity: a server that is
+// stable and then crashes, again and again, is evicted all the same.
 func TestIntensityIsKeptByStability(t *testing.T) {
 	s := newScript(t, supervisor.Retry(9, time.Second, supervisor.WithStableAfter(time.Second), supervisor.WithIntensity(2, time.Hour)), true).on(supervisor.InputRegister)
 	for range 2 {
@@ -39,7 +39,7 @@ func TestIntensityBindsUnlimitedRetries(t *testing.T) {
 	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateEvicted)
 }
 
-// A person who asks for a restart starts a new account.
+// A restart on request resets the count.
 func TestRestartResetsIntensity(t *testing.T) {
 	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(1, time.Hour)), true).on(supervisor.InputRegister)
 	s.start().crash().in(supervisor.StateBackoff).fire().start().crash().in(supervisor.StateEvicted)
@@ -47,7 +47,7 @@ func TestRestartResetsIntensity(t *testing.T) {
 	s.fire().start().crash().in(supervisor.StateEvicted)
 }
 
-// A restart on request is not an end of the server's own doing.
+// A restart on request does not count: the server did not end by itself.
 func TestRestartsOnRequestDoNotCount(t *testing.T) {
 	s := newScript(t, supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithIntensity(1, time.Hour)), true).on(supervisor.InputRegister)
 	for range 5 {
@@ -59,20 +59,20 @@ func TestRestartsOnRequestDoNotCount(t *testing.T) {
 func TestParkedServerComesBack(t *testing.T) {
 	s := newScript(t, supervisor.Retry(1, time.Second, supervisor.WithStableAfter(5*time.Second), supervisor.WithParking(time.Minute)), true).on(supervisor.InputRegister)
 	s.start().crash().in(supervisor.StateBackoff).fire()
-	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 2, Cause: crashed()})
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 2, Cause: exitCause()})
 	s.does(supervisor.Input{Kind: supervisor.InputReleased, Epoch: 2}, supervisor.EffectAnnounceGone, supervisor.EffectArmPark).in(supervisor.StateParked)
-	require.Equal(t, crashed(), s.find(supervisor.EffectAnnounceGone).Cause)
+	require.Equal(t, exitCause(), s.find(supervisor.EffectAnnounceGone).Cause)
 	require.Equal(t, time.Minute, s.armed.Delay)
 	require.Equal(t, s.now.Add(time.Minute), s.RetryAt())
 
-	// A slow probe that fails costs nothing more, and parks again.
+	// A failed attempt of a parked server costs nothing more, and parks it again.
 	s.fire().in(supervisor.StateConnecting).on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateParked)
 	require.Equal(t, 1, s.Attempt())
 
 	// One that becomes ready but dies before it is stable parks again, too.
 	s.fire().start().in(supervisor.StateReady).crash().in(supervisor.StateParked)
 
-	// Only a stable one has its budget back.
+	// Only a stable session resets the budget.
 	s.fire().start().in(supervisor.StateReady)
 	require.Equal(t, 1, s.Attempt())
 	s.fire().in(supervisor.StateReady)

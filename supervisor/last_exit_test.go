@@ -12,8 +12,8 @@ func exit(code int, stderr ...string) *Cause {
 	return &Cause{Kind: CauseExit, ExitCode: &code, Message: "server process ended", Stderr: stderr}
 }
 
-// starts feeds a supervised lifecycle with starts that end as told, and returns
-// it as it stands after the last.
+// starts feeds a supervised lifecycle with starts that end with the given causes, and
+// returns it after the last.
 func starts(p Policy, ends ...*Cause) *Lifecycle {
 	l := NewLifecycle(p, true, nil)
 	now := time.Unix(0, 0)
@@ -40,9 +40,9 @@ func TestRepeatedExitIsPermanent(t *testing.T) {
 		"once":                          {limited, []*Cause{exit(2, usage)}, StateBackoff},
 		"twice":                         {limited, []*Cause{exit(2, usage), exit(2, usage)}, StateEvicted},
 		"status 0":                      {limited, []*Cause{exit(0, usage), exit(0, usage)}, StateEvicted},
-		"other words":                   {limited, []*Cause{exit(2, usage), exit(2, "out of memory")}, StateBackoff},
+		"other lines":                   {limited, []*Cause{exit(2, usage), exit(2, "out of memory")}, StateBackoff},
 		"another status":                {limited, []*Cause{exit(2, usage), exit(3, usage)}, StateBackoff},
-		"no words":                      {limited, []*Cause{exit(2), exit(2)}, StateBackoff},
+		"no lines":                      {limited, []*Cause{exit(2), exit(2)}, StateBackoff},
 		"something else in between":     {limited, []*Cause{exit(2, usage), {Kind: CauseTimeout}, exit(2, usage)}, StateBackoff},
 		"a signal":                      {limited, []*Cause{{Kind: CauseSignal, Stderr: []string{usage}}, {Kind: CauseSignal, Stderr: []string{usage}}}, StateBackoff},
 		"a policy without limit":        {Retry(Unlimited, time.Second), []*Cause{exit(2, usage), exit(2, usage), exit(2, usage)}, StateBackoff},
@@ -56,7 +56,7 @@ func TestRepeatedExitIsPermanent(t *testing.T) {
 			case StateEvicted:
 				require.True(t, l.Cause().Permanent)
 				require.Contains(t, l.Cause().Message, "same lines")
-				require.False(t, c.ends[len(c.ends)-1].Permanent, "the cause is somebody else's, too")
+				require.False(t, c.ends[len(c.ends)-1].Permanent, "the given cause is not changed")
 			default:
 				require.False(t, l.Cause().Permanent)
 			}
@@ -64,8 +64,8 @@ func TestRepeatedExitIsPermanent(t *testing.T) {
 	}
 }
 
-// Whoever got past the handshake is configured well enough to be tried on: what
-// ends it while it is listed may be a database that is not up yet.
+// A server that got past the handshake is configured well enough for retries: what ends
+// it during discovery may be a database that is not up yet.
 func TestRepeatedExitWhileDiscoveringIsRetried(t *testing.T) {
 	l := NewLifecycle(Retry(5, time.Second), true, nil)
 	now := time.Unix(0, 0)
@@ -80,8 +80,8 @@ func TestRepeatedExitWhileDiscoveringIsRetried(t *testing.T) {
 	}
 }
 
-// What was ready once is configured well enough: it is tried as often as the
-// policy says.
+// A server that was ready once is configured well enough: it is retried as often as the
+// policy allows.
 func TestRepeatedExitAfterReadyIsRetried(t *testing.T) {
 	l := NewLifecycle(Retry(5, time.Second), true, nil)
 	now := time.Unix(0, 0)
@@ -99,7 +99,7 @@ func TestRepeatedExitAfterReadyIsRetried(t *testing.T) {
 	}
 }
 
-// Restart forgets the words: somebody may have mended what they were about.
+// A restart forgets the last exit: the user may have corrected its reason.
 func TestRestartResetsRepeatedExit(t *testing.T) {
 	l := starts(Retry(5, time.Second), exit(2, "x"))
 	l.Step(time.Unix(9, 0), Input{Kind: InputRestart})
@@ -108,8 +108,7 @@ func TestRestartResetsRepeatedExit(t *testing.T) {
 	require.Equal(t, StateBackoff, l.State())
 }
 
-// A server that says when to come back is not asked sooner, nor later than the
-// policy would.
+// The delay is the longer of the policy's and the server's Retry-After.
 func TestRetryAfter(t *testing.T) {
 	for asked, want := range map[time.Duration]time.Duration{0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute} {
 		l := starts(Retry(5, time.Second), &Cause{Kind: CauseSpawn, RetryAfter: asked})

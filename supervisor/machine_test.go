@@ -11,9 +11,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// machine puts one lifecycle between a world that answers as it likes (in
-// time, late, twice, out of order, about sessions long gone) and a model that
-// says where it should stand.
+// machine puts one lifecycle between a world that answers at random (in time, late,
+// twice, out of order, about sessions that have ended) and a model that knows the state
+// it should be in.
 type machine struct {
 	t     *rapid.T
 	lc    *supervisor.Lifecycle
@@ -24,7 +24,7 @@ type machine struct {
 	stale uint64
 }
 
-// feed is one step with every check that can be made on it.
+// feed makes one step, and every check that applies to it.
 func (m *machine) feed(ev supervisor.Input) {
 	before, since := m.lc.State(), m.lc.Since()
 	stale := m.world.stale(ev)
@@ -45,7 +45,7 @@ func (m *machine) feed(ev supervisor.Input) {
 		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
 	}
 	if (before == supervisor.StateEvicted || before == supervisor.StateUnauthorized) && ev.Kind != supervisor.InputRestart && ev.Kind != supervisor.InputStop {
-		require.Nil(m.t, effects, "%q woke an evicted server", ev.Kind)
+		require.Nil(m.t, effects, "%q restarted an evicted server", ev.Kind)
 	}
 	out := after == supervisor.StateEvicted || after == supervisor.StateUnauthorized || after == supervisor.StateParked || after == supervisor.StateStopped
 	gone := slices.Contains(kinds(effects), supervisor.EffectAnnounceGone)
@@ -58,7 +58,7 @@ func (m *machine) feed(ev supervisor.Input) {
 }
 
 func (m *machine) check(*rapid.T) {
-	m.world.audit(m.lc, m.model.session != nil && m.model.session.proven)
+	m.world.verify(m.lc, m.model.session != nil && m.model.session.stable)
 	require.Equal(m.t, m.model.tries, m.lc.Attempt())
 	if limit := m.model.policy.MaxAttempts; limit != supervisor.Unlimited {
 		require.LessOrEqual(m.t, m.lc.Attempt(), limit)
@@ -70,11 +70,11 @@ func (m *machine) cause(t *rapid.T) *supervisor.Cause {
 	case 0:
 		return nil
 	case 1:
-		return hopeless()
+		return permanentCause()
 	case 2:
-		return forbidden()
+		return authCause()
 	}
-	return crashed()
+	return exitCause()
 }
 
 // answer does what a good server would do next, or lets the timer run out.
@@ -102,14 +102,14 @@ func (m *machine) answer(t *rapid.T) {
 func (m *machine) end(t *rapid.T) {
 	kind := rapid.SampledFrom([]supervisor.InputKind{supervisor.InputFailed, supervisor.InputDied}).Draw(t, "kind")
 	ev := supervisor.Input{Kind: kind, Epoch: m.lc.Epoch(), Cause: m.cause(t)}
-	if m.lc.State() == supervisor.StateReady && rapid.Bool().Draw(t, "spare") {
+	if m.lc.State() == supervisor.StateReady && rapid.Bool().Draw(t, "standby") {
 		ev.Standby = m.lc.NextEpoch()
 		m.world.addStandby(ev.Standby)
 	}
 	m.feed(ev)
 }
 
-// stray is anything about any session or timer that ever was, or never was.
+// stray is an input about any session or timer, past, present or unknown.
 func (m *machine) stray(t *rapid.T) {
 	kind := rapid.SampledFrom([]supervisor.InputKind{
 		supervisor.InputRegister, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputTimer,
@@ -168,9 +168,9 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 		})
 	}
 	if testing.Short() {
-		return // too few to come everywhere
+		return // too few schedules to reach every state
 	}
-	// A machine that never gets anywhere agrees with any model.
+	// A machine that never leaves its first state agrees with any model.
 	for _, s := range supervisor.States() {
 		require.NotZero(t, seen[s], "no schedule came to %s", s)
 	}

@@ -7,28 +7,28 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// model is a second opinion on the lifecycle, made of facts instead of a
-// table: is there a session, how far did it get, what was wished for. The
-// state is not stored but concluded from them.
+// model describes the lifecycle a second time, by facts instead of a table: is there a
+// session, how far did it get, what did the user request. The state is derived from
+// them.
 type model struct {
 	policy     supervisor.Policy
 	supervised bool
 
 	registered, over bool
 	session          *progress            // nil between sessions
-	resting          supervisor.State     // where it stands while there is no session
-	wish             supervisor.InputKind // EvRestart, EvStop or nothing
-	served           bool                 // some session became ready
-	hopeless         bool                 // the last end was permanent
-	unauthorized     bool                 // and for want of credentials
+	resting          supervisor.State     // the state while there is no session
+	requested        supervisor.InputKind // InputRestart, InputStop or nothing
+	served           bool                 // a session became ready
+	permanent        bool                 // the last end was permanent
+	unauthorized     bool                 // and for lack of credentials
 	tries            int
 	ends             []time.Time // all of them, never pruned
 	tooMany          bool
 }
 
-type progress struct{ opened, listed, proven, ending bool }
+type progress struct{ opened, listed, stable, ending bool }
 
-// take is told every event that is not stale.
+// take applies an input that is not stale.
 func (m *model) take(now time.Time, ev supervisor.Input) {
 	s := m.session
 	running := s != nil && !s.ending
@@ -48,10 +48,10 @@ func (m *model) take(now time.Time, ev supervisor.Input) {
 	case supervisor.InputFailed, supervisor.InputDied:
 		if running && (ev.Kind == supervisor.InputDied || !s.listed) {
 			s.ending = true
-			m.hopeless = ev.Cause != nil && ev.Cause.Permanent
-			m.unauthorized = m.hopeless && ev.Cause.Kind == supervisor.CauseAuth
+			m.permanent = ev.Cause != nil && ev.Cause.Permanent
+			m.unauthorized = m.permanent && ev.Cause.Kind == supervisor.CauseAuth
 			m.countEnd(now)
-			if ev.Kind == supervisor.InputDied && s.listed && ev.Standby != 0 && !m.hopeless && m.left() > 0 && !m.tooMany {
+			if ev.Kind == supervisor.InputDied && s.listed && ev.Standby != 0 && !m.permanent && m.left() > 0 && !m.tooMany {
 				m.tries++
 				m.session = &progress{opened: true, listed: true}
 			}
@@ -63,7 +63,7 @@ func (m *model) take(now time.Time, ev supervisor.Input) {
 		}
 	case supervisor.InputTimer:
 		if s != nil {
-			s.proven, m.tries = true, 0
+			s.stable, m.tries = true, 0
 		} else {
 			m.session = &progress{}
 		}
@@ -75,9 +75,9 @@ func (m *model) take(now time.Time, ev supervisor.Input) {
 func (m *model) request(kind supervisor.InputKind) {
 	stop := kind == supervisor.InputStop
 	switch {
-	case m.over, !stop && (!m.registered || m.wish == supervisor.InputStop):
+	case m.over, !stop && (!m.registered || m.requested == supervisor.InputStop):
 	case m.session != nil:
-		m.wish, m.session.ending = kind, true
+		m.requested, m.session.ending = kind, true
 	case stop:
 		m.over = true
 	default:
@@ -86,7 +86,7 @@ func (m *model) request(kind supervisor.InputKind) {
 }
 
 func (m *model) begin() {
-	m.tries, m.ends, m.wish, m.session = 0, nil, "", &progress{}
+	m.tries, m.ends, m.requested, m.session = 0, nil, "", &progress{}
 }
 
 func (m *model) countEnd(now time.Time) {
@@ -111,18 +111,18 @@ func (m *model) left() int {
 	return m.policy.MaxAttempts - m.tries
 }
 
-// judge decides what follows a session of which nothing is left.
+// judge decides what follows a session that is released.
 func (m *model) judge() {
 	switch {
-	case m.wish == supervisor.InputStop:
+	case m.requested == supervisor.InputStop:
 		m.over = true
-	case m.wish == supervisor.InputRestart:
+	case m.requested == supervisor.InputRestart:
 		m.begin()
 	case !m.served && !m.supervised:
 		m.over = true
 	case m.unauthorized:
 		m.resting = supervisor.StateUnauthorized
-	case m.hopeless:
+	case m.permanent:
 		m.resting = supervisor.StateEvicted
 	case m.left() > 0 && !m.tooMany:
 		m.tries++
@@ -142,7 +142,7 @@ func (m *model) state() supervisor.State {
 		return m.resting
 	case s == nil:
 		return supervisor.StateNew
-	case s.ending && m.wish == supervisor.InputStop:
+	case s.ending && m.requested == supervisor.InputStop:
 		return supervisor.StateStopping
 	case s.ending:
 		return supervisor.StateClosing
@@ -154,7 +154,7 @@ func (m *model) state() supervisor.State {
 	return supervisor.StateConnecting
 }
 
-// delay says how long a timer of that kind must take; jitter is not modelled.
+// delay is how long a timer of that kind must take; jitter is not modelled.
 func (m *model) delay(kind supervisor.EffectKind) time.Duration {
 	switch kind {
 	case supervisor.EffectArmPark:

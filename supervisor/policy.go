@@ -6,60 +6,64 @@ import (
 	"time"
 )
 
-// Unlimited, as MaxAttempts, retries for ever. It is a choice that must be
-// written down; no default leads to it.
+// Unlimited, as MaxAttempts, retries without end. No default leads to it.
 const Unlimited = -1
 
 const (
-	// DefaultMaxDelay caps a single delay where the policy sets no Max.
+	// DefaultMaxDelay is the longest single delay if the policy sets no Max.
 	DefaultMaxDelay = 5 * time.Minute
-	// DefaultStableAfter is how long a session must have been ready before the
-	// retry budget is given back, where the policy sets no StableAfter.
+	// DefaultStableAfter is how long a session must have been ready before the retry
+	// budget is reset, if the policy sets no StableAfter.
 	DefaultStableAfter = 10 * time.Second
 )
 
-// Policy says what happens after a server's session ended by itself. The zero
-// value is [NoRetry]. Policies are plain values: copy and compare them freely.
+// Policy says what happens after a session ended by itself: how often and how soon the
+// server is tried again, and what follows when that is in vain. The zero value is
+// [NoRetry]; [Retry] makes the usual policies. A Policy is a plain value, which may be
+// copied and compared with ==. A permanent cause ([Cause.Permanent]) overrides it.
 type Policy struct {
-	// MaxAttempts is how many tries in a row are made before the server is
-	// evicted or parked. 0 means none ([NoRetry]), [Unlimited] means no bound.
+	// MaxAttempts is the retry budget: how many attempts in a row are made before the
+	// server is evicted or parked. 0 means none ([NoRetry]), [Unlimited] means no bound.
 	MaxAttempts int `json:"maxAttempts"`
-	// Base is the first delay; each further attempt doubles it. 0 retries
-	// at once, which needs a bounded MaxAttempts.
+	// Base is the delay before the first retry; each further attempt doubles it. 0
+	// retries at once, and requires a bounded MaxAttempts.
 	Base time.Duration `json:"base,omitempty"`
-	// Max caps a single delay. 0 means DefaultMaxDelay, but never less than Base.
+	// Max is the longest single delay. 0 means [DefaultMaxDelay], and at least Base.
 	Max time.Duration `json:"max,omitempty"`
 	// Jitter spreads each delay d uniformly over [d·(1−Jitter), d·(1+Jitter)].
-	// 0 (the default) keeps base, 2·base, 4·base exact; 0.2 is a good choice
-	// where many hosts share a server. Between 0 and 1.
+	// It lies between 0 and 1. 0 (the default) keeps the delays exact; 0.2 is a good
+	// choice where many hosts share a server.
 	Jitter float64 `json:"jitter,omitempty"`
-	// StableAfter is how long a session must stay ready before the budget is
-	// given back. 0 means DefaultStableAfter. A server that becomes ready and
-	// crashes sooner than this keeps spending its budget.
+	// StableAfter is how long a session must stay ready before the budget is reset. 0
+	// means [DefaultStableAfter]. A server that becomes ready and crashes sooner than
+	// this keeps spending its budget.
 	StableAfter time.Duration `json:"stableAfter,omitempty"`
-	// ParkEvery, if set, parks the server when the budget is spent instead of
-	// evicting it, and tries it again at this slow pace.
+	// ParkEvery, if set, parks the server when the budget is spent, instead of evicting
+	// it: one attempt is made after each such interval. 0 (the default) evicts.
 	ParkEvery time.Duration `json:"parkEvery,omitempty"`
-	// Intensity bounds restarts over a window of time, whatever the budget
-	// says. The zero value is no such bound.
+	// Intensity bounds restarts over a window of time, in addition to the budget. The
+	// zero value (the default) sets no such bound.
 	Intensity Intensity `json:"intensity,omitzero"`
 }
 
-// Intensity is OTP's restart intensity: more than Restarts ends within Window
-// spend the budget at once.
+// Intensity is the restart intensity of OTP. If more than Restarts sessions end by
+// themselves within Window, the budget counts as spent.
 type Intensity struct {
-	Restarts int           `json:"restarts"`
-	Window   time.Duration `json:"window"`
+	// Restarts is how many ends within Window are tolerated.
+	Restarts int `json:"restarts"`
+	// Window is the length of the sliding window.
+	Window time.Duration `json:"window"`
 }
 
-// NoRetry evicts a server at its first end.
+// NoRetry evicts a server when its first session ends by itself.
 var NoRetry = Policy{}
 
-// RetryOption adjusts a policy made by [Retry].
+// RetryOption changes a policy that [Retry] makes.
 type RetryOption func(*Policy)
 
-// Retry makes a policy of exponential delays: base, 2·base, 4·base, … for at
-// most maxAttempts tries in a row ([Unlimited] for no bound).
+// Retry makes a policy of exponential delays (base, 2·base, 4·base, …) for at most
+// maxAttempts attempts in a row; [Unlimited] sets no bound. The longest delay is
+// [DefaultMaxDelay], and there is no jitter, unless an option says otherwise.
 func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	p := Policy{MaxAttempts: maxAttempts, Base: base}
 	for _, o := range opts {
@@ -68,27 +72,31 @@ func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	return p
 }
 
-// WithMaxDelay caps a single delay; see [Policy.Max].
+// WithMaxDelay sets [Policy.Max], the longest single delay. Default 5 minutes.
 func WithMaxDelay(d time.Duration) RetryOption { return func(p *Policy) { p.Max = d } }
 
-// WithJitter spreads delays; see [Policy.Jitter].
+// WithJitter sets [Policy.Jitter]: each delay is spread over ± that fraction of it.
+// Between 0 and 1; default 0, exact delays.
 func WithJitter(fraction float64) RetryOption { return func(p *Policy) { p.Jitter = fraction } }
 
-// WithStableAfter sets when the budget is given back; see [Policy.StableAfter].
+// WithStableAfter sets [Policy.StableAfter]: how long a session must stay ready before
+// the budget is reset. Default 10 seconds.
 func WithStableAfter(d time.Duration) RetryOption { return func(p *Policy) { p.StableAfter = d } }
 
-// WithParking tries again every d after the budget is spent; see [Policy.ParkEvery].
+// WithParking sets [Policy.ParkEvery]: when the budget is spent, the server is tried
+// again at that interval instead of being evicted.
 func WithParking(every time.Duration) RetryOption { return func(p *Policy) { p.ParkEvery = every } }
 
-// WithIntensity bounds restarts over a window; see [Policy.Intensity].
+// WithIntensity sets [Policy.Intensity]: more than restarts ends within window count as
+// a spent budget.
 func WithIntensity(restarts int, window time.Duration) RetryOption {
 	return func(p *Policy) { p.Intensity = Intensity{restarts, window} }
 }
 
-// Retries reports whether the policy ever tries again by itself.
+// Retries reports whether the policy ever makes another attempt by itself.
 func (p Policy) Retries() bool { return p.MaxAttempts != 0 || p.ParkEvery > 0 }
 
-// Validate reports every field that makes no sense, with the way to mend it.
+// Validate returns an error that names every invalid field and how to correct it.
 func (p Policy) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("retry policy: "+format, args...)) }
@@ -99,7 +107,7 @@ func (p Policy) Validate() error {
 		bad("Base is %v; a delay cannot be negative", p.Base)
 	}
 	if p.MaxAttempts == Unlimited && p.Base == 0 {
-		bad("Base is 0 with unlimited attempts; a server that cannot start would spin: set a base delay")
+		bad("Base is 0 with unlimited attempts; a server that cannot start would be dialled in a tight loop; set a base delay")
 	}
 	if p.Max < 0 || (p.Max > 0 && p.Max < p.Base) {
 		bad("Max is %v; it must be at least Base (%v), or 0 for the default", p.Max, p.Base)
@@ -119,7 +127,7 @@ func (p Policy) Validate() error {
 	return errors.Join(errs...)
 }
 
-// String says the policy in words, as status tables show it.
+// String describes the policy, as status tables show it.
 func (p Policy) String() string {
 	s := fmt.Sprintf("retry %d×, %v doubling", p.MaxAttempts, p.Base)
 	switch p.MaxAttempts {

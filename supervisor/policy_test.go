@@ -17,7 +17,7 @@ func TestPolicyValidateRejects(t *testing.T) {
 	}{
 		{supervisor.Policy{MaxAttempts: -2}, "retry policy: MaxAttempts is -2; use 0 for no retry, a positive number, or supervisor.Unlimited"},
 		{supervisor.Policy{Base: -time.Second}, "retry policy: Base is -1s; a delay cannot be negative"},
-		{supervisor.Policy{MaxAttempts: supervisor.Unlimited}, "retry policy: Base is 0 with unlimited attempts; a server that cannot start would spin: set a base delay"},
+		{supervisor.Policy{MaxAttempts: supervisor.Unlimited}, "retry policy: Base is 0 with unlimited attempts; a server that cannot start would be dialled in a tight loop; set a base delay"},
 		{supervisor.Policy{Max: -1}, "retry policy: Max is -1ns; it must be at least Base (0s), or 0 for the default"},
 		{supervisor.Policy{Base: 2, Max: 1}, "retry policy: Max is 1ns; it must be at least Base (2ns), or 0 for the default"},
 		{supervisor.Policy{Jitter: -0.1}, "retry policy: Jitter is -0.1; it must lie between 0 and 1"},

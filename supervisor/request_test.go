@@ -9,8 +9,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// From every state that is not on its way out, Restart leads to a new dial
-// with a fresh budget; a session that lives is reaped first.
+// From every state but stopping and stopped, a restart leads to a new dial with a fresh
+// budget. A session that runs is released first.
 func TestRestartFromEveryState(t *testing.T) {
 	for _, state := range supervisor.States() {
 		t.Run(string(state), func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRestartTwiceDialsOnce(t *testing.T) {
 	s := reach(t, supervisor.StateReady).on(supervisor.InputRestart).on(supervisor.InputRestart)
 	require.Empty(t, s.last)
 	s.on(supervisor.InputReleased).in(supervisor.StateConnecting)
-	// The wish is fulfilled: the next end goes by the policy again.
+	// The request is carried out: the policy decides about the next end.
 	s.on(supervisor.InputFailed).on(supervisor.InputReleased).in(supervisor.StateBackoff)
 }
 
@@ -54,15 +54,15 @@ func TestRestartResetsTheBudget(t *testing.T) {
 	require.Equal(t, time.Second, s.armed.Delay)
 }
 
-// Restart wins over whatever the end of the old session would have led to.
+// A restart overrides what the end of the old session would have led to.
 func TestRestartWhileClosingOverridesEviction(t *testing.T) {
 	s := newScript(t, supervisor.NoRetry, false).on(supervisor.InputRegister)
-	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: hopeless()})
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: permanentCause()})
 	s.on(supervisor.InputRestart).in(supervisor.StateClosing).on(supervisor.InputReleased).in(supervisor.StateConnecting)
 }
 
-// From every state Stop leads to stopped, by way of a reaped session if one
-// lives, and says once that the server is gone.
+// From every state a stop leads to stopped, after the release of a session that runs,
+// and is announced once.
 func TestStopFromEveryState(t *testing.T) {
 	for _, state := range append(supervisor.States(), supervisor.StateNew) {
 		t.Run("from "+string(state), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestStopOverridesAPendingRestart(t *testing.T) {
 	reach(t, supervisor.StateReady).on(supervisor.InputRestart).in(supervisor.StateClosing).on(supervisor.InputStop).in(supervisor.StateStopping).on(supervisor.InputReleased).in(supervisor.StateStopped)
 }
 
-// A cause that comes with the request is the one that everybody is told.
+// A cause that comes with a request appears in all effects.
 func TestRequestsCarryTheirCause(t *testing.T) {
 	why := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "configuration changed"}
 	for _, kind := range []supervisor.InputKind{supervisor.InputStop, supervisor.InputRestart} {
@@ -111,16 +111,16 @@ func TestRequestsCarryTheirCause(t *testing.T) {
 	}
 }
 
-// An end without a cause is still explained, and not as somebody's wish.
+// An end without a cause gets one, and not that of a request.
 func TestMissingCausesAreFilledIn(t *testing.T) {
 	for _, kind := range []supervisor.InputKind{supervisor.InputFailed, supervisor.InputDied} {
 		s := newScript(t, supervisor.NoRetry, true).on(supervisor.InputRegister).on(kind)
-		reaped := s.find(supervisor.EffectEndSession).Cause
-		require.NotNil(t, reaped)
-		require.NotEqual(t, supervisor.CauseRequested, reaped.Kind)
-		require.Contains(t, reaped.Message, "without a stated cause")
+		ended := s.find(supervisor.EffectEndSession).Cause
+		require.NotNil(t, ended)
+		require.NotEqual(t, supervisor.CauseRequested, ended.Kind)
+		require.Contains(t, ended.Message, "without a stated cause")
 		s.on(supervisor.InputReleased).in(supervisor.StateEvicted)
-		require.Same(t, reaped, s.find(supervisor.EffectAnnounceGone).Cause)
-		require.Same(t, reaped, s.Cause())
+		require.Same(t, ended, s.find(supervisor.EffectAnnounceGone).Cause)
+		require.Same(t, ended, s.Cause())
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 var epochStart = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// script drives one lifecycle through a story, by hand and in virtual time.
+// script drives one lifecycle by hand and in virtual time.
 type script struct {
 	*supervisor.Lifecycle
 	t   *testing.T
@@ -31,7 +31,7 @@ func newScript(t *testing.T, p supervisor.Policy, supervised bool) *script {
 	}
 }
 
-// does feeds one event and checks the effects by kind, in order.
+// does feeds one input and checks the effects by kind, in order.
 func (s *script) does(ev supervisor.Input, want ...supervisor.EffectKind) *script {
 	s.t.Helper()
 	s.step(ev)
@@ -48,13 +48,13 @@ func (s *script) step(ev supervisor.Input) {
 	}
 }
 
-// on feeds an event of the current epoch.
+// on feeds an input of the current epoch.
 func (s *script) on(kind supervisor.InputKind) *script {
 	s.step(supervisor.Input{Kind: kind, Epoch: s.Epoch()})
 	return s
 }
 
-// fire lets the time of the armed timer pass and reports it.
+// fire lets the armed timer run out.
 func (s *script) fire() *script {
 	s.now = s.now.Add(s.armed.Delay)
 	s.step(supervisor.Input{Kind: supervisor.InputTimer, Token: s.armed.Token})
@@ -64,9 +64,9 @@ func (s *script) fire() *script {
 // start takes a dialled server to ready.
 func (s *script) start() *script { return s.on(supervisor.InputOpened).on(supervisor.InputDiscovered) }
 
-// crash ends the session and reaps it.
+// crash ends the session and releases it.
 func (s *script) crash() *script {
-	s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: s.Epoch(), Cause: crashed()})
+	s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: s.Epoch(), Cause: exitCause()})
 	return s.on(supervisor.InputReleased)
 }
 
@@ -76,17 +76,17 @@ func (s *script) in(want supervisor.State) *script {
 	return s
 }
 
-func crashed() *supervisor.Cause {
+func exitCause() *supervisor.Cause {
 	code := 3
 	return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", ExitCode: &code}
 }
 
-func hopeless() *supervisor.Cause {
+func permanentCause() *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseConfig, Message: "not found; check the path", Permanent: true}
 }
 
-// forbidden is what only a person can mend.
-func forbidden() *supervisor.Cause {
+// authCause is a cause that only the user can correct.
+func authCause() *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseAuth, Message: "401; check the token", Permanent: true}
 }
 
@@ -111,8 +111,7 @@ func (s *script) find(kind supervisor.EffectKind) supervisor.Effect {
 	return found[0]
 }
 
-// reach makes a lifecycle that stands in the given state, by the shortest
-// road that a policy which can lead there allows.
+// reach makes a lifecycle in the given state, by the shortest way.
 func reach(t *testing.T, state supervisor.State) *script {
 	t.Helper()
 	policy := supervisor.Retry(3, time.Second)
@@ -137,7 +136,7 @@ func reach(t *testing.T, state supervisor.State) *script {
 		s.on(supervisor.InputRegister).start().crash()
 	case supervisor.StateUnauthorized:
 		s.on(supervisor.InputRegister).start()
-		s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: 1, Cause: forbidden()})
+		s.step(supervisor.Input{Kind: supervisor.InputDied, Epoch: 1, Cause: authCause()})
 		s.on(supervisor.InputReleased)
 	case supervisor.StateStopping:
 		s.on(supervisor.InputRegister).on(supervisor.InputStop)

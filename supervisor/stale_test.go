@@ -8,17 +8,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// What speaks of another incarnation is dropped and counted in every state,
-// whatever it says.
+// An input about another incarnation is dropped and counted in every state.
 func TestStaleEpochsAreDroppedAndCounted(t *testing.T) {
 	for _, state := range append(supervisor.States(), supervisor.StateNew) {
 		for _, kind := range []supervisor.InputKind{supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased} {
 			s := reach(t, state)
 			for i, epoch := range []uint64{s.Epoch() + 1, s.Epoch() - 1} {
-				s.does(supervisor.Input{Kind: kind, Epoch: epoch, Cause: hopeless()}).in(state)
+				s.does(supervisor.Input{Kind: kind, Epoch: epoch, Cause: permanentCause()}).in(state)
 				require.Equal(t, uint64(i+1), s.Stale(), "%s in %s", kind, state)
 			}
-			require.NotEqual(t, hopeless(), s.Cause())
+			require.NotEqual(t, permanentCause(), s.Cause())
 		}
 	}
 }
@@ -33,8 +32,7 @@ func TestStaleTimersAreDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// A timer that fired while its cancellation was on the way must not act on
-// the state that came after.
+// A timer that fired during its cancellation must not act on the next state.
 func TestCancelledTimerThatFiresAnywayIsStale(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -77,17 +75,17 @@ func TestTimerActsOnce(t *testing.T) {
 	require.Equal(t, uint64(1), s.Stale())
 }
 
-// What arrives twice, or in the wrong order, for the current epoch is not
-// stale, and does nothing.
+// An input that arrives twice, or in the wrong order, for the current epoch is ignored
+// and not counted as stale.
 func TestDuplicatesOfTheCurrentEpochAreIgnored(t *testing.T) {
 	s := reach(t, supervisor.StateReady)
 	for _, kind := range []supervisor.InputKind{supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputReleased, supervisor.InputFailed} {
-		s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(supervisor.StateReady)
+		s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: permanentCause()}).in(supervisor.StateReady)
 	}
 	s.on(supervisor.InputDied).in(supervisor.StateClosing)
 	first := s.Cause()
 	for _, kind := range []supervisor.InputKind{supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputDied, supervisor.InputFailed} {
-		s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(supervisor.StateClosing)
+		s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: permanentCause()}).in(supervisor.StateClosing)
 	}
 	require.Same(t, first, s.Cause(), "the first cause is the cause")
 	s.on(supervisor.InputReleased).in(supervisor.StateBackoff)

@@ -45,8 +45,8 @@ func TestStandbyThatWasStableBeginsANewRow(t *testing.T) {
 
 func TestStandbyPermanentCauseIsNotRetried(t *testing.T) {
 	s := reachStandby(t, StandbyConnecting)
-	s.step(Input{Kind: InputFailed, Epoch: s.Epoch(), Cause: hopeless()})
-	require.Equal(t, hopeless(), s.last[0].Cause)
+	s.step(Input{Kind: InputFailed, Epoch: s.Epoch(), Cause: permanentCause()})
+	require.Equal(t, permanentCause(), s.last[0].Cause)
 	s.on(InputReleased).in(StandbyGivenUp)
 }
 
@@ -248,7 +248,7 @@ func (m *standbyMachine) lifecycle(t *rapid.T) {
 	case !m.serving:
 		m.feed(Input{Kind: InputServing})
 	case n == 5:
-		m.feed(Input{Kind: InputWithdrawn, Cause: crashed()})
+		m.feed(Input{Kind: InputWithdrawn, Cause: exitCause()})
 	default:
 		t.Skip("seldom")
 	}
@@ -256,7 +256,7 @@ func (m *standbyMachine) lifecycle(t *rapid.T) {
 
 func (m *standbyMachine) end(t *rapid.T) {
 	kind := rapid.SampledFrom([]InputKind{InputFailed, InputDied}).Draw(t, "kind")
-	cause := rapid.SampledFrom([]*Cause{nil, crashed(), crashed(), crashed(), hopeless()}).Draw(t, "cause")
+	cause := rapid.SampledFrom([]*Cause{nil, exitCause(), exitCause(), exitCause(), permanentCause()}).Draw(t, "cause")
 	m.feed(Input{Kind: kind, Epoch: m.epoch, Cause: cause})
 }
 
@@ -267,7 +267,7 @@ func (m *standbyMachine) stray(t *rapid.T) {
 			InputRegister, InputStop}).Draw(t, "kind"),
 		Epoch: rapid.Uint64Range(0, m.epoch+1).Draw(t, "epoch"),
 		Token: rapid.Uint64Range(0, m.token+1).Draw(t, "token"),
-		Cause: crashed(),
+		Cause: exitCause(),
 	})
 }
 

@@ -1,10 +1,10 @@
 package supervisor
 
-// State is where one registered server stands. The zero value is [New].
+// State is where one registered server stands. The zero value is [StateNew].
 type State string
 
 const (
-	// StateNew: a lifecycle before its first event.
+	// StateNew: a lifecycle before its first input.
 	StateNew State = ""
 	// StateConnecting: a process is being spawned or a remote server connected, and
 	// the protocol version is being negotiated.
@@ -14,23 +14,23 @@ const (
 	StateDiscovering State = "discovering"
 	// StateReady: the catalog is published and calls are accepted.
 	StateReady State = "ready"
-	// StateClosing: the session ended or was given up, and its process group or
-	// connections are being reaped. Nothing new is dialled before that is done.
+	// StateClosing: the session has ended, and its process group or connections are
+	// being released. The next dial waits until that is done.
 	StateClosing State = "closing"
 	// StateBackoff: waiting for the retry timer.
 	StateBackoff State = "backoff"
-	// StateParked: the retry budget is spent; the server is tried again at the slow
-	// pace of [Policy.ParkEvery].
+	// StateParked: the retry budget is spent; the server is tried again every
+	// [Policy.ParkEvery].
 	StateParked State = "parked"
-	// StateUnauthorized: the server wants credentials that only a person or a new
-	// configuration can supply. Only a restart dials it again; authorizing it
-	// brings one.
+	// StateUnauthorized: the server requires credentials that only the user or a new
+	// configuration can supply. Only a restart dials it again; a completed
+	// authorization restarts it.
 	StateUnauthorized State = "unauthorized"
-	// StateEvicted: given up. Only an explicit restart dials it again.
+	// StateEvicted: the server is given up. Only an explicit restart dials it again.
 	StateEvicted State = "evicted"
-	// StateStopping: the registration is being removed and its session reaped.
+	// StateStopping: the registration is being removed, and its session released.
 	StateStopping State = "stopping"
-	// StateStopped: the registration is gone. No event leads out of it.
+	// StateStopped: the registration has ended. No input leads out of this state.
 	StateStopped State = "stopped"
 )
 
@@ -40,8 +40,8 @@ func States() []State {
 	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateStopping, StateStopped}
 }
 
-// Live reports whether the state has a session behind it that must be reaped
-// before the next one is dialled.
+// Live reports whether the state has a session that must be released before the next
+// dial.
 func (s State) Live() bool {
 	switch s {
 	case StateConnecting, StateDiscovering, StateReady, StateClosing, StateStopping:
@@ -50,7 +50,7 @@ func (s State) Live() bool {
 	return false
 }
 
-// Glyph is the one-column mark by which tables show the state.
+// Glyph is a symbol of one column that shows the state in tables.
 func (s State) Glyph() string {
 	switch s {
 	case StateReady:

@@ -11,16 +11,15 @@ import (
 
 func done(kinds ...supervisor.EffectKind) []supervisor.EffectKind { return kinds }
 
-// rows is what the lifecycle must be, written a second time and from the
-// promises rather than from the table: where to begin, what happens, where it
-// ends and what has to be done.
+// rows is what the lifecycle must do, written a second time and from the promises
+// rather than from the table.
 var rows = []struct {
 	from   supervisor.State
 	on     supervisor.InputKind
 	when   supervisor.Guard
 	to     supervisor.State
 	do     []supervisor.EffectKind
-	script func(*testing.T) *script // nil: the shortest road to from
+	script func(*testing.T) *script // nil: the shortest way to from
 }{
 	{supervisor.StateNew, supervisor.InputRegister, supervisor.GuardAlways, supervisor.StateConnecting, done(supervisor.EffectDial), nil},
 	{supervisor.StateNew, supervisor.InputStop, supervisor.GuardAlways, supervisor.StateStopped, done(supervisor.EffectAnnounceGone), nil},
@@ -51,12 +50,12 @@ var rows = []struct {
 	}},
 	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardAuthRequired, supervisor.StateUnauthorized, done(supervisor.EffectAnnounceGone), func(t *testing.T) *script {
 		s := reach(t, supervisor.StateConnecting)
-		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: forbidden()})
+		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: authCause()})
 		return s
 	}},
 	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardPermanent, supervisor.StateEvicted, done(supervisor.EffectAnnounceGone), func(t *testing.T) *script {
 		s := reach(t, supervisor.StateConnecting)
-		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: hopeless()})
+		s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: 1, Cause: permanentCause()})
 		return s
 	}},
 	{supervisor.StateClosing, supervisor.InputReleased, supervisor.GuardBudgetLeft, supervisor.StateBackoff, done(supervisor.EffectArmRetry), nil},
@@ -125,8 +124,8 @@ func TestEachRow(t *testing.T) {
 	}
 }
 
-// The table in the code and the one above hold the same rows, no more and no
-// fewer, so that a row cannot be added without saying what it must do.
+// The table in the code and the one above hold the same rows, so that a row cannot be
+// added without a statement of what it must do.
 func TestTableHoldsTheseRows(t *testing.T) {
 	type key struct {
 		from supervisor.State
@@ -146,8 +145,7 @@ func TestTableHoldsTheseRows(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// Where a state has no row for an event, the event means nothing there: no
-// effect, no change of any kind.
+// An input without a row in a state has no effect and changes nothing.
 func TestInputsWithoutARowAreIgnored(t *testing.T) {
 	has := map[supervisor.State]map[supervisor.InputKind]bool{}
 	for _, r := range rows {
@@ -156,7 +154,7 @@ func TestInputsWithoutARowAreIgnored(t *testing.T) {
 		}
 		has[r.from][r.on] = true
 	}
-	events := []supervisor.InputKind{supervisor.InputRegister, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputRestart, supervisor.InputStop, "unheard of"}
+	events := []supervisor.InputKind{supervisor.InputRegister, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputRestart, supervisor.InputStop, "unknown"}
 	for _, state := range append(supervisor.States(), supervisor.StateNew) {
 		for _, kind := range events {
 			if has[state][kind] {
@@ -165,16 +163,15 @@ func TestInputsWithoutARowAreIgnored(t *testing.T) {
 			s := reach(t, state)
 			since, attempt, restarts, cause := s.Since(), s.Attempt(), s.Restarts(), s.Cause()
 			s.now = s.now.Add(time.Hour)
-			s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: hopeless()}).in(state)
+			s.does(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Cause: permanentCause()}).in(state)
 			require.Nil(t, s.last)
 			require.Equal(t, []any{since, attempt, restarts, cause}, []any{s.Since(), s.Attempt(), s.Restarts(), s.Cause()}, "%s in %s", kind, state)
 		}
 	}
 }
 
-// Guarded rows are tried in order: one without a guard ends its group, or
-// those behind it would be dead; a group that never ends could swallow an
-// event that must not be lost.
+// A guarded group of rows ends with an unguarded one: otherwise an input could be
+// swallowed, or a later row could be unreachable.
 func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 	type group struct {
 		from supervisor.State

@@ -2,10 +2,9 @@ package supervisor
 
 import "time"
 
-// window counts ends inside a sliding stretch of time, as OTP's supervisor
-// does for its restart intensity: push now, keep those inside the period,
-// compare.
-type window struct{ ends []time.Time }
+// window counts the ends of sessions within a sliding window of time, as OTP's
+// supervisor does for its restart intensity.
+type window struct{ ends []time.Time } // oldest first
 
 // exceeded records an end at now and reports whether there are now more of
 // them within i.Window than i.Restarts allows.
@@ -19,7 +18,7 @@ func (w *window) exceeded(now time.Time, i Intensity) bool {
 			kept = append(kept, t)
 		}
 	}
-	// One more than allowed decides; older ones would only take memory.
+	// One more than allowed decides; older ones are not needed.
 	if len(kept) > i.Restarts {
 		kept = kept[len(kept)-i.Restarts:]
 	}

@@ -18,12 +18,12 @@ func TestWindowCountsOnlyRecentEnds(t *testing.T) {
 		want []bool
 	}{
 		{"no bound", Intensity{}, []time.Duration{0, 0, 0, 0}, []bool{false, false, false, false}},
-		{"half a bound is none", Intensity{Restarts: 1}, []time.Duration{0, 0, 0}, []bool{false, false, false}},
+		{"half a bound", Intensity{Restarts: 1}, []time.Duration{0, 0, 0}, []bool{false, false, false}},
 		{"the third in ten seconds", twoInTen, []time.Duration{0, 1e9, 2e9}, []bool{false, false, true}},
 		{"all at once", twoInTen, []time.Duration{0, 0, 0}, []bool{false, false, true}},
 		{"just inside", twoInTen, []time.Duration{0, 1e9, 10e9 - 1}, []bool{false, false, true}},
 		{"the first is ten seconds old", twoInTen, []time.Duration{0, 1e9, 10e9}, []bool{false, false, false}},
-		{"calms down", twoInTen, []time.Duration{0, 0, 0, 0, 10e9, 11e9, 12e9}, []bool{false, false, true, true, false, false, true}},
+		{"many, then few", twoInTen, []time.Duration{0, 0, 0, 0, 10e9, 11e9, 12e9}, []bool{false, false, true, true, false, false, true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var w window
@@ -44,8 +44,8 @@ func TestWindowReset(t *testing.T) {
 	require.False(t, w.exceeded(now, one))
 }
 
-// The window remembers a bounded number of ends, and gives the answer that
-// counting them all would give.
+// The window remembers a bounded number of ends, and gives the same result as counting
+// them all.
 func TestWindowIsBoundedAndExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w window
@@ -60,7 +60,7 @@ func TestWindowIsBoundedAndExact(t *testing.T) {
 					inside++
 				}
 			}
-			require.Equal(t, inside > in.Restarts, w.full(now, in), "what full foretells is what exceeded says")
+			require.Equal(t, inside > in.Restarts, w.full(now, in), "full and exceeded agree")
 			require.Equal(t, inside > in.Restarts, w.exceeded(now, in))
 			require.LessOrEqual(t, len(w.ends), in.Restarts+1)
 		}

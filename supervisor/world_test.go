@@ -8,22 +8,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// world is the world that carries effects out. It knows no states and no
-// policy; it keeps accounts of sessions, timers and what is visible, and
-// objects to whatever no world could carry out safely.
+// world carries effects out. It knows no states and no policy. It keeps records of
+// sessions, timers and what is visible, and rejects an effect that could not be carried
+// out safely.
 type world struct {
 	t        require.TestingT
 	sessions []*sessionRecord // sessions[i] is epoch i+1
-	epoch    uint64           // the one in charge
+	epoch    uint64           // the one in service
 	timers   []*timer         // every one that was ever armed
 	visible  uint64           // the epoch whose catalog users see; 0 none
 }
 
-// sessionRecord counts what was asked and told of one epoch.
+// sessionRecord counts the inputs and effects of one epoch.
 type sessionRecord struct {
-	opened, discovered                     bool
-	spare                                  bool // started beside the one in charge, and never in charge itself
-	discover, publish, withdraw, reap, end int
+	opened, discovered                                bool
+	standby                                           bool // started beside the one in service, and never in service itself
+	discover, publish, withdraw, endSession, released int
 }
 
 type timer struct {
@@ -38,18 +38,18 @@ func (w *world) current() uint64 { return w.epoch }
 // reserve books a standby that is ready.
 func (w *world) addStandby(epoch uint64) {
 	require.Equal(w.t, uint64(len(w.sessions))+1, epoch, "epochs count up")
-	w.sessions = append(w.sessions, &sessionRecord{opened: true, discovered: true, spare: true})
+	w.sessions = append(w.sessions, &sessionRecord{opened: true, discovered: true, standby: true})
 }
 
-// takeOver puts a standby in charge.
+// takeOver puts a standby in service.
 func (w *world) takeOver(ev supervisor.Input, e supervisor.Effect) {
 	require.Equal(w.t, supervisor.InputDied, ev.Kind)
 	require.Equal(w.t, ev.Standby, e.Epoch)
 	old, s := w.sessions[w.epoch-1], w.sessions[e.Epoch-1]
-	require.True(w.t, s.spare, "a standby takes over twice")
-	require.Equal(w.t, 1, old.reap, "two are in charge")
-	old.end = 1 // whoever carries the effects out waits for it
-	s.spare, w.epoch = false, e.Epoch
+	require.True(w.t, s.standby, "a standby takes over twice")
+	require.Equal(w.t, 1, old.endSession, "two are in service")
+	old.released = 1 // the supervising actor waits for its release
+	s.standby, w.epoch = false, e.Epoch
 }
 
 func (w *world) armed() *timer {
@@ -61,7 +61,7 @@ func (w *world) armed() *timer {
 	return nil
 }
 
-// stale is the world's own view of whether an event is out of date.
+// stale reports whether an input is out of date, by the records of the world.
 func (w *world) stale(ev supervisor.Input) bool {
 	switch ev.Kind {
 	case supervisor.InputTimer:
@@ -73,7 +73,7 @@ func (w *world) stale(ev supervisor.Input) bool {
 	return ev.Epoch != w.current()
 }
 
-// happens books an event that is not stale.
+// happens records an input that is not stale.
 func (w *world) happens(ev supervisor.Input) {
 	if ev.Kind == supervisor.InputTimer {
 		w.armed().off = true
@@ -84,16 +84,16 @@ func (w *world) happens(ev supervisor.Input) {
 	}
 	s := w.sessions[ev.Epoch-1]
 	switch {
-	case ev.Kind == supervisor.InputOpened && s.reap == 0:
+	case ev.Kind == supervisor.InputOpened && s.endSession == 0:
 		s.opened = true
-	case ev.Kind == supervisor.InputDiscovered && s.discover > 0 && s.reap == 0:
+	case ev.Kind == supervisor.InputDiscovered && s.discover > 0 && s.endSession == 0:
 		s.discovered = true
-	case ev.Kind == supervisor.InputReleased && s.reap > 0:
-		s.end = 1
+	case ev.Kind == supervisor.InputReleased && s.endSession > 0:
+		s.released = 1
 	}
 }
 
-// carryOut books the effects of one event, in order.
+// carryOut records the effects of one input, in order.
 func (w *world) carryOut(now time.Time, ev supervisor.Input, effects []supervisor.Effect, delay func(supervisor.EffectKind) time.Duration) {
 	for _, e := range effects {
 		if e.Kind == supervisor.EffectDial {
@@ -122,10 +122,10 @@ func (w *world) carryOut(now time.Time, ev supervisor.Input, effects []superviso
 func (w *world) dial(e supervisor.Effect) {
 	require.Equal(w.t, uint64(len(w.sessions))+1, e.Epoch, "epochs count up, one dial each")
 	for i, s := range w.sessions {
-		if s.spare {
+		if s.standby {
 			continue
 		}
-		require.Equal(w.t, 1, s.end, "dial of %d while %d is not released", e.Epoch, i+1)
+		require.Equal(w.t, 1, s.released, "dial of %d while %d is not released", e.Epoch, i+1)
 	}
 	require.Zero(w.t, w.visible, "dial while a catalog is visible")
 	require.Nil(w.t, w.armed(), "dial while a timer is armed")
@@ -172,32 +172,32 @@ func (w *world) session(ev supervisor.Input, e supervisor.Effect) {
 		s.withdraw++
 		w.visible = 0
 	case supervisor.EffectEndSession:
-		require.Zero(w.t, w.visible, "reap before withdraw")
-		require.NotNil(w.t, e.Cause, "reap without a cause")
+		require.Zero(w.t, w.visible, "session ended before withdraw")
+		require.NotNil(w.t, e.Cause, "session ended without a cause")
 		if ev.Cause != nil {
 			require.Same(w.t, ev.Cause, e.Cause)
 		}
-		s.reap++
+		s.endSession++
 	default:
 		require.Fail(w.t, "unknown effect", "%q", e.Kind)
 	}
 }
 
-// audit holds the accounts against the state that the lifecycle reports.
-func (w *world) audit(lc *supervisor.Lifecycle, proven bool) {
+// verify compares the records with the state that the lifecycle reports.
+func (w *world) verify(lc *supervisor.Lifecycle, stable bool) {
 	state := lc.State()
 	require.Equal(w.t, w.current(), lc.Epoch())
 	used := 0
 	for i, s := range w.sessions {
-		if s.spare {
-			require.Zero(w.t, s.reap+s.publish+s.discover, "a standby is not the lifecycle's business")
+		if s.standby {
+			require.Zero(w.t, s.endSession+s.publish+s.discover, "a standby is not the lifecycle's business")
 			continue
 		}
 		used++
 		last := uint64(i+1) == w.epoch
 		over := !last || state == supervisor.StateClosing || state == supervisor.StateStopping || !state.Live()
-		require.Equal(w.t, over, s.reap == 1, "epoch %d is reaped %d times in %s", i+1, s.reap, state)
-		require.Equal(w.t, !last || !state.Live(), s.end == 1, "epoch %d released in %s", i+1, state)
+		require.Equal(w.t, over, s.endSession == 1, "epoch %d is ended %d times in %s", i+1, s.endSession, state)
+		require.Equal(w.t, !last || !state.Live(), s.released == 1, "epoch %d released in %s", i+1, state)
 		require.LessOrEqual(w.t, s.discover, 1)
 		require.LessOrEqual(w.t, s.publish, 1)
 		require.Equal(w.t, last && state == supervisor.StateReady, s.publish > s.withdraw, "epoch %d published in %s", i+1, state)
@@ -206,7 +206,7 @@ func (w *world) audit(lc *supervisor.Lifecycle, proven bool) {
 	require.Equal(w.t, state == supervisor.StateReady, w.visible != 0, "visible in %s", state)
 
 	want := map[supervisor.State]supervisor.EffectKind{supervisor.StateBackoff: supervisor.EffectArmRetry, supervisor.StateParked: supervisor.EffectArmPark, supervisor.StateReady: supervisor.EffectArmStable}[state]
-	if proven && state == supervisor.StateReady {
+	if stable && state == supervisor.StateReady {
 		want = ""
 	}
 	a := w.armed()

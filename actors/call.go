@@ -78,17 +78,17 @@ func shorter(a, b time.Duration) time.Duration {
 	return a
 }
 
-// CallTimeouts is how long a call may take without progress, and at all; 0 means
-// as long as its context.
-func CallTimeouts(t mcpvisor.Timeouts, asked time.Duration) (idle, hardMax time.Duration) {
-	idle = asked
+// CallTimeouts returns how long a call may take without progress (requested, or else
+// Timeouts.Call), and as a whole; 0 means as long as its context.
+func CallTimeouts(t mcpvisor.Timeouts, requested time.Duration) (idle, total time.Duration) {
+	idle = requested
 	if idle == 0 {
 		idle = t.Call
 	}
 	return max(idle, 0), max(t.CallTotal, 0)
 }
 
-// unavailable says why a server takes no calls now, and when to ask again.
+// unavailable explains why a server accepts no calls now, and when a call may succeed.
 func (v *View) unavailable() *mcpvisor.Error {
 	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
 	if v.Cause != nil {
@@ -119,8 +119,8 @@ func (v *View) unavailable() *mcpvisor.Error {
 // takes is unknown.
 const startingRetryAfter = 100 * time.Millisecond
 
-// AwaitReady waits until a server is ready, and returns its view. It gives up
-// when ctx ends, when the server is gone, or when it is evicted or unauthorized.
+// AwaitReady waits until a server is ready, and returns its view. It fails when ctx ends,
+// and when the server is unregistered, evicted or unauthorized.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 	for {
 		s := rt.Snapshot()

@@ -15,7 +15,7 @@ import (
 type leftBehind struct {
 	mu      sync.Mutex
 	byGen   map[uint64][]error // of registrations that have not ended; guarded by mu
-	atClose []error            // of those that Close has ended; guarded by mu
+	atClose []error            // of registrations that Close has ended; guarded by mu
 }
 
 // maxLeftErrors is how many errors of one registration are kept: the latest.

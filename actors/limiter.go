@@ -16,8 +16,8 @@ import (
 type limiter struct {
 	maxInFlight, maxQueued int64 // set before use, and never changed
 
-	// counts holds the calls in flight in its low half and those that failed with the
-	// session in its high half: in one word, so that their sum is always consistent.
+	// counts holds the calls in flight in its low half and the calls that failed with
+	// the session in its high half: in one word, so that their sum is always consistent.
 	counts  atomic.Int64
 	waiting atomic.Int64 // len(queue), for goroutines that do not hold mu
 

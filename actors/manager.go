@@ -119,8 +119,9 @@ func (m *manager) recoverState(c actor.Context) {
 	}
 }
 
-// answerAbandoned answers the callers that no later manager will: that of the message
-// being handled, and those that wait for a report which may have been that message.
+// answerAbandoned answers the callers that no later manager will answer: the caller of
+// the message being handled, and the callers that wait for a report, which may have been
+// that message.
 func (m *manager) answerAbandoned() {
 	err := &mcpvisor.Error{Kind: mcpvisor.KindClosed, Hint: "try again",
 		Cause: errors.New("the manager stopped before it could answer")}
@@ -348,7 +349,7 @@ func (m *manager) viewOf(r *registration, reported *View) *View {
 	return &hidden
 }
 
-// publish replaces the snapshot and wakes those who wait for a change.
+// publish replaces the snapshot and signals the change.
 func (m *manager) publish(s *Snapshot) {
 	s.closed = m.state.closing
 	old := m.rt.snapshot.Swap(s)

@@ -50,7 +50,7 @@ func (r *root) spawnManager(c actor.Context) {
 }
 
 // post sends a message to the manager. After the end of the last server no manager
-// handles it; who waits for a reply waits for that end, too.
+// handles it: a caller that waits for a reply must wait for Runtime.drained, too.
 func (rt *Runtime) post(m messages.Message) {
 	if isClosed(rt.drained) {
 		return

@@ -10,17 +10,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
-// Snapshot is the registries at one moment: immutable, shared by all readers,
-// replaced as a whole by the manager. A change of one server copies one pointer
-// for each other server, and nothing of their catalogs.
+// Snapshot is the registries at one moment. It is immutable, shared by all readers, and
+// replaced as a whole by the manager. A change of one server copies one pointer for each
+// other server, and nothing of their catalogs.
 type Snapshot struct {
 	servers map[string]*View
 	names   []string
 	closed  bool
 	next    chan struct{} // closed when this snapshot is replaced
 
-	// aliases remembers those with a hash that were looked up: alias →
-	// mcpvisor.Tool.
+	// aliases caches the looked-up aliases that end with a hash: alias → mcpvisor.Tool.
+	// It is the only part that changes.
 	aliases sync.Map
 }
 
@@ -57,8 +57,8 @@ func (s *Snapshot) Names() []string { return s.names }
 // Server returns the view of one server, or nil.
 func (s *Snapshot) Server(name string) *View { return s.servers[name] }
 
-// Catalogs goes through what the ready servers offer, in the order of their
-// names. It copies nothing, and leaves out servers whose session has died.
+// Catalogs yields what the ready servers offer, in the order of their names. It copies
+// nothing, and leaves out servers whose session has died.
 func (s *Snapshot) Catalogs() iter.Seq[*catalog.Catalog] {
 	return func(yield func(*catalog.Catalog) bool) {
 		for _, name := range s.names {
@@ -110,9 +110,9 @@ func (s *Snapshot) Alias(alias string) (mcpvisor.Tool, bool) {
 	return mcpvisor.Tool{}, false
 }
 
-// SplitAlias takes an alias apart into a registered server and the server's own
-// name of the tool. It holds while the server is down, whose tools keep their
-// names. An alias that two tools share belongs to neither.
+// SplitAlias splits an alias into a registered server and the server's own name of the
+// tool. It also works while the server is down. An alias that two tools share belongs to
+// neither.
 func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	if len(alias) > mcpvisor.MaxAliasBytes {
 		return "", "", false
@@ -139,7 +139,7 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	return found.Server, found.OriginalName, true
 }
 
-// Closed reports whether the client is being closed, or is.
+// Closed reports whether Close was called.
 func (s *Snapshot) Closed() bool { return s.closed }
 
 // Changed is closed when this snapshot has been replaced.

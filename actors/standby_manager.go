@@ -22,8 +22,8 @@ type standbyManager struct {
 	machine *supervisor.Standby
 	timer   *time.Timer // of the next start
 
-	// inc, port and catalog are those of the standby. inc and port are nil while there
-	// is none; catalog is nil until the standby is ready.
+	// The session of the standby. inc and port are nil while there is no standby;
+	// catalog is nil until the standby is ready.
 	inc     *incarnation
 	port    *actor.PID
 	catalog *catalog.Catalog
@@ -47,7 +47,7 @@ type standbyDue struct {
 // owns reports whether epoch is the incarnation of the standby.
 func (m *standbyManager) owns(epoch uint64) bool { return m.machine.Owns(epoch) }
 
-// ready returns the standby that can take over at this moment; nil if there is none. A
+// ready returns the standby if it can take over at this moment, and nil otherwise. Its
 // session may have died although the report of that has not arrived yet.
 func (m *standbyManager) ready() *incarnation {
 	if m.machine.State() != supervisor.StandbyReady || m.inc.session.Cause() != nil {
@@ -56,7 +56,7 @@ func (m *standbyManager) ready() *incarnation {
 	return m.inc
 }
 
-// readyEpoch is the epoch of ready; 0 if there is none.
+// readyEpoch is the epoch of ready, or 0.
 func (m *standbyManager) readyEpoch() uint64 {
 	if inc := m.ready(); inc != nil {
 		return inc.epoch

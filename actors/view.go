@@ -10,32 +10,36 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// View is what everybody may know about one registration at one moment. It is
-// immutable.
+// View is one registration at one moment, as the manager published it. It is immutable,
+// but for what it asks its sessions: [View.Listed] and [View.Status] leave out a session
+// that has died meanwhile.
 type View struct {
-	Name      string
-	Gen       uint64
-	Spec      *mcpvisor.ServerSpec
-	State     supervisor.State
-	Since     time.Time
-	Epoch     uint64
-	Attempt   int
-	Restarts  int
-	RetryAt   time.Time
-	Cause     *supervisor.Cause
-	Catalog   *catalog.Catalog // nil unless ready
-	EverReady bool
+	Name string
+	Gen  uint64 // the number of the registration; each Register has its own
+	Spec *mcpvisor.ServerSpec
+
+	// As the lifecycle of package supervisor reports them.
+	State    supervisor.State
+	Since    time.Time // when State was entered
+	Epoch    uint64    // the number of the incarnation
+	Attempt  int
+	Restarts int
+	RetryAt  time.Time         // zero unless a retry is planned
+	Cause    *supervisor.Cause // why the last session ended; nil if none has
+
+	Catalog   *catalog.Catalog // what the server offers; nil unless it is ready
+	EverReady bool             // the server was ready at least once
 	History   []mcpvisor.Incarnation
 
-	last    *catalog.Catalog // of a server that is down: what it offered
+	last    *catalog.Catalog // what a server that is down offered; nil while it is ready
 	current *incarnation     // the latest one, dead or alive; nil before the first
-	standby *incarnation     // ready to take over; nil if there is none
+	standby *incarnation     // can take over; nil if there is no such standby
 	// mayTakeOver: the policy lets the standby take over when the session ends.
 	mayTakeOver bool
 	stats       *callStats
 }
 
-// knownCatalog is what the server offers, or offered while it was up.
+// knownCatalog is what the server offers, or offered while it was ready.
 func (v *View) knownCatalog() *catalog.Catalog {
 	if v.Catalog != nil {
 		return v.Catalog
@@ -43,9 +47,9 @@ func (v *View) knownCatalog() *catalog.Catalog {
 	return v.last
 }
 
-// Listed is what the server offers now; nil if it is not ready, or if its
-// session has died and the report of that is still on its way to the manager. So
-// a caller that has seen a call fail with ErrCrashed never finds the tools listed.
+// Listed is what the server offers now. It is nil if the server is not ready, or if its
+// session has died and the manager has not handled the report yet. So a caller whose
+// call failed with ErrCrashed never finds the tools listed.
 func (v *View) Listed() *catalog.Catalog {
 	if v.Catalog == nil || v.sessionCause() != nil {
 		return nil
@@ -53,9 +57,8 @@ func (v *View) Listed() *catalog.Catalog {
 	return v.Catalog
 }
 
-// sessionCause is why the session of a view that shows a ready server has ended. It is
-// nil while the session lives, and when the standby takes its place: the tools
-// stay listed then.
+// sessionCause is why the session of a ready server has ended. It is nil while the
+// session lives, and when the standby takes its place: the tools stay listed then.
 func (v *View) sessionCause() *supervisor.Cause {
 	if v.State != supervisor.StateReady || v.current == nil {
 		return nil
@@ -67,8 +70,7 @@ func (v *View) sessionCause() *supervisor.Cause {
 	return cause
 }
 
-// isOpen reports whether a server in that state has a session, be it one that is
-// only beginning.
+// isOpen reports whether a server in that state has a session that is open or opening.
 func isOpen(s supervisor.State) bool {
 	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateReady
 }
@@ -85,7 +87,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(),
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
-		Calls: mcpvisor.CallCounts{InFlight: v.stats.inFlight.Load(), Queued: v.stats.queued.Load(), Total: v.stats.total.Load(), Failed: v.stats.failed.Load()},
+		Calls: v.stats.counts(),
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()

@@ -16,8 +16,8 @@ const (
 	maxEvents = 1024
 	// maxBytes is how much memory the events that wait for one watcher may take.
 	maxBytes = 8 << 20
-	// maxServerEvents is how many of those that wait may be sent by servers: one that
-	// sends too much must not cost a watcher the supervision events of another.
+	// maxServerEvents is how many of the waiting events may come from servers: a server
+	// that sends too many must not displace the supervision events of another.
 	maxServerEvents = maxEvents / 2
 )
 
@@ -31,7 +31,7 @@ type watcher struct {
 	missed                          uint64 // dropped since the watcher last received their number
 	ended                           bool
 	wake                            chan struct{} // buffered: one signal may wait
-	// kinds are those that the watcher receives; none means all. They do not change.
+	// kinds are what the watcher receives; an empty list means all. It does not change.
 	kinds []mcpvisor.EventKind
 }
 

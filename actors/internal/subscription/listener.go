@@ -142,8 +142,8 @@ func (l *Listener) end(streams ...*stream) {
 	l.streamEnded = true
 }
 
-// openResources opens a stream about resources. If the server rejects it because of
-// some of them, bisection finds those.
+// openResources opens a stream about resources. If the server rejects it because of some
+// of them, bisection finds the rejected ones.
 func (l *Listener) openResources(ctx context.Context, uris []string, gap bool) {
 	if len(uris) == 0 || l.config.Session.Cause() != nil {
 		return

@@ -2,7 +2,7 @@
 // manner of Erlang/OTP. A Go program registers MCP servers: subprocesses on stdio,
 // remote servers over HTTP, Go servers in the same process. It then calls their
 // tools, reads their resources and gets their prompts through one client. When a
-// server crashes, hangs or sends garbage, its calls in flight fail at once with a
+// server crashes, hangs or breaks the protocol, its calls in flight fail at once with a
 // typed error, its tools leave the listing, and a policy decides when it is started
 // again. The other servers are not affected.
 //
@@ -11,6 +11,8 @@
 // [ResourceTemplate], [Prompt]), what happens to it ([Event]) and what can go wrong
 // ([Error]). The client is facade.Client in package
 // [github.com/mcpvisor/mcpvisor/facade]; start with facade.New.
+//
+//	go get github.com/mcpvisor/mcpvisor # Go 1.26 or newer
 //
 // # A program
 //
@@ -93,8 +95,12 @@
 //
 // One process or connection of a server is an incarnation; Epoch numbers them, and
 // Gen numbers registrations. A restart repeats everything: the handshake, the lists,
-// the subscriptions and the log level. Only a complete list of tools makes a server
-// ready again.
+// the subscriptions and the log level. Only complete lists make a server ready again.
+// facade.Client.Watch reports each step as an [Event]:
+//
+//	for event := range client.Watch(ctx, mcpvisor.EventDown, mcpvisor.EventReady) {
+//		log.Println(event) // fs down: exit status 1; 2 calls in flight failed
+//	}
 //
 // # Names
 //
@@ -105,8 +111,8 @@
 //
 // # Errors
 //
-// Every operation of the client that fails returns an [Error]. errors.Is tells its
-// kind by a sentinel, and errors.As gives the details:
+// Every operation of the client that fails returns an [Error]. errors.Is compares its
+// kind with a sentinel, and errors.As gives the details:
 //
 //	var e *mcpvisor.Error
 //	if errors.As(err, &e) && e.Retryable() {
@@ -126,8 +132,9 @@
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome
 //	ErrProtocol       the server's answer was unusable; report it to its authors
-//	ErrRPC            the server answered with a JSON-RPC error; errors.As finds it
-//	ErrAuthRequired   authorize the client; errors.As finds an [AuthRequired]
+//	ErrRPC            the server answered with a JSON-RPC error; errors.As finds the
+//	                  *jsonrpc.Error of the go-sdk, with code and data
+//	ErrAuthRequired   authorize the client; errors.As finds an AuthRequired
 //	ErrInputRequired  the server asked for input that no handler gave
 //	ErrEvicted        repair the server, then Restart it
 //	ErrLeftBehind     the server is gone; the text names processes that are not

@@ -110,7 +110,7 @@ const (
 // [TokenLocker]. A method that ignores its context or panics blocks no caller: it runs
 // in a goroutine of its own.
 type TokenStore interface {
-	// Load returns the stored authorization, or nil and no error if there is none.
+	// Load returns the stored authorization, or nil and no error if nothing is stored.
 	Load(ctx context.Context, key TokenKey) (*Authorization, error)
 	// Save stores an authorization. When it returns nil, the authorization must survive
 	// the end of the process. It must not keep a.

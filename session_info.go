@@ -16,7 +16,7 @@ type SessionInfo struct {
 	// Instructions is the server's advice to a language model.
 	Instructions string `json:"instructions,omitempty"`
 	// Deprecated names the deprecated transport or version that the session uses, and
-	// what to do; empty if there is none.
+	// what to do; empty otherwise.
 	Deprecated string `json:"deprecated,omitempty"`
 	// PID is the process id of a stdio server; 0 otherwise.
 	PID int `json:"pid,omitempty"`

@@ -43,9 +43,9 @@ type ServerStatus struct {
 	// LastCause is why the last session ended; nil if none has ended.
 	LastCause *supervisor.Cause `json:"lastCause,omitempty"`
 	// Session describes the current session, as far as it is known while the server is
-	// connecting; nil while there is none.
+	// connecting; nil while the server has no session.
 	Session *SessionInfo `json:"session,omitempty"`
-	// Standby describes the session that is ready to take over; nil if there is none.
+	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
 	// Catalog counts what the server offers.
 	Catalog CatalogInfo `json:"catalog"`

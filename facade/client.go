@@ -16,14 +16,40 @@ import (
 // [WithClientInfo] says otherwise.
 const Version = "0.1.0"
 
-// Client supervises MCP servers and calls them. Make one with [New], add servers with
-// [Client.Register], and end it with [Client.Close]. The zero value is not usable.
+// Client supervises MCP servers and calls their tools, resources and prompts.
 //
-// A Client is safe for concurrent use by many goroutines. A process may have several;
-// they share nothing.
+//	client, err := facade.New(facade.WithSlog(slog.Default()))
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close(ctx)
 //
-// Every method that can fail returns a *[mcpvisor.Error], or for Apply a join of them.
-// Its comment lists the sentinels for errors.Is. A nil context is not allowed.
+//	err = client.Register(ctx, mcpvisor.ServerSpec{Name: "fs", Stdio: &mcpvisor.Stdio{Command: "my-server"}})
+//	if err != nil {
+//		return err
+//	}
+//	result, err := client.CallTool(ctx, "fs/list", map[string]any{"path": "/tmp"})
+//
+// The methods by purpose:
+//
+//	servers    Register, Apply, Unregister, Restart, WaitReady, Close
+//	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
+//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
+//	state      Servers, Status, ServerStatus, Watch
+//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
+//	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
+//
+// What can be set: the client by the options of [New] (logger, defaults for calls,
+// handlers for requests of servers), each server by [mcpvisor.ServerSpec] (transport,
+// restart policy, timeouts, limits), each call by a [CallOption] ([WithTimeout],
+// [WithWaitReady], [WithProgress]).
+//
+// What can go wrong: every method that can fail returns a *[mcpvisor.Error], and its
+// comment lists the sentinels for errors.Is, such as mcpvisor.ErrUnavailable. The
+// Outcome of the error says whether the server may have executed the request.
+//
+// A Client is safe for concurrent use by many goroutines. A process may have several
+// clients; they share nothing. The zero value is not usable.
 type Client struct {
 	rt   *actors.Runtime
 	opts options // of New; read only
@@ -31,7 +57,11 @@ type Client struct {
 	authorizers authorizers
 }
 
-// New makes a client without servers. Error: ErrInvalid, for options that cannot work.
+// New makes a client without servers. Without options it logs nothing, declares no
+// capabilities to servers (sampling, elicitation, roots), and calls of servers that are
+// not ready fail at once. Nil options are ignored.
+//
+// Errors: ErrInvalid (an option cannot work).
 func New(opts ...Option) (*Client, error) {
 	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version}}
 	for _, opt := range opts {
@@ -80,9 +110,9 @@ func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 // at once; when Unregister returns, its process or connections are gone. It takes at
 // most a little longer than the server's Timeouts.Shutdown.
 //
-// Errors: ErrUnknownServer, ErrCanceled (ctx ended; the removal continues), ErrClosed,
-// ErrLeftBehind (the server is removed, and the error names processes that could not be
-// ended or not be looked for).
+// Errors: ErrUnknownServer, ErrCanceled (ctx ended; the removal continues), ErrLeftBehind
+// (the server is removed, and the error names processes that could not be ended or not
+// be looked for). After Close it returns nil.
 func (c *Client) Unregister(ctx context.Context, name string) error {
 	return withOp(c.rt.Unregister(ctx, name), "unregister "+name)
 }
@@ -120,7 +150,7 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Watch delivers events of the given kinds from now on; no kinds means all. The channel
 // is closed when ctx ends or the client is closed. End ctx to stop watching: a watcher
-// that is only abandoned keeps its queue.
+// that merely stops reading keeps its queue.
 //
 // The queue holds at most 1,024 events and 8 MiB. When a watcher does not keep up, the
 // oldest events are dropped, EventLog and EventResourceUpdated before others, and

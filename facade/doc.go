@@ -32,15 +32,6 @@
 //   - [Client.Unregister] and [Client.Close] leave no process, goroutine or connection
 //     behind, and are bounded in time whatever the servers do.
 //
-// # Overview of Client
-//
-//	servers    Register, Apply, Unregister, Restart, WaitReady, Close
-//	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
-//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
-//	state      Servers, Status, ServerStatus, Watch
-//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
-//	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
-//
-// [New] takes options for the whole client (type [Option]), the calls take options for
-// one call (type [CallOption]).
+// [Client] lists its methods by purpose. [New] takes options for the whole client (type
+// [Option]), the calls take options for one call (type [CallOption]).
 package facade

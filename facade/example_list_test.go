@@ -2,7 +2,6 @@ package facade_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,32 +20,6 @@ func ExampleClient_Tools() {
 	// Output:
 	// demo/add mcp__demo__add add
 	// demo/add_tool mcp__demo__add_tool add_tool
-}
-
-func ExampleToolFilter() {
-	ctx := context.Background()
-	client, err := facade.New()
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = client.Close(ctx) }()
-	err = client.Register(ctx, mcpvisor.ServerSpec{
-		Name:     "calc",
-		InMemory: mcptest.InMemory(mcptest.Script{}),
-		Tools:    mcpvisor.ToolFilter{Allow: []string{"add", "e*"}, Deny: []string{"env"}},
-	})
-	if err != nil {
-		panic(err)
-	}
-	for _, tool := range client.Tools() {
-		fmt.Println(tool.Name)
-	}
-	_, err = client.CallTool(ctx, "calc/env", nil)
-	fmt.Println(errors.Is(err, mcpvisor.ErrUnknownTool), err)
-	// Output:
-	// calc/add
-	// calc/echo
-	// true call calc/env: unknown tool: the configuration of its server hides the tool; nothing was sent; change ServerSpec.Tools, in a file "tools", "enabledTools" or "disabledTools", to allow it
 }
 
 func ExampleClient_ReadResource() {
@@ -102,7 +75,8 @@ func ExampleClient_Watch() {
 	if err != nil {
 		panic(err)
 	}
-	events := c.Watch(ctx)
+	all := c.Watch(ctx)
+	some := c.Watch(ctx, mcpvisor.EventReady, mcpvisor.EventDown)
 	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
 		panic(err)
 	}
@@ -110,15 +84,20 @@ func ExampleClient_Watch() {
 		panic(err)
 	}
 	_ = c.Close(ctx)
-	for ev := range events { // closed with the client
-		fmt.Println(ev.Kind)
+	for event := range all { // the channel is closed with the client
+		fmt.Println("all: ", event.Kind)
+	}
+	for event := range some {
+		fmt.Println("some:", event.Kind)
 	}
 	// Output:
-	// registered
-	// connecting
-	// ready
-	// down
-	// unregistered
+	// all:  registered
+	// all:  connecting
+	// all:  ready
+	// all:  down
+	// all:  unregistered
+	// some: ready
+	// some: down
 }
 
 func ExampleClient_Restart() {

@@ -73,28 +73,6 @@ func ExampleClient_Register() {
 	// Output: true []
 }
 
-// A remote server, with a header that is sent to no other origin.
-func ExampleHTTP() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	server := mcptest.NewHTTP(mcptest.Script{})
-	defer server.Close()
-	c, err := facade.New()
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = c.Close(ctx) }()
-	err = c.Register(ctx, mcpvisor.ServerSpec{
-		Name: "remote",
-		HTTP: &mcpvisor.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
-		// Register at once, even if the server is down, and try for ever.
-		StartSupervised: true,
-		Policy:          supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2)),
-	})
-	fmt.Println(err, c.WaitReady(ctx, "remote"))
-	// Output: <nil> <nil>
-}
-
 func ExampleClient_Apply() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
@@ -135,18 +113,6 @@ func ExampleClient_CallToolRaw() {
 	var result struct{ Content []struct{ Text string } }
 	fmt.Println(json.Unmarshal(raw, &result), result.Content[0].Text)
 	// Output: <nil> as it is
-}
-
-// An error tells what happened, whether the server saw the request, and when to try
-// again.
-func ExampleError() {
-	ctx := context.Background()
-	c := newExampleClient()
-	defer func() { _ = c.Close(ctx) }()
-	_, err := c.CallTool(ctx, "demo/crash", nil) // evicts it: the policy is NoRetry
-	var e *mcpvisor.Error
-	fmt.Println(errors.Is(err, mcpvisor.ErrCrashed), errors.As(err, &e), e.Outcome)
-	// Output: true true unknown
 }
 
 func ExampleClient_CallToolForModel() {

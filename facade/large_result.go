@@ -93,7 +93,7 @@ func decodeParts[T any](ctx context.Context, raw []byte, list string, add func(w
 // resultMembers are the members of a result that are decoded separately. If a member
 // occurs twice the last one counts, as in encoding/json.
 type resultMembers struct {
-	list, meta, structured []byte // nil where there is none
+	list, meta, structured []byte // nil if the result has no such member
 	rest                   []byte // an object of the other members, with an empty list
 }
 

@@ -27,7 +27,7 @@ func newZerologLogger(host zerolog.Logger) zerolog.Logger {
 	return zerolog.New(guardedSink{zerologSink{&host}}).Level(host.GetLevel())
 }
 
-// guardedSink is a zerolog.LevelWriter that hands lines to a sink and survives its
+// guardedSink is a zerolog.LevelWriter that passes lines to a sink and survives its
 // panics. An event that is lost to a panic is reported on stderr, as zerolog itself
 // reports failed writes.
 type guardedSink struct{ to logSink }

@@ -29,7 +29,7 @@ type ModelError struct {
 	Retryable bool `json:"isRetryable"`
 }
 
-// CallToolForModel is [Client.CallTool] for an agent loop that hands results to a language
+// CallToolForModel is [Client.CallTool] for an agent loop that passes results to a language
 // model: it never fails. An error becomes a result with IsError, a text that the model
 // can act on, and a [ModelError] as structured content.
 //

@@ -37,8 +37,8 @@ func (c *Client) Subscribe(ctx context.Context, server, uri string) error {
 	return c.setSubscription(ctx, server, uri, true, "subscribe to "+server+" "+uri)
 }
 
-// Unsubscribe ends a subscription. It is no error if there is none. Errors as for
-// [Client.Subscribe].
+// Unsubscribe ends a subscription; without a subscription it does nothing. Errors as
+// for [Client.Subscribe].
 func (c *Client) Unsubscribe(ctx context.Context, server, uri string) error {
 	return c.setSubscription(ctx, server, uri, false, "unsubscribe from "+server+" "+uri)
 }

@@ -68,7 +68,7 @@ type CatalogInfo struct {
 	// not counted in Tools.
 	Hidden int `json:"hidden,omitempty"`
 	// Warnings says which lists or entries were left out, and why.
-	Warnings []string `json:"warnings,omitempty"`
+	Warnings []Warning `json:"warnings,omitempty"`
 }
 
 // CallCounts counts the calls of a registration, over all its incarnations.

@@ -44,7 +44,7 @@ func TestServerStatus_JSON_round_trip(t *testing.T) {
 		Policy: "no retry", Attempt: 1, MaxAttempts: -1, Restarts: 1, RetryAt: &at, LastCause: cause,
 		Session: &SessionInfo{ProtocolVersion: "2026-07-28", Era: EraModern, ServerName: "n", ServerVersion: "v", Instructions: "i",
 			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, AbandonedRequests: 1},
-		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Warnings: []string{"w"}},
+		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Warnings: []Warning{{List: "tools", Text: "w"}}},
 		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3},
 		History: []Incarnation{{Epoch: 1, PID: 6, Started: at, Ended: at, Cause: cause}}}
 	text, err := json.Marshal(s)

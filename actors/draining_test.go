@@ -233,7 +233,7 @@ func TestStatusShowsOnlyAReadyStandby(t *testing.T) {
 		events := h.events()
 		h.sessions("fs")[1].Abort(errScripted)
 		h.state("fs")
-		h.send(h.supervisorOf("fs"), &messages.Discovered{Epoch: 2, Catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
+		h.send(h.supervisorOf("fs"), &messages.Discovered{Epoch: 2, Catalog: catalog.New(catalog.Catalog{})})
 		require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventStandbyLost}, kinds(events()))
 		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 	})

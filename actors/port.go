@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/discovery"
 )
 
 // port is the actor of one incarnation. It owns the session: it opens it, lists what
@@ -128,7 +129,7 @@ func (p *port) discover() {
 			reconciler.applyAtStart(soon)
 			cancel()
 		}
-		found, err := transport.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
+		found, err := discovery.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
 		if err != nil {
 			ref.sendParent(&messages.Failed{Epoch: inc.epoch, Cause: discoveryCause(ctx, inc, err)})
 			return

@@ -145,7 +145,7 @@ func TestStandbyCatalogStaysCurrent(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 2, view(rt).Epoch)
 		require.True(t, offered(rt, "new"))
-		rt.system.Root.Send(rt.managerState.registrations["s"].supervisor, &catalogRefreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)})
+		rt.system.Root.Send(rt.managerState.registrations["s"].supervisor, &catalogRefreshed{epoch: 1, lists: catalog.AllLists, catalog: catalog.New(catalog.Catalog{})})
 		synctest.Wait()
 		require.True(t, offered(rt, "new"), "a reading of an old incarnation changes nothing")
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
-	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/discovery"
 )
 
 const (
@@ -202,7 +202,7 @@ func (r *refresher) read() {
 		ctx, cancel := bounded(inc.spec.Timeouts.List)
 		defer cancel()
 		m := &listsRead{lists: lists, waiting: waiting}
-		m.catalog, m.broken, m.err = transport.DiscoverLists(ctx, inc.session, inc.server, inc.spec.Limits, lists)
+		m.catalog, m.broken, m.err = discovery.DiscoverLists(ctx, inc.session, inc.server, inc.spec.Limits, lists)
 		if lists&^m.broken&catalog.ListTools != 0 {
 			m.catalog = m.catalog.Offered(inc.spec.Tools)
 		}
@@ -251,7 +251,9 @@ func (r *refresher) planRetry(m *listsRead, good catalog.Lists) {
 	r.retryAt = r.lastRead.Add(min(firstListRetry<<min(r.failures-1, 10), maxListRetry))
 	server, warnings := r.port.inc.server, []string(nil)
 	if m.catalog != nil {
-		warnings = m.catalog.Warnings
+		for _, w := range m.catalog.Warnings {
+			warnings = append(warnings, w.String())
+		}
 	}
 	r.port.rt.logger.Line(func(log *zerolog.Logger) {
 		log.Warn().Str("server", server).Err(m.err).Strs("warnings", warnings).

@@ -38,7 +38,7 @@ func bigView(name string, tools int) *View {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(name, own), Server: name, OriginalName: own,
 			Alias: mcpvisor.Alias(name, own), Definition: &mcp.Tool{Name: own}}
 	}
-	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.NewCatalog(list, nil, nil, nil, nil), stats: &callStats{}}
+	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.New(catalog.Catalog{Tools: list}), stats: &callStats{}}
 }
 
 // One server's change must not copy what the others offer.
@@ -74,8 +74,8 @@ func TestAliasFindsEveryTool(t *testing.T) {
 // An alias that two tools share must not reach either.
 func TestAmbiguousAliasResolvesToNeither(t *testing.T) {
 	view := func(server string) *View {
-		return &View{Name: server, Catalog: catalog.NewCatalog([]mcpvisor.Tool{
-			{Server: server, OriginalName: "x.y", Alias: "mcp__x__y_0123abcd"}}, nil, nil, nil, nil)}
+		return &View{Name: server, Catalog: catalog.New(catalog.Catalog{Tools: []mcpvisor.Tool{
+			{Server: server, OriginalName: "x.y", Alias: "mcp__x__y_0123abcd"}}})}
 	}
 	one, two := view("one"), view("two")
 	_, ok := newSnapshot(map[string]*View{"one": one}, false).Alias("mcp__x__y_0123abcd")

@@ -76,7 +76,7 @@ func TestMessagesOfAnOldEpochAreStale(t *testing.T) {
 		pid := h.supervisorOf("fs")
 		for _, m := range []any{&messages.Died{Epoch: 1, Cause: errScripted}, &messages.Released{Epoch: 1},
 			&messages.Failed{Epoch: 1, Cause: errScripted}, &messages.Opened{Epoch: 1},
-			&messages.Discovered{Epoch: 1, Catalog: catalog.NewCatalog(nil, nil, nil, nil, nil)}, &messages.TimerDue{Token: 1}} {
+			&messages.Discovered{Epoch: 1, Catalog: catalog.New(catalog.Catalog{})}, &messages.TimerDue{Token: 1}} {
 			h.send(pid, m)
 		}
 		synctest.Wait()

@@ -109,7 +109,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	}
 	if c := v.Catalog; c != nil {
 		st.Catalog = mcpvisor.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
-			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Warnings: append([]string(nil), c.Warnings...)}
+			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Warnings: slices.Clone(c.Warnings)}
 	}
 	return st
 }

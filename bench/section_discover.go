@@ -9,10 +9,11 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/discovery"
 )
 
-// discovery compares reading the lists of a server that has many tools.
-func discovery(ctx context.Context) error {
+// discoverySection compares reading the lists of a server that has many tools.
+func discoverySection(ctx context.Context) error {
 	t := newTable("Discovery", "tools", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
 	for _, size := range []struct{ tools, page int }{{10, 0}, {10_000, 100}, {10_000, 1_000}, {10_000, 0}} {
 		target := stdioTarget("fast")
@@ -72,7 +73,7 @@ func listOurs(ctx context.Context, t target, want int) ([]reading, error) {
 	}
 	n := 0
 	r, err := timed(func() error {
-		catalog, err := transport.Discover(ctx, session, "s", s.WithDefaults().Limits)
+		catalog, err := discovery.Discover(ctx, session, "s", s.WithDefaults().Limits)
 		if err == nil {
 			n = len(catalog.Tools)
 		}

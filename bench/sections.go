@@ -32,7 +32,7 @@ func sections() []section {
 			return calls(ctx, "Small echo over stdio, server-everything", t, stdio)
 		}},
 		{"mixed", mixed},
-		{"discovery", discovery},
+		{"discovery", discoverySection},
 		{"scale", scale},
 		{"connect", connecting},
 		{"recover", recovering},

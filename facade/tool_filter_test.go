@@ -56,7 +56,7 @@ func TestToolFilter_hidden_tool(t *testing.T) {
 		status, _ := c.ServerStatus("s")
 		require.Equal(t, 4, status.Catalog.Tools)
 		require.Equal(t, len(mcptest.DefaultTools())-4, status.Catalog.Hidden)
-		require.Equal(t, []string{`tool pattern "crash_*" matches no tool of this server`}, status.Catalog.Warnings)
+		require.Equal(t, []mcpvisor.Warning{{List: "tools", Text: `tool pattern "crash_*" matches no tool of this server`}}, status.Catalog.Warnings)
 		require.NotEmpty(t, c.Resources())
 		require.NotEmpty(t, c.Prompts())
 		_, err := c.CallTool(t.Context(), "s/env", map[string]any{"name": "HOME"})

@@ -1,13 +1,9 @@
 package transport
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // A message within Limits.Line can hold millions of tiny values. Whatever is
@@ -19,11 +15,11 @@ var (
 	AnswerBounds = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
 	// RequestBounds are for requests and notifications of the server.
 	RequestBounds = jsonbound.Limits{Elements: 50_000, Depth: 500}
-	// entryBounds are for one entry of a list, without its schemas, and
-	// memberBounds for one of its members that can be of any size.
-	entryBounds  = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
-	memberBounds = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 1 << 20}
 )
+
+// maxURI is the longest URI of a resource that is listed, in bytes. A notification with a
+// longer one is about nothing that is known.
+const maxURI = 8 << 10
 
 // maxNotification is the longest notification, other than a log message, that is read.
 const maxNotification = 1 << 20
@@ -44,59 +40,4 @@ func CheckParams(params []byte) error {
 		return errInvalidParams("the parameters hold " + err.Error())
 	}
 	return nil
-}
-
-// slim is an entry of a list without its members that are too large: they cost
-// themselves, and not the entry.
-func (b *bounds) slim(item json.RawMessage) (json.RawMessage, error) {
-	drops := b.drops
-	err := jsonscan.EachMember(item, func(key string, value []byte) error {
-		if isOpen(key) {
-			b.fits(value)
-		}
-		return nil
-	})
-	if err == nil && b.drops > drops {
-		item = withoutBroad(item)
-	}
-	if err := CheckBounds(item, entryBounds); err != nil {
-		return nil, &entryError{err}
-	}
-	return item, nil
-}
-
-// isOpen reports whether a member of an entry can be of any size. The decoder
-// ignores the case of names.
-func isOpen(key string) bool {
-	return strings.EqualFold(key, "_meta") || strings.EqualFold(key, "icons") || strings.EqualFold(key, "annotations")
-}
-
-// withoutBroad is an object without its open members that are too large.
-func withoutBroad(item []byte) []byte {
-	var kept []byte
-	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // it was read before
-		if !isOpen(key) || CheckBounds(value, memberBounds) == nil {
-			name, _ := json.Marshal(key) // a string always marshals
-			kept = append(append(append(append(kept, ','), name...), ':'), value...)
-		}
-		return nil
-	})
-	return append(append([]byte{'{'}, bytes.TrimPrefix(kept, []byte{','})...), '}')
-}
-
-// entryError is about an entry that holds too much.
-type entryError struct{ error }
-
-func (e *entryError) Error() string { return "it holds " + e.error.Error() }
-
-// fits reports whether a member of an entry may be decoded, and counts what that
-// takes.
-func (b *bounds) fits(value []byte) bool {
-	size, err := jsonbound.Check(context.Background(), value, memberBounds)
-	if err != nil {
-		b.drops++
-		return false
-	}
-	b.decoded += size.Bytes
-	return true
 }

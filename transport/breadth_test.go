@@ -5,63 +5,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/mcpvisor/mcpvisor"
 )
 
 // broad is an object of n small objects: 8 bytes each as text, 400 as a map.
 func broad(n int) string { return `{"m":[` + strings.Repeat(`{"a":0},`, n) + `0]}` }
-
-// TestDiscoverBroadEntries: a member that is too large costs itself, and an entry
-// that is too large without it costs the entry.
-func TestDiscoverBroadEntries(t *testing.T) {
-	many := broad(10_000)
-	s := &lister{caps: everything(), reply: replies(map[string]string{
-		"tools/list": `{"tools":[{"name":"a","_meta":` + many + `},{"name":"b","icons":[{"src":"x"}` + strings.Repeat(`,{}`, 10_000) + `]},
-			{"name":"c","annotations":{"title":"t","x":` + many + `}},{"name":"d","_meta":{"k":"v"},"icons":[{"src":"x"}]}]}`,
-		"resources/list":           `{"resources":[{"uri":"x:a","_META":` + many + `},{"uri":"x:b","name":"n","other":` + many + `},{"uri":"x:c","_meta":{"k":"v"}}]}`,
-		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"x:a","icons":[` + many + `]}]}`,
-		"prompts/list":             `{"prompts":[{"name":"a","_meta":` + many + `},{"name":"b","arguments":[{"name":"x"}` + strings.Repeat(`,{}`, 10_000) + `]}]}`,
-	})}
-	c, err := discoverAll(t, s, mcpvisor.Limits{})
-	require.NoError(t, err)
-	require.Len(t, c.Tools, 4)
-	for _, tool := range c.Tools[:3] {
-		require.Nil(t, tool.Definition.Meta)
-		require.Nil(t, tool.Definition.Icons)
-		require.Nil(t, tool.Definition.Annotations)
-	}
-	require.Equal(t, "v", c.Tools[3].Definition.Meta["k"])
-	require.Len(t, c.Tools[3].Definition.Icons, 1)
-	require.Len(t, c.Resources, 2)
-	require.Nil(t, c.Resources[0].Definition.Meta)
-	require.Equal(t, "v", c.Resources[1].Definition.Meta["k"])
-	require.Len(t, c.Templates, 1)
-	require.Empty(t, c.Templates[0].Definition.Icons)
-	require.Len(t, c.Prompts, 1)
-	said := strings.Join(c.Warnings, "\n")
-	require.Contains(t, said, "6 members of entries")
-	require.Contains(t, said, "resources/list: entry 2 is left out: it holds more than 10000 values")
-	require.Contains(t, said, "prompts/list: entry 2 is left out: it holds more than 10000 values")
-}
-
-// What _meta takes once it is decoded counts: many small ones fill the catalog
-// as well as one large schema does.
-func TestDiscoverBroadTogether(t *testing.T) {
-	var b strings.Builder
-	for i := range 1000 {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(`{"name":"tool-` + strings.Repeat("x", i%7) + strings.Repeat("y", i/7) + `","_meta":` + broad(100) + `}`)
-	}
-	s := &lister{caps: onlyTools(), reply: replies(map[string]string{"tools/list": `{"tools":[` + b.String() + `]}`})}
-	c, err := discoverAll(t, s, mcpvisor.Limits{MaxCatalogBytes: 4 << 20})
-	require.NoError(t, err)
-	require.Less(t, len(c.Tools), 150)
-	require.Greater(t, len(c.Tools), 30)
-	require.Contains(t, strings.Join(c.Warnings, "\n"), "Limits.MaxCatalogBytes")
-}
 
 func TestRefuseBroad(t *testing.T) {
 	t.Run("small", func(t *testing.T) {

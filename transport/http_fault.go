@@ -47,6 +47,10 @@ func (f *httpError) Problem() (what, hint string) { return f.problem, f.hint }
 // Unwrap returns the underlying error.
 func (f *httpError) Unwrap() error { return f.err }
 
+// Outage reports whether the server, or something in front of it, failed: a 5xx status.
+// Package discovery then takes the whole attempt for failed, not one list.
+func (f *httpError) Outage() bool { return f.status >= http.StatusInternalServerError }
+
 // isUnavailable reports whether nobody was there to be asked, or asked to come again.
 func (f *httpError) isUnavailable() bool {
 	switch f.status {

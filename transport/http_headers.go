@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -88,14 +89,19 @@ func (p *headerParams) learn(result json.RawMessage, first bool, most int) {
 	if nothing && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
 		return // by far the usual case
 	}
-	page, err := readPage(result, "tools")
-	if err != nil {
+	var tools []byte
+	if err := jsonscan.EachMember(result, func(key string, value []byte) error {
+		if key == "tools" {
+			tools = value
+		}
+		return nil
+	}); err != nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	listed := 0
-	jsonscan.EachItem(page.items, func(item []byte) bool {
+	jsonscan.EachItem(tools, func(item []byte) bool {
 		p.learnTool(item, most)
 		listed++
 		return listed < most // discovery takes no more of a page either
@@ -122,12 +128,15 @@ func (p *headerParams) learnTool(item []byte, most int) {
 	}
 }
 
+// schemaLimits bound a schema that is searched for annotations. It is decoded as a whole.
+var schemaLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
+
 // readAnnotated reads a schema that may hold marks.
 func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 	if len(schema) == 0 {
 		return nil
 	}
-	if err := CheckBounds(schema, entryBounds); err != nil {
+	if err := CheckBounds(schema, schemaLimits); err != nil {
 		return fmt.Errorf("it holds %w", err)
 	}
 	return json.Unmarshal(schema, m)
@@ -260,6 +269,11 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// checksMarks: on a modern session marked arguments travel in headers, so that
-// marks must be sound. Elsewhere they mean nothing.
-func (s *httpSession) checksMarks() bool { return s.isModern() }
+// CheckInputSchema implements [InputSchemaChecker]. Before 2026-07-28 the annotations of a
+// schema mean nothing, and every schema passes.
+func (s *httpSession) CheckInputSchema(schema json.RawMessage) error {
+	if !s.isModern() {
+		return nil
+	}
+	return checkHeaderParams(schema)
+}

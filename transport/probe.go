@@ -32,7 +32,10 @@ func Probe(ctx context.Context, s Session) error {
 // expired, a proxy that refuses.
 func ProbeCause(failures int, err error) *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseProbe, Err: err,
-		Message: fmt.Sprintf("server did not answer %d liveness probes in a row", failures)}
+		Message: "server did not answer a liveness probe"}
+	if failures > 1 {
+		c.Message = fmt.Sprintf("server did not answer %d liveness probes in a row", failures)
+	}
 	var f interface{ Problem() (what, hint string) }
 	if errors.As(err, &f) {
 		what, hint := f.Problem()

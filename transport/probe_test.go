@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -20,8 +22,27 @@ func TestProbe(t *testing.T) {
 		{&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
 		{&mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
 	} {
-		l := &lister{Lifetime: NewLifetime(), reply: func(string, string) (string, error) { return `{}`, c.err }}
+		l := &probedSession{err: c.err}
 		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)
 		require.Equal(t, []string{"ping"}, l.asked)
 	}
+}
+
+// probedSession answers each request with an error.
+type probedSession struct {
+	Session
+	err   error
+	asked []string // methods
+}
+
+func (s *probedSession) Info() mcpvisor.SessionInfo { return mcpvisor.SessionInfo{} }
+
+func (s *probedSession) Request(_ context.Context, r Request) (json.RawMessage, error) {
+	s.asked = append(s.asked, r.Method)
+	return json.RawMessage(`{}`), s.err
+}
+
+// rpcFault is the error of a request that the server answered with a JSON-RPC error.
+func rpcFault(code int64) error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: code, Message: "refused"}}
 }

@@ -66,6 +66,14 @@ type Session interface {
 	LastHeard() time.Time
 }
 
+// InputSchemaChecker is a [Session] whose transport makes demands on the input schemas of
+// tools: Streamable HTTP of 2026-07-28 sends some arguments in headers.
+type InputSchemaChecker interface {
+	// CheckInputSchema returns why a tool with this input schema cannot be called over the
+	// session. Such a tool is not offered.
+	CheckInputSchema(schema json.RawMessage) error
+}
+
 // Speaker is a [Session] whose server writes to stderr.
 type Speaker interface {
 	// Stderr returns the first and the last lines of it so far, as

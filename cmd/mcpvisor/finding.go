@@ -47,7 +47,10 @@ var levelLabels = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: 
 // diagnose explains how a server stands after one try. heard is how many lines
 // it sent that are no JSON-RPC.
 func diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, heard uint64) finding {
-	d := finding{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: s.Catalog.Warnings}
+	d := finding{Server: s.Name, Target: s.Target, Level: levelFail}
+	for _, w := range s.Catalog.Warnings {
+		d.Warnings = append(d.Warnings, w.String())
+	}
 	if heard > 0 {
 		d.Warnings = append(d.Warnings, malformedText(s, heard))
 	}

@@ -54,8 +54,8 @@ func statusInConfigTerms(s mcpvisor.ServerStatus) mcpvisor.ServerStatus {
 		s.History[i].Cause = causeInConfigTerms(s.History[i].Cause)
 	}
 	s.Catalog.Warnings = slices.Clone(s.Catalog.Warnings)
-	for i, text := range s.Catalog.Warnings {
-		s.Catalog.Warnings[i] = configTerms(text)
+	for i := range s.Catalog.Warnings {
+		s.Catalog.Warnings[i].Text = configTerms(s.Catalog.Warnings[i].Text)
 	}
 	return s
 }

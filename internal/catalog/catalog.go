@@ -10,61 +10,62 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Catalog is everything that one incarnation of a server offers. It is
-// immutable once built, and sorted: equal servers list equally.
+// Catalog is everything that one incarnation of a server offers. It is immutable
+// once built by [New], and sorted, so that equal servers list equally.
 type Catalog struct {
-	Tools     []mcpvisor.Tool
-	Resources []mcpvisor.Resource
-	Templates []mcpvisor.ResourceTemplate
-	Prompts   []mcpvisor.Prompt
-	// Hidden is how many tools [ServerSpec].Tools keeps from being offered.
+	Tools     []mcpvisor.Tool             // by OriginalName
+	Resources []mcpvisor.Resource         // by URI
+	Templates []mcpvisor.ResourceTemplate // by URITemplate
+	Prompts   []mcpvisor.Prompt           // by OriginalName
+	// Hidden is how many tools ServerSpec.Tools hides. Tools does not have them.
 	Hidden int
-	// Warnings says what was left out and why: a list that failed, an entry that
-	// could not be read, a cap that was reached. Of one kind and list at most
-	// [WarningExamples] are spelled out; one more says how many there are beside them.
-	Warnings []string
-	// TTL is how long the server says that a list stays true, by list. What it does
-	// not say is missing.
+	// Warnings says what was left out and why. Of one kind and list at most
+	// [WarningExamples] are spelled out; one more counts the rest.
+	Warnings []mcpvisor.Warning
+	// TTL is how long the server says that a list stays true ("ttlMs", 2026-07-28). A
+	// list of which it does not say that is missing.
 	TTL map[Lists]time.Duration
 
-	byName map[string]int32
-	// byHash finds the tools whose alias ends with a hash.
-	byHash map[string]int32
+	// byName and byAlias hold indexes into Tools. byAlias has only the aliases that end
+	// with a hash; from the others the name can be read.
+	byName  map[string]int32
+	byAlias map[string]int32
 }
 
-// WarningExamples is how many warnings of one kind a list can cause before the
-// rest are only counted.
+// WarningExamples is how many warnings of one kind a list can cause before the rest
+// are only counted.
 const WarningExamples = 10
 
-// NewCatalog sorts the lists by name or URI, drops duplicates with a warning
-// (the first one listed wins), and indexes the tools.
-func NewCatalog(tools []mcpvisor.Tool, resources []mcpvisor.Resource, templates []mcpvisor.ResourceTemplate, prompts []mcpvisor.Prompt, warnings []string) *Catalog {
-	c := &Catalog{Warnings: warnings}
-	c.Tools = sorted(tools, func(t *mcpvisor.Tool) string { return t.OriginalName }, "tool", &c.Warnings)
-	c.Resources = sorted(resources, func(r *mcpvisor.Resource) string { return r.URI }, "resource", &c.Warnings)
-	c.Templates = sorted(templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, "resource template", &c.Warnings)
-	c.Prompts = sorted(prompts, func(p *mcpvisor.Prompt) string { return p.OriginalName }, "prompt", &c.Warnings)
+// New returns a catalog with the content of c. It sorts the lists, leaves out
+// duplicates with a warning (the first one listed is kept), and indexes the tools. New
+// takes over the slices of c.
+func New(c Catalog) *Catalog {
+	c.Tools = sorted(c.Tools, func(t *mcpvisor.Tool) string { return t.OriginalName }, NameTools, &c.Warnings)
+	c.Resources = sorted(c.Resources, func(r *mcpvisor.Resource) string { return r.URI }, NameResources, &c.Warnings)
+	c.Templates = sorted(c.Templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, NameTemplates, &c.Warnings)
+	c.Prompts = sorted(c.Prompts, func(p *mcpvisor.Prompt) string { return p.OriginalName }, NamePrompts, &c.Warnings)
 	c.index()
-	return c
+	return &c
 }
 
-// index finds the tools by their names.
+// index fills byName and byAlias.
 func (c *Catalog) index() {
-	c.byName, c.byHash = make(map[string]int32, len(c.Tools)), nil
+	c.byName, c.byAlias = make(map[string]int32, len(c.Tools)), nil
 	for i := range c.Tools {
 		t := &c.Tools[i]
 		c.byName[t.OriginalName] = int32(i)
 		if _, _, plain := mcpvisor.SplitAlias(t.Alias); !plain {
-			if c.byHash == nil {
-				c.byHash = map[string]int32{}
+			if c.byAlias == nil {
+				c.byAlias = map[string]int32{}
 			}
-			c.byHash[t.Alias] = int32(i)
+			c.byAlias[t.Alias] = int32(i)
 		}
 	}
 }
 
-// sorted orders the items by key, and of equal ones as they came.
-func sorted[T any](items []T, key func(*T) string, noun string, warnings *[]string) []T {
+// sorted returns the items ordered by key, without duplicates: of equal keys the first
+// one is kept. Usually servers list in order already; then nothing is copied.
+func sorted[T any](items []T, key func(*T) string, list string, warnings *[]mcpvisor.Warning) []T {
 	compare := func(i, j int32) int { return strings.Compare(key(&items[i]), key(&items[j])) }
 	ascending := true
 	for i := 1; i < len(items) && ascending; i++ {
@@ -79,23 +80,30 @@ func sorted[T any](items []T, key func(*T) string, noun string, warnings *[]stri
 	}
 	slices.SortFunc(order, func(i, j int32) int { return cmp.Or(compare(i, j), cmp.Compare(i, j)) })
 	kept := make([]T, 0, len(items))
-	twice := 0
+	duplicates := 0
 	for _, i := range order {
 		if n := len(kept); n > 0 && key(&kept[n-1]) == key(&items[i]) {
-			if twice++; twice <= WarningExamples {
-				*warnings = append(*warnings, fmt.Sprintf("%s %.100q is listed twice; the first one is kept", noun, key(&items[i])))
+			if duplicates++; duplicates <= WarningExamples {
+				warn(warnings, list, "%.100q is listed twice; the first one is kept", key(&items[i]))
 			}
 			continue
 		}
 		kept = append(kept, items[i])
 	}
-	if more := twice - WarningExamples; more > 0 {
-		*warnings = append(*warnings, fmt.Sprintf("%s names: %d more are listed twice; the first ones are kept", noun, more))
+	switch more := duplicates - WarningExamples; {
+	case more == 1:
+		warn(warnings, list, "1 more is listed twice; the first one is kept")
+	case more > 1:
+		warn(warnings, list, "%d more are listed twice; the first ones are kept", more)
 	}
 	return kept
 }
 
-// Tool looks a tool up by the server's own name for it.
+func warn(warnings *[]mcpvisor.Warning, list, format string, args ...any) {
+	*warnings = append(*warnings, mcpvisor.Warning{List: list, Text: fmt.Sprintf(format, args...)})
+}
+
+// Tool returns the tool that the server calls originalName. A nil catalog has none.
 func (c *Catalog) Tool(originalName string) (mcpvisor.Tool, bool) {
 	if c == nil {
 		return mcpvisor.Tool{}, false
@@ -107,7 +115,7 @@ func (c *Catalog) Tool(originalName string) (mcpvisor.Tool, bool) {
 	return c.Tools[i], true
 }
 
-// ToolByAlias looks a tool up by its alias.
+// ToolByAlias returns the tool with an alias. A nil catalog has none.
 func (c *Catalog) ToolByAlias(alias string) (mcpvisor.Tool, bool) {
 	if c == nil {
 		return mcpvisor.Tool{}, false
@@ -116,7 +124,7 @@ func (c *Catalog) ToolByAlias(alias string) (mcpvisor.Tool, bool) {
 		t, ok := c.Tool(name)
 		return t, ok && t.Server == server
 	}
-	if i, ok := c.byHash[alias]; ok {
+	if i, ok := c.byAlias[alias]; ok {
 		return c.Tools[i], true
 	}
 	return mcpvisor.Tool{}, false

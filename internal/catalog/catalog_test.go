@@ -11,18 +11,19 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// tool is as discovery makes it.
+// tool returns a tool as package discovery makes it.
 func tool(server, name, description string) mcpvisor.Tool {
 	return mcpvisor.Tool{Name: mcpvisor.Qualify(server, name), Server: server, OriginalName: name, Alias: mcpvisor.Alias(server, name),
 		Definition: &mcp.Tool{Name: name, Description: description}}
 }
 
-func TestCatalogIsSorted(t *testing.T) {
-	c := NewCatalog(
-		[]mcpvisor.Tool{tool("s", "b", ""), tool("s", "a", ""), tool("s", "B", "")},
-		[]mcpvisor.Resource{{URI: "file:///b"}, {URI: "file:///a"}},
-		[]mcpvisor.ResourceTemplate{{URITemplate: "x/{b}"}, {URITemplate: "x/{a}"}},
-		[]mcpvisor.Prompt{{OriginalName: "q"}, {OriginalName: "p"}}, nil)
+func TestNew_sorts(t *testing.T) {
+	c := New(Catalog{
+		Tools:     []mcpvisor.Tool{tool("s", "b", ""), tool("s", "a", ""), tool("s", "B", "")},
+		Resources: []mcpvisor.Resource{{URI: "file:///b"}, {URI: "file:///a"}},
+		Templates: []mcpvisor.ResourceTemplate{{URITemplate: "x/{b}"}, {URITemplate: "x/{a}"}},
+		Prompts:   []mcpvisor.Prompt{{OriginalName: "q"}, {OriginalName: "p"}},
+	})
 	require.Equal(t, []string{"B", "a", "b"}, []string{c.Tools[0].OriginalName, c.Tools[1].OriginalName, c.Tools[2].OriginalName})
 	require.Equal(t, []mcpvisor.Resource{{URI: "file:///a"}, {URI: "file:///b"}}, c.Resources)
 	require.Equal(t, []mcpvisor.ResourceTemplate{{URITemplate: "x/{a}"}, {URITemplate: "x/{b}"}}, c.Templates)
@@ -30,30 +31,31 @@ func TestCatalogIsSorted(t *testing.T) {
 	require.Empty(t, c.Warnings)
 }
 
-func TestCatalogKeepsTheFirstOfTwins(t *testing.T) {
-	c := NewCatalog(
-		[]mcpvisor.Tool{tool("s", "b", "first"), tool("s", "a", ""), tool("s", "b", "second"), tool("s", "b", "third")},
-		[]mcpvisor.Resource{{URI: "u", Server: "1"}, {URI: "u", Server: "2"}},
-		[]mcpvisor.ResourceTemplate{{URITemplate: "t", Server: "1"}, {URITemplate: "t", Server: "2"}},
-		[]mcpvisor.Prompt{{OriginalName: "p", Server: "1"}, {OriginalName: "p", Server: "2"}},
-		[]string{"an earlier warning"})
+func TestNew_keeps_the_first_of_duplicates(t *testing.T) {
+	c := New(Catalog{
+		Tools:     []mcpvisor.Tool{tool("s", "b", "first"), tool("s", "a", ""), tool("s", "b", "second"), tool("s", "b", "third")},
+		Resources: []mcpvisor.Resource{{URI: "u", Server: "1"}, {URI: "u", Server: "2"}},
+		Templates: []mcpvisor.ResourceTemplate{{URITemplate: "t", Server: "1"}, {URITemplate: "t", Server: "2"}},
+		Prompts:   []mcpvisor.Prompt{{OriginalName: "p", Server: "1"}, {OriginalName: "p", Server: "2"}},
+		Warnings:  []mcpvisor.Warning{{Text: "an earlier warning"}},
+	})
 	require.Len(t, c.Tools, 2)
 	require.Equal(t, "first", c.Tools[1].Definition.Description)
 	require.Equal(t, []mcpvisor.Resource{{URI: "u", Server: "1"}}, c.Resources)
 	require.Equal(t, []mcpvisor.ResourceTemplate{{URITemplate: "t", Server: "1"}}, c.Templates)
 	require.Equal(t, []mcpvisor.Prompt{{OriginalName: "p", Server: "1"}}, c.Prompts)
-	require.Equal(t, []string{
-		"an earlier warning",
-		`tool "b" is listed twice; the first one is kept`,
-		`tool "b" is listed twice; the first one is kept`,
-		`resource "u" is listed twice; the first one is kept`,
-		`resource template "t" is listed twice; the first one is kept`,
-		`prompt "p" is listed twice; the first one is kept`,
+	require.Equal(t, []mcpvisor.Warning{
+		{Text: "an earlier warning"},
+		{List: "tools", Text: `"b" is listed twice; the first one is kept`},
+		{List: "tools", Text: `"b" is listed twice; the first one is kept`},
+		{List: "resources", Text: `"u" is listed twice; the first one is kept`},
+		{List: "resourceTemplates", Text: `"t" is listed twice; the first one is kept`},
+		{List: "prompts", Text: `"p" is listed twice; the first one is kept`},
 	}, c.Warnings)
 }
 
-func TestCatalogLooksUp(t *testing.T) {
-	c := NewCatalog([]mcpvisor.Tool{tool("s", "b/c", ""), tool("s", "a", "")}, nil, nil, nil, nil)
+func TestCatalog_finds_tools(t *testing.T) {
+	c := New(Catalog{Tools: []mcpvisor.Tool{tool("s", "b/c", ""), tool("s", "a", "")}})
 	got, ok := c.Tool("b/c")
 	require.True(t, ok)
 	require.Equal(t, "s/b/c", got.Name)
@@ -68,9 +70,9 @@ func TestCatalogLooksUp(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestNoCatalog: a server that is not ready has none, and may be asked.
-func TestNoCatalog(t *testing.T) {
-	for _, c := range []*Catalog{nil, {}, NewCatalog(nil, nil, nil, nil, nil)} {
+// A server that is not ready has no catalog.
+func TestCatalog_nil_or_empty(t *testing.T) {
+	for _, c := range []*Catalog{nil, {}, New(Catalog{})} {
 		_, ok := c.Tool("a")
 		require.False(t, ok)
 		_, ok = c.ToolByAlias("mcp__s__a")
@@ -78,9 +80,9 @@ func TestNoCatalog(t *testing.T) {
 	}
 }
 
-// TestCatalogProperties: equal servers list equally, in whatever order they
-// do, and every kept tool is found under both of its names.
-func TestCatalogProperties(t *testing.T) {
+// Catalogs do not depend on the order in which a server lists. Every tool is found by its
+// name and by its alias.
+func TestNew_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfDistinct(rapid.StringMatching(`[ab_./]{1,4}`), rapid.ID[string]).Draw(t, "names")
 		build := func(names []string) *Catalog {
@@ -88,7 +90,7 @@ func TestCatalogProperties(t *testing.T) {
 			for _, name := range names {
 				tools = append(tools, tool("s", name, ""))
 			}
-			return NewCatalog(tools, nil, nil, nil, nil)
+			return New(Catalog{Tools: tools})
 		}
 		c := build(names)
 		require.Equal(t, c, build(rapid.Permutation(names).Draw(t, "other order")))
@@ -104,8 +106,8 @@ func TestCatalogProperties(t *testing.T) {
 	})
 }
 
-// TestToolJSON: the names of the fields are what scripts read.
-func TestToolJSON(t *testing.T) {
+// Scripts read the names of these members.
+func TestTool_as_JSON(t *testing.T) {
 	one := tool("fs", "list", "lists")
 	one.Definition.InputSchema = json.RawMessage(`{"b":1, "a":2.0}`)
 	text, err := json.Marshal(one)

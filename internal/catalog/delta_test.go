@@ -12,14 +12,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// manyTools has n tools whose names begin with a text.
+// manyTools returns a catalog of n tools whose names begin with prefix.
 func manyTools(prefix string, n int, description string) *Catalog {
 	tools := make([]mcpvisor.Tool, n)
 	for i := range tools {
 		name := fmt.Sprintf("%s%05d", prefix, i)
 		tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name, Definition: &mcp.Tool{Name: name, Description: description}}
 	}
-	return NewCatalog(tools, nil, nil, nil, nil)
+	return New(Catalog{Tools: tools})
 }
 
 func TestDelta(t *testing.T) {

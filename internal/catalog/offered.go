@@ -1,15 +1,14 @@
 package catalog
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Offered is the catalog without the tools that a filter hides, with a warning for
-// patterns that match none. c is unchanged; nil has no tools.
+// Offered returns the catalog without the tools that a filter hides, and with a warning
+// for each pattern that matches no tool. c is unchanged. Offered of nil is nil.
 func (c *Catalog) Offered(f mcpvisor.ToolFilter) *Catalog {
 	if c == nil || f.IsZero() {
 		return c
@@ -24,20 +23,23 @@ func (c *Catalog) Offered(f mcpvisor.ToolFilter) *Catalog {
 	next.Tools = slices.Clip(next.Tools)
 	next.Hidden = len(c.Tools) - len(next.Tools)
 	next.Warnings = slices.Clone(c.Warnings)
-	idle := 0
+	unused := 0
 	for _, pattern := range slices.Concat(f.Allow, f.Deny) {
-		listed := func(t mcpvisor.Tool) bool {
+		matches := func(t mcpvisor.Tool) bool {
 			return (mcpvisor.ToolFilter{Allow: []string{pattern}}).Allows(t.OriginalName)
 		}
-		if strings.Trim(pattern, "*") == "" || slices.ContainsFunc(c.Tools, listed) {
+		if strings.Trim(pattern, "*") == "" || slices.ContainsFunc(c.Tools, matches) {
 			continue
 		}
-		if idle++; idle <= WarningExamples {
-			next.Warnings = append(next.Warnings, fmt.Sprintf("tool pattern %.100q matches no tool of this server", pattern))
+		if unused++; unused <= WarningExamples {
+			warn(&next.Warnings, NameTools, "tool pattern %.100q matches no tool of this server", pattern)
 		}
 	}
-	if more := idle - WarningExamples; more > 0 {
-		next.Warnings = append(next.Warnings, fmt.Sprintf("tool patterns: %d more match no tool of this server", more))
+	switch more := unused - WarningExamples; {
+	case more == 1:
+		warn(&next.Warnings, NameTools, "1 more tool pattern matches no tool of this server")
+	case more > 1:
+		warn(&next.Warnings, NameTools, "%d more tool patterns match no tool of this server", more)
 	}
 	next.index()
 	return &next

@@ -12,13 +12,13 @@ func TestOffered(t *testing.T) {
 	tool := func(name string) mcpvisor.Tool {
 		return mcpvisor.Tool{Name: mcpvisor.Qualify("fs", name), Server: "fs", OriginalName: name, Alias: mcpvisor.Alias("fs", name)}
 	}
-	c := NewCatalog([]mcpvisor.Tool{tool("list"), tool("say.it"), tool("write")}, []mcpvisor.Resource{{URI: "x:y"}}, nil, []mcpvisor.Prompt{{OriginalName: "p"}}, []string{"tool: before"})
+	c := New(Catalog{Tools: []mcpvisor.Tool{tool("list"), tool("say.it"), tool("write")}, Resources: []mcpvisor.Resource{{URI: "x:y"}}, Prompts: []mcpvisor.Prompt{{OriginalName: "p"}}, Warnings: []mcpvisor.Warning{{Text: "before"}}})
 	got := c.Offered(mcpvisor.ToolFilter{Deny: []string{"wr*", "say.it", "nonesuch*"}})
 	require.Len(t, got.Tools, 1)
 	require.Equal(t, 2, got.Hidden)
 	require.Len(t, got.Resources, 1)
 	require.Len(t, got.Prompts, 1)
-	require.Equal(t, []string{"tool: before", `tool pattern "nonesuch*" matches no tool of this server`}, got.Warnings)
+	require.Equal(t, []mcpvisor.Warning{{Text: "before"}, {List: NameTools, Text: `tool pattern "nonesuch*" matches no tool of this server`}}, got.Warnings)
 	for _, name := range []string{"write", "say.it"} {
 		_, found := got.Tool(name)
 		require.False(t, found)
@@ -32,7 +32,7 @@ func TestOffered(t *testing.T) {
 	require.Same(t, c, c.Offered(mcpvisor.ToolFilter{}))
 	require.Nil(t, (*Catalog)(nil).Offered(mcpvisor.ToolFilter{Deny: []string{"*"}}))
 
-	next, change := got.Refreshed(NewCatalog([]mcpvisor.Tool{tool("list"), tool("new")}, nil, nil, nil, nil).Offered(mcpvisor.ToolFilter{Deny: []string{"list"}}), ListTools)
+	next, change := got.Refreshed(New(Catalog{Tools: []mcpvisor.Tool{tool("list"), tool("new")}}).Offered(mcpvisor.ToolFilter{Deny: []string{"list"}}), ListTools)
 	require.Equal(t, 1, next.Hidden)
 	require.Equal(t, []string{"fs/new"}, change.Tools.Added)
 	require.Equal(t, []string{"fs/list"}, change.Tools.Removed)

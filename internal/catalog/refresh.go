@@ -11,18 +11,19 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Refreshed is the catalog with those lists taken from fresh, and how it differs.
-// Both are unchanged. The warnings of fresh take the place of those about the same
-// lists, also where it warns that a list could not be read and stays as it was.
+// Refreshed returns c with some lists taken from fresh, and the difference to c. Both
+// catalogs are unchanged. A warning of c is dropped if its list was read again: if it is
+// one of lists, or if fresh warns about it because it could not be read. A warning about
+// no list is always dropped. The warnings of fresh are added.
 func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Change) {
 	next := *c
 	read := lists
 	for _, w := range fresh.Warnings {
-		if about := aboutLists(w); about != AllLists {
+		if about := listsOf(w.List); about != AllLists {
 			read |= about
 		}
 	}
-	next.Warnings = slices.DeleteFunc(slices.Clone(c.Warnings), func(w string) bool { return aboutLists(w)&read != 0 })
+	next.Warnings = slices.DeleteFunc(slices.Clone(c.Warnings), func(w mcpvisor.Warning) bool { return listsOf(w.List)&read != 0 })
 	next.Warnings = append(next.Warnings, fresh.Warnings...)
 	next.TTL = maps.Clone(c.TTL)
 	maps.DeleteFunc(next.TTL, func(list Lists, _ time.Duration) bool { return list&lists != 0 })
@@ -36,7 +37,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 	}
 	var change mcpvisor.Change
 	if lists&ListTools != 0 {
-		next.Tools, next.Hidden, next.byName, next.byHash = fresh.Tools, fresh.Hidden, fresh.byName, fresh.byHash
+		next.Tools, next.Hidden, next.byName, next.byAlias = fresh.Tools, fresh.Hidden, fresh.byName, fresh.byAlias
 		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) string { return t.Name }, func(a, b *mcpvisor.Tool) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})
@@ -59,10 +60,10 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 	return &next, change
 }
 
-// delta walks through two sorted lists side by side.
+// delta compares two sorted lists, side by side.
 func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool) (d mcpvisor.Delta) {
 	i, j := 0, 0
-	var added, removed, changed int // bytes
+	var added, removed, changed int // bytes of the names so far
 	for i < len(old) || j < len(fresh) {
 		var order int
 		switch {
@@ -91,26 +92,15 @@ func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool)
 	return d
 }
 
-// aboutLists is what a warning is about, by its first word; the lists of all
-// kinds if it does not say.
-func aboutLists(warning string) Lists {
-	for word, lists := range map[string]Lists{"tool": ListTools, "resource": ListResources, "prompt": ListPrompts} {
-		if strings.HasPrefix(warning, word) {
-			return lists
-		}
-	}
-	return AllLists
-}
-
-// deltaBytes is how many bytes the names of each kind may have together.
+// deltaBytes bounds the names of one kind (added, removed, changed), in bytes.
 const deltaBytes = 16 << 10
 
-// note adds a name to those of one kind, or counts it.
+// note adds a name to those of one kind. Beyond the limits it only counts it.
 func note(names *[]string, bytes, more *int, name string) {
 	if *more > 0 || len(*names) >= mcpvisor.MaxDeltaNames || *bytes+len(name) > deltaBytes {
 		*more++
 		return
 	}
 	*bytes += len(name)
-	*names = append(*names, strings.Clone(name)) // a part of a catalog would keep all of it
+	*names = append(*names, strings.Clone(name)) // a shared name would keep the memory of its page alive
 }

@@ -10,18 +10,21 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-func listed(name, about string) mcpvisor.Tool {
-	return mcpvisor.Tool{Name: mcpvisor.Qualify("s", name), Server: "s", OriginalName: name, Alias: mcpvisor.Alias("s", name), Definition: &mcp.Tool{Name: name, Description: about}}
+// listed returns a tool of server "s".
+func listed(name, description string) mcpvisor.Tool {
+	return mcpvisor.Tool{Name: mcpvisor.Qualify("s", name), Server: "s", OriginalName: name, Alias: mcpvisor.Alias("s", name), Definition: &mcp.Tool{Name: name, Description: description}}
 }
 
-// A refresh replaces what was read and keeps the rest: tools with their names and
-// aliases, what is said about each list, and how long it stays true. What was listed
-// before is left as it was, for its readers.
-func TestRefreshedReplacesWhatWasRead(t *testing.T) {
-	old := NewCatalog([]mcpvisor.Tool{listed("gone", ""), listed("kept", ""), listed("changed", "old")}, []mcpvisor.Resource{{Server: "s", URI: "u:1"}}, nil, nil,
-		[]string{"tools: cut", "resources: cut", "prompts: failed"})
+// A refresh replaces the lists that were read, with their names, aliases, warnings and TTL,
+// and keeps the rest. The old catalog is unchanged: others still read it.
+func TestRefreshed(t *testing.T) {
+	failedAgain := []mcpvisor.Warning{{List: NamePrompts, Text: "failed again"}}
+	old := New(Catalog{Tools: []mcpvisor.Tool{listed("gone", ""), listed("kept", ""), listed("changed", "old")},
+		Resources: []mcpvisor.Resource{{Server: "s", URI: "u:1"}},
+		Warnings: []mcpvisor.Warning{{List: NameTools, Text: "cut"}, {List: NameTemplates, Text: "cut"}, {List: NamePrompts, Text: "failed"},
+			{Text: "about no list"}}})
 	old.TTL = map[Lists]time.Duration{ListTools: time.Second, ListResources: time.Minute}
-	fresh := NewCatalog([]mcpvisor.Tool{listed("a.new", ""), listed("kept", ""), listed("changed", "new")}, nil, nil, nil, []string{"prompts: failed again"})
+	fresh := New(Catalog{Tools: []mcpvisor.Tool{listed("a.new", ""), listed("kept", ""), listed("changed", "new")}, Warnings: failedAgain})
 	fresh.TTL = map[Lists]time.Duration{ListResources: time.Hour}
 	before := *old
 
@@ -34,15 +37,15 @@ func TestRefreshedReplacesWhatWasRead(t *testing.T) {
 		_, found = next.ToolByAlias(mcpvisor.Alias("s", name))
 		require.Equal(t, there, found, "alias of %s", name)
 	}
-	require.Equal(t, []string{"resources: cut", "prompts: failed again"}, next.Warnings)
+	require.Equal(t, []mcpvisor.Warning{{List: NameTemplates, Text: "cut"}, failedAgain[0]}, next.Warnings)
 	require.Equal(t, map[Lists]time.Duration{ListResources: time.Minute}, next.TTL)
 	require.Equal(t, before, *old)
 	require.Equal(t, map[Lists]time.Duration{ListTools: time.Second, ListResources: time.Minute}, old.TTL)
-	require.Equal(t, []string{"tools: cut", "resources: cut", "prompts: failed"}, old.Warnings)
+	require.Len(t, old.Warnings, 4)
 
 	next, change = next.Refreshed(fresh, ListResources|ListPrompts)
 	require.Equal(t, []string{"u:1"}, change.Resources.Removed)
-	require.Equal(t, []string{"prompts: failed again"}, next.Warnings)
+	require.Equal(t, failedAgain, next.Warnings)
 	require.Equal(t, map[Lists]time.Duration{ListResources: time.Hour}, next.TTL)
 }
 

@@ -161,6 +161,6 @@ func httpWarned(says string) func(*sceneHTTP) {
 		st, _ := s.c.ServerStatus("zoo")
 		require.Equal(s.t, "ready", string(st.State))
 		require.NotEmpty(s.t, st.Catalog.Warnings)
-		require.Contains(s.t, st.Catalog.Warnings[0], says)
+		require.Contains(s.t, st.Catalog.Warnings[0].Text, says)
 	}
 }

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ var stdioListRows = map[string]stdioRow{
 func broadEntry(tools int) stdioRow {
 	return checked(lacking, func(v *stdioVisit) {
 		require.Equal(v.t, tools, v.before.Catalog.Tools)
-		require.Contains(v.t, strings.Join(v.before.Catalog.Warnings, "\n"), "too large")
+		require.Contains(v.t, fmt.Sprint(v.before.Catalog.Warnings), "too large")
 	})
 }
 
@@ -125,8 +126,8 @@ func broadEntry(tools int) stdioRow {
 // it is repeated.
 func (v *stdioVisit) requireFit() {
 	for _, warning := range v.before.Catalog.Warnings {
-		require.Less(v.t, len(warning), 4<<10, "a warning is fit to be shown")
-		require.False(v.t, strings.ContainsAny(warning, "\x00\a\x1b\n\u202e"), "%q is fit to be shown", warning)
+		require.Less(v.t, len(warning.Text), 4<<10, "a warning is fit to be shown")
+		require.False(v.t, strings.ContainsAny(warning.Text, "\x00\a\x1b\n\u202e"), "%q is fit to be shown", warning)
 	}
 	for _, tool := range v.offered() {
 		require.LessOrEqual(v.t, len(tool.Alias), 64)

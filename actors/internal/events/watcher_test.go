@@ -132,7 +132,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 			name := fmt.Sprintf("%s%05d", prefix, i)
 			tools[i] = mcpvisor.Tool{Name: "s/" + name, Server: "s", OriginalName: name}
 		}
-		return catalog.NewCatalog(tools, nil, nil, nil, nil)
+		return catalog.New(catalog.Catalog{Tools: tools})
 	}
 	change := func() *mcpvisor.Change {
 		_, change := catalogOf("a").Refreshed(catalogOf("b"), catalog.ListTools)

@@ -1,4 +1,4 @@
-package transport
+package discovery
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ var toolTexts = []string{
 	`{"name":"a","description":7}`, `{"name":"a","title":{}}`, `{"name":"a","unknown":{"name":"b"}}`,
 }
 
-func TestToolsAreReadAsEncodingJSONDoes(t *testing.T) {
+func TestToolDecoder_agrees_with_encoding_json(t *testing.T) {
 	for _, text := range toolTexts {
 		t.Run(text, func(t *testing.T) { requireSameTool(t, []byte(text)) })
 	}
@@ -34,31 +34,31 @@ func FuzzTool(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if !json.Valid(text) || hasTwins(text) {
-			t.Skip("no page holds an entry that is not valid; of twins either may be refused")
+		if !json.Valid(text) || hasDuplicates(text) {
+			t.Skip("a page holds valid entries only; which of two duplicates is refused may differ")
 		}
 		requireSameTool(t, text)
 	})
 }
 
-// hasTwins reports whether a member of an object occurs twice.
-func hasTwins(text []byte) bool {
+// hasDuplicates reports whether a member of an object occurs twice.
+func hasDuplicates(text []byte) bool {
 	seen := map[string]bool{}
-	twins := false
+	duplicates := false
 	_ = jsonscan.EachMember(text, func(key string, _ []byte) error {
-		twins = twins || seen[key]
+		duplicates = duplicates || seen[key]
 		seen[key] = true
 		return nil
 	})
-	return twins
+	return duplicates
 }
 
-// requireSameTool: one pass by hand finds what encoding/json finds, to which
-// the last of twins counts whole, and schemas are left as text.
+// requireSameTool decodes a tool in one pass and with encoding/json, and compares. Of
+// duplicate members the last one counts. Schemas stay text.
 func requireSameTool(t *testing.T, text []byte) {
 	t.Helper()
-	got := toolList{bounds: new(bounds)}
-	gotErr := got.add(text)
+	got := toolDecoder{}
+	gotErr := got.add(text, newBounds())
 	want := new(mcp.Tool)
 	var members map[string]json.RawMessage
 	err := json.Unmarshal(text, &members)
@@ -75,26 +75,26 @@ func requireSameTool(t *testing.T, text []byte) {
 	}
 	if err != nil || want.Name == "" {
 		require.Error(t, gotErr, "%q", text)
-		require.Empty(t, got.tools("srv"))
+		require.Empty(t, got.named("srv"))
 		return
 	}
 	require.NoError(t, gotErr, "%q", text)
-	tools := got.tools("srv")
+	tools := got.named("srv")
 	require.Equal(t, []mcpvisor.Tool{{Name: mcpvisor.Qualify("srv", want.Name), Server: "srv", OriginalName: want.Name,
 		Alias: mcpvisor.Alias("srv", want.Name), Definition: want}}, tools, "%q", text)
 }
 
-// TestToolListNamesManyTools: their names share memory, and are their own all
-// the same, whatever was left out between them.
-func TestToolListNamesManyTools(t *testing.T) {
-	l := toolList{bounds: new(bounds)}
+// The names of many tools share memory. Each is right, also where entries between them were
+// left out.
+func TestToolDecoder_names_many_tools(t *testing.T) {
+	l := toolDecoder{}
 	for i := range 500 {
 		if i%7 == 3 {
-			require.Error(t, l.add([]byte(`{"description":"left over","name":7}`)))
+			require.Error(t, l.add([]byte(`{"description":"left over","name":7}`), newBounds()))
 		}
-		require.NoError(t, l.add(fmt.Appendf(nil, `{"name":"tool %d%s"}`, i, strings.Repeat("x", i%90))))
+		require.NoError(t, l.add(fmt.Appendf(nil, `{"name":"tool %d%s"}`, i, strings.Repeat("x", i%90)), newBounds()))
 	}
-	tools := l.tools("srv")
+	tools := l.named("srv")
 	require.Len(t, tools, 500)
 	for i, tool := range tools {
 		name := fmt.Sprintf("tool %d%s", i, strings.Repeat("x", i%90))
@@ -103,3 +103,5 @@ func TestToolListNamesManyTools(t *testing.T) {
 			Alias: mcpvisor.Alias("srv", name), Definition: tool.Definition}, tool)
 	}
 }
+
+func newBounds() *bounds { return &bounds{decoded: new(int)} }

@@ -1,4 +1,4 @@
-package transport
+package discovery
 
 import (
 	"context"
@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -18,87 +17,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// lister is a session that answers list requests as the test says.
-type lister struct {
-	*Lifetime
-	caps  *mcp.ServerCapabilities
-	reply func(method, cursor string) (string, error)
-	asked []string // method and parameters
-}
-
-func (l *lister) OnNotice(func(Notice))         {}
-func (l *lister) Open(context.Context) error    { return nil }
-func (l *lister) Abort(cause *supervisor.Cause) { l.End(cause) }
-func (l *lister) LastHeard() time.Time          { return time.Time{} }
-func (l *lister) Info() mcpvisor.SessionInfo    { return mcpvisor.SessionInfo{Capabilities: l.caps} }
-func (l *lister) Request(_ context.Context, r Request) (json.RawMessage, error) {
-	l.asked = append(l.asked, strings.TrimSpace(r.Method+" "+string(r.Params)))
-	var params struct{ Cursor *string }
-	cursor := "(first)"
-	if len(r.Params) > 0 {
-		if err := json.Unmarshal(r.Params, &params); err != nil || params.Cursor == nil {
-			return nil, fmt.Errorf("odd parameters %s", r.Params)
-		}
-		cursor = *params.Cursor
-	}
-	text, err := l.reply(r.Method, cursor)
-	return json.RawMessage(text), err
-}
-
-func everything() *mcp.ServerCapabilities {
-	return &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, Prompts: &mcp.PromptCapabilities{}}
-}
-
-func onlyTools() *mcp.ServerCapabilities {
-	return &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
-}
-
-// replies answers the first page of each method; a method that is not named
-// gets an empty object.
-func replies(pages map[string]string) func(method, cursor string) (string, error) {
-	return func(method, cursor string) (string, error) {
-		for _, key := range []string{method + "?" + cursor, method} {
-			if text, ok := pages[key]; ok {
-				return text, nil
-			}
-		}
-		return `{}`, nil
-	}
-}
-
-func rpcFault(code int64) error {
-	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &sdkrpc.Error{Code: code, Message: "refused"}}
-}
-
-func discoverAll(t *testing.T, l *lister, limits mcpvisor.Limits) (*catalog.Catalog, error) {
-	t.Helper()
-	if l.Lifetime == nil {
-		l.Lifetime = NewLifetime()
-	}
-	limits = mcpvisor.ServerSpec{Limits: limits}.WithDefaults().Limits
-	return Discover(t.Context(), l, "srv", limits)
-}
-
-func toolNames(c *catalog.Catalog) (names []string) {
-	for _, tool := range c.Tools {
-		names = append(names, tool.OriginalName)
-	}
-	return names
-}
-
-func TestDiscoverEverything(t *testing.T) {
+func TestDiscover(t *testing.T) {
 	schema := `{"type" : "object","properties":{"b":{"default":1.0},"a":{}}, "x":"\u00e9"}`
-	l := &lister{caps: everything(), reply: replies(map[string]string{
+	s := &fakeSession{caps: everything(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[{"name":"b/c","title":"T","description":"D \"q\"","inputSchema":` + schema + `,"outputSchema":` + schema +
 			`,"annotations":{"readOnlyHint":true},"_meta":{"k":1},"later":[1]},{"name":"a","inputSchema":{}}]}`,
 		"resources/list":           `{"resources":[{"uri":"file:///b","name":"B","mimeType":"text/plain"},{"uri":"file:///a"}]}`,
 		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"file:///{x}","name":"X"}]}`,
 		"prompts/list":             `{"prompts":[{"name":"greet","arguments":[{"name":"who","required":true}]}]}`,
 	})}
-	c, err := discoverAll(t, l, mcpvisor.Limits{})
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Empty(t, c.Warnings)
-	require.Equal(t, []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}, l.asked)
+	require.Equal(t, []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"}, s.asked)
 
 	require.Equal(t, []string{"a", "b/c"}, toolNames(c))
 	tool := c.Tools[1]
@@ -125,46 +56,47 @@ func TestDiscoverEverything(t *testing.T) {
 	require.True(t, c.Prompts[0].Definition.Arguments[0].Required)
 }
 
-// TestDiscoverAsksForWhatIsDeclared: a server is not asked for more.
-func TestDiscoverAsksForWhatIsDeclared(t *testing.T) {
+// Only lists that the server declares as a capability are asked for.
+func TestDiscover_asks_for_declared_lists(t *testing.T) {
 	for name, c := range map[string]struct {
 		caps *mcp.ServerCapabilities
 		want []string
 	}{
-		"nothing":   {&mcp.ServerCapabilities{}, nil},
-		"no word":   {nil, nil},
-		"tools":     {onlyTools(), []string{"tools/list"}},
-		"resources": {&mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, []string{"resources/list", "resources/templates/list"}},
-		"prompts":   {&mcp.ServerCapabilities{Prompts: &mcp.PromptCapabilities{}}, []string{"prompts/list"}},
+		"nothing":         {&mcp.ServerCapabilities{}, nil},
+		"no capabilities": {nil, nil},
+		"tools":           {onlyTools(), []string{"tools/list"}},
+		"resources":       {&mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, []string{"resources/list", "resources/templates/list"}},
+		"prompts":         {&mcp.ServerCapabilities{Prompts: &mcp.PromptCapabilities{}}, []string{"prompts/list"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &lister{caps: c.caps, reply: replies(nil)}
-			catalog, err := discoverAll(t, l, mcpvisor.Limits{})
+			s := &fakeSession{caps: c.caps, reply: replies(nil)}
+			catalog, err := discoverAll(t, s, mcpvisor.Limits{})
 			require.NoError(t, err)
-			require.Equal(t, c.want, l.asked)
+			require.Equal(t, c.want, s.asked)
 			require.Empty(t, catalog.Tools)
 			require.Empty(t, catalog.Warnings)
 		})
 	}
 }
 
-// TestDiscoverPages: all of them, an empty cursor included.
-func TestDiscoverPages(t *testing.T) {
-	l := &lister{caps: onlyTools(), reply: replies(map[string]string{
+// An empty cursor is a cursor.
+func TestDiscover_reads_all_pages(t *testing.T) {
+	s := &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
 		"tools/list?(first)": `{"tools":[{"name":"a"}],"nextCursor":""}`,
 		"tools/list?":        `{"tools":[],"nextCursor":"x\"y"}`,
 		`tools/list?x"y`:     `{"nextCursor":"z"}`,
 		"tools/list?z":       `{"tools":[{"name":"c"},{"name":"b"}],"nextCursor":null}`,
 	})}
-	c, err := discoverAll(t, l, mcpvisor.Limits{})
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "c"}, toolNames(c))
-	require.Equal(t, []string{"tools/list", `tools/list {"cursor":""}`, `tools/list {"cursor":"x\"y"}`, `tools/list {"cursor":"z"}`}, l.asked)
+	require.Equal(t, []string{"tools/list", `tools/list {"cursor":""}`, `tools/list {"cursor":"x\"y"}`, `tools/list {"cursor":"z"}`}, s.asked)
 	require.Empty(t, c.Warnings)
 }
 
-// TestDiscoverEndsEndlessLists: by the cursor, the pages or the entries.
-func TestDiscoverEndsEndlessLists(t *testing.T) {
+// A list without end is ended by its cursor, by the number of its pages or by that of its
+// entries.
+func TestDiscover_ends_an_endless_list(t *testing.T) {
 	n := 0
 	fresh := func(entries int) func(string, string) (string, error) {
 		return func(string, string) (string, error) {
@@ -197,11 +129,11 @@ func TestDiscoverEndsEndlessLists(t *testing.T) {
 		"exactly full": {replies(map[string]string{"tools/list": `{"tools":[{"name":"a"},{"name":"b"}]}`}), mcpvisor.Limits{MaxItems: 2, MaxPages: 1}, 2, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &lister{caps: onlyTools(), reply: c.reply}
-			catalog, err := discoverAll(t, l, c.limits)
+			s := &fakeSession{caps: onlyTools(), reply: c.reply}
+			catalog, err := discoverAll(t, s, c.limits)
 			require.NoError(t, err)
 			require.Len(t, catalog.Tools, c.tools)
-			require.Len(t, l.asked, c.asked)
+			require.Len(t, s.asked, c.asked)
 			if c.says == "" {
 				require.Empty(t, catalog.Warnings)
 				return
@@ -210,45 +142,45 @@ func TestDiscoverEndsEndlessLists(t *testing.T) {
 			if name == "one cursor" { // its page came twice
 				last = catalog.Warnings[0]
 			}
-			require.Contains(t, last, "tools/list: ")
-			require.Contains(t, last, c.says)
+			require.Equal(t, "tools", last.List)
+			require.Contains(t, last.Text, c.says)
 		})
 	}
 }
 
-// TestDiscoverBadEntries: each costs itself and a warning.
-func TestDiscoverBadEntries(t *testing.T) {
-	l := &lister{caps: everything(), reply: replies(map[string]string{
+// An entry that cannot be read is left out with a warning.
+func TestDiscover_leaves_out_bad_entries(t *testing.T) {
+	s := &fakeSession{caps: everything(), reply: replies(map[string]string{
 		"tools/list":               `{"tools":[null,7,"x",[],{},{"name":7},{"name":""},{"name":"a","annotations":7},{"name":"good"},{"name":"b","description":[]},{"name":"good"}]}`,
 		"resources/list":           `{"resources":[{"name":"no uri"},{"uri":7},{"uri":"file:///good"}]}`,
 		"resources/templates/list": `{"resourceTemplates":[{},{"uriTemplate":"good/{x}"}]}`,
 		"prompts/list":             `{"prompts":[{"name":"good"},{"name":"bad","arguments":"x"}]}`,
 	})}
-	c, err := discoverAll(t, l, mcpvisor.Limits{})
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"good"}, toolNames(c))
 	require.Len(t, c.Resources, 1)
 	require.Len(t, c.Templates, 1)
 	require.Len(t, c.Prompts, 1)
 	require.Len(t, c.Warnings, 9+2+1+1+1, c.Warnings)
-	all := strings.Join(c.Warnings, "\n")
-	for _, want := range []string{"tools/list: entry 1 is left out", "tools/list: entry 10 is left out", `it has no "name"`,
-		"resources/list: entry 1 is left out: it has no \"uri\"", "resources/templates/list: entry 1", "prompts/list: entry 2", "listed twice"} {
+	all := warningTexts(c)
+	for _, want := range []string{"tools: entry 1 is left out", "tools: entry 10 is left out", `it has no "name"`,
+		"resources: entry 1 is left out: it has no \"uri\"", "resourceTemplates: entry 1", "prompts: entry 2", "listed twice"} {
 		require.Contains(t, all, want)
 	}
 }
 
-// TestDiscoverBadLists: a list that is answered badly costs itself and a
-// warning; pages that came are kept.
-func TestDiscoverBadLists(t *testing.T) {
+// A list that the server answers badly is left out with a warning. Pages that came before
+// are kept.
+func TestDiscover_leaves_out_bad_lists(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second string
 		err           error
 		want          []string
 		warnings      int
 	}{
-		"an error":          {"", "", rpcFault(-32603), nil, 1},
-		"not found":         {"", "", rpcFault(sdkrpc.CodeMethodNotFound), nil, 1},
+		"an error":          {"", "", rpcError(-32603), nil, 1},
+		"not found":         {"", "", rpcError(jsonrpc.CodeMethodNotFound), nil, 1},
 		"a text":            {`"no tools today"`, "", nil, nil, 1},
 		"no list":           {`{"tools":{"name":"a"}}`, "", nil, nil, 1},
 		"null":              {`{"tools":null}`, "", nil, nil, 0},
@@ -256,12 +188,12 @@ func TestDiscoverBadLists(t *testing.T) {
 		"unreadable cursor": {`{"tools":[{"name":"a"}],"nextCursor":2}`, "", nil, []string{"a"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &lister{caps: everything(), reply: func(method, cursor string) (string, error) {
+			s := &fakeSession{caps: everything(), reply: func(method, cursor string) (string, error) {
 				switch {
 				case method == "prompts/list":
 					return `{"prompts":[{"name":"p"}]}`, nil
 				case method == "resources/templates/list": // implied by resources only
-					return "", rpcFault(sdkrpc.CodeMethodNotFound)
+					return "", rpcError(jsonrpc.CodeMethodNotFound)
 				case method != "tools/list":
 					return `{}`, nil
 				case cursor == "2":
@@ -269,21 +201,21 @@ func TestDiscoverBadLists(t *testing.T) {
 				}
 				return c.first, c.err
 			}}
-			catalog, err := discoverAll(t, l, mcpvisor.Limits{})
+			catalog, err := discoverAll(t, s, mcpvisor.Limits{})
 			require.NoError(t, err)
 			require.Equal(t, c.want, toolNames(catalog))
 			require.Len(t, catalog.Prompts, 1, "the other lists are there")
 			require.Len(t, catalog.Warnings, c.warnings, "%q", catalog.Warnings)
 			for _, w := range catalog.Warnings {
-				require.True(t, strings.HasPrefix(w, "tools/list: "), w)
+				require.Equal(t, "tools", w.List, w)
 			}
 		})
 	}
 }
 
-// TestDiscoverFails: where trying again may mend it, a part is not passed off
-// as the whole.
-func TestDiscoverFails(t *testing.T) {
+// Where another try may succeed, the discovery fails: an incomplete catalog would pass for
+// the whole.
+func TestDiscover_fails(t *testing.T) {
 	good := func(method, _ string) (string, error) { return `{}`, nil }
 	failing := func(failed string, err error) func(string, string) (string, error) {
 		return func(method, cursor string) (string, error) {
@@ -299,11 +231,11 @@ func TestDiscoverFails(t *testing.T) {
 		says  string
 		is    error
 	}{
-		"every list":   {func(string, string) (string, error) { return "", rpcFault(-32603) }, "every list failed", nil},
+		"every list":   {func(string, string) (string, error) { return "", rpcError(-32603) }, "every list failed", nil},
 		"no answer":    {failing("prompts/list", timeout), "prompts/list", mcpvisor.ErrTimeout},
 		"overloaded":   {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent}), "tools/list", mcpvisor.ErrOverloaded},
 		"put off":      {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
-		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", &httpError{status: 502})), "resources/list", nil},
+		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", gatewayError{})), "resources/list", nil},
 		"a second page": {func(method, cursor string) (string, error) {
 			if cursor == "2" {
 				return "", timeout
@@ -312,7 +244,7 @@ func TestDiscoverFails(t *testing.T) {
 		}, "timed out", mcpvisor.ErrTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			catalog, err := discoverAll(t, &lister{caps: everything(), reply: c.reply}, mcpvisor.Limits{})
+			catalog, err := discoverAll(t, &fakeSession{caps: everything(), reply: c.reply}, mcpvisor.Limits{})
 			require.Nil(t, catalog)
 			require.Error(t, err)
 			require.Contains(t, err.Error(), c.says)
@@ -323,38 +255,45 @@ func TestDiscoverFails(t *testing.T) {
 	}
 }
 
-// TestDiscoverOfTheDead: the death is the error, whatever else went wrong.
-func TestDiscoverOfTheDead(t *testing.T) {
-	l := &lister{Lifetime: NewLifetime(), caps: everything()}
-	l.reply = func(string, string) (string, error) {
-		l.End(errEnded)
-		return "", DeathError(errEnded, mcpvisor.OutcomeUnknown)
+// The death of the session is the error, whatever else went wrong.
+func TestDiscover_session_dies(t *testing.T) {
+	died := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server process ended"}
+	s := &fakeSession{caps: everything()}
+	s.reply = func(string, string) (string, error) {
+		s.cause = died
+		return "", &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: died}
 	}
-	_, err := discoverAll(t, l, mcpvisor.Limits{})
-	require.Same(t, errEnded, err)
+	_, err := discoverAll(t, s, mcpvisor.Limits{})
+	require.Same(t, died, err)
 }
 
-func TestDiscoverInTime(t *testing.T) {
+func TestDiscover_context_ends(t *testing.T) {
 	late := errors.New("it takes too long")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	l := &lister{Lifetime: NewLifetime(), caps: everything(), reply: func(string, string) (string, error) {
+	s := &fakeSession{caps: everything(), reply: func(string, string) (string, error) {
 		cancel(late)
-		return "", RequestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)
+		return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}}
-	_, err := Discover(ctx, l, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
+	_, err := Discover(ctx, s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.ErrorIs(t, err, late)
 	require.True(t, strings.HasPrefix(err.Error(), "listing what the server offers: "), err.Error())
 }
 
-// Entries that cannot be read are counted beyond the first: every status holds all
-// warnings.
-func TestDiscoverManyBadEntries(t *testing.T) {
-	l := &lister{caps: onlyTools(), reply: replies(map[string]string{
+// Every status holds all warnings, so beyond the first ones bad entries are counted.
+func TestDiscover_counts_bad_entries(t *testing.T) {
+	s := &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[` + strings.Repeat(`{},`, 5000) + `{"name":"good"}]}`,
 	})}
-	c, err := discoverAll(t, l, mcpvisor.Limits{})
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"good"}, toolNames(c))
 	require.Len(t, c.Warnings, catalog.WarningExamples+1)
-	require.Equal(t, `tools/list: 4990 more entries are left out`, c.Warnings[catalog.WarningExamples])
+	require.Equal(t, mcpvisor.Warning{List: "tools", Text: "4990 more entries are left out"}, c.Warnings[catalog.WarningExamples])
 }
+
+// gatewayError is an error of a transport that says that a gateway has answered.
+type gatewayError struct{}
+
+func (gatewayError) Error() string { return "HTTP 502" }
+
+func (gatewayError) Outage() bool { return true }

@@ -1,24 +1,24 @@
-package transport
+package discovery
 
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// page is the result of one list request, found but not decoded.
+// page is the result of one list request. Its entries are not decoded.
 type page struct {
-	items  json.RawMessage // an array; nil if there is none
-	cursor *string
-	ttl    time.Duration
-	lost   bool // there is a cursor, but it cannot be read
+	items     json.RawMessage // an array; nil if there is none
+	cursor    *string         // of the next page; nil on the last one
+	badCursor bool            // there is one, but it is not a string
+	ttl       time.Duration   // "ttlMs" (2026-07-28); 0 if the server does not say
 }
 
-// readPage finds the list and the cursor in a result. "An empty nextCursor is
-// a valid cursor" (2026-07-28, pagination), so only its absence, or null, is
-// the end.
+// readPage finds the list and the cursor in a result. "An empty nextCursor is a valid
+// cursor" (2026-07-28, pagination), so only its absence, or null, is the end.
 func readPage(raw json.RawMessage, member string) (p page, err error) {
 	err = jsonscan.EachMember(raw, func(key string, value []byte) error {
 		switch key {
@@ -32,7 +32,7 @@ func readPage(raw json.RawMessage, member string) (p page, err error) {
 			}
 		case "nextCursor":
 			p.cursor = nil
-			p.lost = json.Unmarshal(value, &p.cursor) != nil
+			p.badCursor = json.Unmarshal(value, &p.cursor) != nil
 		}
 		return nil
 	})
@@ -40,7 +40,7 @@ func readPage(raw json.RawMessage, member string) (p page, err error) {
 		err = errors.New("the answer is not a JSON object")
 	}
 	if err == nil && p.items != nil && p.items[0] != '[' {
-		err = errors.New("its member \"" + member + "\" is no array")
+		err = fmt.Errorf("its member %q is not an array", member)
 	}
 	return p, err
 }

@@ -1,0 +1,137 @@
+package discovery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Few entries can be as long as many. The lists share one limit in bytes.
+func TestDiscover_bounds_bytes(t *testing.T) {
+	tool := func(name string, size int) string {
+		return fmt.Sprintf(`{"name":"%s","description":"%s"}`, name, strings.Repeat("x", size))
+	}
+	const limit = 10_000
+	for name, c := range map[string]struct {
+		tools func(cursor string) string
+		want  []string
+		cut   bool
+	}{
+		"endless pages": {func(cursor string) string {
+			name := fmt.Sprintf("t%d", len(cursor))
+			return `{"tools":[` + tool(name, 3000) + `],"nextCursor":"` + cursor + `x"}`
+		}, []string{"t7", "t8", "t9"}, true},
+		"one page": {func(string) string {
+			return `{"tools":[` + tool("a", 4000) + `,` + tool("b", 4000) + `,` + tool("c", 4000) + `,` + tool("d", 1) + `]}`
+		}, []string{"a", "b"}, true},
+		"waste beside the list": {func(string) string {
+			return `{"waste":"` + strings.Repeat("x", limit) + `","tools":[` + tool("a", 1) + `]}`
+		}, []string{"a"}, false},
+		"endless waste": {func(cursor string) string {
+			name := fmt.Sprintf("t%d", len(cursor))
+			return `{"waste":"` + strings.Repeat("x", limit/2) + `","tools":[` + tool(name, 2000) + `],"nextCursor":"` + cursor + `x"}`
+		}, []string{"t10", "t7", "t8", "t9"}, true}, // the waste is not kept, and does not count
+		"a cursor": {func(cursor string) string {
+			return `{"tools":[` + tool(fmt.Sprintf("t%d", len(cursor)), 1) + `],"nextCursor":"` + cursor + strings.Repeat("x", limit) + `"}`
+		}, []string{"t7"}, true},
+		"all there is": {func(string) string { return `{"tools":[` + tool("a", 9000) + `]}` }, []string{"a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &fakeSession{caps: onlyTools(), reply: func(_, cursor string) (string, error) { return c.tools(cursor), nil }}
+			found, err := discoverAll(t, s, mcpvisor.Limits{MaxCatalogBytes: limit, MaxPages: 20})
+			require.NoError(t, err)
+			require.Equal(t, c.want, toolNames(found))
+			if !c.cut {
+				require.Empty(t, found.Warnings)
+				return
+			}
+			require.Len(t, found.Warnings, 1)
+			require.Equal(t, mcpvisor.Warning{List: "tools",
+				Text: "the lists are longer than 10000 bytes together; the rest is left out (raise Limits.MaxCatalogBytes to take more)"},
+				found.Warnings[0])
+		})
+	}
+	t.Run("all lists together", func(t *testing.T) {
+		pad := strings.Repeat("x", limit*2/3)
+		s := &fakeSession{caps: everything(), reply: replies(map[string]string{
+			"tools/list":     `{"tools":[{"name":"a","description":"` + pad + `"}]}`,
+			"resources/list": `{"resources":[{"uri":"a:b","name":"` + pad + `"}]}`,
+			"prompts/list":   `{"prompts":[{"name":"short"}]}`,
+		})}
+		found, err := discoverAll(t, s, mcpvisor.Limits{MaxCatalogBytes: limit, MaxPages: 20})
+		require.NoError(t, err)
+		require.Len(t, found.Tools, 1)
+		require.Empty(t, found.Resources)
+		require.Len(t, found.Prompts, 1)
+		require.Len(t, found.Warnings, 1)
+		require.Equal(t, "resources", found.Warnings[0].List)
+	})
+}
+
+// A list that no capability declares does not count as one that worked. A list of which a
+// later page is missing does not count as one that failed.
+func TestDiscoverLists_counts_failed_lists(t *testing.T) {
+	s := &fakeSession{caps: &mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, reply: func(method, _ string) (string, error) {
+		if method == "resources/list" {
+			return "", rpcError(jsonrpc.CodeInternalError)
+		}
+		return "", rpcError(jsonrpc.CodeMethodNotFound)
+	}}
+	_, err := discoverAll(t, s, mcpvisor.Limits{})
+	require.ErrorContains(t, err, "every list failed: resources/list")
+
+	s = &fakeSession{caps: onlyTools(), reply: func(_, cursor string) (string, error) {
+		if cursor == "2" {
+			return "", rpcError(jsonrpc.CodeInternalError)
+		}
+		return `{"tools":[{"name":"a"}],"nextCursor":"2","ttlMs":1e300}`, nil
+	}}
+	c, broken, err := DiscoverLists(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits, catalog.AllLists)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, toolNames(c))
+	require.Equal(t, catalog.ListTools, broken)
+	require.Equal(t, 1e9*time.Millisecond, c.TTL[catalog.ListTools])
+
+	s = &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
+		"tools/list?(first)": `{"tools":[],"ttlMs":2000,"nextCursor":"2"}`, "tools/list?2": `{"tools":[],"ttlMs":1000,"nextCursor":"3"}`,
+		"tools/list?3": `{"tools":[],"ttlMs":3000}`})}
+	c, err = discoverAll(t, s, mcpvisor.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, time.Second, c.TTL[catalog.ListTools], "a list is as old as its oldest page")
+}
+
+// schemaChecker is a session that refuses input schemas with a word in them.
+type schemaChecker struct{ *fakeSession }
+
+func (schemaChecker) CheckInputSchema(schema json.RawMessage) error {
+	if strings.Contains(string(schema), "forbidden") {
+		return errors.New("its schema is forbidden")
+	}
+	return nil
+}
+
+var _ transport.InputSchemaChecker = schemaChecker{}
+
+// A tool whose input schema the session refuses is left out.
+func TestDiscover_asks_the_session_about_input_schemas(t *testing.T) {
+	s := &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
+		"tools/list": `{"tools":[{"name":"a","inputSchema":{"title":"forbidden"}},{"name":"b"}]}`})}
+	c, err := Discover(t.Context(), schemaChecker{s}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, toolNames(c))
+	require.Equal(t, []mcpvisor.Warning{{List: "tools", Text: "entry 1 is left out: its schema is forbidden"}}, c.Warnings)
+	c, err = Discover(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, toolNames(c), "a session without demands")
+}

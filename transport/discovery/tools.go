@@ -1,0 +1,126 @@
+package discovery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// toolChunk is how many definitions are allocated together. Some servers have thousands
+// of tools; for one with three, little is wasted.
+const toolChunk = 64
+
+// toolDecoder decodes the tools of one server, in one pass over each page and with few
+// allocations for each tool.
+type toolDecoder struct {
+	chunk []mcp.Tool // definitions that are not used yet
+	defs  []*mcp.Tool
+	// checkSchema, if set, checks the input schema of each tool; see
+	// transport.InputSchemaChecker.
+	checkSchema func(schema json.RawMessage) error
+}
+
+// add decodes one entry. Schemas stay the bytes that the server sent.
+func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
+	if len(d.chunk) == 0 {
+		d.chunk = make([]mcp.Tool, min(toolChunk, max(4, len(d.defs))))
+	}
+	def := &d.chunk[0]
+	err := readTool(item, def, b)
+	if err == nil {
+		err = b.tool(def)
+	}
+	if schema, ok := def.InputSchema.(json.RawMessage); err == nil && ok && d.checkSchema != nil {
+		err = d.checkSchema(schema)
+	}
+	if err != nil {
+		*def = mcp.Tool{}
+		return err
+	}
+	d.chunk = d.chunk[1:]
+	d.defs = append(d.defs, def)
+	return nil
+}
+
+func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
+	err := jsonscan.EachMember(item, func(key string, value []byte) (err error) {
+		switch key {
+		case "name":
+			def.Name, err = jsonscan.ReadString(value)
+		case "title":
+			def.Title, err = jsonscan.ReadString(value)
+		case "description":
+			def.Description, err = jsonscan.ReadString(value)
+		case "inputSchema":
+			def.InputSchema = readSchema(value)
+		case "outputSchema":
+			def.OutputSchema = readSchema(value)
+		case "annotations":
+			if def.Annotations = nil; b.admit(value) {
+				err = json.Unmarshal(value, &def.Annotations)
+			}
+		case "icons":
+			if def.Icons = nil; b.admit(value) {
+				err = json.Unmarshal(value, &def.Icons)
+			}
+		case "_meta":
+			if def.Meta = nil; b.admit(value) {
+				err = json.Unmarshal(value, &def.Meta)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("its member %q: %w", key, err)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, jsonscan.ErrNotObject):
+		return errors.New("it is not a JSON object")
+	case err == nil && def.Name == "":
+		return errors.New(`it has no "name"`)
+	}
+	return err
+}
+
+// readSchema returns the bytes of a schema; nil for null.
+func readSchema(value []byte) any {
+	if string(value) == "null" {
+		return nil
+	}
+	return json.RawMessage(value[:len(value):len(value)])
+}
+
+// named returns the decoded tools with their names for one server. All names share one
+// allocation.
+func (d *toolDecoder) named(server string) []mcpvisor.Tool {
+	if len(d.defs) == 0 {
+		return nil
+	}
+	size := 0
+	for _, def := range d.defs {
+		size += 2*len(server) + 2*len(def.Name) + 16
+	}
+	names := make([]byte, 0, size)
+	nameFrom := func(start int) string {
+		return unsafe.String(unsafe.SliceData(names[start:]), len(names)-start) //nolint:gosec // these bytes are not written again
+	}
+	list := make([]mcpvisor.Tool, len(d.defs))
+	for i, def := range d.defs {
+		// Grow may move names. Strings made before keep the old memory.
+		names = slices.Grow(names, 2*len(server)+len(def.Name)+mcpvisor.MaxAliasBytes)
+		start := len(names)
+		names = append(append(append(names, server...), mcpvisor.Separator...), def.Name...)
+		list[i] = mcpvisor.Tool{Name: nameFrom(start), Server: server, OriginalName: def.Name, Definition: def}
+		start = len(names)
+		names = mcpvisor.AppendAlias(names, server, def.Name)
+		list[i].Alias = nameFrom(start)
+	}
+	return list
+}

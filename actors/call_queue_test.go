@@ -101,13 +101,13 @@ func TestQueuedCallEnds(t *testing.T) {
 					return waited
 				}())
 				_, err = h.call(context.Background(), "fs", 0)
-				require.NoError(t, err, "it has left no gap")
+				require.NoError(t, err, "it has left its place")
 			})
 		})
 	}
 }
 
-// The time in the queue counts: the call as a whole keeps its hard maximum.
+// The time in the queue counts towards Timeouts.CallTotal.
 func TestQueueTimeCountsTowardsCallTotal(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
@@ -120,13 +120,13 @@ func TestQueueTimeCountsTowardsCallTotal(t *testing.T) {
 	})
 }
 
-// Whoever is still in the queue when the hard maximum is over has sent nothing.
+// A call that is still in the queue when Timeouts.CallTotal is over was not sent.
 func TestCallTotalEndsInTheQueue(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}, Timeouts: mcpvisor.Timeouts{CallTotal: 5 * time.Second}})
 		inc := h.rt.Snapshot().Server("fs").current
-		require.True(t, inc.limiter.tryAcquire(), "somebody is inside for long")
+		require.True(t, inc.limiter.tryAcquire(), "the only place is taken")
 		var err error
 		require.Equal(t, 5*time.Second, spends(func() { _, err = h.call(context.Background(), "fs", time.Minute) }))
 		e := asError(t, err)
@@ -136,7 +136,7 @@ func TestCallTotalEndsInTheQueue(t *testing.T) {
 	})
 }
 
-// TestLimiterUnderLoad: never more inside than may be, nobody is forgotten.
+// The limit is never exceeded, and every waiting call is admitted.
 func TestLimiterUnderLoad(t *testing.T) {
 	g := &limiter{maxInFlight: 3, maxQueued: 1000}
 	var inside, most int

@@ -17,8 +17,8 @@ import (
 
 var callRequest = transport.Request{Method: "tools/call", Target: "ls"}
 
-// The release of the dead session takes 10 s; the calls on it wait for none of
-// that, and the neighbour notices nothing.
+// The release of the dead session takes 10 s. The calls on it do not wait for that, and
+// another server is not affected.
 func TestCallInFlightFailsWhenServerDies(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.scriptSessions("fs", script{tools: []string{"ls"}, callHangs: true, releaseAfter: 10 * time.Second}, script{tools: []string{"ls"}})
@@ -157,7 +157,7 @@ func TestCallWhileServerIsDown(t *testing.T) {
 	}
 }
 
-// A view may be older than the death that it does not show.
+// A view may be older than the death of its session. A call with it was not sent.
 func TestCallOnOutdatedViewIsNotSent(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -193,8 +193,8 @@ func TestAwaitReadyEnds(t *testing.T) {
 	})
 }
 
-// A failure of which nobody says what became of the request may have had an
-// effect: it must not be repeated.
+// A failure that does not say what became of the request may have had an effect: the
+// call must not be repeated.
 func TestCallUntypedErrorHasUnknownOutcome(t *testing.T) {
 	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/call" {
@@ -211,7 +211,7 @@ func TestCallUntypedErrorHasUnknownOutcome(t *testing.T) {
 	})
 }
 
-// Only what failed with the session is a casualty of its end.
+// Only a call that failed with the session counts as lost.
 func TestLostCallsCountsOnlySessionFailures(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, callHangs: true})
@@ -228,7 +228,8 @@ func TestLostCallsCountsOnlySessionFailures(t *testing.T) {
 	})
 }
 
-// An error of a server that is down explains it: the cause, and its last words.
+// The error of a call to a server that is down names the cause and the last lines of
+// stderr.
 func TestUnavailableErrorNamesCauseAndStderr(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -244,7 +245,7 @@ func TestUnavailableErrorNamesCauseAndStderr(t *testing.T) {
 	})
 }
 
-// Nothing comes after these states by itself, so nobody waits in them.
+// A server does not leave these states by itself, so AwaitReady fails at once.
 func TestAwaitReadyFailsInFinalStates(t *testing.T) {
 	for _, c := range states() {
 		want, ok := map[supervisor.State]mcpvisor.ErrorKind{supervisor.StateEvicted: mcpvisor.KindEvicted, supervisor.StateUnauthorized: mcpvisor.KindAuthRequired}[c.state]

@@ -27,7 +27,7 @@ func TestCloseInEachState(t *testing.T) {
 	}
 }
 
-// Servers are stopped in parallel: all together take as long as the slowest.
+// Servers are stopped in parallel: together they take as long as the slowest.
 func TestCloseStopsServersInParallel(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		for i := range 10 {
@@ -65,7 +65,7 @@ func TestOperationsAfterCloseFail(t *testing.T) {
 		v := h.rt.Snapshot().Server("fs")
 		require.NoError(t, h.rt.Close(context.Background()))
 		synctest.Wait()
-		letters := len(h.rt.inbox.messages)
+		unread := len(h.rt.inbox.messages)
 		require.Zero(t, spends(func() {
 			require.ErrorIs(t, h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"}), mcpvisor.ErrClosed)
 			require.ErrorIs(t, h.rt.Restart(context.Background(), "fs"), mcpvisor.ErrClosed)
@@ -82,11 +82,11 @@ func TestOperationsAfterCloseFail(t *testing.T) {
 			_, open := <-h.rt.Watch(context.Background())
 			require.False(t, open)
 		}))
-		require.Len(t, h.rt.inbox.messages, letters, "letters that nobody will read do not pile up")
+		require.Len(t, h.rt.inbox.messages, unread, "messages that no manager will handle are not kept")
 	})
 }
 
-// A Register, Unregister or Restart under way when Close comes is answered.
+// A Register, Unregister or Restart in progress is answered when Close comes.
 func TestCloseAnswersWaitingOperations(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("slow", script{openHangs: true, releaseAfter: 2 * time.Second})

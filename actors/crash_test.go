@@ -51,8 +51,8 @@ func TestPortPanicDuringStart(t *testing.T) {
 	}
 }
 
-// When the supervising actor itself fails, its registration is given up. The
-// name stays taken, and Unregister waits, until the session is released.
+// When the supervising actor fails, its registration ends. The name stays taken, and
+// Unregister waits, until the session is released.
 func TestSupervisorPanicEndsOneRegistration(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		// No delay between tries: an actor that is ending has the most chances to
@@ -89,7 +89,7 @@ func TestSupervisorPanicInEachState(t *testing.T) {
 				time.Sleep(c.release)
 				require.Equal(t, supervisor.State("absent"), h.state("fs"))
 				time.Sleep(10 * time.Hour)
-				require.Len(t, h.sessions("fs"), 1, "no timer of its own dials anew")
+				require.Len(t, h.sessions("fs"), 1, "no timer of a crashed actor dials")
 			})
 		})
 	}
@@ -106,8 +106,8 @@ func TestSupervisorPanicAnswersWaitingRegister(t *testing.T) {
 	})
 }
 
-// A letter that comes while the port is still stopping must not make a
-// supervising actor that has crashed dial again.
+// A message that arrives while the port is still stopping must not make a crashed
+// supervising actor dial again.
 func TestSupervisorIgnoresMessagesAfterPanic(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -125,7 +125,7 @@ func TestSupervisorIgnoresMessagesAfterPanic(t *testing.T) {
 	})
 }
 
-// Sessions outlive the manager, and so do those who wait for an answer.
+// Sessions, and callers that wait for a reply, outlive a crash of the manager.
 func TestManagerPanicKeepsSessions(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		for i := range 5 {
@@ -160,7 +160,7 @@ func TestManagerPanicKeepsSessions(t *testing.T) {
 	})
 }
 
-// What was sent before the crash and not read is read by the next manager.
+// The next manager handles what was sent before the crash and not handled.
 func TestManagerPanicKeepsUnreadMessages(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -189,7 +189,8 @@ func TestManagerPanicDuringClose(t *testing.T) {
 	})
 }
 
-// A manager that crashed half way may leave its books and the registries apart.
+// A crash in the middle of a change may leave the registrations and the snapshot
+// different.
 func TestNewManagerRepairsRegistrations(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -212,13 +213,13 @@ func TestNewManagerRepairsRegistrations(t *testing.T) {
 	})
 }
 
-// The letter that crashed its reader is not read again; its sender is told,
-// unless a later report will tell.
+// The message that crashed its manager is not handled again. Its sender gets an error,
+// unless a later report will answer it.
 func TestManagerAnswersTheMessageThatCrashedIt(t *testing.T) {
 	m := &manager{state: &managerState{registrations: map[string]*registration{}}}
-	ask := func(letter func(reply chan<- error) messages.Message) chan error {
+	ask := func(message func(reply chan<- error) messages.Message) chan error {
 		reply := make(chan error, 1)
-		m.current = letter(reply)
+		m.current = message(reply)
 		m.answerAbandoned()
 		return reply
 	}
@@ -245,7 +246,8 @@ func TestManagerAnswersTheMessageThatCrashedIt(t *testing.T) {
 	require.ErrorIs(t, <-waits, mcpvisor.ErrClosed)
 }
 
-// A crash report names the letter and shows the stack, never what it carries.
+// A crash report names the type of the message and shows the stack, and never the
+// contents.
 func TestCrashReportHidesSecrets(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{openPanics: true})

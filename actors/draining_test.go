@@ -28,7 +28,7 @@ func (h *harness) ports(name string) (epochs []int) {
 	return epochs
 }
 
-// A server that runs for months has many incarnations: none leaves an actor
+// A server that runs for months has many incarnations. None of them leaves an actor
 // behind, whether it was in service, replaced, or a standby.
 func TestIncarnationEndLeavesNoActor(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
@@ -56,8 +56,8 @@ func TestIncarnationEndLeavesNoActor(t *testing.T) {
 	})
 }
 
-// A registration that has ended is forgotten by the parent of all, too: it does
-// not answer a roll call.
+// The parent of the servers forgets an ended registration, and does not report it to a
+// new manager.
 func TestReconcileFindsOnlyLiveRegistrations(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -72,8 +72,8 @@ func TestReconcileFindsOnlyLiveRegistrations(t *testing.T) {
 	})
 }
 
-// Nothing is dialled before all that was replaced is released, however fast the
-// latest is.
+// The next dial waits until everything that was replaced is released, however fast the
+// latest session ends.
 func TestDialWaitsForDrainingIncarnations(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.scriptSessions("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute}, script{tools: []string{"ls"}})
@@ -91,7 +91,7 @@ func TestDialWaitsForDrainingIncarnations(t *testing.T) {
 	})
 }
 
-// The next standby waits for the leftovers, and comes when they are gone.
+// The next standby starts when the replaced incarnation is released.
 func TestStandbyWaitsForDrainingIncarnations(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
@@ -107,7 +107,7 @@ func TestStandbyWaitsForDrainingIncarnations(t *testing.T) {
 	})
 }
 
-// The policy's delay comes before the next standby, whatever old timers say.
+// The policy's delay comes before the next standby, whatever outdated timers fire.
 func TestStandbyWaitsForThePolicyDelay(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -125,7 +125,7 @@ func TestStandbyWaitsForThePolicyDelay(t *testing.T) {
 	})
 }
 
-// A new session is a new chance for a standby that was given up.
+// A fresh session is a new chance for a standby that was given up.
 func TestRestartRetriesAGivenUpStandby(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.scripts.Store("fs", func(_, epoch int) script {
@@ -145,7 +145,7 @@ func TestRestartRetriesAGivenUpStandby(t *testing.T) {
 	})
 }
 
-// The history is bounded, and keeps the latest.
+// The history is bounded, and keeps the latest incarnations.
 func TestHistoryIsBounded(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -162,8 +162,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// A death before the server is ready is told, whoever saw it first: the port that
-// asked for something, or the watch over the session.
+// A death before the server is ready is an event, whether the port reports it or the
+// watch over the session.
 func TestDeathDuringStartIsAnEvent(t *testing.T) {
 	for _, c := range states()[:2] {
 		t.Run(string(c.state), func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestDeathDuringStartIsAnEvent(t *testing.T) {
 	}
 }
 
-// When a supervising actor crashes, the name stays taken until all that it had is
-// released: also what was replaced, and the standby.
+// After a crash of a supervising actor, the name stays taken until all its sessions are
+// released: also the replaced one, and the standby.
 func TestSupervisorPanicWaitsForEveryRelease(t *testing.T) {
 	for name, slow := range map[string]int{"what was replaced": 1, "the standby": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -210,8 +210,8 @@ func TestSupervisorPanicWaitsForEveryRelease(t *testing.T) {
 	}
 }
 
-// A standby is shown when it can take over, not sooner; one that is dropped with
-// its server was not lost.
+// The status shows a standby only while it can take over. One that ends with its server
+// was not lost.
 func TestStatusShowsOnlyAReadyStandby(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Minute})

@@ -66,8 +66,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// What is over leaves nothing behind. The actor library notes every actor by its
-// name, and an incarnation has a name of its own.
+// What has ended leaves nothing behind. The actor library registers every actor by its
+// name, and each incarnation has a name of its own.
 func TestFootprint(t *testing.T) {
 	const cycles, most = 3000, 16 // bytes for each cycle
 	ctx := context.Background()

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// harness is a runtime over scripted servers, inside a bubble of virtual time.
+// harness is a runtime over scripted servers, in virtual time (testing/synctest).
 type harness struct {
 	t       testing.TB
 	rt      *Runtime
@@ -165,7 +165,7 @@ func (h *harness) state(name string) supervisor.State {
 	return "absent"
 }
 
-// supervisorOf and portOf find actors; the house must be at rest.
+// supervisorOf and portOf find actors; no message may be in flight.
 func (h *harness) supervisorOf(name string) *actor.PID {
 	synctest.Wait()
 	return h.rt.managerState.registrations[name].supervisor
@@ -177,7 +177,7 @@ func (h *harness) portOf(name string) *actor.PID {
 	return actor.NewPID(parent.Address, fmt.Sprintf("%s/port-%s.%d.%d", parent.Id, name, v.Gen, v.Epoch))
 }
 
-// Letters that make their reader panic: a nil one where none is expected.
+// Messages that make their receiver panic: nil pointers.
 func (h *harness) crashManager()               { h.rt.post((*report)(nil)) }
 func (h *harness) crashSupervisor(name string) { h.send(h.supervisorOf(name), (*messages.Failed)(nil)) }
 func (h *harness) crashPort(name string)       { h.send(h.portOf(name), (*messages.EndSession)(nil)) }
@@ -219,7 +219,7 @@ func kinds(events []mcpvisor.Event) []mcpvisor.EventKind {
 func asError(t testing.TB, err error) *mcpvisor.Error {
 	t.Helper()
 	var e *mcpvisor.Error
-	require.Truef(t, errors.As(err, &e), "want a *messages.Error, got %T: %v", err, err)
+	require.Truef(t, errors.As(err, &e), "want a *mcpvisor.Error, got %T: %v", err, err)
 	return e
 }
 

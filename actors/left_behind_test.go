@@ -100,8 +100,8 @@ func (w *stuckLog) Write(p []byte) (int, error) {
 	return w.lockedBuffer.Write(p)
 }
 
-// What is left behind is logged, and a log that blocks holds up nothing: neither the
-// server that has left it, nor another one, nor Close.
+// What is left behind is logged. A log writer that blocks holds up neither that server,
+// nor another one, nor Close.
 func TestLeftBehindLog(t *testing.T) {
 	const servers = events.MaxLines + 10
 	t.Run("complete_after_close", func(t *testing.T) {

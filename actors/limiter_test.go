@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Nobody is ever inside beyond the limit, not even for a moment: whoever leaves
-// would take that moment for a full house, and let nobody in.
+// The limit is not exceeded, not even for a moment: a call that ends in that moment
+// would find no room for the waiting ones.
 func TestLimiterNeverExceedsItsLimit(t *testing.T) {
 	g := &limiter{maxInFlight: 2}
 	var most atomic.Int64
@@ -45,7 +45,7 @@ func TestLimiterNeverExceedsItsLimit(t *testing.T) {
 	require.Zero(t, g.counts.Load())
 }
 
-// Whoever waits is let in when nobody is inside, however many are turned away
+// A waiting call is admitted when there is room, however many calls are rejected
 // meanwhile.
 func TestLimiterAdmitsEveryWaitingCall(t *testing.T) {
 	for range 2000 {
@@ -70,13 +70,13 @@ func TestLimiterAdmitsEveryWaitingCall(t *testing.T) {
 		select {
 		case <-done:
 		case <-time.After(10 * time.Second):
-			require.FailNowf(t, "a call waits, and nobody is inside", "account %d, waiting %d", g.counts.Load(), g.waiting.Load())
+			require.FailNowf(t, "a call waits although there is room", "counts %d, waiting %d", g.counts.Load(), g.waiting.Load())
 		}
 		require.Zero(t, g.counts.Load())
 	}
 }
 
-// Whoever leaves the queue, or is let in while he leaves, holds no place.
+// A call that leaves the queue, or is admitted while it leaves, keeps no place.
 func TestLimiterFreesThePlaceOfACanceledCall(t *testing.T) {
 	left, leave := context.WithCancel(context.Background())
 	leave()
@@ -88,7 +88,7 @@ func TestLimiterFreesThePlaceOfACanceledCall(t *testing.T) {
 		require.Zero(t, g.waiting.Load())
 	}
 	g.release(false)
-	for range 100 { // there is room, and he is leaving: both at once
+	for range 100 { // there is room, and its context has ended: both at once
 		if g.acquire(left, nil, 0) == nil {
 			g.release(false)
 		}
@@ -115,8 +115,8 @@ func TestLimiterBoundsItsQueue(t *testing.T) {
 	wg.Wait()
 }
 
-// There may be room for a moment before the first in the queue is let in; it is
-// not for somebody who comes just then.
+// There may be room for a moment before the first waiting call is admitted. A new call
+// must not take it.
 func TestLimiterKeepsTheOrderOfTheQueue(t *testing.T) {
 	g := &limiter{maxInFlight: 1, maxQueued: 1}
 	g.waiting.Add(1)
@@ -125,7 +125,7 @@ func TestLimiterKeepsTheOrderOfTheQueue(t *testing.T) {
 	require.True(t, g.tryAcquire())
 }
 
-// Whoever failed with the session is counted, whether or not he has left.
+// Every call that failed with the session counts, whether or not it has returned.
 func TestLimiterCountsLostCalls(t *testing.T) {
 	g := &limiter{maxInFlight: 9}
 	for range 3 {
@@ -133,7 +133,7 @@ func TestLimiterCountsLostCalls(t *testing.T) {
 	}
 	g.release(true)
 	g.release(false)
-	require.Equal(t, 2, g.lostCalls(), "one that has failed, and one that is about to")
+	require.Equal(t, 2, g.lostCalls(), "one call that failed, and one that is about to")
 	require.EqualValues(t, 1, g.counts.Load()&(oneLostCall-1), "its place is free")
 }
 

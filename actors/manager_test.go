@@ -13,9 +13,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Whoever hears of a change can see it, and whoever is told that a server is gone
-// finds it gone: the swap comes first, then its events, then the answers. The hub
-// is held, so that the manager stands still between the two.
+// The swap of the snapshot comes first, then its events, then the replies. So a caller
+// that receives an event or a reply sees the change. The hub is held, so that the
+// manager stops between the steps.
 func TestSnapshotSwapPrecedesEventsAndReplies(t *testing.T) {
 	h := newHarness(t)
 	h.script("fs", script{tools: []string{"ls"}})
@@ -32,7 +32,7 @@ func TestSnapshotSwapPrecedesEventsAndReplies(t *testing.T) {
 			case <-s.Changed():
 			case <-late:
 				release()
-				require.FailNow(t, "the news comes before the swap", what)
+				require.FailNow(t, "the event precedes the swap", what)
 			}
 		}
 	}
@@ -42,19 +42,19 @@ func TestSnapshotSwapPrecedesEventsAndReplies(t *testing.T) {
 	release()
 
 	until("retry", func(s *Snapshot) bool { return s.Server("fs").State == supervisor.StateBackoff })
-	require.ErrorIs(t, h.rt.Restart(context.Background(), "nobody"), mcpvisor.ErrUnknownServer, "the manager has done with that")
+	require.ErrorIs(t, h.rt.Restart(context.Background(), "unknown"), mcpvisor.ErrUnknownServer, "the manager has handled the crash")
 	release = h.rt.hub.Hold()
 	reply := make(chan error, 1)
 	h.rt.post(&messages.Unregister{Name: "fs", Reply: reply})
 	until("unregistered", func(s *Snapshot) bool { return s.Server("fs") == nil })
-	require.Empty(t, reply, "nobody is told before it is so")
+	require.Empty(t, reply, "the reply must not precede the events")
 	release()
 	require.NoError(t, <-reply)
 	require.NoError(t, h.rt.Close(context.Background()))
 }
 
-// From the moment in which somebody asks for its end, a server offers nothing,
-// whatever its supervising actor has still under way.
+// From the request to end it, a server offers nothing, whatever its supervising actor
+// still reports.
 func TestStoppingServerOffersNothing(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})
@@ -62,11 +62,11 @@ func TestStoppingServerOffersNothing(t *testing.T) {
 		ready := *h.rt.Snapshot().Server("fs")
 		go func() { _ = h.rt.Unregister(context.Background(), "fs") }()
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
-		h.rt.post(&report{name: "fs", gen: ready.Gen, view: &ready}) // it became ready just before it heard
+		h.rt.post(&report{name: "fs", gen: ready.Gen, view: &ready}) // it became ready just before it received Stop
 		require.Equal(t, supervisor.StateStopping, h.state("fs"))
 		require.Empty(t, h.rt.Snapshot().Tools())
 	})
-	// Without the help of a supervising actor: nobody has told who that is yet.
+	// Also before the manager knows the supervising actor.
 	rt := &Runtime{}
 	m := &manager{rt: rt, state: &managerState{}}
 	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
@@ -90,14 +90,14 @@ func TestUnregisterLeavesNoState(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, h.rt.managerState.registrations)
 		h.rt.desired.Range(func(gen, _ any) bool {
-			require.Fail(t, "wishes of a registration that is no more", "%v", gen)
+			require.Fail(t, "desired state of an ended registration", "%v", gen)
 			return true
 		})
 	})
 }
 
-// Who unregisters a server that is still starting has ended the Register, also
-// when its supervising actor crashes meanwhile.
+// An Unregister of a server that is still starting ends its Register, also when the
+// supervising actor crashes meanwhile.
 func TestUnregisterEndsAWaitingRegister(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{openHangs: true, releaseAfter: 5 * time.Second})
@@ -110,8 +110,8 @@ func TestUnregisterEndsAWaitingRegister(t *testing.T) {
 	})
 }
 
-// A manager that crashed between a decision and the letter about it has decided
-// all the same.
+// A manager may crash between a decision and the message about it. The next manager
+// sends the message.
 func TestNewManagerCarriesOutDecisions(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -124,7 +124,7 @@ func TestNewManagerCarriesOutDecisions(t *testing.T) {
 		require.Empty(t, h.rt.Snapshot().Names())
 
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
-		unread := *h.rt.Snapshot().Server("fs") // the report that it is ready was the letter in hand
+		unread := *h.rt.Snapshot().Server("fs") // the report that it is ready was the message being handled
 		unread.State, unread.Catalog = supervisor.StateConnecting, nil
 		h.rt.snapshot.Store(h.rt.Snapshot().with("fs", &unread))
 		h.crashManager()
@@ -139,8 +139,8 @@ func TestNewManagerCarriesOutDecisions(t *testing.T) {
 	})
 }
 
-// Whoever waits for the letter that crashed the manager is answered, and whoever
-// waits for a restart that will not be.
+// The caller whose message crashed the manager is answered, and so is a caller that
+// waits for a restart which will not happen.
 func TestManagerPanicAnswersWaitingCallers(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -156,7 +156,7 @@ func TestManagerPanicAnswersWaitingCallers(t *testing.T) {
 	})
 }
 
-// What is done is done, also for one whose context ends at the same moment.
+// A reply counts, also if the context of the caller ends in the same moment.
 func TestReplyWinsOverEndedContext(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		over, cancel := context.WithCancel(context.Background())

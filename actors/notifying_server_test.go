@@ -22,8 +22,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// notifyingServer is a server that announces its changes. Its sessions answer as a
-// function says, and where that says nothing as a good server would.
+// notifyingServer is a server that announces its changes. Its sessions answer as handle
+// says; where that returns nothing, they answer as a good server would.
 type notifyingServer struct {
 	modern bool
 	handle func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error)
@@ -83,12 +83,12 @@ type notifyingSession struct {
 	streams       map[int64]streamFilter // that stand
 }
 
-func (s *notifyingSession) Open(context.Context) error           { return nil }
-func (s *notifyingSession) OnNotice(tell func(transport.Notice)) { s.notify = tell }
-func (s *notifyingSession) Dead() <-chan struct{}                { return s.dead }
-func (s *notifyingSession) Released() <-chan struct{}            { return s.dead }
-func (s *notifyingSession) Left() error                          { return nil }
-func (s *notifyingSession) LastHeard() time.Time                 { return time.Now() }
+func (s *notifyingSession) Open(context.Context) error             { return nil }
+func (s *notifyingSession) OnNotice(notify func(transport.Notice)) { s.notify = notify }
+func (s *notifyingSession) Dead() <-chan struct{}                  { return s.dead }
+func (s *notifyingSession) Released() <-chan struct{}              { return s.dead }
+func (s *notifyingSession) Left() error                            { return nil }
+func (s *notifyingSession) LastHeard() time.Time                   { return time.Now() }
 
 func (s *notifyingSession) Cause() *supervisor.Cause {
 	s.mu.Lock()
@@ -164,7 +164,7 @@ func wantsOf(r transport.Request) streamFilter {
 	return p.Notifications
 }
 
-// listen acknowledges after a while and stands until ctx or the session ends.
+// listen acknowledges after a while and stays open until ctx or the session ends.
 func (s *notifyingSession) listen(ctx context.Context, r transport.Request, ackAfter time.Duration, honored []string) error {
 	s.mu.Lock()
 	s.id++
@@ -200,7 +200,7 @@ func (s *notifyingSession) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// update tells that a resource changed, to each stream that is about it.
+// update notifies each stream about a resource that it changed.
 func (s *notifyingSession) update(uri string) {
 	s.announce(func(w streamFilter) bool { return slices.Contains(w.ResourceSubscriptions, uri) },
 		transport.Notice{Kind: transport.ResourceUpdated, URI: uri})

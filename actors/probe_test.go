@@ -19,21 +19,21 @@ func TestProbeReplacesAHungServer(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(probing(30 * time.Second))
-		deaf, since := h.session("fs"), time.Now()
-		deaf.hang()
+		hung, since := h.session("fs"), time.Now()
+		hung.hang()
 		time.Sleep(60*time.Second - 1)
 		require.Equal(t, supervisor.StateReady, h.state("fs"), "two failures are not three")
 		time.Sleep(1)
 		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 		var at []time.Duration
-		for _, p := range deaf.probed() {
+		for _, p := range hung.probed() {
 			at = append(at, p.Sub(since))
 		}
 		require.Equal(t, []time.Duration{30 * time.Second, 40 * time.Second, 50 * time.Second}, at)
 		require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)
 		time.Sleep(time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
-		require.Len(t, deaf.probed(), 3, "the dead are not asked")
+		require.Len(t, hung.probed(), 3, "a dead session is not probed")
 	})
 }
 
@@ -49,17 +49,17 @@ func TestProbeKeepsAnAnsweringServer(t *testing.T) {
 
 func TestTrafficReplacesProbes(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}, chatter: 20 * time.Second})
+		h.script("fs", script{tools: []string{"ls"}, sendsEvery: 20 * time.Second})
 		h.register(probing(30 * time.Second))
 		time.Sleep(time.Hour)
 		require.Empty(t, h.session("fs").probed())
 	})
 }
 
-// It does not answer us, but it talks: busy, not dead.
+// The server does not answer the probe, but sends other messages: it is busy, not dead.
 func TestTrafficDuringAProbeCountsAsAnswer(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
-		h.script("fs", script{tools: []string{"ls"}, chatter: 33 * time.Second})
+		h.script("fs", script{tools: []string{"ls"}, sendsEvery: 33 * time.Second})
 		h.register(probing(30 * time.Second))
 		h.session("fs").hang()
 		time.Sleep(time.Hour)
@@ -100,7 +100,7 @@ func TestProbePanicIsAFailedProbe(t *testing.T) {
 	})
 }
 
-// Only failures in a row count: who answers has proven that he lives.
+// Only failed probes in a row count.
 func TestProbeAnswerResetsFailures(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -125,18 +125,18 @@ func TestProbeAnswerResetsFailures(t *testing.T) {
 	})
 }
 
-// A session that knows the wall clock only seems to have been heard in the
-// future when that clock is set back.
+// A session that keeps wall-clock time seems to have received a message in the future
+// when that clock is set back.
 func TestProbe(t *testing.T) {
 	t.Run("wall_clock_set_back", func(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			h.script("fs", script{tools: []string{"ls"}})
 			h.register(probing(30 * time.Second))
-			deaf := h.session("fs")
-			deaf.hang()
-			deaf.mu.Lock()
-			deaf.lastHeard = time.Now().Round(0).Add(time.Hour)
-			deaf.mu.Unlock()
+			hung := h.session("fs")
+			hung.hang()
+			hung.mu.Lock()
+			hung.lastHeard = time.Now().Round(0).Add(time.Hour)
+			hung.mu.Unlock()
 			time.Sleep(60 * time.Second)
 			require.Equal(t, supervisor.StateBackoff, h.state("fs"))
 			require.Equal(t, supervisor.CauseProbe, h.rt.Snapshot().Server("fs").Cause.Kind)

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Those who ask while the lists are being read are served together, by one more
+// Callers that come while the lists are being read are served together, by one more
 // reading.
 func TestConcurrentRefreshesShareOneReading(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -50,8 +50,8 @@ func TestRefreshWithoutChangeIsNoEvent(t *testing.T) {
 	})
 }
 
-// A change that is announced just before another list is read is not forgotten by
-// that reading.
+// A change that is announced just before another list is read is not lost by that
+// reading.
 func TestChangeDuringAnotherReadingIsKept(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" {
@@ -76,8 +76,8 @@ func TestChangeDuringAnotherReadingIsKept(t *testing.T) {
 	})
 }
 
-// What is broken is tried again though other lists are read meanwhile, and when it
-// is mended it is read no more often than any other.
+// A broken list is tried again although other lists are read meanwhile. Once it can be
+// read, it is read no more often than any other.
 func TestBrokenListIsReadAgain(t *testing.T) {
 	var broken atomic.Bool
 	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
@@ -99,7 +99,7 @@ func TestBrokenListIsReadAgain(t *testing.T) {
 	})
 }
 
-// A list that is not said to grow old any more is not read for its age.
+// A list without a TTL in its latest answer does not expire.
 func TestListWithoutTTLStopsExpiring(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/list" && s.count(r.Method) == 1 {
@@ -113,7 +113,7 @@ func TestListWithoutTTLStopsExpiring(t *testing.T) {
 	})
 }
 
-// A panic while listing is that refresh's error, and costs the catalog nothing.
+// A panic while listing is the error of that refresh, and the catalog stays.
 func TestRefreshPanicKeepsTheCatalog(t *testing.T) {
 	a := &notifyingServer{handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "tools/list" && s.count(r.Method) == 2 {
@@ -130,7 +130,7 @@ func TestRefreshPanicKeepsTheCatalog(t *testing.T) {
 	})
 }
 
-// What changed while a standby waited is true of it when it takes over.
+// A standby that takes over has the changes that were announced while it waited.
 func TestStandbyCatalogStaysCurrent(t *testing.T) {
 	a := &notifyingServer{}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, time.Hour)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
@@ -139,7 +139,7 @@ func TestStandbyCatalogStaysCurrent(t *testing.T) {
 		a.offers("new")
 		a.session(2).toolsChanged()
 		time.Sleep(time.Second)
-		require.False(t, offered(rt, "new"), "it speaks for itself only")
+		require.False(t, offered(rt, "new"), "the change of a standby is not published")
 		require.NotContains(t, kinds(got()), mcpvisor.EventChanged)
 		a.session(1).Abort(errScripted)
 		synctest.Wait()
@@ -151,8 +151,7 @@ func TestStandbyCatalogStaysCurrent(t *testing.T) {
 	})
 }
 
-// A list that takes too long at the start is explained by the clock that was too
-// short.
+// The error of a start whose lists take too long names the timeout to raise.
 func TestStartNamesTheListTimeout(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{listAfter: time.Hour, tools: []string{"ls"}})
@@ -164,8 +163,8 @@ func TestStartNamesTheListTimeout(t *testing.T) {
 	})
 }
 
-// A server that does not confirm what it is asked to tell serves no later for it,
-// however much that is.
+// A server that acknowledges no stream becomes ready no later for it, however many
+// streams there are.
 func TestStartDoesNotWaitForEveryAck(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" && s.epoch > 1 {
@@ -184,8 +183,7 @@ func TestStartDoesNotWaitForEveryAck(t *testing.T) {
 	})
 }
 
-// Who wishes for a resource whose stream does not stand yet is not told that it
-// does.
+// A subscription to a resource whose stream is not acknowledged yet does not succeed.
 func TestSubscribeBeforeTheStreamIsAcked(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if about := wantsOf(r).ResourceSubscriptions; len(about) > 0 {
@@ -202,8 +200,7 @@ func TestSubscribeBeforeTheStreamIsAcked(t *testing.T) {
 	})
 }
 
-// After a gap in what a server tells, everything that it may have told is looked
-// for.
+// After a gap in the notifications, everything that may have changed counts as changed.
 func TestGapMarksEverythingChanged(t *testing.T) {
 	a := &notifyingServer{}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// The server says how long its lists are true, also those that were read first.
+// The server says how long its lists are valid, also at the first reading.
 func TestExpiredListIsReadAgain(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		switch r.Method {
@@ -49,8 +49,7 @@ func TestReadingOneListKeepsTheExpiryOfAnother(t *testing.T) {
 	})
 }
 
-// A list that cannot be read has a pause that grows, and the others do not wait
-// for it.
+// A list that cannot be read has a growing pause of its own, and delays no other list.
 func TestBrokenListDelaysNoOther(t *testing.T) {
 	a := &notifyingServer{handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/list" {
@@ -91,8 +90,8 @@ func TestListWarningsAreReplaced(t *testing.T) {
 	})
 }
 
-// Who asks for a refresh while one is failing is served after it, and not after
-// the pause of what is broken.
+// A caller that asks for a refresh while one is failing is served after it, and does not
+// wait for the pause of the broken list.
 func TestRefreshIgnoresTheRetryPause(t *testing.T) {
 	var broken atomic.Bool
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -113,18 +112,18 @@ func TestRefreshIgnoresTheRetryPause(t *testing.T) {
 	})
 }
 
-// What nobody answered is no answer.
+// A reading without an answer is a timeout, and its outcome is unknown.
 func TestRefreshTimeout(t *testing.T) {
-	var deaf atomic.Bool
+	var hung atomic.Bool
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
-		if deaf.Load() {
+		if hung.Load() {
 			s.pause(ctx, -1)
 			return "", &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: ctx.Err()}
 		}
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		deaf.Store(true)
+		hung.Store(true)
 		e := asError(t, rt.Refresh(context.Background(), view(rt)))
 		require.Equal(t, mcpvisor.KindTimeout, e.Kind, "%v", e)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)

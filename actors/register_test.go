@@ -113,8 +113,8 @@ func TestRegisterContextEnds(t *testing.T) {
 	})
 }
 
-// The answer and the end of the context may come together; an error must take
-// the registration back all the same.
+// The reply and the end of the context may come together. If Register returns an error,
+// it leaves no registration.
 func TestRegisterWithEndedContextLeavesNothing(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -146,7 +146,7 @@ func TestCanceledRegisterIsWithdrawn(t *testing.T) {
 		refused <- errors.New("refused")
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		h.rt.withdrawRegister("fs", make(chan uint64, 1), refused)
-		require.Equal(t, supervisor.StateReady, h.state("fs"), "somebody else's registration is not touched")
+		require.Equal(t, supervisor.StateReady, h.state("fs"), "the registration of another caller is not touched")
 		before := make(chan uint64, 1)
 		before <- h.rt.Snapshot().Server("fs").Gen - 1
 		h.rt.withdrawRegister("fs", before, make(chan error))
@@ -154,7 +154,7 @@ func TestCanceledRegisterIsWithdrawn(t *testing.T) {
 	})
 }
 
-// The caller may go on to change what he has registered.
+// The caller may change its specification after Register.
 func TestRegisterCopiesTheSpec(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -206,8 +206,8 @@ func TestRegisterRejectsATakenName(t *testing.T) {
 	})
 }
 
-// Whoever says that credentials are wanted says so to the lifecycle, too: trying
-// again cannot help.
+// An error that requires credentials is a permanent cause for the lifecycle: a retry
+// cannot help.
 func TestAuthErrorIsAPermanentCause(t *testing.T) {
 	c := asCause(fmt.Errorf("listing: %w", mcpvisor.ErrAuthRequired), supervisor.CauseProtocol)
 	require.Equal(t, supervisor.CauseAuth, c.Kind)

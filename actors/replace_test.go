@@ -76,7 +76,7 @@ func TestRegister(t *testing.T) {
 	t.Run("replaces_an_evicted_name_whose_restart_has_just_begun", func(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
-			h.rt.inbox.mu.Lock() // both letters are read before the restart is reported
+			h.rt.inbox.mu.Lock() // both messages are handled before the restart is reported
 			restarted, registered := make(chan error, 1), make(chan error, 1)
 			h.rt.inbox.messages = append(h.rt.inbox.messages,
 				&messages.Restart{Name: "fs", Reply: restarted},

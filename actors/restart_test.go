@@ -91,7 +91,7 @@ func TestRestartInEachState(t *testing.T) {
 				started := time.Now()
 				v, err := h.rt.AwaitReady(context.Background(), "fs")
 				require.NoError(t, err)
-				require.Equal(t, c.release, time.Since(started), "no backoff: a person asked")
+				require.Equal(t, c.release, time.Since(started), "no backoff: the user asked")
 				require.Equal(t, uint64(2), v.Epoch)
 				require.Zero(t, v.Attempt)
 				require.Len(t, h.sessions("fs"), 2)
@@ -111,7 +111,7 @@ func TestRestartOfUnknownServer(t *testing.T) {
 	})
 }
 
-// Whoever asks and then waits must not be answered with the old session.
+// A caller that restarts and then waits must not receive the old session.
 func TestRestartThenAwaitNeverSeesTheOldSession(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -140,15 +140,16 @@ func TestRestartGivesAFreshBudget(t *testing.T) {
 	})
 }
 
-// A server may be ready, and have crashed, before the manager has read who supervises
-// it: the actor that starts it runs beside. Its reports say so, too.
+// A server may be ready, and have crashed, before the manager handles supervisorStarted:
+// the actor that sends it runs concurrently. The reports name the supervising actor,
+// too.
 func TestRestartBeforeTheSupervisorIsKnown(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs"})
 		pid := h.supervisorOf("fs")
 		entry := h.rt.managerState.registrations["fs"]
-		entry.supervisor = nil // as if the letter started were still to come
+		entry.supervisor = nil // as if supervisorStarted were still in flight
 		defer func() {
 			if entry.supervisor == nil { // else Close would wait for ever
 				entry.supervisor = pid

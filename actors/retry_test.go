@@ -64,8 +64,8 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 	})
 }
 
-// A server that becomes ready and dies each time must not restart for ever:
-// readiness alone gives no budget back.
+// A server that becomes ready and dies each time must not restart for ever: becoming
+// ready alone does not reset the budget.
 func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, crashAfter: 9 * time.Second})
@@ -91,7 +91,7 @@ func TestStableSessionResetsTheBudget(t *testing.T) {
 				stable++
 			}
 		}
-		require.Equal(t, 10, stable, "and it is told each time")
+		require.Equal(t, 10, stable, "and it is reported each time")
 	})
 }
 

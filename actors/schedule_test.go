@@ -25,10 +25,9 @@ var (
 	scheduleCount = flag.Int("schedules.count", 250, "how many random schedules to play")
 )
 
-// TestRandomSchedules lets callers register, call, restart, unregister and
-// close at random while servers crash, hang, start badly and release late, and
-// now and then an actor panics. Time is virtual, the order of what happens at
-// one instant is the Go scheduler's.
+// Callers register, call, restart, unregister and close at random, while servers crash,
+// hang, start badly and release late, and now and then an actor panics. Time is virtual;
+// the Go scheduler orders what happens at one instant.
 func TestRandomSchedules(t *testing.T) {
 	seed, count := *scheduleSeed, *scheduleCount
 	if seed != 0 {
@@ -65,8 +64,8 @@ func (s *schedule) add(o schedule) {
 	s.sessions, s.events = s.sessions+o.sessions, s.events+o.events
 }
 
-// player plays one schedule.
-type player struct {
+// schedulePlayer plays one schedule.
+type schedulePlayer struct {
 	*harness
 	mu    sync.Mutex
 	done  schedule
@@ -74,20 +73,20 @@ type player struct {
 	calls map[string]error // by the call's own name: how it ended
 }
 
-var playground = []string{"a", "b", "c"}
+var serverNames = []string{"a", "b", "c"}
 
 func play(h *harness, seed uint64) schedule {
-	p := &player{harness: h, calls: map[string]error{}}
-	dice := rand.New(rand.NewPCG(seed, 1))
-	for _, name := range playground {
+	p := &schedulePlayer{harness: h, calls: map[string]error{}}
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for _, name := range serverNames {
 		p.scripts.Store(name, func(registration, epoch int) script {
-			// Its own dice: which goroutine asks first must change nothing.
+			// A source of its own: the order of the goroutines must change nothing.
 			return randomScript(rand.New(rand.NewPCG(seed, uint64(registration)<<32|uint64(epoch)<<8|uint64(name[0]))))
 		})
 	}
 	events := p.events()
 	var wg sync.WaitGroup
-	for i := range 2 + dice.IntN(4) {
+	for i := range 2 + rnd.IntN(4) {
 		own := rand.New(rand.NewPCG(seed, 100+uint64(i)))
 		wg.Go(func() {
 			for n := range 5 + own.IntN(15) {
@@ -96,9 +95,9 @@ func play(h *harness, seed uint64) schedule {
 			}
 		})
 	}
-	if dice.IntN(4) == 0 { // close under way: everybody must still get an answer
+	if rnd.IntN(4) == 0 { // Close comes early: every caller must still get an answer
 		wg.Go(func() {
-			time.Sleep(time.Duration(dice.IntN(20)) * time.Second)
+			time.Sleep(time.Duration(rnd.IntN(20)) * time.Second)
 			p.report(p.rt.Close(context.Background()))
 		})
 	}
@@ -108,7 +107,7 @@ func play(h *harness, seed uint64) schedule {
 		synctest.Wait()
 		p.checkSnapshot()
 		if time.Since(began) > 24*time.Hour {
-			p.complain("the schedule does not end: an operation hangs")
+			p.fail("the schedule does not end: an operation hangs")
 			break
 		}
 	}
@@ -124,13 +123,13 @@ func play(h *harness, seed uint64) schedule {
 }
 
 // randomScript is mostly well: a server that never starts tests little.
-func randomScript(dice *rand.Rand) (s script) {
-	s.tools = []string{"ls", "cat"}[:1+dice.IntN(2)]
-	s.openAfter = time.Duration(dice.IntN(3)) * 100 * time.Millisecond
-	s.listAfter = time.Duration(dice.IntN(3)) * 100 * time.Millisecond
-	s.callAfter = time.Duration(dice.IntN(4)) * 300 * time.Millisecond
-	s.releaseAfter = time.Duration(dice.IntN(3)) * 500 * time.Millisecond
-	switch dice.IntN(14) {
+func randomScript(rnd *rand.Rand) (s script) {
+	s.tools = []string{"ls", "cat"}[:1+rnd.IntN(2)]
+	s.openAfter = time.Duration(rnd.IntN(3)) * 100 * time.Millisecond
+	s.listAfter = time.Duration(rnd.IntN(3)) * 100 * time.Millisecond
+	s.callAfter = time.Duration(rnd.IntN(4)) * 300 * time.Millisecond
+	s.releaseAfter = time.Duration(rnd.IntN(3)) * 500 * time.Millisecond
+	switch rnd.IntN(14) {
 	case 0:
 		s.openErr = errScripted
 	case 1:
@@ -146,27 +145,27 @@ func randomScript(dice *rand.Rand) (s script) {
 	case 6:
 		s.probePanics = true
 	case 7, 8, 9:
-		s.crashAfter = time.Duration(1+dice.IntN(15)) * 400 * time.Millisecond
+		s.crashAfter = time.Duration(1+rnd.IntN(15)) * 400 * time.Millisecond
 	}
 	return s
 }
 
 // operate does one thing that a user, a server or an accident may do.
-func (p *player) operate(dice *rand.Rand, id string) {
-	name := playground[dice.IntN(len(playground))]
+func (p *schedulePlayer) operate(rnd *rand.Rand, id string) {
+	name := serverNames[rnd.IntN(len(serverNames))]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if dice.IntN(4) == 0 {
+	if rnd.IntN(4) == 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, time.Duration(dice.IntN(10))*300*time.Millisecond)
+		ctx, stop = context.WithTimeout(ctx, time.Duration(rnd.IntN(10))*300*time.Millisecond)
 		defer stop()
 	}
 	p.mu.Lock()
 	p.done.ops++
 	p.mu.Unlock()
-	switch n := dice.IntN(40); {
+	switch n := rnd.IntN(40); {
 	case n < 10:
-		p.report(p.rt.Register(ctx, randomSpec(dice, name)))
+		p.report(p.rt.Register(ctx, randomSpec(rnd, name)))
 	case n < 14:
 		p.report(p.rt.Unregister(ctx, name))
 	case n < 17:
@@ -181,33 +180,33 @@ func (p *player) operate(dice *rand.Rand, id string) {
 	case n == 24:
 		p.crashManager()
 	case n == 25:
-		p.crashInside(name, dice.IntN(2) == 0)
+		p.crashInside(name, rnd.IntN(2) == 0)
 	default:
-		p.call(ctx, name, id, time.Duration(1+dice.IntN(4))*500*time.Millisecond)
+		p.call(ctx, name, id, time.Duration(1+rnd.IntN(4))*500*time.Millisecond)
 	}
 }
 
-func randomSpec(dice *rand.Rand, name string) mcpvisor.ServerSpec {
+func randomSpec(rnd *rand.Rand, name string) mcpvisor.ServerSpec {
 	policies := []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, 500*time.Millisecond), supervisor.Retry(2, 0),
 		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(4*time.Second)),
 		supervisor.Retry(1, time.Second, supervisor.WithParking(5*time.Second)),
 		supervisor.Retry(5, 100*time.Millisecond, supervisor.WithJitter(0.5), supervisor.WithStableAfter(3*time.Second))}
-	policy := policies[dice.IntN(len(policies))]
-	return mcpvisor.ServerSpec{Name: name, Policy: policy, StartSupervised: dice.IntN(2) == 0,
-		Standby:  policy.MaxAttempts != 0 && dice.IntN(2) == 0,
+	policy := policies[rnd.IntN(len(policies))]
+	return mcpvisor.ServerSpec{Name: name, Policy: policy, StartSupervised: rnd.IntN(2) == 0,
+		Standby:  policy.MaxAttempts != 0 && rnd.IntN(2) == 0,
 		Timeouts: mcpvisor.Timeouts{Start: 5 * time.Second, Call: 10 * time.Second},
 		Probe:    mcpvisor.Probe{Interval: 2 * time.Second, Timeout: time.Second}}
 }
 
-func (p *player) onLatest(name string, f func(*scriptedSession)) {
+func (p *schedulePlayer) onLatest(name string, f func(*scriptedSession)) {
 	if all := p.sessions(name); len(all) > 0 {
 		f(all[len(all)-1])
 	}
 }
 
-// crashInside makes a supervising actor or a port panic. The PIDs are looked up
-// in the public view: the books of the manager are not to be read from here.
-func (p *player) crashInside(name string, port bool) {
+// crashInside makes a supervising actor or a port panic. It takes the PIDs from the
+// public view: the state of the manager must not be read from here.
+func (p *schedulePlayer) crashInside(name string, port bool) {
 	v := p.rt.Snapshot().Server(name)
 	if v == nil {
 		return
@@ -221,7 +220,7 @@ func (p *player) crashInside(name string, port bool) {
 }
 
 // call calls on the view that it sees, and remembers how that ended.
-func (p *player) call(ctx context.Context, name, id string, timeout time.Duration) {
+func (p *schedulePlayer) call(ctx context.Context, name, id string, timeout time.Duration) {
 	v := p.rt.Snapshot().Server(name)
 	if v == nil {
 		return
@@ -229,7 +228,7 @@ func (p *player) call(ctx context.Context, name, id string, timeout time.Duratio
 	began := time.Now()
 	raw, err := p.rt.Request(ctx, v, transport.Request{Method: "tools/call", Target: id}, timeout)
 	if took := time.Since(began); took > timeout {
-		p.complain("call %s took %v and was bounded by %v", id, took, timeout)
+		p.fail("call %s took %v and was bounded by %v", id, took, timeout)
 	}
 	p.report(err)
 	p.mu.Lock()
@@ -247,18 +246,18 @@ func (p *player) call(ctx context.Context, name, id string, timeout time.Duratio
 }
 
 // report checks that an error is of the one type, and says what it must.
-func (p *player) report(err error) {
+func (p *schedulePlayer) report(err error) {
 	var e *mcpvisor.Error
 	switch {
 	case err == nil:
 	case !errors.As(err, &e):
-		p.complain("%T is no *messages.Error: %v", err, err)
+		p.fail("%T is no *mcpvisor.Error: %v", err, err)
 	case e.Kind == "" || e.Error() == "":
-		p.complain("an error without a kind: %#v", e)
+		p.fail("an error without a kind: %#v", e)
 	}
 }
 
-func (p *player) complain(format string, args ...any) {
+func (p *schedulePlayer) fail(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))

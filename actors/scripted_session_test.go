@@ -22,7 +22,7 @@ type script struct {
 	openAfter    time.Duration
 	openErr      *supervisor.Cause // Open fails with it
 	openPanics   bool
-	openHangs    bool // until the context ends or somebody aborts
+	openHangs    bool // until the context ends or the session is aborted
 	listAfter    time.Duration
 	listErr      bool
 	tools        []string
@@ -30,7 +30,7 @@ type script struct {
 	callAfter    time.Duration
 	callHangs    bool
 	probePanics  bool
-	chatter      time.Duration // says something by itself this often
+	sendsEvery   time.Duration // the server sends something this often by itself; 0: never
 	releaseAfter time.Duration
 	left         error // what it cannot end
 }
@@ -41,7 +41,7 @@ var errScripted = &supervisor.Cause{Kind: supervisor.CauseExit, Message: "the se
 // that no session can see by itself: the next begins after the last has ended.
 type scriptedDialer struct {
 	t      testing.TB
-	id     int // of the registration, as the house counts them
+	id     int // of the registration, as the harness counts them
 	script func(epoch int) script
 	// standby: one session may still be there when the next begins.
 	standby bool
@@ -81,7 +81,7 @@ type scriptedSession struct {
 	epoch  int
 	script script
 	born   time.Time
-	notice func(transport.Notice)
+	notify func(transport.Notice)
 
 	dead, released chan struct{}
 
@@ -126,9 +126,9 @@ func (s *scriptedSession) Open(ctx context.Context) error {
 			}
 		}()
 	}
-	if s.script.chatter > 0 {
+	if s.script.sendsEvery > 0 {
 		go func() {
-			for s.wait(context.Background(), s.script.chatter, false) == nil {
+			for s.wait(context.Background(), s.script.sendsEvery, false) == nil {
 				s.touch()
 			}
 		}()
@@ -235,7 +235,7 @@ func (s *scriptedSession) listing() json.RawMessage {
 }
 
 // OnNotice implements transport.Session.
-func (s *scriptedSession) OnNotice(tell func(transport.Notice)) { s.notice = tell }
+func (s *scriptedSession) OnNotice(notify func(transport.Notice)) { s.notify = notify }
 
 // Abort implements transport.Session.
 func (s *scriptedSession) Abort(cause *supervisor.Cause) {

@@ -41,7 +41,7 @@ func bigView(name string, tools int) *View {
 	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.New(catalog.Catalog{Tools: list}), stats: &callStats{}}
 }
 
-// One server's change must not copy what the others offer.
+// A change of one server must not copy what the others offer.
 func TestSnapshotChangeCopiesNoCatalog(t *testing.T) {
 	s := bigRegistry(500, 100)
 	require.Len(t, s.Tools(), 50_000)
@@ -112,11 +112,11 @@ func BenchmarkAlias(b *testing.B) {
 	}
 }
 
-// A status is the caller's: what he does to it is seen by nobody else. It shows no
-// session that has ended.
+// A status belongs to the caller, which may change it. It shows no session that has
+// ended.
 func TestStatusIsACopy(t *testing.T) {
 	why := func() *supervisor.Cause {
-		return &supervisor.Cause{Kind: supervisor.CauseExit, Stderr: []string{"last words"}}
+		return &supervisor.Cause{Kind: supervisor.CauseExit, Stderr: []string{"out of memory"}}
 	}
 	v := bigView("s", 1)
 	v.Spec, v.Cause, v.History = &mcpvisor.ServerSpec{}, why(), []mcpvisor.Incarnation{{Epoch: 1, Cause: why()}}
@@ -131,8 +131,8 @@ func TestStatusIsACopy(t *testing.T) {
 	require.Equal(t, why(), st.LastCause)
 }
 
-// What a server offered is kept for the names of its tools while it is down, and
-// not beside what it offers.
+// The catalog of a server that is down is kept for the names of its tools, and not
+// beside the current one.
 func TestViewHoldsOneCatalog(t *testing.T) {
 	a := &notifyingServer{handle: func(context.Context, *notifyingSession, transport.Request) (string, error) { return "", nil }}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {

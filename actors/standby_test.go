@@ -15,8 +15,8 @@ func withStandby(p supervisor.Policy) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: "fs", Policy: p, Standby: true}
 }
 
-// At a crash the standby takes over without a delay and without a moment in
-// which the tools are not listed.
+// At a crash the standby takes over without a delay, and its tools stay listed at every
+// moment.
 func TestStandbyTakesOver(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, openAfter: time.Second, listAfter: time.Second, releaseAfter: 3 * time.Second})
@@ -62,7 +62,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	})
 }
 
-// The standby is no way around the budget.
+// A standby does not circumvent the budget.
 func TestTakeoverSpendsTheBudget(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -113,7 +113,7 @@ func TestStandbyLossKeepsTheServerReady(t *testing.T) {
 	})
 }
 
-// A standby that cannot be had is not tried for ever.
+// A standby that cannot be started is not tried for ever.
 func TestStandbyIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		second script
@@ -134,8 +134,8 @@ func TestStandbyIsGivenUp(t *testing.T) {
 	}
 }
 
-// Whoever is on the way when the server ends does not take over; it is gone
-// before the ordinary retry begins.
+// A standby that is still starting when the server ends does not take over. It is
+// released before the ordinary retry begins.
 func TestUnfinishedStandbyIsDropped(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 5 * time.Second}, script{tools: []string{"ls"}})
@@ -143,7 +143,7 @@ func TestUnfinishedStandbyIsDropped(t *testing.T) {
 		time.Sleep(time.Second)
 		h.state("fs")
 		h.sessions("fs")[0].Abort(errScripted)
-		require.Equal(t, supervisor.StateClosing, h.state("fs"), "until the standby is reaped")
+		require.Equal(t, supervisor.StateClosing, h.state("fs"), "until the standby is released")
 		require.Empty(t, h.rt.Snapshot().Tools())
 		time.Sleep(5 * time.Second)
 		require.Equal(t, supervisor.StateBackoff, h.state("fs"))
@@ -182,7 +182,7 @@ func TestStandbyEndsWithItsServer(t *testing.T) {
 				h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 				h.register(withStandby(supervisor.Retry(3, time.Second)))
 				h.state("fs")
-				h.sessions("fs")[0].Abort(errScripted) // so that there are leftovers too
+				h.sessions("fs")[0].Abort(errScripted) // so that one is draining, too
 				time.Sleep(time.Second)
 				h.state("fs")
 				h.sessions("fs")[1].Abort(errScripted)
@@ -210,7 +210,7 @@ func TestHungStandbyFailsItsProbes(t *testing.T) {
 	})
 }
 
-// Restart means fresh: not the standby, which is as old as the server.
+// A restart means a fresh session, and the standby is as old as the server.
 func TestRestartDoesNotUseTheStandby(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// A stream that waits for its next try is ended at once, by who needs it no more
-// and by the end of the session, which leaves no goroutine.
+// A stream that waits for its next attempt ends at once, when it is not needed any more
+// and when the session ends. No goroutine is left.
 func TestStreamEndsDuringItsPause(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, rt *Runtime, a *notifyingServer){
 		"unsubscribe": func(t *testing.T, rt *Runtime, a *notifyingServer) {
@@ -43,7 +43,7 @@ func TestStreamEndsDuringItsPause(t *testing.T) {
 	}
 }
 
-// A resource of which the server honors nothing has no stream.
+// A stream for which the server honors no resource is ended.
 func TestStreamWithoutHonoredResourcesIsEnded(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if len(wantsOf(r).ResourceSubscriptions) > 0 {
@@ -62,8 +62,8 @@ func TestStreamWithoutHonoredResourcesIsEnded(t *testing.T) {
 	})
 }
 
-// A server that knows no such thing is not asked again for its lists; one that says
-// no for another reason may only be starting.
+// A server that does not support streams is not asked again for its lists. One that
+// rejects them for another reason may only be starting.
 func TestStreamUnsupportedIsRequestedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// A resource that is refused ends the news of nothing else, also at a restart
-// that asks for all of them.
+// A rejected resource ends the notifications about no other, also at a restart that
+// requests all of them.
 func TestRejectedResourceKeepsOtherStreams(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		about := wantsOf(r).ResourceSubscriptions
@@ -39,15 +39,15 @@ func TestRejectedResourceKeepsOtherStreams(t *testing.T) {
 			a.offers(tool)
 			a.session(epoch).toolsChanged()
 			time.Sleep(time.Minute)
-			require.True(t, offered(rt, tool), "list changes are heard")
+			require.True(t, offered(rt, tool), "list changes are received")
 			require.Equal(t, before+1, updates(got(), "x:good"))
 			a.session(epoch).Abort(errScripted)
 		}
 	})
 }
 
-// Only the word that there is no such thing ends the listening, and only before
-// it ever worked.
+// Only an unsupported method ends a stream for good, and only before the first
+// acknowledgement.
 func TestStreamErrorAfterAnAckIsRetried(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method != "subscriptions/listen" {
@@ -76,7 +76,7 @@ func TestStreamErrorAfterAnAckIsRetried(t *testing.T) {
 	})
 }
 
-// Between a stream and what takes its place nothing is lost.
+// Nothing is lost between a stream and the one that replaces it.
 func TestNotificationsDuringStreamChanges(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
@@ -106,7 +106,7 @@ func TestNotificationsDuringStreamChanges(t *testing.T) {
 	})
 }
 
-// The word on one stream is not taken for that on another.
+// The acknowledgement of one stream is not taken for that of another.
 func TestAckBelongsToItsStream(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method != "subscriptions/listen" {
@@ -134,7 +134,7 @@ func TestLateAckIsAGap(t *testing.T) {
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		time.Sleep(time.Second) // ready after 3 s
 		a.offers("new")
-		a.session(1).toolsChanged() // nobody listens yet
+		a.session(1).toolsChanged() // no stream is open yet
 		time.Sleep(10 * time.Second)
 		require.True(t, offered(rt, "new"))
 
@@ -142,12 +142,12 @@ func TestLateAckIsAGap(t *testing.T) {
 		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 		a.session(1).update("x:a")
 		time.Sleep(10 * time.Second)
-		require.Equal(t, 1, updates(got(), "x:a"), "it stands, and counts as updated")
+		require.Equal(t, 1, updates(got(), "x:a"), "it is acknowledged, and counts as updated")
 		require.NoError(t, subscribe(t, rt, "x:a"))
 	})
 }
 
-// A server that does not name the stream is understood all the same.
+// An acknowledgement that does not name the stream is assigned to the right one.
 func TestAckWithoutStreamID(t *testing.T) {
 	a := &notifyingServer{modern: true}
 	a.handle = func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -165,7 +165,7 @@ func TestAckWithoutStreamID(t *testing.T) {
 	})
 }
 
-// A server that never lets the request pass has its lists looked at rarely.
+// If a server never lets the request through, its lists are read rarely.
 func TestFailedStreamsReadListsRarely(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(_ context.Context, _ *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" {
@@ -181,7 +181,7 @@ func TestFailedStreamsReadListsRarely(t *testing.T) {
 	})
 }
 
-// What a standby tells, the server in service tells too.
+// The notifications of a standby are dropped: the server in service sends the same.
 func TestStandbyPublishesNoUpdates(t *testing.T) {
 	a := &notifyingServer{modern: true}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{Standby: true, Policy: supervisor.Retry(3, 10*time.Second)}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
@@ -199,8 +199,8 @@ func TestStandbyPublishesNoUpdates(t *testing.T) {
 	})
 }
 
-// A server that keeps its listeners by session, as those of the go-sdk do on a
-// pipe: the end of any stream makes it forget who listens for the lists.
+// Servers made with the go-sdk keep their listeners by session on a pipe: the end of any
+// stream makes them forget the listener of the lists.
 func TestStreamsOfServersWithSessionListeners(t *testing.T) {
 	var forgotten atomic.Bool
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {

@@ -27,7 +27,7 @@ func rejecting(method, about string, now func(s *notifyingSession) error) func(c
 	}
 }
 
-// What comes while a standby is being told of something else is told after that.
+// A change that comes while the standby is being reconciled is applied after that.
 func TestStandbyReceivesSubscriptionsDuringARun(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -48,7 +48,7 @@ func TestStandbyReceivesSubscriptionsDuringARun(t *testing.T) {
 	})
 }
 
-// A standby knows the level that holds, also when that was taken back.
+// A standby has the level in force, also after a level was reverted.
 func TestStandbyReceivesTheRevertedLevel(t *testing.T) {
 	a := &notifyingServer{handle: rejecting("logging/setLevel", "debug", func(s *notifyingSession) error {
 		if s.epoch == 1 {
@@ -61,8 +61,8 @@ func TestStandbyReceivesTheRevertedLevel(t *testing.T) {
 		time.Sleep(time.Second)
 		last := func() string {
 			synctest.Wait()
-			heard := a.session(2).requestLog()
-			return heard[strings.LastIndex(heard, "logging/setLevel"):]
+			log := a.session(2).requestLog()
+			return log[strings.LastIndex(log, "logging/setLevel"):]
 		}
 		require.NoError(t, rt.SetLogLevel(context.Background(), view(rt), "error"))
 		require.Contains(t, last(), `"error"`)
@@ -74,8 +74,8 @@ func TestStandbyReceivesTheRevertedLevel(t *testing.T) {
 	})
 }
 
-// The death of the server while it is being told is no failure of the wish: the
-// next incarnation is told.
+// If the server dies during the request, the subscription does not fail: the next
+// incarnation applies it.
 func TestSubscribeSurvivesTheDeathOfTheServer(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -97,11 +97,11 @@ func TestSubscribeSurvivesTheDeathOfTheServer(t *testing.T) {
 	})
 }
 
-// A panic on the way to the server answers who waits, and is tried again.
+// A panic on the way to the server answers the caller, and the request is retried.
 func TestSubscribePanicIsRetried(t *testing.T) {
 	a := &notifyingServer{handle: rejecting("resources/subscribe", "x:a", func(s *notifyingSession) error {
 		if s.count("resources/subscribe") == 1 {
-			panic("scripted panic in a wish")
+			panic("scripted panic in a subscription")
 		}
 		return nil
 	})}
@@ -114,8 +114,8 @@ func TestSubscribePanicIsRetried(t *testing.T) {
 	})
 }
 
-// A level that is refused gives way to the one before, and not to one that was
-// wished for meanwhile.
+// A rejected level is replaced by the one before, but not if another level was set
+// meanwhile.
 func TestRejectedLevelKeepsALaterOne(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "logging/setLevel" && strings.Contains(string(r.Params), "debug") {
@@ -135,8 +135,8 @@ func TestRejectedLevelKeepsALaterOne(t *testing.T) {
 	})
 }
 
-// A level is refused for as long as the server refuses it: by itself it is asked
-// again after a restart, and at once if somebody wishes for it anew.
+// A rejected level is requested again after a restart, and at once if a caller sets it
+// again.
 func TestRejectedLevelIsRetried(t *testing.T) {
 	var strict atomic.Bool
 	a := &notifyingServer{handle: rejecting("logging/setLevel", "debug", func(*notifyingSession) error {
@@ -162,8 +162,8 @@ func TestRejectedLevelIsRetried(t *testing.T) {
 	})
 }
 
-// Who wishes for what a restart has left refused is answered by the server, not by
-// what it said then.
+// A subscription that was rejected at a restart is requested again when a caller asks
+// for it: the old answer does not count.
 func TestSubscribeAgainAsksTheServer(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		var strict atomic.Bool
@@ -185,7 +185,7 @@ func TestSubscribeAgainAsksTheServer(t *testing.T) {
 	})
 }
 
-// Whoever wishes for the same as somebody who is being refused is refused, too.
+// All callers that ask for a resource while it is being rejected receive the rejection.
 func TestRejectionReachesEveryCaller(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		refuse := rejecting("", "x:bad", func(*notifyingSession) error { return rpcErr("no such resource") })
@@ -210,7 +210,7 @@ func TestRejectionReachesEveryCaller(t *testing.T) {
 	})
 }
 
-// A server that is not there just now has refused nothing.
+// A server that is temporarily unavailable has rejected nothing.
 func TestUnavailableIsNoRejection(t *testing.T) {
 	a := &notifyingServer{handle: rejecting("resources/subscribe", "x:a", func(s *notifyingSession) error {
 		if s.count("resources/subscribe") == 1 {
@@ -226,15 +226,15 @@ func TestUnavailableIsNoRejection(t *testing.T) {
 	})
 }
 
-// What is not wished any more stays so, whatever the server says to that; what
-// nobody answered is asked again.
+// After an unsubscribe the resource is not desired any more, whatever the server
+// answers. A request without an answer is sent again.
 func TestUnsubscribeFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		asked int
 	}{
 		"refused": {rpcErr("never"), 1},
-		"deaf":    {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("deaf")}, 2},
+		"hung":    {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &notifyingServer{handle: rejecting("resources/unsubscribe", "x:a", func(s *notifyingSession) error {
@@ -260,7 +260,7 @@ func TestUnsubscribeFails(t *testing.T) {
 	}
 }
 
-// Nobody cancelled it: it was the port's own clock that ran out.
+// The caller's context did not end the request: the timeout of the port did.
 func TestSubscribeTimeout(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
@@ -274,8 +274,8 @@ func TestSubscribeTimeout(t *testing.T) {
 	})
 }
 
-// Between the note of a wish and its letter another letter may have the port
-// compare versions. What the server refuses then is for who comes to hear it.
+// Between the change of the desired state and the message of the caller, another message
+// may start a run. A rejection in that run is kept for the caller.
 func TestUnsubscribeRejectionReportedWhenReconcileOvertakes(t *testing.T) {
 	a := &notifyingServer{handle: rejecting("resources/unsubscribe", "x:a", func(*notifyingSession) error { return rpcErr("never") })}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {

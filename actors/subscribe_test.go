@@ -27,13 +27,13 @@ func bothEras(t *testing.T, f func(t *testing.T, modern bool)) {
 	}
 }
 
-// desiredURIs is what the host wishes of the server at the moment.
+// desiredURIs are the resources that the host subscribes to at this moment.
 func desiredURIs(rt *Runtime) []string {
 	_, uris, _ := rt.desiredOf(view(rt).Gen).Snapshot()
 	return uris
 }
 
-// What is wished while a server is being listed is told as soon as it is ready.
+// What is desired while a server is being listed is applied as soon as it is ready.
 func TestSubscribeDuringDiscovery(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -55,7 +55,7 @@ func TestSubscribeDuringDiscovery(t *testing.T) {
 	})
 }
 
-// A wish at any moment of a life is heard: the server is told, or its successor.
+// A subscription at any moment of a life reaches the server, or its successor.
 func TestSubscribeAtAnyMoment(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -78,17 +78,17 @@ func TestSubscribeAtAnyMoment(t *testing.T) {
 			require.Equal(t, supervisor.StateReady, v.State)
 			require.NotNil(t, v.standby)
 			for _, inc := range []*incarnation{v.current, v.standby} {
-				heard := inc.session.(*notifyingSession).requestLog()
+				log := inc.session.(*notifyingSession).requestLog()
 				for _, uri := range uris {
-					require.Contains(t, heard, `"`+uri+`"`)
+					require.Contains(t, log, `"`+uri+`"`)
 				}
 			}
 		})
 	})
 }
 
-// Who wishes while an older view is the latest tells nobody: the next view that
-// is published has it told.
+// A change that is made while an older view is published notifies no port. The next
+// published view does.
 func TestSubscribeBeforeTheNextReport(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &notifyingServer{modern: modern}
@@ -141,8 +141,8 @@ func TestRejectedLevelKeepsSubscriptions(t *testing.T) {
 	})
 }
 
-// A resource that is refused costs itself, also when it was wished before the
-// server was there; wished anew, it is asked for anew.
+// A rejected resource costs only itself, also if it was desired before the server was
+// ready. When a caller asks for it again, the server is asked again.
 func TestRejectedSubscriptionKeepsOthers(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		var tolerant atomic.Bool
@@ -159,7 +159,7 @@ func TestRejectedSubscriptionKeepsOthers(t *testing.T) {
 			return "", nil
 		}}
 		withNotifyingServer(t, a, mcpvisor.ServerSpec{StartSupervised: true}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-			require.NoError(t, subscribe(t, rt, "x:bad"), "it is not ready: it will be told")
+			require.NoError(t, subscribe(t, rt, "x:bad"), "the server is not ready: it is requested later")
 			require.NoError(t, subscribe(t, rt, "x:early"))
 			time.Sleep(time.Minute)
 			require.NoError(t, subscribe(t, rt, "x:good"))
@@ -175,7 +175,7 @@ func TestRejectedSubscriptionKeepsOthers(t *testing.T) {
 	})
 }
 
-// What a new incarnation refuses is asked for again: it may only be starting.
+// What a new incarnation rejects is requested again: the server may only be starting.
 func TestRejectionAtStartIsRetried(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		a := &notifyingServer{modern: modern, handle: func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -194,13 +194,13 @@ func TestRejectionAtStartIsRetried(t *testing.T) {
 			require.Equal(t, []string{"x:a", "x:b", "x:late"}, desiredURIs(rt))
 			asked := a.session(2).requestLog()
 			require.NoError(t, subscribe(t, rt, "x:late"))
-			require.Equal(t, asked, a.session(2).requestLog(), "it stands")
+			require.Equal(t, asked, a.session(2).requestLog(), "it is in force")
 		})
 	})
 }
 
-// Who leaves takes nobody's subscription along, not even his own: the server may
-// have heard of it.
+// A caller whose context ends removes no subscription, not even its own: the server may
+// have received it.
 func TestSubscribeOutlivesItsCaller(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" {
@@ -224,12 +224,12 @@ func TestSubscribeOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// A subscription that nobody answered is no refusal; it is tried again.
+// A subscription without an answer is not rejected; it is requested again.
 func TestSubscribeWithoutAnswerIsRetried(t *testing.T) {
 	a := &notifyingServer{handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "resources/subscribe" && s.count(r.Method) == 1 {
 			s.pause(ctx, r.Timeout)
-			return "", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("deaf")}
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}
 		}
 		return "", nil
 	}}
@@ -242,7 +242,7 @@ func TestSubscribeWithoutAnswerIsRetried(t *testing.T) {
 	})
 }
 
-// Whoever waits is let go by the death of the server, by Close and by Unregister.
+// Waiting callers return when the server dies, at Close and at Unregister.
 func TestWaitingSubscribersAreReleased(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
 		ends := map[string]func(rt *Runtime, a *notifyingServer) error{

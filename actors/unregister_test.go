@@ -32,7 +32,7 @@ func TestUnregisterDuringBackoffReturnsAtOnce(t *testing.T) {
 	})
 }
 
-// Letters of an old registration that come late change nothing in the new one.
+// Late messages of an old registration change nothing in the new one.
 func TestMessagesOfAnOldRegistrationAreStale(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -64,7 +64,7 @@ func TestMessagesOfAnOldRegistrationAreStale(t *testing.T) {
 	})
 }
 
-// The same within one registration: an old epoch and an old timer say nothing.
+// Within one registration, messages about an old epoch or timer change nothing.
 func TestMessagesOfAnOldEpochAreStale(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
@@ -104,7 +104,7 @@ func TestUnregisterInEachState(t *testing.T) {
 	}
 }
 
-// Several may ask; all are answered, when everything is reaped.
+// Several callers may unregister; all are answered when everything is released.
 func TestConcurrentUnregister(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 10 * time.Second})

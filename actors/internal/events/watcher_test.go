@@ -25,35 +25,35 @@ func (w *watcher) take() (events []mcpvisor.Event, ended bool) {
 	}
 }
 
-// A server that talks without end costs a watcher what servers tell, and no
-// news of any server.
+// A server that sends events without end costs a watcher server events, and no
+// supervision events.
 func TestWatcherDropsServerEventsFirst(t *testing.T) {
 	w := newWatcher()
-	news := 0
+	supervision := 0
 	for i := range 10 * maxEvents {
 		w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 		if i%40 == 0 {
-			news++
-			w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: news})
+			supervision++
+			w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: supervision})
 		}
 	}
 	events, _ := w.take()
 	require.Equal(t, mcpvisor.EventMissed, events[0].Kind)
 	require.EqualValues(t, 10*maxEvents-maxServerEvents, events[0].Missed)
-	heard := 0
+	received := 0
 	for _, e := range events {
 		if e.Kind == mcpvisor.EventDown {
-			heard++
-			require.Equal(t, heard, e.FailedCalls, "in order")
+			received++
+			require.Equal(t, received, e.FailedCalls, "in order")
 		}
 	}
-	require.Equal(t, news, heard)
+	require.Equal(t, supervision, received)
 	w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 	events, _ = w.take()
 	require.Len(t, events, 1, "there is room again")
 }
 
-// Without chatter the oldest make room.
+// Without server events, the oldest supervision events make room.
 func TestWatcherDropsTheOldest(t *testing.T) {
 	w := newWatcher()
 	for i := range maxEvents + 10 {
@@ -69,7 +69,7 @@ func TestWatcherDropsTheOldest(t *testing.T) {
 	require.Equal(t, 10, events[1].FailedCalls)
 }
 
-// What is lost is told, whatever it was.
+// Every dropped event counts as missed, whatever it was.
 func TestWatcherCountsServerEventsWithoutRoom(t *testing.T) {
 	w := newWatcher()
 	for range maxEvents {
@@ -78,12 +78,13 @@ func TestWatcherCountsServerEventsWithoutRoom(t *testing.T) {
 	w.enqueue(mcpvisor.Event{Kind: mcpvisor.EventLog})
 	events, _ := w.take()
 	require.EqualValues(t, 1, events[0].Missed)
-	require.Len(t, events, 1+maxEvents, "and it cost no news")
+	require.Len(t, events, 1+maxEvents, "and no supervision event was dropped")
 	events, _ = w.take()
-	require.Empty(t, events, "it is told once")
+	require.Empty(t, events, "the number is delivered once")
 }
 
-// News and chatter wait apart, and are told in the order in which they happened.
+// Server events and supervision events wait in two queues, and are delivered in the
+// order of publication.
 func TestWatcherDeliversInOrder(t *testing.T) {
 	h := NewHub()
 	w := newWatcher()
@@ -102,7 +103,7 @@ func TestWatcherDeliversInOrder(t *testing.T) {
 	}
 }
 
-// Whoever stops watching is forgotten at once, though nothing happens.
+// A watcher whose context ends is removed at once, though nothing is published.
 func TestWatcherIsRemovedWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub()
@@ -123,8 +124,8 @@ func TestWatcherIsRemovedWhenItsContextEnds(t *testing.T) {
 	})
 }
 
-// A server whose list flips between two large catalogs does not fill the memory
-// who watches and does not read.
+// A server whose list flips between two large catalogs does not fill the memory through
+// a watcher that does not read.
 func TestWatcherThatDoesNotRead(t *testing.T) {
 	catalogOf := func(prefix string) *catalog.Catalog {
 		tools := make([]mcpvisor.Tool, 10_000)
@@ -153,7 +154,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 			continue
 		}
 	})
-	t.Run("is_told_what_it_missed_once_its_bytes_are_used_up", func(t *testing.T) {
+	t.Run("receives_the_number_of_missed_events_once_its_bytes_are_used_up", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const size = 1 << 20
 			h := NewHub()
@@ -173,17 +174,17 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 			require.Equal(t, 7, got[0].FailedCalls)
 			require.Equal(t, mcpvisor.EventMissed, got[1].Kind)
 			require.EqualValues(t, 93, got[1].Missed)
-			logs, news := 0, 0
+			logs, supervision := 0, 0
 			for _, e := range got[2:] {
 				if e.Kind == mcpvisor.EventLog {
 					logs++
 					continue
 				}
-				require.Equal(t, news, e.FailedCalls)
-				news++
+				require.Equal(t, supervision, e.FailedCalls)
+				supervision++
 			}
 			require.Equal(t, 7, logs)
-			require.Equal(t, 100, news, "news go last")
+			require.Equal(t, 100, supervision, "supervision events are dropped last")
 		})
 	})
 	t.Run("has_room_again_when_it_has_read", func(t *testing.T) {

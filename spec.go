@@ -117,13 +117,13 @@ func (s ServerSpec) TransportKind() string {
 func (s ServerSpec) Target() string {
 	switch {
 	case s.Stdio != nil:
-		return secret.Command(s.Stdio.Command)
+		return secret.RedactCommand(s.Stdio.Command)
 	case s.HTTP != nil:
 		u, err := url.Parse(s.HTTP.URL)
 		if err != nil {
 			return "(unreadable URL)"
 		}
-		return secret.URL(u)
+		return secret.RedactURL(u)
 	case s.InMemory != nil:
 		return "(in this process)"
 	}

@@ -82,7 +82,7 @@ func similarTools(s *actors.Snapshot, requested string, form nameForm) []string 
 	if s.Server(server) == nil {
 		server = ""
 	}
-	return nearest.Among(requested, func(yield func(spelling, name string) bool) {
+	return nearest.AmongSpellings(requested, func(yield func(spelling, name string) bool) {
 		for c := range s.Catalogs() {
 			if server != "" && (len(c.Tools) == 0 || c.Tools[0].Server != server) {
 				continue // the server is known, so the tool is misspelt

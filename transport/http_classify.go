@@ -197,7 +197,7 @@ func describeRedirect(resp *http.Response) string {
 }
 
 // bareURL is a URL without its secrets.
-func bareURL(u *url.URL) string { return printable(secret.URL(u)) }
+func bareURL(u *url.URL) string { return printable(secret.RedactURL(u)) }
 
 // parseRetryAfter reads a Retry-After header: seconds or a date. It is 0 if the
 // header is missing or cannot be read.

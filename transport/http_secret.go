@@ -39,9 +39,9 @@ func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage {
 func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
 	var found secret.List
 	found.Add(secrets...)
-	found.Endpoint(u)
+	found.AddEndpoint(u)
 	for name, value := range headers {
-		found.Header(name, value)
+		found.AddHeader(name, value)
 	}
 	return found.Replacer()
 }

@@ -20,7 +20,7 @@ import (
 func stdioRedactor(s *mcpvisor.Stdio, secrets ...string) redact.Redactor {
 	var found secret.List
 	found.Add(secrets...)
-	found.Env(process.Environ(s))
-	found.Args(append(strings.Fields(s.Command)[min(1, len(strings.Fields(s.Command))):], s.Args...))
+	found.AddEnv(process.Environ(s))
+	found.AddArgs(append(strings.Fields(s.Command)[min(1, len(strings.Fields(s.Command))):], s.Args...))
 	return redact.New(&found)
 }

@@ -50,7 +50,7 @@ func TestTerminal(t *testing.T) {
 					require.Regexp(t, `a(\\u202e)?b`, out.String(), "the text is there")
 				}
 				for _, r := range out.String() + errs.String() {
-					require.False(t, r != '\n' && display.Unsafe(r), "%q in %q", r, out.String())
+					require.False(t, r != '\n' && display.IsUnsafe(r), "%q in %q", r, out.String())
 				}
 			})
 		}

@@ -1,6 +1,6 @@
-// Package display makes text that came from elsewhere fit to be shown on a
-// terminal, in a log and to a model. The library and the command line tool
-// share it, so that both drop the same characters.
+// Package display makes text of servers safe to show on a terminal, in a log and to a
+// model. The library and the command line tool share it, so that both remove the same
+// characters.
 package display
 
 import (
@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns text on one line: valid UTF-8, with a space for each line break
-// and tab, without the characters that [Unsafe] names. So a text neither forges
-// a line of a log nor reaches a terminal as an escape sequence.
+// Line returns text on one line: valid UTF-8, with a space for each line break and tab,
+// without unsafe characters ([IsUnsafe]). So a text cannot forge a line of a log or send
+// an escape sequence to a terminal.
 func Line(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
-		case isBreak(r), r == '\t':
+		case isLineBreak(r), r == '\t':
 			return ' '
-		case Unsafe(r):
+		case IsUnsafe(r):
 			return -1
 		}
 		return r
@@ -28,24 +28,23 @@ func Line(text string) string {
 // Text is [Line] for a text of several lines: it keeps '\n' and '\t'.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && Unsafe(r) {
+		if r != '\n' && r != '\t' && IsUnsafe(r) {
 			return -1
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// JSON returns JSON text with every unsafe character escaped, line breaks
-// excepted. JSON allows such characters within strings only, so the value stays
-// what it is.
+// JSON returns JSON text with every unsafe character escaped, except line breaks. JSON
+// allows these characters in strings only, so the value does not change.
 func JSON(text string) string {
-	if strings.IndexFunc(text, escapes) < 0 {
+	if strings.IndexFunc(text, needsEscape) < 0 {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case !escapes(r):
+		case !needsEscape(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			r -= 0x10000
@@ -57,17 +56,19 @@ func JSON(text string) string {
 	return b.String()
 }
 
-func escapes(r rune) bool { return r != '\n' && Unsafe(r) }
+// needsEscape reports whether JSON escapes a character.
+func needsEscape(r rune) bool { return r != '\n' && IsUnsafe(r) }
 
-// Unsafe reports whether a character must not reach a terminal as it is: a
+// IsUnsafe reports whether a character must not reach a terminal as it is: a
 // control character, a line or paragraph separator, a mark that changes the
 // direction of the text around it (Unicode Bidi_Control), or a tag character,
-// which no terminal shows and a model reads.
-func Unsafe(r rune) bool {
-	return unicode.IsControl(r) || isBreak(r) || unicode.Is(unicode.Bidi_Control, r) || r >= 0xE0000 && r <= 0xE007F
+// which is invisible on a terminal and visible to a model.
+func IsUnsafe(r rune) bool {
+	return unicode.IsControl(r) || isLineBreak(r) || unicode.Is(unicode.Bidi_Control, r) || r >= 0xE0000 && r <= 0xE007F
 }
 
-func isBreak(r rune) bool {
+// isLineBreak reports whether a character ends a line.
+func isLineBreak(r rune) bool {
 	return r == '\n' || r == '\r' || r == '\u2028' || r == '\u2029'
 }
 
@@ -80,8 +81,7 @@ func Count[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Prefix returns the beginning of a text: at most size bytes, and no half of a
-// character.
+// Prefix returns the beginning of a text: at most size bytes, and whole characters.
 func Prefix(text string, size int) string {
 	if len(text) <= size {
 		return text
@@ -99,8 +99,8 @@ const MaxQuoteBytes = 500
 // cutMark ends a text that [Shorten] has cut.
 const cutMark = " … (cut)"
 
-// Shorten returns a text of at most size bytes. A longer text is cut, and ends
-// with " … (cut)". size must be more than that mark takes.
+// Shorten returns a text of at most size bytes. A longer text is cut and ends with
+// " … (cut)". size must be greater than the length of that mark.
 func Shorten(text string, size int) string {
 	if len(text) <= size {
 		return text

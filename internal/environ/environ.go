@@ -1,4 +1,5 @@
-// Package environ says what a stdio server gets of the host's environment.
+// Package environ decides which variables of the host's environment a stdio server
+// inherits.
 package environ
 
 import (
@@ -7,36 +8,38 @@ import (
 	"strings"
 )
 
-// names are the variables that programs need to find their user, their
-// directories, the display, the network's proxy and its certificates. Nothing
-// that tends to hold secrets is among them, save the password of a proxy.
-var names = []string{
+// inheritedNames are the variables that programs need to find their user, their
+// directories, the display, the proxy and the certificates. None of them usually holds
+// secrets, except the password in the URL of a proxy.
+var inheritedNames = []string{
 	"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP",
 	"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
 	"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "KUBECONFIG",
 }
 
-var windowsNames = []string{
+// inheritedOnWindows are those that programs on Windows need, too.
+var inheritedOnWindows = []string{
 	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE",
 	"PROGRAMDATA", "PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE", "WINDIR",
 }
 
-// prefixes begin the names of whole families: locale and desktop directories.
-var prefixes = []string{"LC_", "XDG_"}
+// inheritedPrefixes are the prefixes of groups of variables: locale and desktop
+// directories.
+var inheritedPrefixes = []string{"LC_", "XDG_"}
 
-// Inherits reports whether a server gets a variable of the host's environment
-// without being given it.
+// Inherits reports whether a server inherits a variable although its spec does not name
+// it.
 func Inherits(name string) bool {
-	if runtime.GOOS == "windows" { // where PATH and Path are one variable
+	if runtime.GOOS == "windows" { // PATH and Path are one variable there
 		name = strings.ToUpper(name)
-		if slices.Contains(windowsNames, name) {
+		if slices.Contains(inheritedOnWindows, name) {
 			return true
 		}
 	}
-	if strings.HasSuffix(name, "_proxy") { // programs read these in either case
+	if strings.HasSuffix(name, "_proxy") { // programs read these in upper and lower case
 		name = strings.ToUpper(name)
 	}
-	return slices.Contains(names, name) ||
-		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	return slices.Contains(inheritedNames, name) ||
+		slices.ContainsFunc(inheritedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -1,6 +1,6 @@
-// Package nearest finds what somebody probably meant. A search is bounded in
-// time, so that a name that a model invented costs little, however long it is and
-// however many names there are.
+// Package nearest finds the known names that are most similar to an unknown one, for "did
+// you mean" in errors. A search is bounded in time, because a model may invent names of
+// any length and a server may have any number of tools.
 package nearest
 
 import (
@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// maxNames is how many names are worth mentioning.
+	// maxNames is how many names a search returns at most.
 	maxNames = 3
-	// maxLength is the longest name in bytes for which one is looked for.
-	maxLength = 256
-	// maxDistance is how many edits may lie between a name and what was meant by
-	// it, however long both are.
+	// maxNameBytes is the longest unknown name in bytes that is searched for.
+	maxNameBytes = 256
+	// maxDistance bounds the edit distance between the unknown name and a result.
 	maxDistance = 10
-	// patience bounds a search. What was found by then is the result.
-	patience = 20 * time.Millisecond
-	// perLook is how many names are compared between two looks at the clock.
-	perLook = 32
+	// maxSearchTime bounds a search. The result is what was found until then.
+	maxSearchTime = 20 * time.Millisecond
+	// clockInterval is how many names are compared between two readings of the clock.
+	clockInterval = 32
 )
 
-// Names returns at most three of the names, those that differ least from name, if
-// that is little.
+// Names returns the names that differ least from name, at most three, the most similar
+// one first. It returns none if all differ much.
 func Names(name string, names []string) []string {
-	return Among(name, func(yield func(string, string) bool) {
+	return AmongSpellings(name, func(yield func(string, string) bool) {
 		for _, n := range names {
 			if !yield(n, n) {
 				return
@@ -36,29 +35,30 @@ func Names(name string, names []string) []string {
 	})
 }
 
-// Among is [Names] over spellings: each comes with the name that is meant by it,
-// which may have several.
-func Among(name string, spellings iter.Seq2[string, string]) []string {
+// AmongSpellings is [Names] for names with several spellings: each pair is a spelling and
+// its name. A name is returned once.
+func AmongSpellings(name string, spellings iter.Seq2[string, string]) []string {
 	began := time.Now()
-	return search(name, spellings, func() bool { return time.Since(began) >= patience })
+	return search(name, spellings, func() bool { return time.Since(began) >= maxSearchTime })
 }
 
-// candidate is a name and how far one of its spellings is from what was asked for.
+// candidate is a name and the edit distance of its most similar spelling.
 type candidate struct {
 	name     string
 	distance int
 }
 
+// search compares name with all spellings until late returns true.
 func search(name string, spellings iter.Seq2[string, string], late func() bool) []string {
-	if len(name) > maxLength {
+	if len(name) > maxNameBytes {
 		return nil
 	}
 	name = strings.ToLower(name)
 	limit := min(max(2, len(name)/3), maxDistance)
 	var found []candidate // nearest first
-	looks := 0
+	compared := 0
 	for spelling, meant := range spellings {
-		if looks++; looks%perLook == 0 && late() {
+		if compared++; compared%clockInterval == 0 && late() {
 			break
 		}
 		d := distance(name, spelling, limit)
@@ -72,14 +72,15 @@ func search(name string, spellings iter.Seq2[string, string], late func() bool) 
 	}
 	var names []string
 	for _, c := range found {
-		if c.distance <= 2*found[0].distance { // what is much farther than the nearest is not meant
+		if c.distance <= 2*found[0].distance { // twice as far as the nearest is too far
 			names = append(names, c.name)
 		}
 	}
 	return names
 }
 
-// insert puts a candidate behind those that are as near, and keeps the nearest.
+// insert adds a candidate after those of the same distance, and keeps the nearest
+// maxNames. A name that is already there keeps its smaller distance.
 func insert(found []candidate, c candidate) []candidate {
 	if at := slices.IndexFunc(found, func(f candidate) bool { return f.name == c.name }); at >= 0 {
 		if found[at].distance <= c.distance {
@@ -95,15 +96,14 @@ func insert(found []candidate, c candidate) []candidate {
 	return found[:min(len(found), maxNames)]
 }
 
-// distance is the Levenshtein distance between a, in lower case, and b in any, or
-// something above limit. It looks only at the band of the matrix in which a
-// result within the limit can lie. a is at most maxLength long, limit at most
-// maxDistance.
+// distance returns the Levenshtein distance between a, which is in lower case, and b, or
+// a number above limit. It computes only the band of the matrix that can hold a result
+// within the limit. a has at most maxNameBytes bytes, and limit is at most maxDistance.
 func distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1
 	}
-	var row [maxLength + maxDistance + 1]int
+	var row [maxNameBytes + maxDistance + 1]int
 	for j := range row[:len(b)+1] {
 		row[j] = j
 	}
@@ -133,6 +133,7 @@ func distance(a, b string, limit int) int {
 	return row[len(b)]
 }
 
+// lower returns an ASCII letter in lower case.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		return c + 'a' - 'A'

@@ -21,15 +21,15 @@ func TestNames(t *testing.T) {
 	require.Empty(t, Names("", nil))
 }
 
-func TestAmong(t *testing.T) {
+func TestAmongSpellings(t *testing.T) {
 	spellings := func(yield func(string, string) bool) {
 		_ = yield("mcp__fs__echo", "fs/echo") && yield("echo", "fs/echo") && yield("etcho", "other/etcho")
 	}
-	require.Equal(t, []string{"fs/echo", "other/etcho"}, Among("ecko", spellings), "one name by its nearest spelling")
+	require.Equal(t, []string{"fs/echo", "other/etcho"}, AmongSpellings("ecko", spellings), "a name has the distance of its nearest spelling")
 }
 
-// plain is the Levenshtein distance by the textbook.
-func plain(a, b string) int {
+// levenshtein returns the edit distance by the textbook algorithm.
+func levenshtein(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -59,7 +59,7 @@ func TestDistance(t *testing.T) {
 	}
 	for range 20_000 {
 		a, b, limit := word(), word(), r.IntN(maxDistance+1)
-		want, got := plain(a, b), distance(a, strings.ToUpper(b), limit)
+		want, got := levenshtein(a, b), distance(a, strings.ToUpper(b), limit)
 		if want <= limit {
 			require.Equal(t, want, got, "%q %q within %d", a, b, limit)
 		} else {
@@ -76,22 +76,22 @@ func TestSearch(t *testing.T) {
 			}
 		}
 	}
-	t.Run("ends_when_it_is_late_and_returns_what_it_has", func(t *testing.T) {
+	t.Run("returns_partial_result_when_time_is_up", func(t *testing.T) {
 		asked, looks := 0, 0
 		names := search("ecko", endless("echo", &asked), func() bool { looks++; return looks > 3 })
 		require.Equal(t, []string{"echo"}, names)
-		require.Less(t, asked, 5*perLook)
+		require.Less(t, asked, 5*clockInterval)
 	})
-	t.Run("does_not_look_for_names_that_are_too_long", func(t *testing.T) {
+	t.Run("ignores_names_that_are_too_long", func(t *testing.T) {
 		asked := 0
-		require.Empty(t, search(strings.Repeat("x", maxLength+1), endless("x", &asked), func() bool { return false }))
+		require.Empty(t, search(strings.Repeat("x", maxNameBytes+1), endless("x", &asked), func() bool { return false }))
 		require.Zero(t, asked)
 	})
 }
 
-// A name of 900 characters against 10,000 of that kind took half a minute.
-func TestNamesOfAnySizeTakeLittleTime(t *testing.T) {
-	for _, size := range []int{40, maxLength, 900} {
+// Without bounds, a name of 900 characters took half a minute against 10,000 names.
+func TestNames_time_is_bounded(t *testing.T) {
+	for _, size := range []int{40, maxNameBytes, 900} {
 		names := make([]string, 10_000)
 		for i := range names {
 			names[i] = strings.Repeat("x", size-8) + fmt.Sprintf("%08d", i*7919)

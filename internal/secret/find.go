@@ -6,154 +6,156 @@ import (
 	"strings"
 )
 
-// maxDepth bounds values within values: JSON in a variable, a header in that.
+// maxDepth bounds nested values, for example a header in JSON in a variable.
 const maxDepth = 4
 
-// maxValue is the longest value in bytes that is searched for parts.
-const maxValue = 1 << 20
+// maxSearchedBytes is the longest value in bytes that is searched for parts.
+const maxSearchedBytes = 1 << 20
 
-// Env adds the secrets in an environment, given as NAME=value.
-func (l *List) Env(entries []string) {
+// AddEnv adds the secrets in an environment, given as NAME=value.
+func (l *List) AddEnv(entries []string) {
 	for _, entry := range entries {
 		name, value, _ := strings.Cut(entry, "=")
-		l.find(name, value, false, 0)
+		l.addFrom(name, value, false, 0)
 	}
 }
 
-// Args adds the secrets among the arguments of a program. The name of a value is
-// the flag before it, or what stands before its "=".
-func (l *List) Args(args []string) {
+// AddArgs adds the secrets among the arguments of a program. The name of a value is
+// the flag before it, or the text before its "=".
+func (l *List) AddArgs(args []string) {
 	flag := ""
 	for _, arg := range args {
 		name, value, isPair := strings.Cut(arg, "=")
 		switch {
 		case strings.HasPrefix(arg, "-") && !isPair:
 			if isSecretName(flag) && !strings.HasPrefix(arg, "--") { // a token may begin with "-"
-				l.credential(arg)
+				l.addCredential(arg)
 			}
-			l.find("", arg, false, 0) // as in -Htoken
+			l.addFrom("", arg, false, 0) // as in -Htoken
 			flag = arg
 			continue
 		case strings.HasPrefix(arg, "-"):
-			l.find(name, value, isHeaderName(name), 0)
+			l.addFrom(name, value, isHeaderName(name), 0)
 		default:
-			l.find(flag, arg, isHeaderName(flag), 0)
+			l.addFrom(flag, arg, isHeaderName(flag), 0)
 		}
 		flag = ""
 	}
 }
 
-// Command returns the text of a command, with [Mask] for secrets among the
-// arguments of one that is a whole command line.
-func Command(text string) string {
+// RedactCommand returns a command with [Mask] for its secrets. A command may be a whole
+// command line; secrets are searched among its arguments.
+func RedactCommand(text string) string {
 	words := strings.Fields(text)
 	if len(words) < 2 {
 		return text
 	}
 	var l List
-	l.Args(words[1:])
+	l.AddArgs(words[1:])
 	return l.Replacer().Replace(text)
 }
 
-// Header adds the value of a header, unless a header of that name is never secret.
-func (l *List) Header(name, value string) {
-	if isOpenHeader(name) {
+// AddHeader adds the value of a header, unless headers of that name are never secret.
+func (l *List) AddHeader(name, value string) {
+	if isPublicHeader(name) {
 		return
 	}
-	l.credential(value)
+	l.addCredential(value)
 	if strings.EqualFold(name, "Cookie") { // RFC 6265, 4.2.1
 		for pair := range strings.SplitSeq(value, ";") {
 			_, one, _ := strings.Cut(pair, "=")
-			l.credential(one)
+			l.addCredential(one)
 		}
 	}
-	l.find("", value, false, 1)
+	l.addFrom("", value, false, 1)
 }
 
-// find adds what is secret in a value of that name. header says that it holds
-// headers.
-func (l *List) find(name, value string, header bool, depth int) {
+// addFrom adds the secrets in a value. name is the name of the value; empty: unknown.
+// header means that the value holds headers.
+func (l *List) addFrom(name, value string, header bool, depth int) {
 	value = strings.TrimSpace(value)
 	if len(value) < MinLength {
 		return
 	}
-	if isSecretName(name) && !namesFile(name, value) && !counts(name, value) || looksSecret(value) {
-		l.credential(value)
+	if isSecretName(name) && !isFilePath(name, value) && !isTokenCount(name, value) || looksSecret(value) {
+		l.addCredential(value)
 	}
-	if depth >= maxDepth || len(value) > maxValue {
+	if depth >= maxDepth || len(value) > maxSearchedBytes {
 		return
 	}
 	header = header || isHeaderName(name)
 	if value[0] == '{' || value[0] == '[' {
 		var decoded any
 		if decodeJSON(value, &decoded) {
-			l.members(name, decoded, header, depth+1)
+			l.addFromJSON(name, decoded, header, depth+1)
 			return
 		}
 	}
 	l.addURLs(value)
-	l.login(name, value)
-	l.pairs(value, header)
+	l.addPassword(name, value)
+	l.addFromPairs(value, header)
 	for _, found := range schemes.FindAllStringSubmatch(value, -1) {
-		l.credential(found[0])
+		l.addCredential(found[0])
 	}
-	for field := range strings.FieldsFuncSeq(value, endsField) {
+	for field := range strings.FieldsFuncSeq(value, isFieldEnd) {
 		if looksSecret(field) && !strings.Contains(value, "sha256:"+field) {
 			l.Add(field)
 		}
 	}
 }
 
-// endsField reports what a token never holds and a path may.
-func endsField(r rune) bool { return strings.ContainsRune(" \t\r\n;,=&?:@'\"()[]{}<>", r) }
+// isFieldEnd reports whether a character never occurs in a token, but may in a path.
+func isFieldEnd(r rune) bool { return strings.ContainsRune(" \t\r\n;,=&?:@'\"()[]{}<>", r) }
 
+// decodeJSON decodes the JSON value at the start of text. Numbers keep their digits.
 func decodeJSON(text string, value any) bool {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	return decoder.Decode(value) == nil
 }
 
-func (l *List) members(name string, decoded any, header bool, depth int) {
+// addFromJSON adds the secrets in a decoded JSON value. name is the name of its member.
+func (l *List) addFromJSON(name string, decoded any, header bool, depth int) {
 	switch decoded := decoded.(type) {
 	case json.Number:
-		l.find(name, decoded.String(), header, depth)
+		l.addFrom(name, decoded.String(), header, depth)
 	case string:
 		if header {
-			l.Header(name, decoded)
+			l.AddHeader(name, decoded)
 		}
-		l.find(name, decoded, header, depth)
+		l.addFrom(name, decoded, header, depth)
 	case []any:
 		for _, item := range decoded {
-			l.members(name, item, header, depth)
+			l.addFromJSON(name, item, header, depth)
 		}
 	case map[string]any:
 		for key, item := range decoded {
-			l.members(key, item, header || isHeaderName(key), depth)
+			l.addFromJSON(key, item, header || isHeaderName(key), depth)
 		}
 	}
 }
 
 var (
-	// longPairs are "name=value; name=value" and lines of "name: value", where
-	// values hold spaces.
+	// longPairs match "name=value; name=value" and lines of "name: value", where values
+	// may contain spaces.
 	longPairs = regexp.MustCompile(`([A-Za-z_][\w .-]*?)\s*[:=]\s*([^;&\n]+)`)
-	// shortPairs are the same where a value ends at a space or a comma, or is
-	// quoted: what a shell, a driver of databases and Python write.
+	// shortPairs match the same where a value ends at a space or a comma, or is quoted,
+	// as in shell commands, connection strings and Python.
 	shortPairs = regexp.MustCompile(`([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(?:"([^"]*)"|'([^']*)'|([^\s;&,"']+))`)
-	// schemes are credentials of HTTP wherever they stand.
+	// schemes match HTTP credentials anywhere in a text (RFC 6750, RFC 7617).
 	schemes = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+[^\s"',;]+`)
-	// logins are user:password@host, without a scheme before it.
+	// logins match user:password@host without a URL scheme.
 	logins = regexp.MustCompile(`^[\w.-]+:([^@/\s]+)@(?:tcp|udp|unix)?[\w(.\[-]`)
 )
 
-// pairs adds the values of secret names in a text.
-func (l *List) pairs(text string, header bool) {
+// addFromPairs adds the values in a text whose names are those of secrets.
+func (l *List) addFromPairs(text string, header bool) {
 	add := func(name, value string) {
 		switch {
-		case header && (name == "" || !isOpenHeader(name)):
-			l.Header(name, unquote(strings.TrimSpace(value)))
-		case isSecretName(name) && !namesFile(name, value) && !counts(name, value):
-			l.credential(value)
+		case header && (name == "" || !isPublicHeader(name)):
+			l.AddHeader(name, unquote(strings.TrimSpace(value)))
+		case isSecretName(name) && !isFilePath(name, value) && !isTokenCount(name, value):
+			l.addCredential(value)
 		}
 	}
 	for _, found := range longPairs.FindAllStringSubmatch(text, -1) {
@@ -164,10 +166,10 @@ func (l *List) pairs(text string, header bool) {
 	}
 }
 
-// login adds the password of user:password@host, as some drivers of databases
-// want it, and of a flag like --user user:password. Package managers write
-// npm:name@version.
-func (l *List) login(name, value string) {
+// addPassword adds the password of user:password@host, the form of some database
+// drivers, and of a flag like --user user:password. npm:name@version is a package and
+// holds no password.
+func (l *List) addPassword(name, value string) {
 	switch name {
 	case "-u", "--user", "--userpwd", "--login", "--proxy-user":
 		_, password, _ := strings.Cut(value, ":")

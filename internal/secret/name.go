@@ -6,8 +6,7 @@ import (
 	"unicode"
 )
 
-// nameParts are what words in the names of secrets contain, nameWords are such
-// words.
+// nameParts occur inside the words of names of secrets. nameWords are whole words.
 var (
 	nameParts = []string{"token", "secret", "passw", "passphrase", "passcode", "auth", "credential", "cookie", "bearer", "private"}
 	nameWords = []string{"key", "pwd", "pass", "pat", "sig", "signature", "jwt", "pin", "otp"}
@@ -31,9 +30,9 @@ func isSecretName(name string) bool {
 	return false
 }
 
-// namesFile reports whether a variable says where something is: SSH_AUTH_SOCK,
-// TOKEN_FILE. A complaint about a path is of no use without the path.
-func namesFile(name, value string) bool {
+// isFilePath reports whether a variable holds the path of a file, as SSH_AUTH_SOCK and
+// TOKEN_FILE do. Paths are shown, because an error about a path needs the path.
+func isFilePath(name, value string) bool {
 	if !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "~") && !strings.HasPrefix(value, ".") && !strings.Contains(value, `:\`) {
 		return false
 	}
@@ -41,8 +40,9 @@ func namesFile(name, value string) bool {
 	return slices.ContainsFunc([]string{"file", "path", "dir", "sock"}, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// counts reports whether a variable holds a number of tokens, as MAX_TOKENS does.
-func counts(name, value string) bool {
+// isTokenCount reports whether a variable holds a number of language model tokens, as
+// MAX_TOKENS does.
+func isTokenCount(name, value string) bool {
 	name = strings.ToLower(name)
 	return strings.Trim(value, "0123456789") == "" &&
 		slices.ContainsFunc([]string{"max", "min", "limit", "count", "tokens"}, func(part string) bool { return strings.Contains(name, part) })
@@ -53,8 +53,8 @@ func isHeaderName(name string) bool {
 	return name == "-H" || strings.Contains(strings.ToLower(name), "header")
 }
 
-// isOpenHeader reports whether a header of that name holds no secret.
-func isOpenHeader(name string) bool {
+// isPublicHeader reports whether headers of that name hold no secrets.
+func isPublicHeader(name string) bool {
 	name = strings.ToLower(strings.TrimSpace(name))
 	switch name {
 	case "accept", "content-type", "content-length", "user-agent", "host", "origin", "referer", "cache-control", "connection", "date":
@@ -63,20 +63,20 @@ func isOpenHeader(name string) bool {
 	return strings.HasPrefix(name, "accept-") || strings.HasSuffix(name, "version")
 }
 
-// harmless are values that name a choice, also where a secret could be.
+// harmless are values that name an option and are no secret under any name.
 var harmless = []string{"always", "apikey", "basic", "bearer", "default", "digest", "disabled", "enabled", "keyring", "localhost",
 	"oauth2", "optional", "prefer", "required", "require", "undefined", "verify-full", "verify-ca"}
 
 func isHarmless(value string) bool { return slices.Contains(harmless, strings.ToLower(value)) }
 
-// prefixes begin the tokens of well-known services.
-var prefixes = []string{"sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza",
+// tokenPrefixes are the prefixes of the tokens of well-known services.
+var tokenPrefixes = []string{"sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "ASIA", "AIza",
 	"eyJ", "ya29.", "npm_", "ntn_", "hf_", "gsk_", "SG.", "whsec_", "lin_api_", "dop_v1_", "shpat_", "glsa_", "figd_", "tvly-", "Bearer ", "Basic "}
 
-// looksSecret recognises a token without a name: one of a well-known kind, or a
-// long mixture of letters and digits that is neither a path nor a version.
+// looksSecret reports whether a value is a token by its form: it has a well-known
+// prefix, or is a long mixture of letters and digits and neither a path nor a version.
 func looksSecret(value string) bool {
-	for _, prefix := range prefixes {
+	for _, prefix := range tokenPrefixes {
 		if strings.HasPrefix(value, prefix) && len(value) >= len(prefix)+8 {
 			return true
 		}
@@ -84,17 +84,17 @@ func looksSecret(value string) bool {
 	if len(value) < 24 || strings.ContainsAny(value, "/\\ .:@,") {
 		return false
 	}
-	c := classesOf(value)
+	c := countChars(value)
 	return c.digits > 0 && (c.upper > 0 && c.lower > 0 || isHex(value))
 }
 
-// looksRandom reports whether a segment of a path was made by a generator of
-// tokens, and not by a writer of words: letters and digits alternate.
+// looksRandom reports whether a segment of a path was generated and is not made of
+// words: letters and digits alternate.
 func looksRandom(segment string) bool {
 	if looksSecret(segment) {
 		return true
 	}
-	c := classesOf(segment)
+	c := countChars(segment)
 	if len(segment) < 16 || c.other > 0 || c.upper+c.lower == 0 {
 		return false
 	}
@@ -105,16 +105,16 @@ func isHex(value string) bool {
 	return strings.TrimLeft(strings.ToLower(value), "0123456789abcdef-") == ""
 }
 
-// classes counts the characters of a text by their kind.
-type classes struct {
+// charCounts are the numbers of characters of a text by kind.
+type charCounts struct {
 	upper, lower, digits int
-	other                int // what no token holds
-	// changes is how often the kind changes. A capital letter at the beginning of
-	// a word is none.
+	other                int // characters that do not occur in tokens
+	// changes is how often the kind changes. A capital letter at the beginning of a
+	// word does not count.
 	changes int
 }
 
-func classesOf(text string) (c classes) {
+func countChars(text string) (c charCounts) {
 	const (
 		none = iota
 		upper

@@ -7,21 +7,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// canary is a secret that looks like a word, jwt and token look like what they are.
+// canary is a secret that has the form of a word. jwt and token have the form of secrets.
 const (
 	canary = "canary-0815"
 	jwt    = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
 	token  = "NjY4Yzg3ZTYtYjU1My00"
 )
 
+// hidden returns text without the secrets of an environment and of arguments.
 func hidden(text string, env, args []string) string {
 	var l List
-	l.Env(env)
-	l.Args(args)
+	l.AddEnv(env)
+	l.AddArgs(args)
 	return l.Replacer().Replace(text)
 }
 
-func TestSecret(t *testing.T) {
+func TestList_secrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		env, args []string
 		secret    string
@@ -67,13 +68,13 @@ func TestSecret(t *testing.T) {
 		"value that begins like a flag":     {nil, []string{"--token", "-" + canary}, "-" + canary},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NotContains(t, hidden("said: "+c.secret+" and <"+c.secret+">", c.env, c.args), c.secret)
+			require.NotContains(t, hidden("sent: "+c.secret+" and <"+c.secret+">", c.env, c.args), c.secret)
 		})
 	}
 }
 
-// TestNoSecret: what explains a failure is shown.
-func TestNoSecret(t *testing.T) {
+// Values that explain a failure are shown.
+func TestList_no_secrets(t *testing.T) {
 	env := []string{"PATH=/usr/local/bin:/usr/bin", "XAUTHORITY=/run/user/1000/gdm/Xauthority", "SSH_AUTH_SOCK=/tmp/ssh-XyZ12abc/agent.42", "KUBECONFIG=/home/.kube/config",
 		"HTTP_PROXY=http://proxy.example:3128", "NO_PROXY=localhost,127.0.0.1", "MAX_TOKENS=100000", "GIT_AUTHOR_NAME=Gustav", "AUTH_TYPE=bearer",
 		"DATABASE_URL=postgres://db.example:5432/orders?sslmode=verify-full&schema=public", "XDG_RUNTIME_DIR=/run/user/1000", "NODE_ENV=production",
@@ -85,7 +86,7 @@ func TestNoSecret(t *testing.T) {
 	}
 }
 
-func TestURL(t *testing.T) {
+func TestRedactURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://me:pw@h.example/mcp?key=1#x":                        "https://h.example/mcp",
 		"https://h.example/api/s/" + token + "/mcp":                  "https://h.example/api/s/***/mcp",
@@ -100,19 +101,19 @@ func TestURL(t *testing.T) {
 	} {
 		u, err := url.Parse(text)
 		require.NoError(t, err)
-		require.Equal(t, want, URL(u), text)
+		require.Equal(t, want, RedactURL(u), text)
 	}
 }
 
-func TestEndpoint(t *testing.T) {
+func TestList_AddEndpoint(t *testing.T) {
 	u, err := url.Parse("https://h.example/s/" + token + "/mcp?a=" + canary)
 	require.NoError(t, err)
 	var l List
-	l.Endpoint(u)
-	l.Header("Cookie", "a=cookie-one; b=cookie-two")
+	l.AddEndpoint(u)
+	l.AddHeader("Cookie", "a=cookie-one; b=cookie-two")
 	require.Equal(t, "*** *** *** ***", l.Replacer().Replace(token+" "+canary+" cookie-one cookie-two"))
 }
 
-func TestShortSecret(t *testing.T) {
+func TestList_short_secret(t *testing.T) {
 	require.Equal(t, "short", hidden("short", []string{"API_KEY=short"}, nil))
 }

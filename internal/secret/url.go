@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// URL returns a URL without user, query and fragment, and with [Mask] for each
+// RedactURL returns a URL without user, query and fragment, and with [Mask] for each
 // segment of its path that is a token.
-func URL(u *url.URL) string {
+func RedactURL(u *url.URL) string {
 	v := *u
 	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
 	path := v.EscapedPath()
@@ -24,8 +24,8 @@ func URL(u *url.URL) string {
 	return v.String() + strings.Join(segments, "/")
 }
 
-// isToken reports whether a segment of an escaped path is a token: by its looks,
-// or because the segment before it announces one, as in /s/<token>/mcp.
+// isToken reports whether a segment of an escaped path is a token: by its form, or
+// because the segment before it announces a token, as in /s/<token>/mcp.
 func isToken(segments []string, i int) bool {
 	segment, err := url.PathUnescape(segments[i])
 	if err != nil {
@@ -44,7 +44,7 @@ func isToken(segments []string, i int) bool {
 	return slices.Contains([]string{"s", "k", "key", "token", "secret", "apikey", "api-key", "api_key"}, before) && len(segment) >= 8
 }
 
-// urls finds URLs in a text.
+// urls matches URLs in a text.
 var urls = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>|{}]+`)
 
 // addURLs adds the secrets of all URLs in a text.
@@ -54,23 +54,23 @@ func (l *List) addURLs(text string) {
 	}
 }
 
-// addURL adds the secrets of one URL, also of one that net/url does not accept.
+// addURL adds the secrets of one URL. It also handles URLs that net/url rejects.
 func (l *List) addURL(text string) {
 	scheme, rest, _ := strings.Cut(text, "://")
 	rest, fragment, _ := strings.Cut(rest, "#")
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(rest, '@'); at > len(authority) && strings.Contains(authority, ":") {
-		// A password that holds a "/" ends behind it.
+		// The password contains a "/", so the authority ends later.
 		if _, port, _ := strings.Cut(authority, ":"); strings.Trim(port, "0123456789") != "" {
-			authority, path, _ = cutLast(rest, at)
+			authority, path, _ = cutAuthority(rest, at)
 		}
 	}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		user, password, hasPassword := strings.Cut(authority[:at], ":")
-		l.addSpelt(password, url.PathUnescape)
+		l.addEscaped(password, url.PathUnescape)
 		if looksSecret(user) || !hasPassword && strings.HasPrefix(scheme, "http") {
-			l.addSpelt(user, url.PathUnescape)
+			l.addEscaped(user, url.PathUnescape)
 		}
 		if hasPassword {
 			l.Add(authority[:at])
@@ -84,23 +84,24 @@ func (l *List) addURL(text string) {
 	l.addQuery(fragment, false)
 }
 
-// cutLast splits the rest of a URL at the end of the authority whose "@" is at at.
-func cutLast(rest string, at int) (authority, path string, ok bool) {
+// cutAuthority splits the rest of a URL after the host that follows the "@" at index at.
+func cutAuthority(rest string, at int) (authority, path string, ok bool) {
 	host, path, ok := strings.Cut(rest[at:], "/")
 	return rest[:at] + host, path, ok
 }
 
+// addPath adds the tokens among the segments of an escaped path.
 func (l *List) addPath(escaped string) {
 	segments := strings.Split(escaped, "/")
 	for i, segment := range segments {
 		if isToken(segments, i) {
-			l.addSpelt(segment, url.PathUnescape)
+			l.addEscaped(segment, url.PathUnescape)
 		}
 	}
 }
 
-// addQuery adds the values of a query: all of them, or those that are no plain
-// words under a plain name.
+// addQuery adds the values of a query: all of them, or those that have the name of a
+// secret or are not plain words.
 func (l *List) addQuery(query string, all bool) {
 	found := false
 	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return r == '&' || r == ';' }) {
@@ -111,9 +112,9 @@ func (l *List) addQuery(query string, all bool) {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		if all || isSecretName(name) && !isHarmless(value) || !isWord(value) {
+		if all || isSecretName(name) && !isHarmless(value) || !isPlainWord(value) {
 			found = found || len(value) >= MinLength
-			l.addSpelt(value, url.QueryUnescape)
+			l.addEscaped(value, url.QueryUnescape)
 		}
 	}
 	if found || all {
@@ -121,22 +122,22 @@ func (l *List) addQuery(query string, all bool) {
 	}
 }
 
-// addSpelt adds a value as it is spelt in a URL, and what it means.
-func (l *List) addSpelt(value string, unescape func(string) (string, error)) {
+// addEscaped adds a value both as it is escaped in a URL and unescaped.
+func (l *List) addEscaped(value string, unescape func(string) (string, error)) {
 	l.Add(value)
 	if plain, err := unescape(value); err == nil && plain != value {
 		l.Add(plain)
 	}
 }
 
-// isWord reports whether a value is one short word or a number.
-func isWord(value string) bool {
+// isPlainWord reports whether a value is one short word or a number.
+func isPlainWord(value string) bool {
 	return len(value) <= 16 && (strings.Trim(value, "abcdefghijklmnopqrstuvwxyz") == "" || strings.Trim(value, "0123456789.") == "") || isHarmless(value)
 }
 
-// Endpoint adds the secrets of the URL of a server over HTTP: its user, its
+// AddEndpoint adds the secrets of the URL of a server over HTTP: its user, its
 // password, the values of its query and the tokens in its path.
-func (l *List) Endpoint(u *url.URL) {
+func (l *List) AddEndpoint(u *url.URL) {
 	l.addURL(u.String())
 	l.addQuery(u.RawQuery, true)
 	if u.User != nil {

@@ -127,7 +127,7 @@ func (t *StderrTail) clean(raw []byte) string {
 func isBlank(line []byte) bool {
 	for len(line) > 0 {
 		r, size := utf8.DecodeRune(line)
-		if !unicode.IsSpace(r) && !display.Unsafe(r) {
+		if !unicode.IsSpace(r) && !display.IsUnsafe(r) {
 			return false
 		}
 		line = line[size:]

@@ -94,7 +94,7 @@ const testSecret = "hunter22"
 func secretsOf(env map[string]string) *secret.List {
 	var secrets secret.List
 	for name, value := range env {
-		secrets.Env([]string{name + "=" + value})
+		secrets.AddEnv([]string{name + "=" + value})
 	}
 	return &secrets
 }

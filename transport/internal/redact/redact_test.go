@@ -24,7 +24,7 @@ func redactor(secrets ...string) redact.Redactor {
 // redactorOfEnv redacts the secrets in one variable of an environment.
 func redactorOfEnv(entry string) redact.Redactor {
 	var list secret.List
-	list.Env([]string{entry})
+	list.AddEnv([]string{entry})
 	return redact.New(&list)
 }
 

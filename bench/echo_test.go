@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMain makes the test binary a server where it is started as one.
+// TestMain runs the test binary as a server if the environment says so.
 func TestMain(m *testing.M) {
 	if serve(context.Background()) {
 		return
@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func benchmarkEcho(b *testing.B, t target, open makeArm) {
+func benchmarkEcho(b *testing.B, t target, open openFunc) {
 	a, err := open(b.Context(), t)
 	if err != nil {
 		b.Fatal(err)
@@ -34,8 +34,8 @@ func benchmarkEcho(b *testing.B, t target, open makeArm) {
 	}
 }
 
-func BenchmarkStdioCall(b *testing.B)    { benchmarkEcho(b, stdioTarget("fast"), newFacadeArm) }
-func BenchmarkStdioCallRaw(b *testing.B) { benchmarkEcho(b, stdioTarget("fast"), newRawArm) }
+func BenchmarkStdioCall(b *testing.B)    { benchmarkEcho(b, stdioTarget("fast"), newFacadeDriver) }
+func BenchmarkStdioCallRaw(b *testing.B) { benchmarkEcho(b, stdioTarget("fast"), newRawDriver) }
 
 func BenchmarkHTTPCallRaw(b *testing.B) {
 	t, stop, err := httpTarget("http")
@@ -43,5 +43,5 @@ func BenchmarkHTTPCallRaw(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer stop()
-	benchmarkEcho(b, t, newRawArm)
+	benchmarkEcho(b, t, newRawDriver)
 }

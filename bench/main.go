@@ -35,8 +35,7 @@ func main() {
 	}
 }
 
-// serve plays the server that the environment asks for. It reports false if
-// it asks for none.
+// serve runs the server that BENCH_SERVER names. It returns false if that is not set.
 func serve(ctx context.Context) bool {
 	switch os.Getenv("BENCH_SERVER") {
 	case "fast":
@@ -93,7 +92,7 @@ func numbers(list string) ([]int, error) {
 	for _, f := range strings.Split(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(f))
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no list of positive numbers", list)
+			return nil, fmt.Errorf("%q is not a list of positive numbers", list)
 		}
 		out = append(out, n)
 	}

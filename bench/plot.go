@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// bar is one measurement of the drawing.
+// bar is one bar of the drawing.
 type bar struct {
 	group, client string
 	ratio         float64

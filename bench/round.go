@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// sample is one measurement of one arm.
+// sample is one measurement of one driver.
 type sample struct {
 	perSecond float64 // calls, or megabytes
 	cpuMicros float64 // client CPU per call
@@ -20,15 +20,15 @@ type sample struct {
 	bytes     float64 // per call
 }
 
-// work is what is measured: one call by one of many callers.
-type work struct {
+// workload is what is measured: one call by one of many callers.
+type workload struct {
 	size int // of a blob; 0: an echo
-	do   func(ctx context.Context, a arm, t target, caller, n int) (units float64, err error)
+	do   func(ctx context.Context, a driver, t target, caller, n int) (units float64, err error)
 }
 
-var echoWork = work{do: echoOnce}
+var echoLoad = workload{do: echoOnce}
 
-func echoOnce(ctx context.Context, a arm, t target, caller, n int) (float64, error) {
+func echoOnce(ctx context.Context, a driver, t target, caller, n int) (float64, error) {
 	text := "c" + strconv.Itoa(caller) + "-" + strconv.Itoa(n)
 	got, err := a.echo(ctx, text)
 	if err != nil {
@@ -37,8 +37,8 @@ func echoOnce(ctx context.Context, a arm, t target, caller, n int) (float64, err
 	return 1, check(a, t, text, got)
 }
 
-func blobWork(size int) work {
-	return work{size, func(ctx context.Context, a arm, _ target, _, _ int) (float64, error) {
+func blobLoad(size int) workload {
+	return workload{size, func(ctx context.Context, a driver, _ target, _, _ int) (float64, error) {
 		got, err := a.blob(ctx, size)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", a.name(), err)
@@ -47,9 +47,9 @@ func blobWork(size int) work {
 	}}
 }
 
-// mixedWork counts the small calls of all callers but the first, which asks for
+// mixedLoad counts the small calls of all callers but the first, which asks for
 // 10 MB again and again.
-var mixedWork = work{do: func(ctx context.Context, a arm, t target, caller, n int) (float64, error) {
+var mixedLoad = workload{do: func(ctx context.Context, a driver, t target, caller, n int) (float64, error) {
 	if caller > 0 {
 		return echoOnce(ctx, a, t, caller, n)
 	}
@@ -61,9 +61,9 @@ var mixedWork = work{do: func(ctx context.Context, a arm, t target, caller, n in
 	return 0, checkBlob(a, size, got)
 }}
 
-// measure lets callers work for a while.
-func measure(ctx context.Context, a arm, t target, callers int, d time.Duration, w work) (sample, error) {
-	if own, ok := a.(*tsArm); ok {
+// measure lets the callers call for the duration d.
+func measure(ctx context.Context, a driver, t target, callers int, d time.Duration, w workload) (sample, error) {
+	if own, ok := a.(*tsDriver); ok {
 		return own.measure(t, callers, d, w)
 	}
 	var (
@@ -122,19 +122,19 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// compare measures all arms in turn, round after round, so that whatever else
-// the machine does hits all of them alike.
-func compare(ctx context.Context, arms []arm, t target, callers, rounds int, d time.Duration, w work) ([][]sample, error) {
-	out := make([][]sample, len(arms))
-	for _, a := range arms {
+// compare measures all drivers in turn, round after round, so that other load on the
+// machine affects them alike.
+func compare(ctx context.Context, drivers []driver, t target, callers, rounds int, d time.Duration, w workload) ([][]sample, error) {
+	out := make([][]sample, len(drivers))
+	for _, a := range drivers {
 		if _, err := measure(ctx, a, t, callers, d/4, w); err != nil { // warm up
 			return nil, err
 		}
 	}
 	for r := range rounds {
-		for i := range arms {
-			i := (i + r) % len(arms)
-			s, err := measure(ctx, arms[i], t, callers, d, w)
+		for i := range drivers {
+			i := (i + r) % len(drivers)
+			s, err := measure(ctx, drivers[i], t, callers, d, w)
 			if err != nil {
 				return nil, err
 			}
@@ -161,7 +161,7 @@ func field(s []sample, f func(sample) float64) []float64 {
 	return out
 }
 
-// ratios pairs the rounds of two arms.
+// ratios pairs the rounds of two drivers.
 func ratios(of, to []sample) []float64 {
 	out := make([]float64, len(of))
 	for i := range of {

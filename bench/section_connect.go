@@ -11,9 +11,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// connecting compares starting many servers in parallel, listing them
+// compareConnecting compares starting many servers in parallel, listing them
 // included, and closing them.
-func connecting(ctx context.Context) error {
+func compareConnecting(ctx context.Context) error {
 	t := newTable("Connecting and closing many stdio servers", "servers", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
 	counts, err := numbers(*servers)
 	if err != nil {
@@ -21,9 +21,9 @@ func connecting(ctx context.Context) error {
 	}
 	target := stdioTarget("fast")
 	for _, n := range counts {
-		err := contest(ctx, t, fmt.Sprint(n), max(3, *rounds/2), []string{"connect", "close"},
-			episode{"go-sdk", func(ctx context.Context) ([]reading, error) { return connectSDK(ctx, target, n) }},
-			episode{"mcpvisor", func(ctx context.Context) ([]reading, error) { return connectOurs(ctx, target, n) }})
+		err := compareOperations(ctx, t, fmt.Sprint(n), max(3, *rounds/2), []string{"connect", "close"},
+			operation{"go-sdk", func(ctx context.Context) ([]measurement, error) { return connectSDK(ctx, target, n) }},
+			operation{"mcpvisor", func(ctx context.Context) ([]measurement, error) { return connectFacade(ctx, target, n) }})
 		if err != nil {
 			return err
 		}
@@ -31,10 +31,10 @@ func connecting(ctx context.Context) error {
 	return t.end()
 }
 
-// unhurried are clocks that no start of hundreds of processes reaches.
-var unhurried = mcpvisor.Timeouts{Start: 5 * time.Minute, Negotiate: time.Minute, List: 5 * time.Minute}
+// longTimeouts are long enough for the start of hundreds of processes at once.
+var longTimeouts = mcpvisor.Timeouts{Start: 5 * time.Minute, Negotiate: time.Minute, List: 5 * time.Minute}
 
-// inParallel does something for each of n servers at once.
+// inParallel runs f for each of n servers at once.
 func inParallel(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -45,17 +45,17 @@ func inParallel(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func connectSDK(ctx context.Context, t target, n int) ([]reading, error) {
-	arms := make([]arm, n)
+func connectSDK(ctx context.Context, t target, n int) ([]measurement, error) {
+	drivers := make([]driver, n)
 	up, err := timed(func() error {
 		return inParallel(n, func(i int) error {
-			a, err := newSDKArm(ctx, t)
+			a, err := newSDKDriver(ctx, t)
 			if err != nil {
 				return err
 			}
-			arms[i] = a
+			drivers[i] = a
 			tools := 0
-			for _, err := range a.(*sdkArm).session.Tools(ctx, nil) {
+			for _, err := range a.(*sdkDriver).session.Tools(ctx, nil) {
 				if err != nil {
 					return err
 				}
@@ -69,16 +69,16 @@ func connectSDK(ctx context.Context, t target, n int) ([]reading, error) {
 	})
 	down, _ := timed(func() error {
 		return inParallel(n, func(i int) error {
-			if arms[i] != nil {
-				arms[i].close()
+			if drivers[i] != nil {
+				drivers[i].close()
 			}
 			return nil
 		})
 	})
-	return []reading{up, down}, err
+	return []measurement{up, down}, err
 }
 
-func connectOurs(ctx context.Context, t target, n int) ([]reading, error) {
+func connectFacade(ctx context.Context, t target, n int) ([]measurement, error) {
 	c, err := facade.New()
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func connectOurs(ctx context.Context, t target, n int) ([]reading, error) {
 	up, err := timed(func() error {
 		return inParallel(n, func(i int) error {
 			s := spec(fmt.Sprintf("s%03d", i), t)
-			s.Timeouts = unhurried
+			s.Timeouts = longTimeouts
 			return c.Register(ctx, s)
 		})
 	})
@@ -94,5 +94,5 @@ func connectOurs(ctx context.Context, t target, n int) ([]reading, error) {
 		err = fmt.Errorf("%d tools", len(c.Tools()))
 	}
 	down, closed := timed(func() error { return c.Close(ctx) })
-	return []reading{up, down}, errors.Join(err, closed)
+	return []measurement{up, down}, errors.Join(err, closed)
 }

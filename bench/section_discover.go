@@ -12,8 +12,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/discovery"
 )
 
-// discoverySection compares reading the lists of a server that has many tools.
-func discoverySection(ctx context.Context) error {
+// compareDiscovery compares reading the lists of a server that has many tools.
+func compareDiscovery(ctx context.Context) error {
 	t := newTable("Discovery", "tools", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
 	for _, size := range []struct{ tools, page int }{{10, 0}, {10_000, 100}, {10_000, 1_000}, {10_000, 0}} {
 		target := stdioTarget("fast")
@@ -22,9 +22,9 @@ func discoverySection(ctx context.Context) error {
 		if size.page > 0 {
 			label += fmt.Sprintf(", %d a page", size.page)
 		}
-		err := contest(ctx, t, label, *rounds, []string{"list"},
-			episode{"go-sdk", func(ctx context.Context) ([]reading, error) { return listSDK(ctx, target, size.tools) }},
-			episode{"mcpvisor", func(ctx context.Context) ([]reading, error) { return listOurs(ctx, target, size.tools) }})
+		err := compareOperations(ctx, t, label, *rounds, []string{"list"},
+			operation{"go-sdk", func(ctx context.Context) ([]measurement, error) { return listSDK(ctx, target, size.tools) }},
+			operation{"mcpvisor", func(ctx context.Context) ([]measurement, error) { return listFacade(ctx, target, size.tools) }})
 		if err != nil {
 			return err
 		}
@@ -32,8 +32,8 @@ func discoverySection(ctx context.Context) error {
 	return t.end()
 }
 
-func listSDK(ctx context.Context, t target, want int) ([]reading, error) {
-	a, err := newSDKArm(ctx, t)
+func listSDK(ctx context.Context, t target, want int) ([]measurement, error) {
+	a, err := newSDKDriver(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func listSDK(ctx context.Context, t target, want int) ([]reading, error) {
 	n := 0
 	var kept []*mcp.Tool
 	r, err := timed(func() error {
-		for tool, err := range a.(*sdkArm).session.Tools(ctx, nil) {
+		for tool, err := range a.(*sdkDriver).session.Tools(ctx, nil) {
 			if err != nil {
 				return err
 			}
@@ -53,10 +53,10 @@ func listSDK(ctx context.Context, t target, want int) ([]reading, error) {
 	if err == nil && n != want+3 {
 		err = fmt.Errorf("%d tools instead of %d", n, want+3)
 	}
-	return []reading{r}, err
+	return []measurement{r}, err
 }
 
-func listOurs(ctx context.Context, t target, want int) ([]reading, error) {
+func listFacade(ctx context.Context, t target, want int) ([]measurement, error) {
 	s := spec("s", t)
 	s.Limits.MaxItems = want + 3
 	d, err := transport.NewDialer(s, transport.Options{ClientInfo: &mcp.Implementation{Name: "bench", Version: "1"}, Logger: zerolog.Nop()})
@@ -82,5 +82,5 @@ func listOurs(ctx context.Context, t target, want int) ([]reading, error) {
 	if err == nil && n != want+3 {
 		err = fmt.Errorf("%d tools instead of %d", n, want+3)
 	}
-	return []reading{r}, err
+	return []measurement{r}, err
 }

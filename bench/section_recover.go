@@ -18,22 +18,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// recovering compares what follows a kill -9: how soon a call under way fails,
+// compareRecovery compares what follows a kill -9: how soon a call under way fails,
 // and how soon a server answers again, its lists complete.
-func recovering(ctx context.Context) error {
+func compareRecovery(ctx context.Context) error {
 	for _, t := range []target{stdioTarget("fast"), everythingTarget()} {
 		if t.command == "" {
 			continue
 		}
 		table := newTable("kill -9 of a server with a call under way: "+t.kind, "server", "until", "client", "ms", "× go-sdk", "KB allocated", "less")
 		n := max(5, *rounds)
-		arms := []episode{
-			{"go-sdk, by hand", func(ctx context.Context) ([]reading, error) { return recoverSDK(ctx, t) }},
-			{"mcpvisor", func(ctx context.Context) ([]reading, error) { return recoverOurs(ctx, t, false) }},
-			{"mcpvisor, standby", func(ctx context.Context) ([]reading, error) { return recoverOurs(ctx, t, true) }},
-			{"bare pipe (notice only)", func(context.Context) ([]reading, error) { return noticePipe(t) }},
+		drivers := []operation{
+			{"go-sdk, by hand", func(ctx context.Context) ([]measurement, error) { return recoverSDK(ctx, t) }},
+			{"mcpvisor", func(ctx context.Context) ([]measurement, error) { return recoverFacade(ctx, t, false) }},
+			{"mcpvisor, standby", func(ctx context.Context) ([]measurement, error) { return recoverFacade(ctx, t, true) }},
+			{"bare pipe (notice only)", func(context.Context) ([]measurement, error) { return detectOnPipe(t) }},
 		}
-		if err := contest(ctx, table, t.kind, n, []string{"the call failed", "ready again"}, arms...); err != nil {
+		if err := compareOperations(ctx, table, t.kind, n, []string{"the call failed", "ready again"}, drivers...); err != nil {
 			return err
 		}
 		if err := table.end(); err != nil {
@@ -43,12 +43,12 @@ func recovering(ctx context.Context) error {
 	return nil
 }
 
-func since(start time.Time) reading { return reading{took: time.Since(start)} }
+func elapsed(start time.Time) measurement { return measurement{took: time.Since(start)} }
 
-// settle lets a call reach its server before that is killed.
+// settle is the time in which a call reaches its server before the server is killed.
 const settle = 20 * time.Millisecond
 
-func recoverSDK(ctx context.Context, t target) ([]reading, error) {
+func recoverSDK(ctx context.Context, t target) ([]measurement, error) {
 	cmd := exec.Command(t.command, t.args...)
 	cmd.Env = append(os.Environ(), t.env...)
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -70,14 +70,14 @@ func recoverSDK(ctx context.Context, t target) ([]reading, error) {
 	if err := cmd.Process.Kill(); err != nil {
 		return nil, err
 	}
-	noticed := reading{took: (<-failed).Sub(start)}
-	again, err := newSDKArm(ctx, t)
+	noticed := measurement{took: (<-failed).Sub(start)}
+	again, err := newSDKDriver(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	defer again.close()
 	tools := 0
-	for _, err := range again.(*sdkArm).session.Tools(ctx, nil) {
+	for _, err := range again.(*sdkDriver).session.Tools(ctx, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -89,10 +89,10 @@ func recoverSDK(ctx context.Context, t target) ([]reading, error) {
 	if _, err := again.echo(ctx, "x"); err != nil {
 		return nil, err
 	}
-	return []reading{noticed, since(start)}, nil
+	return []measurement{noticed, elapsed(start)}, nil
 }
 
-func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error) {
+func recoverFacade(ctx context.Context, t target, standby bool) ([]measurement, error) {
 	c, err := facade.New()
 	if err != nil {
 		return nil, err
@@ -121,15 +121,15 @@ func recoverOurs(ctx context.Context, t target, standby bool) ([]reading, error)
 	if err := syscall.Kill(st.Session.PID, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	noticed := reading{took: (<-failed).Sub(start)}
+	noticed := measurement{took: (<-failed).Sub(start)}
 	if _, err := c.CallTool(ctx, "s/"+t.echoTool, map[string]any{t.echoArg: "x"}, facade.WithWaitReady()); err != nil {
 		return nil, err
 	}
-	return []reading{noticed, since(start)}, nil
+	return []measurement{noticed, elapsed(start)}, nil
 }
 
-// noticePipe is the limit of noticing: a bare process, and a read that ends.
-func noticePipe(t target) ([]reading, error) {
+// detectOnPipe is the limit of what is possible: a bare process, and a read that ends.
+func detectOnPipe(t target) ([]measurement, error) {
 	cmd := exec.Command(t.command, t.args...)
 	cmd.Env = append(os.Environ(), t.env...)
 	in, err := cmd.StdinPipe()
@@ -144,7 +144,7 @@ func noticePipe(t target) ([]reading, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// It has to be up: the end of a process that has only begun costs less.
+	// The process must be up: one that is still starting ends faster.
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 	if _, err := fmt.Fprintln(in, hello); err != nil {
 		return nil, err
@@ -160,6 +160,6 @@ func noticePipe(t target) ([]reading, error) {
 	}
 	_, _ = io.Copy(io.Discard, lines)
 	_ = cmd.Wait()
-	r := since(start)
-	return []reading{r, r}, nil
+	r := elapsed(start)
+	return []measurement{r, r}, nil
 }

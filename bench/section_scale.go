@@ -8,26 +8,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// crowdedArm calls a server of a client that knows many tools.
-type crowdedArm struct {
-	*facadeArm
+// crowdedDriver calls a server of a client that knows many tools.
+type crowdedDriver struct {
+	*facadeDriver
 	label string
 }
 
-func (a *crowdedArm) name() string { return a.label }
+func (a *crowdedDriver) name() string { return a.label }
 
-// crowded makes a client with servers that have so many tools each.
-func crowded(ctx context.Context, servers, tools int) (*crowdedArm, error) {
+// newCrowded makes a client with that many servers of that many tools each.
+func newCrowded(ctx context.Context, servers, tools int) (*crowdedDriver, error) {
 	t := stdioTarget("fast")
 	t.env = append(t.env, fmt.Sprintf("BENCH_TOOLS=%d", tools-3), "BENCH_PAGE=1000")
 	c, err := facade.New()
 	if err != nil {
 		return nil, err
 	}
-	a := &crowdedArm{&facadeArm{t: t, c: c, tool: "s000/echo"}, fmt.Sprintf("%d tools on %d servers", servers*tools, servers)}
+	a := &crowdedDriver{&facadeDriver{t: t, c: c, tool: "s000/echo"}, fmt.Sprintf("%d tools on %d servers", servers*tools, servers)}
 	return a, inParallel(servers, func(i int) error {
 		s := spec(fmt.Sprintf("s%03d", i), t)
-		s.Timeouts = unhurried
+		s.Timeouts = longTimeouts
 		return c.Register(ctx, s)
 	})
 }
@@ -40,25 +40,25 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// scale compares calls among few tools with calls among many, and tells what
-// tools and servers cost in memory.
+// scale compares calls among few tools with calls among many, and prints the memory per
+// server and tool.
 func scale(ctx context.Context) error {
 	before := heap()
-	few, err := crowded(ctx, 1, 10)
+	few, err := newCrowded(ctx, 1, 10)
 	if err != nil {
 		return err
 	}
 	defer few.close()
 	one := heap() - before
 	before = heap()
-	few20, err := crowded(ctx, 20, 10)
+	few20, err := newCrowded(ctx, 20, 10)
 	if err != nil {
 		return err
 	}
 	each := (heap() - before - one) / 19
 	few20.close()
 	before = heap()
-	many, err := crowded(ctx, 5, 10_000)
+	many, err := newCrowded(ctx, 5, 10_000)
 	if err != nil {
 		return err
 	}
@@ -66,11 +66,11 @@ func scale(ctx context.Context) error {
 	tools := heap() - before
 	t := newTable("Calls among few and among many tools", "callers", "client knows", "calls/s", "× few", "CPU µs/call")
 	for _, n := range []int{1, 64} {
-		got, err := compare(ctx, []arm{few, many}, few.t, n, *rounds, *duration, echoWork)
+		got, err := compare(ctx, []driver{few, many}, few.t, n, *rounds, *duration, echoLoad)
 		if err != nil {
 			return err
 		}
-		for i, a := range []*crowdedArm{few, many} {
+		for i, a := range []*crowdedDriver{few, many} {
 			t.row(fmt.Sprint(n), a.name(), fmt.Sprintf("%.0f", median(field(got[i], func(s sample) float64 { return s.perSecond }))),
 				fmt.Sprintf("%.2f", median(ratios(got[i], got[0]))),
 				fmt.Sprintf("%.1f", median(field(got[i], func(s sample) float64 { return s.cpuMicros }))))

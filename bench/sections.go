@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-type makeArm func(context.Context, target) (arm, error)
+type openFunc func(context.Context, target) (driver, error)
 
 func sections() []section {
-	stdio := []makeArm{newSDKArm, newMCPGoArm, newTSArm, newFacadeArm, newRawArm}
+	stdio := []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver}
 	return []section{
 		{"echo", func(ctx context.Context) error {
-			return calls(ctx, "Small echo over stdio, fast server", stdioTarget("fast"), append(stdio, newPipeArm))
+			return calls(ctx, "Small echo over stdio, fast server", stdioTarget("fast"), append(stdio, newPipeDriver))
 		}},
 		{"modern", func(ctx context.Context) error {
 			return calls(ctx, "Small echo over stdio, fast server, 2026-07-28", stdioTarget("modern"), stdio)
 		}},
 		{"sdkserver", func(ctx context.Context) error {
-			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeArm))
+			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeDriver))
 		}},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"sdkhttp", func(ctx context.Context) error { return overHTTP(ctx, "go-sdk server", "sdkhttp") }},
@@ -32,22 +32,22 @@ func sections() []section {
 			return calls(ctx, "Small echo over stdio, server-everything", t, stdio)
 		}},
 		{"mixed", mixed},
-		{"discovery", discoverySection},
+		{"discovery", compareDiscovery},
 		{"scale", scale},
-		{"connect", connecting},
-		{"recover", recovering},
-		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeArm)) }},
+		{"connect", compareConnecting},
+		{"recover", compareRecovery},
+		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeDriver)) }},
 	}
 }
 
-func open(ctx context.Context, t target, makers []makeArm) ([]arm, func(), error) {
-	var arms []arm
+func open(ctx context.Context, t target, opens []openFunc) ([]driver, func(), error) {
+	var drivers []driver
 	closeAll := func() {
-		for _, a := range arms {
+		for _, a := range drivers {
 			a.close()
 		}
 	}
-	for _, m := range makers {
+	for _, m := range opens {
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		a, err := m(ctx, t)
 		cancel()
@@ -58,35 +58,35 @@ func open(ctx context.Context, t target, makers []makeArm) ([]arm, func(), error
 			closeAll()
 			return nil, nil, err
 		}
-		arms = append(arms, a)
+		drivers = append(drivers, a)
 	}
-	return arms, closeAll, nil
+	return drivers, closeAll, nil
 }
 
 // calls compares calls per second for several numbers of callers.
-func calls(ctx context.Context, title string, t target, makers []makeArm) error {
+func calls(ctx context.Context, title string, t target, opens []openFunc) error {
 	ns, err := numbers(*callers)
 	if err != nil {
 		return err
 	}
-	arms, closeAll, err := open(ctx, t, makers)
+	drivers, closeAll, err := open(ctx, t, opens)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	w := newTable(title, "callers", "client", "calls/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
 	for _, n := range ns {
-		run := arms
-		if _, limit := arms[len(arms)-1].(*pipeArm); limit && n > 1 {
-			run = arms[:len(arms)-1]
+		run := drivers
+		if _, limit := drivers[len(drivers)-1].(*pipeDriver); limit && n > 1 {
+			run = drivers[:len(drivers)-1]
 		}
-		got, err := compare(ctx, run, t, n, *rounds, *duration, echoWork)
+		got, err := compare(ctx, run, t, n, *rounds, *duration, echoLoad)
 		if err != nil {
 			return err
 		}
 		for i, a := range run {
 			row(w, fmt.Sprint(n), a, got[i], got[0])
-			if _, limit := a.(*pipeArm); !limit && (n == 1 || n == 64) {
+			if _, limit := a.(*pipeDriver); !limit && (n == 1 || n == 64) {
 				bars = append(bars, bar{fmt.Sprintf("%s, %d callers", title, n), a.name(), median(ratios(got[i], got[0]))})
 			}
 		}
@@ -94,7 +94,7 @@ func calls(ctx context.Context, title string, t target, makers []makeArm) error 
 	return w.end()
 }
 
-func row(w *table, label string, a arm, s, base []sample) {
+func row(w *table, label string, a driver, s, base []sample) {
 	show := func(format string, f func(sample) float64) string {
 		v := median(field(s, f))
 		if v == 0 {
@@ -110,8 +110,8 @@ func row(w *table, label string, a arm, s, base []sample) {
 }
 
 // sizes compares megabytes per second for one caller.
-func sizes(ctx context.Context, t target, makers []makeArm) error {
-	arms, closeAll, err := open(ctx, t, makers)
+func sizes(ctx context.Context, t target, opens []openFunc) error {
+	drivers, closeAll, err := open(ctx, t, opens)
 	if err != nil {
 		return err
 	}
@@ -121,23 +121,23 @@ func sizes(ctx context.Context, t target, makers []makeArm) error {
 		label string
 		bytes int
 	}{{"10 KB", 10_000}, {"1 MB", 1_000_000}, {"10 MB", 10_000_000}} {
-		got, err := compare(ctx, arms, t, 1, *rounds, *duration, blobWork(size.bytes))
+		got, err := compare(ctx, drivers, t, 1, *rounds, *duration, blobLoad(size.bytes))
 		if err != nil {
 			return err
 		}
-		for i, a := range arms {
+		for i, a := range drivers {
 			row(w, size.label, a, got[i], got[0])
 		}
 	}
-	// The go-sdk refuses a line of that length.
-	var ours []arm
-	for _, a := range arms {
+	// The go-sdk refuses lines of 60 MB.
+	var ours []driver
+	for _, a := range drivers {
 		switch a.(type) {
-		case *facadeArm, *pipeArm:
+		case *facadeDriver, *pipeDriver:
 			ours = append(ours, a)
 		}
 	}
-	got, err := compare(ctx, ours, t, 1, 2, *duration, blobWork(60_000_000))
+	got, err := compare(ctx, ours, t, 1, 2, *duration, blobLoad(60_000_000))
 	if err != nil {
 		return err
 	}
@@ -153,23 +153,23 @@ func overHTTP(ctx context.Context, title, kind string) error {
 		return err
 	}
 	defer stop()
-	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []makeArm{newSDKArm, newMCPGoArm, newTSArm, newFacadeArm, newRawArm})
+	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver})
 }
 
 // mixed compares small calls beside a caller of large ones.
 func mixed(ctx context.Context) error {
 	t := stdioTarget("fast")
-	arms, closeAll, err := open(ctx, t, []makeArm{newSDKArm, newMCPGoArm, newFacadeArm})
+	drivers, closeAll, err := open(ctx, t, []openFunc{newSDKDriver, newMCPGoDriver, newFacadeDriver})
 	if err != nil {
 		return err
 	}
 	defer closeAll()
 	w := newTable("Small calls of 8 callers while a ninth asks for 10 MB again and again", "callers", "client", "small calls/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
-	got, err := compare(ctx, arms, t, 9, *rounds, 2*(*duration), mixedWork)
+	got, err := compare(ctx, drivers, t, 9, *rounds, 2*(*duration), mixedLoad)
 	if err != nil {
 		return err
 	}
-	for i, a := range arms {
+	for i, a := range drivers {
 		row(w, "8 + 1", a, got[i], got[0])
 	}
 	return w.end()

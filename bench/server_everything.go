@@ -9,8 +9,8 @@ import (
 // everything is where test/real/run installs the reference server.
 const everything = "../test/real/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 
-// everythingTarget is server-everything on node; a target without a command if
-// one of the two is not there.
+// everythingTarget is server-everything on node. It has no command if either is not
+// installed.
 func everythingTarget() target {
 	node, err := exec.LookPath("node")
 	script, found := filepath.Abs(everything)

@@ -12,9 +12,8 @@ import (
 	"sync"
 )
 
-// serveFast is the fastest MCP server that is still one: it reads a line,
-// finds the id, and answers. It takes no part in the comparison but being
-// always the same.
+// serveFast is a minimal MCP server: it reads a line, finds the id, and answers. Its speed
+// must not limit the clients that are compared.
 func serveFast(in io.Reader, out io.Writer, modern bool) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	w := bufio.NewWriterSize(out, 64<<10)
@@ -98,7 +97,7 @@ func idOf(line []byte) []byte {
 	return id[:bytes.IndexAny(id, ",}")]
 }
 
-// answerSlow handles what happens once in a session.
+// answerSlow handles the requests that occur once in a session.
 func answerSlow(w io.Writer, line []byte, modern bool) error {
 	var q struct {
 		ID     json.RawMessage `json:"id"`
@@ -128,15 +127,14 @@ func answerSlow(w io.Writer, line []byte, modern bool) error {
 	return err
 }
 
-// toolPages is the list of tools by cursor: echo, blob, and as many others as
-// the environment asks for.
+// toolPages is the list of tools by cursor: echo, blob, sleep, and BENCH_TOOLS others.
 var toolPages = sync.OnceValue(func() map[string]string {
 	many, _ := strconv.Atoi(os.Getenv("BENCH_TOOLS"))
 	page, _ := strconv.Atoi(os.Getenv("BENCH_PAGE"))
 	tools := []string{`{"name":"echo","inputSchema":{"type":"object"}}`, `{"name":"blob","inputSchema":{"type":"object"}}`,
 		`{"name":"sleep","inputSchema":{"type":"object"}}`}
 	for i := range many {
-		tools = append(tools, fmt.Sprintf(`{"name":"tool_%06d","description":"One of many tools; this one reads a file and tells what is in it.",`+
+		tools = append(tools, fmt.Sprintf(`{"name":"tool_%06d","description":"One of many tools; this one reads a file and returns its content.",`+
 			`"inputSchema":{"type":"object","properties":{"path":{"type":"string","description":"where the file is"},`+
 			`"lines":{"type":"integer","minimum":1}},"required":["path"]}}`, i))
 	}
@@ -157,7 +155,7 @@ var toolPages = sync.OnceValue(func() map[string]string {
 	return pages
 })
 
-// blob is n bytes of text as tools return it: words, and no escapes.
+// blob is n bytes of text: words without escapes.
 func blob(n int) string {
 	const words = "the quick brown fox jumps over the lazy dog and runs away; "
 	return string(bytes.Repeat([]byte(words), n/len(words)+1)[:n])

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveHTTP serves on a loopback port, tells it on stdout, and ends with stdin.
+// serveHTTP serves on a loopback port, prints its URL on stdout, and ends with stdin.
 func serveHTTP(h http.Handler) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

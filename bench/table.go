@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 )
 
-// table is one table of the report, in Markdown that is also readable as it is.
+// table is one table of the report, in aligned Markdown.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(title string, columns ...string) *table {

@@ -14,17 +14,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// facadeArm calls through mcpvisor with default timeouts and limits: typed
-// results, or raw ones.
-type facadeArm struct {
+// facadeDriver calls through mcpvisor with default timeouts and limits: CallTool, or
+// CallToolRaw.
+type facadeDriver struct {
 	t    target
 	c    *facade.Client
 	raw  bool
 	tool string
 }
 
-func newFacadeArm(ctx context.Context, t target) (arm, error) { return newFacade(ctx, t, false) }
-func newRawArm(ctx context.Context, t target) (arm, error)    { return newFacade(ctx, t, true) }
+func newFacadeDriver(ctx context.Context, t target) (driver, error) { return newFacade(ctx, t, false) }
+func newRawDriver(ctx context.Context, t target) (driver, error)    { return newFacade(ctx, t, true) }
 
 func spec(name string, t target) mcpvisor.ServerSpec {
 	s := mcpvisor.ServerSpec{Name: name, Policy: supervisor.NoRetry}
@@ -41,7 +41,7 @@ func spec(name string, t target) mcpvisor.ServerSpec {
 	return s
 }
 
-func newFacade(ctx context.Context, t target, raw bool) (arm, error) {
+func newFacade(ctx context.Context, t target, raw bool) (driver, error) {
 	c, err := facade.New()
 	if err != nil {
 		return nil, err
@@ -50,17 +50,17 @@ func newFacade(ctx context.Context, t target, raw bool) (arm, error) {
 		_ = c.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}
-	return &facadeArm{t: t, c: c, raw: raw, tool: "s/" + t.echoTool}, nil
+	return &facadeDriver{t: t, c: c, raw: raw, tool: "s/" + t.echoTool}, nil
 }
 
-func (a *facadeArm) name() string {
+func (a *facadeDriver) name() string {
 	if a.raw {
 		return "mcpvisor raw"
 	}
 	return "mcpvisor"
 }
 
-func (a *facadeArm) call(ctx context.Context, tool string, args map[string]any) (string, error) {
+func (a *facadeDriver) call(ctx context.Context, tool string, args map[string]any) (string, error) {
 	res, err := a.c.CallTool(ctx, tool, args)
 	if err != nil {
 		return "", err
@@ -68,8 +68,7 @@ func (a *facadeArm) call(ctx context.Context, tool string, args map[string]any) 
 	return textOf(res)
 }
 
-// rawText cuts the text out of a result that is known to hold one, without
-// escapes.
+// rawText returns the text of a result that holds one text without escapes.
 func rawText(raw json.RawMessage) (string, error) {
 	const mark = `"text":"`
 	i := bytes.Index(raw, []byte(mark))
@@ -78,10 +77,10 @@ func rawText(raw json.RawMessage) (string, error) {
 	}
 	text := raw[i+len(mark):]
 	text = text[:bytes.IndexByte(text, '"')]
-	return unsafe.String(unsafe.SliceData(text), len(text)), nil // nobody changes it: looking must not cost a copy
+	return unsafe.String(unsafe.SliceData(text), len(text)), nil // the bytes do not change, so that no copy is needed
 }
 
-func (a *facadeArm) echo(ctx context.Context, text string) (string, error) {
+func (a *facadeDriver) echo(ctx context.Context, text string) (string, error) {
 	if !a.raw {
 		return a.call(ctx, a.tool, map[string]any{a.t.echoArg: text})
 	}
@@ -94,7 +93,7 @@ func (a *facadeArm) echo(ctx context.Context, text string) (string, error) {
 	return rawText(raw)
 }
 
-func (a *facadeArm) blob(ctx context.Context, size int) (string, error) {
+func (a *facadeDriver) blob(ctx context.Context, size int) (string, error) {
 	if !a.raw {
 		return a.call(ctx, "s/blob", map[string]any{"size": size})
 	}
@@ -105,4 +104,4 @@ func (a *facadeArm) blob(ctx context.Context, size int) (string, error) {
 	return rawText(raw)
 }
 
-func (a *facadeArm) close() { _ = a.c.Close(context.Background()) }
+func (a *facadeDriver) close() { _ = a.c.Close(context.Background()) }

@@ -7,23 +7,21 @@ import (
 	"time"
 )
 
-// episode is something that is done once and takes a while: connecting,
-// listing, recovering.
-type episode struct {
+// operation is measured as a whole: connecting, listing, recovering.
+type operation struct {
 	name string
-	// run does it once and reports what it measured, in the order of the table's
-	// columns.
-	run func(ctx context.Context) ([]reading, error)
+	// run does it once and returns a measurement for each row of the table.
+	run func(ctx context.Context) ([]measurement, error)
 }
 
-// reading is one time and what was allocated meanwhile; bytes may be 0.
-type reading struct {
+// measurement is one duration and the bytes allocated meanwhile, 0 if not measured.
+type measurement struct {
 	took  time.Duration
 	bytes float64
 }
 
 // timed measures f.
-func timed(f func() error) (reading, error) {
+func timed(f func() error) (measurement, error) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -31,25 +29,25 @@ func timed(f func() error) (reading, error) {
 	err := f()
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	return reading{took, float64(after.TotalAlloc - before.TotalAlloc)}, err
+	return measurement{took, float64(after.TotalAlloc - before.TotalAlloc)}, err
 }
 
-// contest runs the episodes in turn, round after round, and prints a row for
-// each: medians, and ratios to the first one as medians of paired rounds.
-func contest(ctx context.Context, t *table, label string, rounds int, columns []string, episodes ...episode) error {
-	got := make([][][]reading, len(episodes))
+// compareOperations runs the operations in turn, round after round, and prints a row for
+// each: medians, and medians of the ratios to the first operation of the same round.
+func compareOperations(ctx context.Context, t *table, label string, rounds int, columns []string, operations ...operation) error {
+	got := make([][][]measurement, len(operations))
 	for r := range rounds {
-		for i := range episodes {
-			i := (i + r) % len(episodes)
-			m, err := episodes[i].run(ctx)
+		for i := range operations {
+			i := (i + r) % len(operations)
+			m, err := operations[i].run(ctx)
 			if err != nil {
-				return fmt.Errorf("%s: %w", episodes[i].name, err)
+				return fmt.Errorf("%s: %w", operations[i].name, err)
 			}
 			got[i] = append(got[i], m)
 		}
 	}
 	for c, column := range columns {
-		for i, e := range episodes {
+		for i, e := range operations {
 			var took, bytes, faster, leaner []float64
 			for r := range got[i] {
 				m, base := got[i][r][c], got[0][r][c]

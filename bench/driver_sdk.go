@@ -9,13 +9,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// sdkArm calls through a bare go-sdk session, as its documentation shows it.
-type sdkArm struct {
+// sdkDriver calls through a bare go-sdk session, as its documentation shows it.
+type sdkDriver struct {
 	t       target
 	session *mcp.ClientSession
 }
 
-func newSDKArm(ctx context.Context, t target) (arm, error) {
+func newSDKDriver(ctx context.Context, t target) (driver, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	var transport mcp.Transport
 	if t.url != "" {
@@ -29,12 +29,12 @@ func newSDKArm(ctx context.Context, t target) (arm, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sdkArm{t: t, session: session}, nil
+	return &sdkDriver{t: t, session: session}, nil
 }
 
-func (a *sdkArm) name() string { return "go-sdk" }
+func (a *sdkDriver) name() string { return "go-sdk" }
 
-func (a *sdkArm) call(ctx context.Context, tool string, args map[string]any) (string, error) {
+func (a *sdkDriver) call(ctx context.Context, tool string, args map[string]any) (string, error) {
 	res, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {
 		return "", err
@@ -53,12 +53,12 @@ func textOf(res *mcp.CallToolResult) (string, error) {
 	return text.Text, nil
 }
 
-func (a *sdkArm) echo(ctx context.Context, text string) (string, error) {
+func (a *sdkDriver) echo(ctx context.Context, text string) (string, error) {
 	return a.call(ctx, a.t.echoTool, map[string]any{a.t.echoArg: text})
 }
 
-func (a *sdkArm) blob(ctx context.Context, size int) (string, error) {
+func (a *sdkDriver) blob(ctx context.Context, size int) (string, error) {
 	return a.call(ctx, "blob", map[string]any{"size": size})
 }
 
-func (a *sdkArm) close() { _ = a.session.Close() }
+func (a *sdkDriver) close() { _ = a.session.Close() }

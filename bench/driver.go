@@ -7,30 +7,30 @@ import (
 	"sync"
 )
 
-// arm is one way to call a server. All arms of a round speak to servers of
-// their own of the same kind, and every answer is checked.
-type arm interface {
+// driver is one MCP client under test. Each driver of a round has a server of its own, of
+// the same kind, and every answer is checked.
+type driver interface {
 	name() string
 	// echo returns the text that the server gave back.
 	echo(ctx context.Context, text string) (string, error)
-	// blob returns how many bytes of text the server sent, and the last of them.
+	// blob returns a text of that size.
 	blob(ctx context.Context, size int) (string, error)
 	close()
 }
 
-// target is the server that an arm connects to.
+// target is the server that a driver connects to.
 type target struct {
 	kind    string // for the report
 	command string
 	args    []string
 	env     []string
 	url     string
-	// echoTool is what the server calls its echo, and the argument's name.
+	// echoTool is the name of the tool that returns its argument, echoArg that argument.
 	echoTool, echoArg string
-	// slowTool never answers, or not for a long while.
+	// slowTool does not answer during a measurement.
 	slowTool string
 	slowArgs map[string]any
-	// reply is what the answer to an echo looks like; %s is the text.
+	// reply is the format of the answer to an echo; empty means the text itself.
 	reply string
 }
 
@@ -41,15 +41,15 @@ func (t target) expect(text string) string {
 	return fmt.Sprintf(t.reply, text)
 }
 
-// check compares an answer with what it has to be.
-func check(a arm, t target, text, got string) error {
+// check compares an answer with the expected one.
+func check(a driver, t target, text, got string) error {
 	if want := t.expect(text); got != want {
 		return fmt.Errorf("%s answered %.60q, want %.60q", a.name(), got, want)
 	}
 	return nil
 }
 
-func checkBlob(a arm, size int, got string) error {
+func checkBlob(a driver, size int, got string) error {
 	if len(got) != size || !strings.HasSuffix(got, suffix(size)) {
 		return fmt.Errorf("%s returned %d bytes, want %d", a.name(), len(got), size)
 	}
@@ -58,7 +58,7 @@ func checkBlob(a arm, size int, got string) error {
 
 var suffixes sync.Map
 
-// suffix is how a blob of that size ends.
+// suffix is the end of a blob of that size, as the servers make it.
 func suffix(size int) string {
 	if s, ok := suffixes.Load(size); ok {
 		return s.(string)

@@ -8,13 +8,13 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// mcpgoArm calls through mark3labs/mcp-go.
-type mcpgoArm struct {
+// mcpgoDriver calls through mark3labs/mcp-go.
+type mcpgoDriver struct {
 	t target
 	c *client.Client
 }
 
-func newMCPGoArm(ctx context.Context, t target) (arm, error) {
+func newMCPGoDriver(ctx context.Context, t target) (driver, error) {
 	var c *client.Client
 	var err error
 	if t.url != "" {
@@ -34,12 +34,12 @@ func newMCPGoArm(ctx context.Context, t target) (arm, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	return &mcpgoArm{t: t, c: c}, nil
+	return &mcpgoDriver{t: t, c: c}, nil
 }
 
-func (a *mcpgoArm) name() string { return "mcp-go" }
+func (a *mcpgoDriver) name() string { return "mcp-go" }
 
-func (a *mcpgoArm) call(ctx context.Context, tool string, args map[string]any) (string, error) {
+func (a *mcpgoDriver) call(ctx context.Context, tool string, args map[string]any) (string, error) {
 	var q mcp.CallToolRequest
 	q.Params.Name, q.Params.Arguments = tool, args
 	res, err := a.c.CallTool(ctx, q)
@@ -54,12 +54,12 @@ func (a *mcpgoArm) call(ctx context.Context, tool string, args map[string]any) (
 	return "", errors.New("no text")
 }
 
-func (a *mcpgoArm) echo(ctx context.Context, text string) (string, error) {
+func (a *mcpgoDriver) echo(ctx context.Context, text string) (string, error) {
 	return a.call(ctx, a.t.echoTool, map[string]any{a.t.echoArg: text})
 }
 
-func (a *mcpgoArm) blob(ctx context.Context, size int) (string, error) {
+func (a *mcpgoDriver) blob(ctx context.Context, size int) (string, error) {
 	return a.call(ctx, "blob", map[string]any{"size": size})
 }
 
-func (a *mcpgoArm) close() { _ = a.c.Close() }
+func (a *mcpgoDriver) close() { _ = a.c.Close() }

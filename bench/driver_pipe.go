@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// pipeArm is the limit: write a line, read a line, look at nothing but the
-// text. One caller at a time.
-type pipeArm struct {
+// pipeDriver is the limit of what is possible: it writes a line, reads a line, and looks
+// at nothing but the text. One caller at a time.
+type pipeDriver struct {
 	t   target
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -24,11 +24,11 @@ type pipeArm struct {
 	buf []byte
 }
 
-func newPipeArm(_ context.Context, t target) (arm, error) {
+func newPipeDriver(_ context.Context, t target) (driver, error) {
 	if t.command == "" {
 		return nil, errors.New("no pipe")
 	}
-	a := &pipeArm{t: t, cmd: exec.Command(t.command, t.args...)}
+	a := &pipeDriver{t: t, cmd: exec.Command(t.command, t.args...)}
 	a.cmd.Env = append(os.Environ(), t.env...)
 	in, err := a.cmd.StdinPipe()
 	if err != nil {
@@ -53,9 +53,9 @@ func newPipeArm(_ context.Context, t target) (arm, error) {
 	return a, err
 }
 
-func (a *pipeArm) name() string { return "raw pipe" }
+func (a *pipeDriver) name() string { return "raw pipe" }
 
-func (a *pipeArm) ask(tool, args string) (string, error) {
+func (a *pipeDriver) callTool(tool, args string) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.id++
@@ -73,15 +73,15 @@ func (a *pipeArm) ask(tool, args string) (string, error) {
 	return rawText(line)
 }
 
-func (a *pipeArm) echo(_ context.Context, text string) (string, error) {
-	return a.ask(a.t.echoTool, `{"`+a.t.echoArg+`":"`+text+`"}`)
+func (a *pipeDriver) echo(_ context.Context, text string) (string, error) {
+	return a.callTool(a.t.echoTool, `{"`+a.t.echoArg+`":"`+text+`"}`)
 }
 
-func (a *pipeArm) blob(_ context.Context, size int) (string, error) {
-	return a.ask("blob", `{"size":`+strconv.Itoa(size)+`}`)
+func (a *pipeDriver) blob(_ context.Context, size int) (string, error) {
+	return a.callTool("blob", `{"size":`+strconv.Itoa(size)+`}`)
 }
 
-func (a *pipeArm) close() {
+func (a *pipeDriver) close() {
 	_ = a.in.Close()
 	_ = a.cmd.Wait()
 }

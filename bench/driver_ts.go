@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// tsArm is the client of the TypeScript SDK, in a process of its own that
-// measures by itself. It takes part where node and test/real/run's modules are
-// there.
-type tsArm struct {
+// tsDriver is the client of the TypeScript SDK, in a process of its own that does the
+// measuring. It needs node and the modules that test/real/run installs.
+type tsDriver struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
@@ -26,7 +25,7 @@ var errNoTS = errors.New("no TypeScript SDK")
 
 const tsClient = "../test/real/ts-client.mjs"
 
-func newTSArm(_ context.Context, t target) (arm, error) {
+func newTSDriver(_ context.Context, t target) (driver, error) {
 	node, err := exec.LookPath("node")
 	script, found := filepath.Abs(tsClient)
 	if err != nil || found != nil || !exists(filepath.Join(filepath.Dir(script), "node_modules")) {
@@ -36,7 +35,7 @@ func newTSArm(_ context.Context, t target) (arm, error) {
 	if t.url != "" {
 		args = []string{"--no-warnings", script, "http", t.url}
 	}
-	a := &tsArm{cmd: exec.Command(node, args...)}
+	a := &tsDriver{cmd: exec.Command(node, args...)}
 	a.cmd.Env, a.cmd.Stderr = append(os.Environ(), t.env...), os.Stderr
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -53,10 +52,10 @@ func newTSArm(_ context.Context, t target) (arm, error) {
 	return a, err
 }
 
-func (a *tsArm) name() string { return "TypeScript SDK" }
+func (a *tsDriver) name() string { return "TypeScript SDK" }
 
-// measure lets the process measure.
-func (a *tsArm) measure(t target, callers int, d time.Duration, w work) (sample, error) {
+// measure lets the node process measure.
+func (a *tsDriver) measure(t target, callers int, d time.Duration, w workload) (sample, error) {
 	q := map[string]any{"callers": callers, "ms": d.Milliseconds(), "tool": t.echoTool, "arg": t.echoArg, "reply": t.reply}
 	if w.size > 0 {
 		q["tool"], q["size"] = "blob", w.size
@@ -82,10 +81,10 @@ func (a *tsArm) measure(t target, callers int, d time.Duration, w work) (sample,
 	return sample{perSecond: got.Units / got.Seconds, cpuMicros: got.CPUMicros}, nil
 }
 
-func (a *tsArm) echo(context.Context, string) (string, error) { return "", errors.ErrUnsupported }
-func (a *tsArm) blob(context.Context, int) (string, error)    { return "", errors.ErrUnsupported }
+func (a *tsDriver) echo(context.Context, string) (string, error) { return "", errors.ErrUnsupported }
+func (a *tsDriver) blob(context.Context, int) (string, error)    { return "", errors.ErrUnsupported }
 
-func (a *tsArm) close() {
+func (a *tsDriver) close() {
 	_ = a.in.Close()
 	_ = a.cmd.Wait()
 }

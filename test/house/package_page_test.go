@@ -1,0 +1,43 @@
+package house
+
+import (
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPackagePages: the complete programs in package comments compile.
+func TestPackagePages(t *testing.T) {
+	var programs []snippet
+	for _, s := range sources(t) {
+		if filepath.Base(s.path) != "doc.go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), s.path, s.text, parser.ParseComments|parser.PackageClauseOnly)
+		require.NoError(t, err)
+		for _, text := range programsIn(file) {
+			programs = append(programs, parseSnippet(s.path, text))
+		}
+	}
+	require.NotEmpty(t, programs, "the page of the root package has a program")
+	compile := compiler(t, programs)
+	for _, p := range programs {
+		require.NoError(t, compile(p), p.place)
+	}
+}
+
+// programsIn returns the code blocks of a package comment that are whole programs.
+func programsIn(file *ast.File) (programs []string) {
+	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+		if code, ok := block.(*comment.Code); ok && strings.HasPrefix(code.Text, "package main\n") {
+			programs = append(programs, code.Text)
+		}
+	}
+	return programs
+}

@@ -14,10 +14,10 @@ import (
 )
 
 type authorizeCmd struct {
-	Server string `arg:"" help:"Server to authorize this program at; its entry has \"auth\"."`
-	Open   bool   `help:"Open the address in a browser, too."`
+	Server string `arg:"" help:"Server to authorize this program at. Its entry has \"auth\"."`
+	Open   bool   `help:"Open the URL in a browser, too."`
 	Again  bool   `help:"Authorize even if the server is ready."`
-	Forget bool   `help:"Drop the stored tokens instead."`
+	Forget bool   `help:"Delete the stored tokens instead."`
 }
 
 // Run implements kong's command.
@@ -31,10 +31,10 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 		if err := c.ForgetAuthorization(inv.ctx, cmd.Server); err != nil {
 			return err
 		}
-		return inv.printMessage("the authorization of %s is forgotten here; the server was not told", cmd.Server)
+		return inv.printMessage("the stored authorization of %s is deleted; the server was not notified", cmd.Server)
 	}
-	if s := c.Inspect(cmd.Server); s.State == supervisor.StateReady && !cmd.Again {
-		return inv.printMessage("server %s is ready and needs no authorization; --again asks for one all the same", cmd.Server)
+	if s := c.ServerStatus(cmd.Server); s.State == supervisor.StateReady && !cmd.Again {
+		return inv.printMessage("server %s is ready and needs no authorization; use --again to authorize anyway", cmd.Server)
 	}
 	if err := cmd.authorize(inv, c.Client); err != nil {
 		return err
@@ -42,15 +42,16 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 	if err := inv.awaitStarts(c); err != nil {
 		return err
 	}
-	s := c.Inspect(cmd.Server)
+	s := c.ServerStatus(cmd.Server)
 	if s.State != supervisor.StateReady {
-		return unavailableError(s, "server %s gave its authorization, and is not available: %s", cmd.Server, reason(s))
+		return unavailableError(s, "server %s is authorized and not available: %s", cmd.Server, inv.reason(s))
 	}
 	return inv.printMessage("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool"))
 }
 
-// authorize prints the address and waits until the person has come back from it: in a
-// browser on this machine, or with the address that a browser elsewhere shows.
+// authorize prints the authorization URL and waits for the redirect that follows the
+// user's consent. It comes from a browser on this machine, or the user pastes the
+// URL that a browser on another machine shows.
 func (cmd *authorizeCmd) authorize(inv *invocation, c *facade.Client) error {
 	ctx, cancel := context.WithCancel(inv.ctx)
 	defer cancel()
@@ -68,17 +69,17 @@ func (cmd *authorizeCmd) showURL(inv *invocation, url string) error {
 	if inv.json {
 		return printJSON(inv.out, map[string]string{"server": cmd.Server, "authorize": url})
 	}
-	fmt.Fprintf(inv.out, "Open this address and consent:\n\n%s\n\n", display.Text(url))
-	fmt.Fprintln(inv.out, "If your browser is on another machine, paste here the address that it ends at.")
+	fmt.Fprintf(inv.out, "Open this URL and consent:\n\n%s\n\n", display.Text(url))
+	fmt.Fprintln(inv.out, "If your browser is on another machine, paste here the URL that it ends at.")
 	if cmd.Open {
 		if err := openBrowser(url); err != nil {
-			inv.warn(cmd.Server, "no browser could be opened: %v", err)
+			inv.warn(cmd.Server, "no browser could be opened, so open the URL by hand: %v", err)
 		}
 	}
 	return nil
 }
 
-// readRedirect takes an address that somebody pastes.
+// readRedirect reads the URL that the user pastes.
 func (cmd *authorizeCmd) readRedirect(ctx context.Context, inv *invocation, c *facade.Client, done chan<- error) {
 	lines := bufio.NewScanner(inv.in)
 	for lines.Scan() {
@@ -87,7 +88,7 @@ func (cmd *authorizeCmd) readRedirect(ctx context.Context, inv *invocation, c *f
 			continue
 		}
 		if !strings.Contains(line, "state=") {
-			inv.warn(cmd.Server, "that is not the address that the browser ends at; it begins with http and holds \"state=\"")
+			inv.warn(cmd.Server, "that is not the URL that the browser ends at; it begins with http and contains \"state=\"")
 			continue
 		}
 		done <- c.FinishAuthorization(ctx, cmd.Server, line)
@@ -95,7 +96,7 @@ func (cmd *authorizeCmd) readRedirect(ctx context.Context, inv *invocation, c *f
 	}
 }
 
-// openBrowser starts the browser of the desktop.
+// openBrowser opens a URL in the default browser of the desktop.
 func openBrowser(url string) error {
 	command := []string{"xdg-open", url}
 	switch runtime.GOOS {
@@ -112,7 +113,7 @@ func openBrowser(url string) error {
 	return nil
 }
 
-// printMessage prints one line for people.
+// printMessage prints one line of text, or an object with --json.
 func (inv *invocation) printMessage(format string, args ...any) error {
 	if inv.json {
 		return printJSON(inv.out, map[string]string{"message": fmt.Sprintf(format, args...)})

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// guardedConfig is a configuration with one server, "web", behind an
-// authorization server. Tokens go to a directory of the test's own.
+// guardedConfig writes a configuration with a server, "web", that wants OAuth, and
+// another one, "open", that does not. Tokens go to a directory of the test.
 func guardedConfig(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,17 +39,18 @@ func guardedConfig(t *testing.T) string {
 
 var address = regexp.MustCompile(`http://\S+/authorize\?\S+`)
 
-// actAsUser reads what the program prints, and goes where it says.
+// actAsUser reads the output of the program. It calls then once, with the URL to
+// open, and returns the whole output.
 func actAsUser(t *testing.T, out io.Reader, then func(url string)) *strings.Builder {
 	t.Helper()
-	seen, gone := new(strings.Builder), false
+	seen, opened := new(strings.Builder), false
 	buffer := make([]byte, 4096)
 	for {
 		n, err := out.Read(buffer)
 		seen.Write(buffer[:n])
-		if url := address.FindString(seen.String()); url != "" && strings.HasSuffix(seen.String(), "\n") && !gone {
-			gone = true
-			go then(url) // the program goes on printing
+		if url := address.FindString(seen.String()); url != "" && strings.HasSuffix(seen.String(), "\n") && !opened {
+			opened = true
+			go then(url) // the program continues to print
 		}
 		if err != nil {
 			return seen
@@ -57,7 +58,7 @@ func actAsUser(t *testing.T, out io.Reader, then func(url string)) *strings.Buil
 	}
 }
 
-// command runs the program; what it prints is read by a person.
+// command runs the program, and acts on its output as a user does.
 func command(t *testing.T, in io.Reader, then func(url string), args ...string) (code int, out, errs string) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -73,8 +74,8 @@ func command(t *testing.T, in io.Reader, then func(url string), args ...string) 
 
 func TestAuthorize(t *testing.T) {
 	path := guardedConfig(t)
-	nobody := func(string) { t.Error("nobody was to be asked") }
-	code, _, errs := command(t, strings.NewReader(""), nobody, "-c", path, "call", "web/echo", `{"text":"hello"}`)
+	notAsked := func(string) { t.Error("the user was asked") }
+	code, _, errs := command(t, strings.NewReader(""), notAsked, "-c", path, "call", "web/echo", `{"text":"hello"}`)
 	require.Equal(t, exitUnavailable, code)
 	require.Contains(t, errs, "mcpvisor authorize")
 	require.NotContains(t, errs, "state=")
@@ -88,21 +89,21 @@ func TestAuthorize(t *testing.T) {
 	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, out, "authorized: server web is ready")
 
-	code, out, errs = command(t, strings.NewReader(""), nobody, "-c", path, "call", "web/echo", `{"text":"hello"}`)
+	code, out, errs = command(t, strings.NewReader(""), notAsked, "-c", path, "call", "web/echo", `{"text":"hello"}`)
 	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, out, "hello")
-	code, out, _ = command(t, strings.NewReader(""), nobody, "-c", path, "authorize", "web")
+	code, out, _ = command(t, strings.NewReader(""), notAsked, "-c", path, "authorize", "web")
 	require.Equal(t, exitOK, code)
 	require.Contains(t, out, "needs no authorization")
 
-	code, _, _ = command(t, strings.NewReader(""), nobody, "-c", path, "authorize", "web", "--forget")
+	code, _, _ = command(t, strings.NewReader(""), notAsked, "-c", path, "authorize", "web", "--forget")
 	require.Equal(t, exitOK, code)
-	code, _, _ = command(t, strings.NewReader(""), nobody, "-c", path, "tools", "web")
+	code, _, _ = command(t, strings.NewReader(""), notAsked, "-c", path, "tools", "web")
 	require.NotEqual(t, exitOK, code)
 }
 
-// Somebody whose browser is elsewhere pastes the address at which it ends.
-func TestAuthorizeByPaste(t *testing.T) {
+// A user whose browser is on another machine pastes the URL at which it ends.
+func TestAuthorize_by_pasted_URL(t *testing.T) {
 	path := guardedConfig(t)
 	in, keyboard := io.Pipe()
 	code, out, errs := command(t, in, func(url string) {
@@ -111,23 +112,23 @@ func TestAuthorizeByPaste(t *testing.T) {
 		resp, err := client.Get(url)
 		if err == nil {
 			_ = resp.Body.Close()
-			_, _ = io.WriteString(keyboard, "what?\n"+resp.Header.Get("Location")+"\n")
+			_, _ = io.WriteString(keyboard, "not a URL\n"+resp.Header.Get("Location")+"\n")
 		}
 	}, "-c", path, "authorize", "web")
 	require.Equal(t, exitOK, code, errs)
-	require.Contains(t, errs, "that is not the address")
+	require.Contains(t, errs, "that is not the URL")
 	require.Contains(t, out, "authorized")
 }
 
-func TestAuthorizeWhatNeedsNone(t *testing.T) {
+func TestAuthorize_server_without_auth(t *testing.T) {
 	path := guardedConfig(t)
 	code, _, errs := command(t, strings.NewReader(""), func(string) {}, "-c", path, "authorize", "open", "--again")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, `"auth": {}`)
 }
 
-// What doctor advises about a refusal fits the entry.
-func TestDoctorAdvisesOnCredentials(t *testing.T) {
+// The advice about credentials depends on the entry.
+func TestDoctor_advice_about_credentials(t *testing.T) {
 	text, err := os.ReadFile(guardedConfig(t))
 	require.NoError(t, err)
 	shut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
@@ -135,9 +136,9 @@ func TestDoctorAdvisesOnCredentials(t *testing.T) {
 	guarded := func(auth string) string { return strings.Replace(string(text), `"auth":true`, `"auth":`+auth, 1) }
 	for file, want := range map[string]string{
 		guarded(`true`):  `run mcpvisor authorize web`,
-		guarded(`false`): `put valid credentials into "headers"; if it authorizes by OAuth, "auth": {} and mcpvisor authorize web`,
-		guarded(`{"client_id":"nobody","client_secret":"x","grant":"client_credentials"}`): `correct what "auth" says of this client`,
-		`{"servers":{"web":{"url":"` + shut.URL + `","auth":true}}}`:                       `correct "auth" as the message says, then run mcpvisor authorize web`,
+		guarded(`false`): `put valid credentials into "headers"; if the server authorizes by OAuth, set "auth": {} and run mcpvisor authorize web`,
+		guarded(`{"client_id":"unknown","client_secret":"x","grant":"client_credentials"}`): `correct the client in "auth"`,
+		`{"servers":{"web":{"url":"` + shut.URL + `","auth":true}}}`:                        `correct "auth" as the message says, then run mcpvisor authorize web`,
 	} {
 		path := filepath.Join(t.TempDir(), "servers.json")
 		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))

@@ -13,11 +13,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// maxArguments is the longest arguments that are read from standard input.
+// maxArguments is how many bytes of arguments are read from standard input.
 const maxArguments = 64 << 20
 
 type callCmd struct {
-	Name      string `arg:"" help:"Qualified name, as in fs/list_directory, or alias."`
+	Name      string `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool."`
 	Arguments string `arg:"" optional:"" help:"JSON object, or - to read it from standard input." default:"{}"`
 }
 
@@ -27,10 +27,10 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	if cmd.Arguments == "-" {
 		var err error
 		if args, err = io.ReadAll(io.LimitReader(inv.in, maxArguments)); err != nil {
-			return fmt.Errorf("the arguments cannot be read: %w", err)
+			return fmt.Errorf("the arguments cannot be read from standard input: %w", err)
 		}
 	}
-	// null is no arguments at all.
+	// null stands for no arguments.
 	switch text := bytes.TrimSpace(args); {
 	case !json.Valid(text):
 		return usageError("the arguments are not valid JSON; write for instance '{\"path\": \"/tmp\"}'")
@@ -45,7 +45,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		c, stop, err = inv.startOne(server)
 	} else {
 		server = ""
-		c, stop, err = inv.start() // an alias: any server may have it
+		c, stop, err = inv.start() // an alias: any server may have the tool
 	}
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	// Not the go-sdk's type: that refuses the whole result for one block it does not
-	// know, and changes numbers.
+	// The go-sdk's type would reject the whole result for one block of an unknown
+	// kind, and would change numbers.
 	var result struct {
 		Content    []json.RawMessage `json:"content"`
 		Structured json.RawMessage   `json:"structuredContent"`
@@ -82,8 +82,8 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	return err
 }
 
-// decodeContents decodes each block by itself. One of a kind that the go-sdk does
-// not know is nil.
+// decodeContents decodes each block by itself. A block of a kind that the go-sdk
+// does not know becomes nil.
 func decodeContents(blocks []json.RawMessage) []mcp.Content {
 	list := make([]mcp.Content, len(blocks))
 	for i, block := range blocks {
@@ -96,7 +96,7 @@ func decodeContents(blocks []json.RawMessage) []mcp.Content {
 	return list
 }
 
-// printContents prints content for people: text as it is, the rest described.
+// printContents prints text as it is, and describes other content.
 func (inv *invocation) printContents(list []mcp.Content) error {
 	for _, one := range list {
 		var text string
@@ -112,7 +112,7 @@ func (inv *invocation) printContents(list []mcp.Content) error {
 		case *mcp.EmbeddedResource:
 			text = resourceText(c.Resource)
 		default:
-			text = "[content of another kind; --json shows it]"
+			text = "[content of an unknown kind; --json shows it]"
 		}
 		if _, err := fmt.Fprintln(inv.out, strings.TrimSuffix(display.Text(text), "\n")); err != nil {
 			return err
@@ -132,7 +132,7 @@ func resourceText(r *mcp.ResourceContents) string {
 }
 
 type readCmd struct {
-	Server string `arg:"" help:"Server that has the resource."`
+	Server string `arg:"" help:"Name of the server that has the resource."`
 	URI    string `arg:"" help:"URI of the resource." name:"uri"`
 }
 
@@ -159,7 +159,7 @@ func (cmd *readCmd) Run(inv *invocation) error {
 }
 
 type promptCmd struct {
-	Server    string   `arg:"" help:"Server that has the prompt."`
+	Server    string   `arg:"" help:"Name of the server that has the prompt."`
 	Name      string   `arg:"" help:"Name of the prompt."`
 	Arguments []string `arg:"" optional:"" help:"Arguments, as key=value." placeholder:"key=value"`
 }
@@ -170,7 +170,7 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 	for _, pair := range cmd.Arguments {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return usageError("%q is not key=value", pair)
+			return usageError("argument %q is not key=value; write for instance name=Ada", pair)
 		}
 		args[key] = value
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,7 +13,8 @@ import (
 
 type doctorCmd struct{}
 
-// Run implements kong's command.
+// Run implements kong's command. An interrupted command prints what it has found
+// so far, and fails.
 func (doctorCmd) Run(inv *invocation) error {
 	file, err := inv.loadConfig()
 	if err != nil {
@@ -20,25 +22,21 @@ func (doctorCmd) Run(inv *invocation) error {
 	}
 	findings, code := fileFindings(file)
 	specs := file.Specs()
+	var interrupted error
 	if len(specs) > 0 {
-		quiet := *inv
-		quiet.err = io.Discard
-		c, stop, err := quiet.startServers(file, specs)
-		if err != nil {
+		servers, err := inv.serverFindings(file, specs)
+		switch {
+		case errors.Is(err, errInterrupted):
+			interrupted = err
+		case err != nil:
 			return err
 		}
-		all, heard, err := quiet.observeStarts(c)
-		stop()
-		if err != nil {
-			return err
-		}
-		for _, s := range all {
-			d := diagnose(s, c.specs[s.Name], heard[s.Name])
-			if !d.OK {
+		for _, f := range servers {
+			if !f.OK {
 				code = max(code, exitUnavailable)
 			}
-			findings = append(findings, d)
 		}
+		findings = append(findings, servers...)
 	}
 	switch {
 	case len(findings) == 0:
@@ -50,6 +48,8 @@ func (doctorCmd) Run(inv *invocation) error {
 	switch {
 	case err != nil:
 		return err
+	case interrupted != nil:
+		return interrupted
 	case len(specs) == 0:
 		return noServerError(file)
 	case code != exitOK:
@@ -58,36 +58,69 @@ func (doctorCmd) Run(inv *invocation) error {
 	return nil
 }
 
-// fileFindings are the findings that the file alone yields.
-func fileFindings(file *config.File) (found []finding, code int) {
+// fileFindings returns the findings about the file itself.
+func fileFindings(file *config.File) (findings []finding, code int) {
 	for _, p := range file.Problems {
-		d := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: configTerms(p.String())}
+		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: configTerms(p.String())}
 		if p.Severity == config.SeverityError {
 			code = exitUsage
-			d.OK, d.Level = false, levelFail // the problem says what to do
+			f.OK, f.Level = false, levelFail // the problem says what to do
 		}
-		found = append(found, d)
+		findings = append(findings, f)
 	}
-	return found, code
+	return findings, code
 }
 
-// observeInterval is how often the junk of servers that start is counted. With the
-// session of one that fails, its count goes.
+// serverFindings starts servers, waits for them, stops them, and diagnoses each.
+// Beside an errInterrupted the findings are what is known so far.
+func (inv *invocation) serverFindings(file *config.File, specs []mcpvisor.ServerSpec) (findings []finding, err error) {
+	quiet := *inv
+	quiet.err = io.Discard // the problems of the file are findings already
+	c, stop, err := quiet.startServers(file, specs)
+	switch {
+	case errors.Is(err, errInterrupted):
+		for _, spec := range specs {
+			findings = append(findings, finding{Server: spec.Name, Level: levelUnknown, Kind: "canceled", Target: spec.Target(),
+				Summary: "interrupted before it was started"})
+		}
+		return findings, err
+	case err != nil:
+		return nil, err
+	}
+	defer stop()
+	return quiet.findingsOf(file, c)
+}
+
+// findingsOf waits for the servers, and diagnoses each.
+func (inv *invocation) findingsOf(file *config.File, c *configuredClient) (findings []finding, err error) {
+	all, malformed, err := inv.observeStarts(c)
+	for _, s := range all {
+		f := inv.diagnose(s, c.specs[s.Name], malformed[s.Name])
+		if entry := file.EntryName(s.Name); entry != s.Name {
+			f.Entry = entry
+		}
+		findings = append(findings, f)
+	}
+	return findings, err
+}
+
+// observeInterval is how often malformed messages of starting servers are counted.
+// The count of a server is lost with its session.
 const observeInterval = 50 * time.Millisecond
 
-// observeStarts waits like settle. It returns how the servers stand, and how many
-// lines each has sent so far that are no JSON-RPC.
-func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.ServerStatus, heard map[string]uint64, err error) {
-	heard = map[string]uint64{}
+// observeStarts waits as awaitStarts does. It returns how the servers stand, and
+// how many malformed messages each has sent so far.
+func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.ServerStatus, malformed map[string]uint64, err error) {
+	malformed = map[string]uint64{}
 	count := func() {
 		all = c.Status()
 		for _, s := range all {
-			heard[s.Name] = max(heard[s.Name], malformedCount(s))
+			malformed[s.Name] = max(malformed[s.Name], malformedCount(s))
 		}
 	}
-	settled := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(settled)
+		defer close(done)
 		err = inv.awaitStarts(c)
 	}()
 	tick := time.NewTicker(observeInterval)
@@ -96,33 +129,36 @@ func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.Server
 		select {
 		case <-tick.C:
 			count()
-		case <-settled:
+		case <-done:
 			count()
-			return all, heard, err
+			return all, malformed, err
 		}
 	}
 }
 
-// printFindings prints findings for people.
+// printFindings prints findings as text.
 func (inv *invocation) printFindings(findings []finding) error {
 	var b strings.Builder
-	for _, d := range findings {
-		fmt.Fprintf(&b, "%-4s  %s: %s\n", levelLabels[d.Level], d.Server, oneLine(d.Summary, 400))
+	for _, f := range findings {
+		fmt.Fprintf(&b, "%-4s  %s: %s\n", levelLabels[f.Level], f.Server, oneLine(f.Summary, maxFindingLength))
 		detail := func(label, text string) {
 			if text != "" {
-				fmt.Fprintf(&b, "      %-8s %s\n", label, oneLine(text, 400))
+				fmt.Fprintf(&b, "      %-8s %s\n", label, oneLine(text, maxFindingLength))
 			}
 		}
-		if !d.OK {
-			detail("target", d.Target)
-			for _, text := range d.Stderr {
+		if f.Entry != "" {
+			detail("entry", f.Entry)
+		}
+		if !f.OK {
+			detail("target", f.Target)
+			for _, text := range f.Stderr {
 				detail("stderr", text)
 			}
 		}
-		for _, text := range d.Warnings {
+		for _, text := range f.Warnings {
 			detail("warning", text)
 		}
-		detail("advice", d.Advice)
+		detail("advice", f.Advice)
 	}
 	_, err := inv.out.Write([]byte(b.String()))
 	return err

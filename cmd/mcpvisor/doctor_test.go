@@ -25,7 +25,7 @@ func entryFile(t *testing.T, entry map[string]any) string {
 	return path
 }
 
-// entryWith is an entry whose server fails by the script, with more keys.
+// entryWith returns an entry with more keys, whose server has faults.
 func entryWith(keys map[string]any, faults ...mcptest.Fault) map[string]any {
 	e := entry(mcptest.Script{Faults: faults})
 	for key, value := range keys {
@@ -34,7 +34,7 @@ func entryWith(keys map[string]any, faults ...mcptest.Fault) map[string]any {
 	return e
 }
 
-// hangingStart is a start that never ends, in either era.
+// hangingStart makes a start that never ends, in either era.
 var hangingStart = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.Hang}, {At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}
 
 func runTool(t *testing.T, args ...string) (out string, code int) {
@@ -63,9 +63,9 @@ func TestDoctor(t *testing.T) {
 		lacks []string
 	}{
 		"start clock ends": {entryWith(clock("start"), says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), nil,
-			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "see what it says on stderr"}, []string{"--wait"}},
+			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "read its stderr"}, []string{"--wait"}},
 		"wait ends": {entryWith(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), []string{"--wait", "2s"},
-			[]string{"was not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
+			[]string{"not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
 		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang}), nil,
 			[]string{`raise "list" in "timeouts"`, `raise "timeouts": {"list": "2m"}`, "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
 		"list is refused": {entryWith(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
@@ -78,7 +78,7 @@ func TestDoctor(t *testing.T) {
 		"directory": {entryWith(map[string]any{"cwd": filepath.Join(t.TempDir(), "none")}), nil,
 			[]string{`change "cwd"`, `correct "cwd"`}, []string{"Dir", "PATH"}},
 		"variable is not passed": {entryWith(nil, says("missing SOME_API_KEY"), exits), nil,
-			[]string{"SOME_API_KEY is set in your shell, and not passed to the server", `"SOME_API_KEY": "${SOME_API_KEY}"`, `"inherit_env": true`}, nil},
+			[]string{"SOME_API_KEY is set in your shell and not passed to the server", `"SOME_API_KEY": "${SOME_API_KEY}"`, `"inherit_env": true`}, nil},
 		"variable is passed": {entryWith(map[string]any{"inherit_env": true}, says("missing SOME_API_KEY"), exits), nil,
 			[]string{"run the command by hand"}, []string{"set in your shell"}},
 		"variable is not set": {entryWith(nil, says("missing OTHER_API_KEY and ERROR"), exits), nil,
@@ -97,29 +97,79 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestStatusStderr: status shows it of a server that is still starting, too.
-func TestStatusStderr(t *testing.T) {
+// Status shows the stderr of a server that is still starting, too.
+func TestStatus_stderr(t *testing.T) {
 	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1]))
 	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
 	require.Equal(t, exitUnavailable, code)
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
 }
 
-func TestInterruptedStart(t *testing.T) {
+// An interrupt ends the wait for servers. Status and doctor print what they know.
+func TestInterrupt_during_start(t *testing.T) {
 	path := entryFile(t, entryWith(nil, hangingStart...))
-	for _, command := range []string{"status", "tools", "doctor", "call one/echo", "--json tools"} {
+	for command, want := range map[string]string{
+		"status":                "one ",
+		"--json status":         `"name": "one"`,
+		"doctor":                "????  one: interrupted before it was",
+		"--json doctor":         `"level": "unknown"`,
+		"tools":                 "",
+		"call one/echo":         "",
+		"--json tools":          "",
+		"authorize --again one": "",
+	} {
 		t.Run(command, func(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
-			var out bytes.Buffer
+			var out, errs bytes.Buffer
 			done := make(chan int, 1)
 			go func() {
-				done <- run(ctx, append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &out)
+				done <- run(ctx, append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
 			}()
 			interrupt()
 			require.Equal(t, exitFailed, <-done)
-			require.Contains(t, out.String(), "interrupted before the servers were ready")
-			require.NotContains(t, out.String(), "--wait")
+			require.Contains(t, errs.String(), "interrupted before the servers were ready")
+			require.NotContains(t, out.String()+errs.String(), "--wait")
+			require.Contains(t, out.String(), want)
+			require.Equal(t, want == "", out.Len() == 0, "only status and doctor print what they know")
 		})
 	}
+}
+
+// What is known of servers is printed although another one is still starting.
+func TestInterrupt_with_servers_that_are_known(t *testing.T) {
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"a good one": entry(mcptest.Script{}), "slow": entryWith(nil, hangingStart...),
+		"broken": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out bytes.Buffer
+	inv := &invocation{ctx: ctx, in: strings.NewReader(""), out: &out, err: &out, config: path}
+	file, err := inv.loadConfig()
+	require.NoError(t, err)
+	c, stop, err := inv.startServers(file, file.Specs())
+	require.NoError(t, err)
+	defer stop()
+	good := file.Servers[0].Spec.Name
+	require.NoError(t, c.WaitReady(ctx, good))
+	require.Error(t, c.WaitReady(ctx, "broken"))
+	interrupt()
+	require.ErrorIs(t, inv.awaitStarts(c), errInterrupted)
+
+	require.NoError(t, inv.printStatus(inv.entriesOf(file, c)))
+	findings, err := inv.findingsOf(file, c)
+	require.ErrorIs(t, err, errInterrupted)
+	require.NoError(t, inv.printFindings(findings))
+	for _, want := range []string{
+		`(?m)^` + good + ` +ready .* entry "a good one" of the file$`, `(?m)^broken +evicted .*exit status 7`, `(?m)^slow .*interrupted before it was ready`,
+		`(?m)^ok    ` + good + `: `, `(?m)^FAIL  broken: server process ended with exit status 7`, `(?m)^\?\?\?\?  slow: interrupted before it was ready`,
+	} {
+		require.Regexp(t, want, out.String())
+	}
+	inv.json = true
+	out.Reset()
+	require.NoError(t, inv.printStatus(inv.entriesOf(file, c)))
+	require.Contains(t, out.String(), `"entry": "a good one"`)
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/environ"
 )
 
-// variableNames are what may be names of environment variables in a text.
+// variableNames matches words that may be names of environment variables.
 var variableNames = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b|\b[A-Z]{4,}\b`)
 
-// missingVariables are the environment variables that a server speaks of, and that are
-// set here and do not reach it.
+// missingVariables returns the environment variables that the server's output
+// mentions, and that are set here and not passed to the server.
 func missingVariables(s *mcpvisor.Stdio, lines []string) (names []string) {
 	if s == nil || s.InheritEnv {
 		return nil
@@ -31,12 +31,12 @@ func missingVariables(s *mcpvisor.Stdio, lines []string) (names []string) {
 	return names
 }
 
-// missingVariablesAdvice says how such variables reach the server.
+// missingVariablesAdvice says how to pass variables to the server.
 func missingVariablesAdvice(names []string) string {
 	verb, them := "is", "it"
 	if len(names) > 1 {
 		verb, them = "are", "them"
 	}
-	return fmt.Sprintf("%s %s set in your shell, and not passed to the server; add %s to \"env\" (\"%s\": \"${%s}\"), or set \"inherit_env\": true",
+	return fmt.Sprintf("%s %s set in your shell and not passed to the server; add %s to \"env\" (\"%s\": \"${%s}\"), or set \"inherit_env\": true",
 		strings.Join(names, ", "), verb, them, names[0], names[0])
 }

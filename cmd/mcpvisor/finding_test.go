@@ -9,7 +9,7 @@ import (
 )
 
 func TestDiagnose_stray_output(t *testing.T) {
-	d := diagnose(mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
+	d := (&invocation{ctx: t.Context()}).diagnose(mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
 		StrayOutput: mcpvisor.StrayOutput{Text: "Ok to proceed? (y)", Reason: "it asks a question"}}}, mcpvisor.ServerSpec{}, 0)
 	require.Contains(t, d.Warnings, `its stdout says "Ok to proceed? (y)": it asks a question`)
 }

@@ -25,8 +25,8 @@ type prompter struct {
 	readPassword func() ([]byte, error)
 }
 
-// inputOptions is how a configuration gets its inputs: from the user if stdin and
-// stderr are a terminal, else from variables and defaults alone.
+// inputOptions returns the option that asks the user for inputs, if stdin and stderr
+// are a terminal. Otherwise inputs come from variables and defaults.
 func (inv *invocation) inputOptions() []config.Option {
 	in, ok := inv.in.(*os.File)
 	out, shown := inv.err.(*os.File)
@@ -38,16 +38,17 @@ func (inv *invocation) inputOptions() []config.Option {
 	}}
 	state, err := term.GetState(int(in.Fd()))
 	return []config.Option{config.WithInput(func(i config.Input) (string, error) {
-		value, asked := p.ask(i)
-		if err == nil { // an interrupt leaves a password's prompt without echo
+		value, failure := p.ask(i)
+		inv.inputInterrupted = inv.inputInterrupted || errors.Is(failure, errInterrupted)
+		if err == nil { // an interrupt during a password leaves the terminal without echo
 			_ = term.Restore(int(in.Fd()), state)
 		}
-		return value, asked
+		return value, failure
 	})}
 }
 
-// ask asks until the answer fits, or the command is interrupted. An empty
-// answer is the default.
+// ask asks until the answer is one of the options, or the command is interrupted.
+// An empty answer stands for the default.
 func (p *prompter) ask(i config.Input) (string, error) {
 	for {
 		if p.ctx.Err() != nil {
@@ -82,8 +83,8 @@ func (p *prompter) printQuestion(i config.Input) {
 	fmt.Fprintf(p.out, "%s (or set %s): ", display.Text(question), i.Variable())
 }
 
-// matchOption finds the option that an answer means: its text, or its number. Without
-// options any answer fits.
+// matchOption returns the option that an answer selects, by its text or its number.
+// Without options every answer is accepted.
 func matchOption(options []string, answer string) (string, bool) {
 	if len(options) == 0 || slices.Contains(options, answer) {
 		return answer, true
@@ -94,8 +95,8 @@ func matchOption(options []string, answer string) (string, bool) {
 	return "", false
 }
 
-// readLine reads one line. An interrupt ends the wait; the read itself ends
-// with the process.
+// readLine reads one line. An interrupt ends the wait. The goroutine that reads
+// ends with the process.
 func (p *prompter) readLine(hidden bool) (string, error) {
 	type result struct {
 		line string
@@ -105,7 +106,7 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 	go func() {
 		if hidden {
 			line, err := p.readPassword()
-			fmt.Fprintln(p.out) // the user's own line break was not shown
+			fmt.Fprintln(p.out) // the line break that ends the password is not echoed
 			done <- result{string(line), err}
 			return
 		}
@@ -123,8 +124,8 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 	}
 }
 
-// readVisible reads to the end of a line and not beyond: what follows belongs
-// to the command.
+// readVisible reads to the end of a line and not beyond, because the command may
+// read the rest of stdin.
 func readVisible(in io.Reader) (string, error) {
 	var line []byte
 	for one := make([]byte, 1); ; {

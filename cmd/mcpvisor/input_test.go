@@ -36,7 +36,7 @@ func TestPrompter(t *testing.T) {
 	require.NotContains(t, out.String(), "canary")
 	rest, err := io.ReadAll(p.in)
 	require.NoError(t, err)
-	require.Equal(t, "next", string(rest), "what follows is left to the command")
+	require.Equal(t, "next", string(rest), "the rest of the input is left to the command")
 
 	_, err = p.ask(config.Input{ID: "e"})
 	require.EqualError(t, err, "the terminal was closed")
@@ -54,7 +54,7 @@ func TestPrompter_interrupted(t *testing.T) {
 	require.ErrorIs(t, err, errInterrupted, "no further question is shown")
 }
 
-// forbidden fails the test if something is written.
+// forbidden is a writer that fails the test.
 type forbidden struct{ t *testing.T }
 
 func (w forbidden) Write(p []byte) (int, error) {
@@ -62,9 +62,9 @@ func (w forbidden) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Without a terminal, inputs come from variables and defaults. A server whose
-// entry has another name is pointed at.
-func TestConfig_inputs_and_names(t *testing.T) {
+// Without a terminal, inputs come from variables and defaults. The error about the
+// name of an entry says how its server is called.
+func TestLoadConfig_inputs_and_names(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
 		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
@@ -81,7 +81,7 @@ func TestConfig_inputs_and_names(t *testing.T) {
 	require.Equal(t, "program", specs[0].Stdio.Command)
 	require.Equal(t, "a-b-c14cdd", specs[0].Name)
 	_, err = selectSpecs(file, []string{"a/b"})
-	require.ErrorContains(t, err, `is called "a-b-c14cdd" here`)
+	require.ErrorContains(t, err, `the server of entry "a/b" is called "a-b-c14cdd"; use that name`)
 	_, err = selectSpecs(file, []string{"c"})
-	require.ErrorContains(t, err, `there is no server "c"`)
+	require.ErrorContains(t, err, `has no server "c"; name one of: a-b-c14cdd`)
 }

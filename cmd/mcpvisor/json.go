@@ -7,8 +7,8 @@ import (
 )
 
 // With --json every list is an object with the list in it, and every key is in
-// camel case, as in MCP itself. What a server declared is shown as it declared it:
-// the types below leave out what the go-sdk's own add.
+// camel case, as in MCP. Definitions are shown as the server sent them: the types
+// below omit the fields that the types of the go-sdk add.
 
 type toolList struct {
 	Tools []toolEntry `json:"tools"`
@@ -24,7 +24,7 @@ type toolDefinition struct {
 	Annotations *annotations `json:"annotations,omitempty"`
 }
 
-// annotations omit hints that are false, which is what a missing one means.
+// annotations omit hints that are false, because a missing hint means false.
 type annotations struct {
 	Title           string `json:"title,omitempty"`
 	ReadOnlyHint    bool   `json:"readOnlyHint,omitempty"`
@@ -54,8 +54,8 @@ type promptList struct {
 	Prompts []mcpvisor.Prompt `json:"prompts"`
 }
 
-// readResult is the result of resources/read. Servers before 2026-07-28 say
-// nothing about caches.
+// readResult is the result of resources/read. Servers before 2026-07-28 send no
+// fields about caching.
 type readResult struct {
 	Meta       mcp.Meta                `json:"_meta,omitempty"`
 	TTLMs      *int                    `json:"ttlMs,omitempty"`
@@ -71,7 +71,7 @@ func readJSON(r *mcp.ReadResourceResult) readResult {
 	return out
 }
 
-// orEmpty is a list that JSON shows as [] when there is nothing in it.
+// orEmpty returns a list that JSON shows as [] when it is empty.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

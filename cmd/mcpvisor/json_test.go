@@ -13,10 +13,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// camel is a key in camel case, or one that MCP reserves.
+// camel matches a key in camel case, or one that MCP reserves.
 var camel = regexp.MustCompile(`^(_meta|[a-z][A-Za-z0-9]*)$`)
 
-// requireCamel looks at every key of a value, save those within _meta.
+// requireCamel checks every key of a value, except those below _meta.
 func requireCamel(t *testing.T, value any) {
 	t.Helper()
 	switch value := value.(type) {
@@ -34,8 +34,8 @@ func requireCamel(t *testing.T, value any) {
 	}
 }
 
-// TestJSON: every answer is an object, a list is one of its members, all keys are
-// in camel case, and nothing is there that the server did not send.
+// Every answer is an object, a list is one of its members, all keys are in camel
+// case, and definitions have no field that the server did not send.
 func TestJSON(t *testing.T) {
 	for _, version := range []string{mcptest.Version20250618, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version},
@@ -71,8 +71,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestJSON: a list of nothing is one.
-func TestJSONOfNothing(t *testing.T) {
+// An empty list is a list.
+func TestJSON_empty_lists(t *testing.T) {
 	path := configFile(t, mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})
 	for command, want := range map[string]string{"tools": `{"tools": []}`, "prompts": `{"prompts": []}`, "resources": `{"resources": [], "resourceTemplates": []}`} {
 		out, code := runTool(t, "--json", "-c", path, command)
@@ -81,9 +81,8 @@ func TestJSONOfNothing(t *testing.T) {
 	}
 }
 
-// TestStatusOfLostEntries: an entry of the file that no server was made of is
-// listed with its reason.
-func TestStatusOfLostEntries(t *testing.T) {
+// Status lists an entry of the file that is not usable, with its reason.
+func TestStatus_unusable_entries(t *testing.T) {
 	lost := map[string]any{"comand": "x", "url": 7}
 	for name, servers := range map[string]map[string]any{
 		"beside a server": {"one": entry(mcptest.Script{}), "lost": lost, "off": map[string]any{"disabled": true}},

@@ -7,10 +7,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// maxCellLength is the longest description in a list.
+// maxCellLength is the longest cell of a table, in characters.
 const maxCellLength = 100
 
-// table prints aligned rows.
+// table prints rows with aligned columns.
 func (inv *invocation) table(header string, rows [][]any) error {
 	w := tabwriter.NewWriter(inv.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, header)
@@ -71,7 +71,7 @@ func (promptsCmd) Run(inv *invocation) error {
 	})
 }
 
-// list prints what all servers offer that came up.
+// list prints what all servers that became ready offer.
 func (inv *invocation) list(of func(*facade.Client) (value any, header string, rows [][]any)) error {
 	c, stop, err := inv.start()
 	if err != nil {
@@ -87,5 +87,5 @@ func (inv *invocation) list(of func(*facade.Client) (value any, header string, r
 	if err != nil {
 		return err
 	}
-	return inv.reportUnready(c)
+	return inv.warnUnready(c)
 }

@@ -1,6 +1,6 @@
-// Command mcpvisor looks after the MCP servers of a configuration file, from
-// the shell: it lists what they offer, calls it, watches over them, and says
-// what is wrong with those that do not start.
+// Command mcpvisor starts the MCP servers of a configuration file. It lists and
+// calls what they offer, keeps them running, and explains why a server does not
+// start.
 package main
 
 import (
@@ -22,38 +22,38 @@ import (
 // Exit codes.
 const (
 	exitOK          = 0
-	exitFailed      = 1 // the tool or the server failed
+	exitFailed      = 1 // the tool or the server failed, or the command was interrupted
 	exitUsage       = 2 // the command line or the configuration is wrong
 	exitUnavailable = 3 // a server is not available
 )
 
-// description is the head of --help.
-const description = `Looks after MCP servers.
+// description is the first part of --help.
+const description = `Starts, calls and supervises the MCP servers of a configuration file.
 
-Exit codes: 0 fine, 1 the tool or the server failed, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server came up, and stderr names those that did not; status and doctor end with 3 if a single one did not, status also if an entry of the file is no usable server.
+Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status also if an entry of the file is not usable. Interrupted, they print what they know so far.
 
-With --json, stdout holds the answer and nothing else. An error is one line on stderr, the last one: an object with "message", "kind" and, where they are known, "server" and "outcome" (of the request: "not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
+With --json, stdout gets only the answer. An error is the last line on stderr: an object with "message", "kind" and, where they are known, "server" and the "outcome" of the request ("not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
 
 // commandLine is the whole command line.
 type commandLine struct {
-	Config string        `help:"Configuration file: mcpServers or servers, as Claude, Cursor and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
-	JSON   bool          `help:"Print JSON, errors too." name:"json"`
-	Wait   time.Duration `help:"How long to wait for servers to start (default: as long as their own clocks allow)." placeholder:"DURATION"`
+	Config string        `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
+	JSON   bool          `help:"Print JSON, also for errors." name:"json"`
+	Wait   time.Duration `help:"How long to wait for servers to start (default: as long as their own timeouts allow)." placeholder:"DURATION"`
 
-	Status    statusCmd    `cmd:"" help:"Start the servers and show how they stand."`
+	Status    statusCmd    `cmd:"" help:"Start the servers and show their states."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd   `cmd:"" help:"List the prompts of all servers."`
 	Call      callCmd      `cmd:"" help:"Call a tool."`
 	Read      readCmd      `cmd:"" help:"Read a resource."`
 	Prompt    promptCmd    `cmd:"" help:"Get a prompt."`
-	Run       runCmd       `cmd:"" help:"Keep the servers up and print what happens, until interrupted."`
-	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, with a browser."`
-	Doctor    doctorCmd    `cmd:"" help:"Start each server once and explain what is wrong with those that fail."`
+	Run       runCmd       `cmd:"" help:"Keep the servers running and print events, until interrupted."`
+	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, in a browser."`
+	Doctor    doctorCmd    `cmd:"" help:"Start each server once and explain why it fails."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
-// invocation is what a command has to do with: its surroundings.
+// invocation is one run of the program: its options and its streams.
 type invocation struct {
 	ctx    context.Context
 	in     io.Reader
@@ -62,6 +62,8 @@ type invocation struct {
 	config string
 	json   bool
 	wait   time.Duration
+
+	inputInterrupted bool // an interrupt ended the question for an input
 }
 
 func main() {
@@ -72,26 +74,26 @@ func main() {
 	os.Exit(code)
 }
 
-// run is main without the process.
+// run is main without the process. It returns the exit code.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	var cli commandLine
-	left := -1
+	exited := -1 // the code that kong would exit with; -1 if it would not
 	parser, err := kong.New(&cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
 		kong.Description(description),
-		kong.Vars{"config": config.DefaultPath}, kong.Exit(func(code int) { left = code }))
+		kong.Vars{"config": config.DefaultPath}, kong.Exit(func(code int) { exited = code }))
 	if err != nil {
 		fmt.Fprintln(errs, "mcpvisor:", err)
 		return exitUsage
 	}
 	parsed, err := parser.Parse(args)
-	if left >= 0 { // --help
-		return left
+	if exited >= 0 { // --help
+		return exited
 	}
 	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait}
 	if err == nil {
 		err = parsed.Run(inv)
 	} else {
-		inv.json = slices.Contains(args, "--json") // nothing is filled in
+		inv.json = slices.Contains(args, "--json") // cli is empty
 		err = usageError("%v; see mcpvisor --help", err)
 	}
 	inv.reportError(err)

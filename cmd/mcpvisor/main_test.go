@@ -24,7 +24,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits}})
 }
 
-// exits runs a command that has to end with the code given first.
+// exits runs a command that must end with an exit code, its first argument.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits code command [argument...]")
@@ -41,7 +41,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// writeConfigs makes the configuration files of the scripts.
+// writeConfigs writes the configuration files of the scripts.
 func writeConfigs(env *testscript.Env) error {
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // a binary built with -race would sleep at every exit
 	good := func(name string, faults ...mcptest.Fault) map[string]any {

@@ -11,15 +11,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The kinds of complaints that are no [mcpvisor.ErrorKind].
+// These are kinds of reports beside those of [mcpvisor.ErrorKind].
 const (
 	kindWarning = "warning" // the command goes on
 	kindUsage   = "usage"   // the command line or the configuration is wrong
 	kindFailed  = "failed"  // anything else
 )
 
-// errorReport is what goes to stderr: a line of text or, with --json, an object in
-// one line. stdout is for the answer alone, so that nobody takes an error for one.
+// errorReport is what stderr gets: a line of text or, with --json, an object in
+// one line. stdout gets only the answer, so that no program takes an error for one.
 type errorReport struct {
 	Kind    mcpvisor.ErrorKind `json:"kind"`
 	Outcome mcpvisor.Outcome   `json:"outcome,omitempty"`
@@ -27,7 +27,7 @@ type errorReport struct {
 	Message string             `json:"message"`
 }
 
-// warn tells of what does not end the command.
+// warn reports something that does not end the command.
 func (inv *invocation) warn(server, format string, args ...any) {
 	text := configTerms(fmt.Sprintf(format, args...))
 	if !inv.json {
@@ -37,7 +37,7 @@ func (inv *invocation) warn(server, format string, args ...any) {
 	inv.writeReport(errorReport{Kind: kindWarning, Server: server, Message: text})
 }
 
-// reportError tells what ended the command, unless that has been said already.
+// reportError reports the error that ended the command, unless it has no message.
 func (inv *invocation) reportError(err error) {
 	switch {
 	case err == nil || err.Error() == "":
@@ -48,38 +48,38 @@ func (inv *invocation) reportError(err error) {
 	}
 }
 
-func (inv *invocation) writeReport(c errorReport) {
-	data, err := json.Marshal(c)
+func (inv *invocation) writeReport(r errorReport) {
+	data, err := json.Marshal(r)
 	if err == nil {
 		err = printRaw(inv.err, data)
 	}
-	if err != nil { // stderr is where it would be told
+	if err != nil { // stderr is where it would be reported
 		return
 	}
 }
 
-func reportOf(err error) (c errorReport) {
+func reportOf(err error) (r errorReport) {
 	var own *exitError
 	var e *mcpvisor.Error
 	switch {
 	case errors.As(err, &own):
-		c = own.errorReport
+		r = own.errorReport
 	case errors.As(err, &e):
-		c = errorReport{e.Kind, e.Outcome, e.Server, err.Error()}
+		r = errorReport{e.Kind, e.Outcome, e.Server, err.Error()}
 	case errors.Is(err, context.Canceled):
-		c = errorReport{Kind: mcpvisor.KindCanceled, Message: err.Error()}
+		r = errorReport{Kind: mcpvisor.KindCanceled, Message: err.Error()}
 	default:
-		c = errorReport{Kind: kindFailed, Message: err.Error()}
+		r = errorReport{Kind: kindFailed, Message: err.Error()}
 	}
-	c.Message = configTerms(c.Message)
-	return c
+	r.Message = configTerms(r.Message)
+	return r
 }
 
-// errInterrupted is the end of a command whose user did not want to wait.
+// errInterrupted is the error of a command that a signal ended while it waited.
 var errInterrupted = &exitError{exitFailed, errorReport{Kind: mcpvisor.KindCanceled, Message: "interrupted before the servers were ready"}}
 
-// exitError is an error with a code of its own. Without a message, everything has
-// been said already.
+// exitError is an error with its exit code. It has no message if everything has been
+// printed already.
 type exitError struct {
 	code int
 	errorReport
@@ -91,8 +91,8 @@ func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, errorReport{Kind: kindUsage, Message: fmt.Sprintf(format, args...)}}
 }
 
-// unavailableError is the error about a server that did not come up. No request has
-// reached it.
+// unavailableError is the error about a server that did not become ready. No request
+// was sent to it.
 func unavailableError(s mcpvisor.ServerStatus, format string, args ...any) error {
 	kind := mcpvisor.KindUnavailable
 	if s.State == supervisor.StateUnauthorized {

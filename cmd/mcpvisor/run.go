@@ -31,7 +31,7 @@ func (runCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	// The watch outlives the interruption, so that the end is told as well.
+	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := c.Watch(context.WithoutCancel(inv.ctx))
 	printed := make(chan error, 1)
 	go func() {

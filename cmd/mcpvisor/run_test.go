@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// runUntil runs "mcpvisor run" until a line holds mark, then interrupts it,
-// and returns all lines and the exit code.
+// runUntil runs the program until a line contains mark, then interrupts it. It
+// returns all lines and the exit code.
 func runUntil(t *testing.T, mark string, args ...string) (lines []string, code int) {
 	t.Helper()
 	defer goleak.VerifyNone(t)
@@ -51,7 +51,7 @@ func runUntil(t *testing.T, mark string, args ...string) (lines []string, code i
 	return lines, code
 }
 
-func TestRunTellsWhatHappensUntilInterrupted(t *testing.T) {
+func TestRun_prints_events_until_interrupted(t *testing.T) {
 	lines, code := runUntil(t, "bad evicted", "run")
 	require.Zero(t, code)
 	all := strings.Join(lines, "\n")
@@ -61,7 +61,7 @@ func TestRunTellsWhatHappensUntilInterrupted(t *testing.T) {
 	}
 }
 
-func TestRunPrintsOneObjectPerLine(t *testing.T) {
+func TestRun_prints_one_object_per_line(t *testing.T) {
 	lines, code := runUntil(t, `"kind":"ready"`, "--json", "run")
 	require.Zero(t, code)
 	var last mcpvisor.Event

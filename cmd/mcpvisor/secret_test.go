@@ -27,11 +27,11 @@ const (
 	secretToken = "Q2FuYXJ5LTQ3MTEtMDAwMQ"
 )
 
-// leakScript is a server that prints its arguments and its environment to stderr and to
-// stdout, as a debugger would, and dies.
+// leakScript is a server that prints its arguments and its environment to stderr and
+// stdout, as a debugger would, and exits.
 const leakScript = `printf '%s\n' "$@" >&2; env >&2; printf '%s\n' "$@"; env; exit 3`
 
-// leakyEntries are entries with the everyday shapes of secrets, by shape.
+// leakyEntries are entries with the common forms of secrets, by form.
 func leakyEntries() map[string]map[string]any {
 	args := func(more ...string) map[string]any { return map[string]any{"args": more} }
 	env := func(name, value string) map[string]any { return map[string]any{"env": map[string]string{name: value}} }
@@ -52,7 +52,7 @@ func leakyEntries() map[string]map[string]any {
 	}
 }
 
-// TestSecrets: a secret that a server was given is in nothing that is shown.
+// A secret of a server is in no output of the commands or of the library.
 func TestSecrets(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh")
@@ -72,12 +72,12 @@ func TestSecrets(t *testing.T) {
 			for what, text := range shown {
 				requireHidden(t, what, text, name)
 			}
-			require.Contains(t, shown["doctor"], "***", "the server did print it")
+			require.Contains(t, shown["doctor"], "***", "the server printed it")
 		})
 	}
 }
 
-// requireHidden looks for the secret of one entry.
+// requireHidden fails if a text has the secret of one entry.
 func requireHidden(t *testing.T, what, text, name string) {
 	t.Helper()
 	secret := map[string]string{"bearer JWT": secretJWT, "token in the path": secretToken}[name]
@@ -87,7 +87,7 @@ func requireHidden(t *testing.T, what, text, name string) {
 	require.NotContains(t, text, secret, what)
 }
 
-// syncBuffer is a buffer that the client's logger writes to.
+// syncBuffer is a buffer for the client's logger. It is safe for concurrent use.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -105,7 +105,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// allOutput is what the library and the tool show of a server.
+// allOutput returns what the library and the commands show about a server.
 func allOutput(t *testing.T, server map[string]any, commands ...string) map[string]string {
 	t.Helper()
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
@@ -146,9 +146,8 @@ func allOutput(t *testing.T, server map[string]any, commands ...string) map[stri
 	return shown
 }
 
-// TestSecretsOfCommand: a whole command line in "command" fails, and its message
-// quotes it without its secrets.
-func TestSecretsOfCommand(t *testing.T) {
+// A whole command line in "command" fails, and its error quotes it without secrets.
+func TestSecrets_in_command(t *testing.T) {
 	for what, text := range allOutput(t, map[string]any{"command": "no-such-server --api-key " + secretText + " --port 1", "retry": false}, "doctor", "--json status") {
 		require.NotContains(t, text, secretText, what)
 		if what != "log" && what != "status" {
@@ -157,8 +156,8 @@ func TestSecretsOfCommand(t *testing.T) {
 	}
 }
 
-// TestSecretsOfURL: nor is the token in the URL of a server over HTTP.
-func TestSecretsOfURL(t *testing.T) {
+// The token in the URL of a server over HTTP is hidden, too.
+func TestSecrets_in_URL(t *testing.T) {
 	for code, reply := range map[int]string{401: "application/json", 404: "text/plain", 500: "text/plain", 200: "text/html", 302: ""} {
 		t.Run(http.StatusText(code), func(t *testing.T) {
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

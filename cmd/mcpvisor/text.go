@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// oneLine is text on one line, cut to a length in characters.
+// oneLine returns text on one line, cut to a length in characters.
 func oneLine(s string, most int) string {
 	s = strings.Join(strings.Fields(display.Line(s)), " ")
 	if utf8.RuneCountInString(s) <= most {
@@ -28,8 +28,8 @@ func printJSON(w io.Writer, v any) error {
 	return printRaw(w, data)
 }
 
-// printRaw prints JSON text as it is, but for what a terminal must not get: that
-// is escaped.
+// printRaw prints JSON text as it is. It escapes characters that would change what
+// a terminal shows.
 func printRaw(w io.Writer, data []byte) error {
 	_, err := fmt.Fprintln(w, display.JSON(string(data)))
 	return err

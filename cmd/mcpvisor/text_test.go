@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-func TestLine(t *testing.T) {
+func TestOneLine(t *testing.T) {
 	require.Equal(t, "one two…", oneLine("one\n two\x1b three", 9))
 	require.Equal(t, "ab", oneLine("a\u202eb", 9))
 }
@@ -29,9 +29,9 @@ func configFile(t *testing.T, script mcptest.Script) string {
 	return path
 }
 
-// TestTerminal: every command prints what servers say, and none of them lets a
-// character through that could change what the terminal shows.
-func TestTerminal(t *testing.T) {
+// Every command prints texts of servers, and none prints a character that could
+// change what the terminal shows.
+func TestOutput_safe_for_terminals(t *testing.T) {
 	const evil = "a\u202eb\u2066c\x1b[31md\u009be\U000E0041f"
 	path := configFile(t, mcptest.Script{
 		Name: evil, Version: evil,
@@ -47,7 +47,7 @@ func TestTerminal(t *testing.T) {
 				all := append(strings.Fields(format), append([]string{"-c", path}, strings.Fields(args)...)...)
 				require.Equal(t, exitOK, run(t.Context(), all, strings.NewReader(""), &out, &errs), errs.String())
 				if args != "status" || format != "" {
-					require.Regexp(t, `a(\\u202e)?b`, out.String(), "the text is there")
+					require.Regexp(t, `a(\\u202e)?b`, out.String(), "the text is printed")
 				}
 				for _, r := range out.String() + errs.String() {
 					require.False(t, r != '\n' && display.IsUnsafe(r), "%q in %q", r, out.String())

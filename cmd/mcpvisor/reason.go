@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// reason says in one line why a server is not ready.
+func (inv *invocation) reason(s mcpvisor.ServerStatus) string {
+	if s.LastCause != nil {
+		return s.LastCause.Describe()
+	}
+	text := "not ready in time; raise --wait if it is slow to start"
+	if n := malformedCount(s); n > 0 {
+		text = "not ready in time; " + malformedText(s, n)
+	}
+	if inv.ctx.Err() != nil {
+		text = "interrupted before it was ready"
+	}
+	if lines := stderrOf(s); len(lines) > 0 {
+		text += "; stderr: " + strings.Join(lines, " | ")
+	}
+	return text
+}
+
+// stderrOf returns what a server that is not ready has written to stderr.
+func stderrOf(s mcpvisor.ServerStatus) []string {
+	switch {
+	case s.LastCause != nil:
+		return s.LastCause.Stderr
+	case s.Session != nil:
+		return s.Session.Stderr
+	}
+	return nil
+}
+
+// malformedCount returns how many messages of a server's current session are not
+// JSON-RPC.
+func malformedCount(s mcpvisor.ServerStatus) uint64 {
+	if s.Session == nil {
+		return 0
+	}
+	return s.Session.Discarded.Malformed
+}
+
+// malformedText says that n messages of a server are not JSON-RPC, and what to do.
+func malformedText(s mcpvisor.ServerStatus, n uint64) string {
+	if s.Transport != "stdio" {
+		return fmt.Sprintf("messages that are not JSON-RPC: %d; look at the server's log", n)
+	}
+	return fmt.Sprintf("lines on its stdout that are not JSON-RPC: %d; a stdio server must write only JSON-RPC to stdout, and log to stderr", n)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+// loadConfig reads the configuration file. Its problems are left to the caller.
+func (inv *invocation) loadConfig() (*config.File, error) {
+	file, err := config.Load(inv.config, inv.inputOptions()...)
+	if inv.inputInterrupted { // what the file lacks is not a problem of the file
+		return nil, errInterrupted
+	}
+	if err != nil {
+		return nil, usageError("%v", err)
+	}
+	return file, nil
+}
+
+// selectSpecs returns the specs of the named servers, or of all without names.
+func selectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, error) {
+	if len(names) == 0 {
+		return file.Specs(), nil
+	}
+	var specs []mcpvisor.ServerSpec
+	for _, name := range names {
+		server, found := file.Find(name)
+		switch {
+		case found && server.Spec.Name != name:
+			return nil, usageError("config %s:%d: the server of entry %q is called %q; use that name", file.Path, server.Line, name, server.Spec.Name)
+		case found && server.Disabled:
+			return nil, usageError("config %s:%d: server %q is disabled; remove \"disabled\" to use it", file.Path, server.Line, name)
+		case found:
+			specs = append(specs, server.Spec)
+		default:
+			for _, p := range file.Problems {
+				if p.Server == name && p.Severity == config.SeverityError {
+					return nil, usageError("%s", p)
+				}
+			}
+			return nil, unknownServerError(file, name)
+		}
+	}
+	return specs, nil
+}
+
+func unknownServerError(file *config.File, name string) error {
+	var names []string
+	for _, s := range file.Servers {
+		names = append(names, s.Spec.Name)
+	}
+	if len(names) == 0 {
+		return usageError("config %s has no server %q, nor any other; add one", file.Path, name)
+	}
+	return usageError("config %s has no server %q; name one of: %s", file.Path, name, strings.Join(names, ", "))
+}
+
+func noServerError(file *config.File) error {
+	return usageError("config %s has no usable server; add an entry, or enable one", file.Path)
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/transport/discovery"
@@ -20,12 +21,13 @@ const (
 	// of the next. A server that announces a thousand changes a second is read four
 	// times.
 	minRefreshInterval = 250 * time.Millisecond
-	// A list that cannot be read is tried again after 1, 2, 4 … 30 s.
-	firstListRetry, maxListRetry = time.Second, 30 * time.Second
 	// minListTTL bounds how often a list is read because the server says that it
 	// expires (2026-07-28, caching).
 	minListTTL = 10 * time.Second
 )
+
+// listRetry is the wait before a list that could not be read is read again.
+var listRetry = backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 
 // refresher keeps the catalog of a ready server up to date. It reads a list when the
 // server announces a change, when the list expires, when a failed reading is retried,
@@ -248,7 +250,7 @@ func (r *refresher) planRetry(m *listsRead, good catalog.Lists) {
 		return
 	}
 	r.failures++
-	r.retryAt = r.lastRead.Add(min(firstListRetry<<min(r.failures-1, 10), maxListRetry))
+	r.retryAt = r.lastRead.Add(listRetry.Delay(r.failures))
 	server, warnings := r.port.inc.server, []string(nil)
 	if m.catalog != nil {
 		for _, w := range m.catalog.Warnings {

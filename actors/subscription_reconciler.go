@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/messages"
 )
 
-// What was rejected or not confirmed is requested again after 1, 2, 4 … 600 s.
-const firstSubscriptionRetry, maxSubscriptionRetry = time.Second, 10 * time.Minute
+// subscriptionRetry is the wait before rejected or unconfirmed subscriptions are requested
+// again.
+var subscriptionRetry = backoff.Backoff{First: time.Second, Max: 10 * time.Minute}
 
 // subscriptionReconciler decides when the subscriptions of a session are reconciled
 // with the desired state: after a start, when the desired state has a new version, when
@@ -139,7 +141,7 @@ func (r *subscriptionReconciler) next() {
 	case r.isOutdated():
 		r.run(false)
 	case r.retryNeeded:
-		r.pause = min(max(2*r.pause, firstSubscriptionRetry), maxSubscriptionRetry)
+		r.pause = subscriptionRetry.Next(r.pause)
 		r.retry = r.port.afterFunc(r.pause, &retrySubscriptions{})
 	}
 }

@@ -8,16 +8,14 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// The pauses between attempts of a waiting call on one incarnation: it is ready, but
-// cannot be reached at the moment.
-const (
-	minRetryPause = 100 * time.Millisecond
-	maxRetryPause = 5 * time.Second
-)
+// retryPause is the wait between attempts of a waiting call on one incarnation: it is
+// ready, but cannot be reached at the moment.
+var retryPause = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 
 // sendTo sends a request with params to a server that is given by name.
 func (c *Client) sendTo(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (response, error) {
@@ -56,7 +54,7 @@ func (c *Client) findServer(ctx context.Context, name string, o callOptions) (*a
 // sent because the server was down, and only then.
 func (c *Client) sendWhenReady(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (response, error) {
 	r.Track, r.Progress = true, o.progress
-	for pause := minRetryPause; ; pause = min(2*pause, maxRetryPause) {
+	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
 		began := time.Now()
 		raw, err := c.rt.Request(ctx, v, r, o.timeout)
 		if err == nil || !o.waitReady {
@@ -71,11 +69,7 @@ func (c *Client) sendWhenReady(ctx context.Context, v *actors.View, r transport.
 			return response{}, waitErr
 		}
 		if next.Gen == v.Gen && next.Epoch == v.Epoch { // ready, and unreachable all the same
-			t := time.NewTimer(max(pause, e.RetryAfter))
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
+			if backoff.Sleep(ctx, max(pause, e.RetryAfter)) != nil {
 				return response{}, err
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 )
 
 // host is what differs between a process and a goroutine: how to end.
@@ -148,17 +150,7 @@ func (s *server) isDeaf() bool {
 
 // pause waits; false means that ctx ended first.
 func (s *server) pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Sleep(ctx, d) == nil
 }
 
 // logf writes a line to stderr.

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -81,7 +82,7 @@ func (d *demo) caller(ctx context.Context, id int, random *rand.Rand, end time.T
 			o.answer = keyOf(res)
 		}
 		out = append(out, o)
-		if wait(ctx, time.Duration(random.Int64N(int64(2*callEvery)))) != nil {
+		if backoff.Sleep(ctx, time.Duration(random.Int64N(int64(2*callEvery)))) != nil {
 			break
 		}
 	}
@@ -103,7 +104,7 @@ func (d *demo) killer(ctx context.Context, random *rand.Rand, end time.Time) (ki
 		if time.Until(end) < killEvery {
 			return kills, nil
 		}
-		if err := wait(ctx, killEvery); err != nil {
+		if err := backoff.Sleep(ctx, killEvery); err != nil {
 			return kills, err
 		}
 		name := []string{"calc", "files"}[next%2]

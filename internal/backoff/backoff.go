@@ -39,7 +39,10 @@ func (b Backoff) Next(previous time.Duration) time.Duration {
 
 // Sleep waits for d. If ctx ends first, Sleep returns its cause at once. A context
 // that has ended already is an error, also where d is 0 or negative.
-func Sleep(ctx context.Context, d time.Duration) error {
+func Sleep(ctx context.Context, d time.Duration) error { return SleepUntil(ctx, nil, d) }
+
+// SleepUntil is Sleep, but returns early, and without an error, when stop is closed.
+func SleepUntil(ctx context.Context, stop <-chan struct{}, d time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -50,6 +53,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
+	case <-stop:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

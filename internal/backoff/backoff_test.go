@@ -67,6 +67,15 @@ func TestSleep(t *testing.T) {
 			require.ErrorIs(t, backoff.Sleep(ctx, 0), why, "it has ended before")
 		})
 	})
+	t.Run("ends_with_stop", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			stop := make(chan struct{})
+			time.AfterFunc(time.Minute, func() { close(stop) })
+			began := time.Now()
+			require.NoError(t, backoff.SleepUntil(t.Context(), stop, time.Hour))
+			require.Equal(t, time.Minute, time.Since(began))
+		})
+	})
 	t.Run("nothing_to_wait_for", func(t *testing.T) {
 		require.NoError(t, backoff.Sleep(t.Context(), 0))
 		require.NoError(t, backoff.Sleep(t.Context(), -time.Hour))

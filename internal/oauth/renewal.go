@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/clock"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
@@ -17,11 +18,10 @@ const (
 	// renewalTimeout bounds one renewal. It is longer than any caller waits, because
 	// a late answer may hold a rotated refresh token.
 	renewalTimeout = 30 * time.Second
-	// minRetryPause and maxRetryPause bound the pause after a failed renewal. It
-	// doubles with each failure.
-	minRetryPause = time.Second
-	maxRetryPause = time.Minute
 )
+
+// retryPause is the pause after a failed renewal.
+var retryPause = backoff.Backoff{First: time.Second, Max: time.Minute}
 
 // trigger is why a token is renewed. The first three are ordered by urgency;
 // triggerScopes stands apart, because it says nothing about the token itself.
@@ -205,7 +205,7 @@ func (a *Authorizer) recordOutcome(r *renewal, err error) error {
 		a.lastFailure = nil
 		return nil
 	}
-	f := &failure{renewal: r, pause: minRetryPause}
+	f := &failure{renewal: r, pause: retryPause.First}
 	var required *mcpvisor.AuthRequired
 	if f.permanent = errors.As(err, &required); f.permanent {
 		required.Err = a.redactor.redactError(required.Err)
@@ -214,7 +214,7 @@ func (a *Authorizer) recordOutcome(r *renewal, err error) error {
 	} else {
 		retryAfter, _ := safehttp.IsTemporary(err)
 		if a.lastFailure != nil && !a.lastFailure.permanent {
-			f.pause = min(2*a.lastFailure.pause, maxRetryPause)
+			f.pause = retryPause.Next(a.lastFailure.pause)
 		}
 		f.pause = max(f.pause, retryAfter)
 		f.err = a.redactor.redactError(err)
@@ -284,7 +284,7 @@ func (a *Authorizer) scheduleRenewal() {
 	}
 	// The minimum protects a server whose tokens have hardly any lifetime. Calls
 	// renew a token that expires before the timer fires.
-	a.renewTimer = time.AfterFunc(max(time.Until(due), minRetryPause), func() {
+	a.renewTimer = time.AfterFunc(max(time.Until(due), retryPause.First), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.sessions > 0 && a.tokens == t {

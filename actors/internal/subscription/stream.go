@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
+// reopen is the wait before a stream that ended by itself is opened again.
+var reopen = backoff.Backoff{First: 100 * time.Millisecond, Max: 30 * time.Second}
+
 const (
-	// A stream that ends by itself is opened again after 0.1, 0.2, … 30 s. One that
-	// lasted for stableAfter starts again with the first delay.
-	firstReopen, maxReopen = 100 * time.Millisecond, 30 * time.Second
-	stableAfter            = 10 * time.Second
+	// stableAfter is how long a stream must last for the waits to begin again.
+	stableAfter = 10 * time.Second
 	// pollInterval is how often the lists are read while the server does not let a
 	// stream about them through.
 	pollInterval = 10 * time.Minute
@@ -106,7 +108,7 @@ func (l *Listener) run(ctx context.Context, s *stream, params json.RawMessage) {
 	request := transport.Request{Method: "subscriptions/listen", Params: params,
 		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, Farewell: cancelGrace}}
 	polled := time.Now()
-	for pause := firstReopen; ; pause = min(2*pause, maxReopen) {
+	for pause := reopen.First; ; pause = reopen.Next(pause) {
 		opened := time.Now()
 		_, err := l.config.Session.Request(ctx, request)
 		acked, everAcked := l.onEnd(s)
@@ -127,24 +129,13 @@ func (l *Listener) run(ctx context.Context, s *stream, params json.RawMessage) {
 			return
 		}
 		if time.Since(opened) >= stableAfter {
-			pause = firstReopen
+			pause = reopen.First
 		}
 		if len(s.requested) == 0 && time.Since(polled) >= pollInterval {
 			polled = time.Now()
 			l.config.ListsChanged(catalog.AllLists)
 		}
-		l.sleep(ctx, pause)
-	}
-}
-
-// sleep waits for d, and less if ctx or the session ends.
-func (l *Listener) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	case <-l.config.Session.Dead():
+		_ = backoff.SleepUntil(ctx, l.config.Session.Dead(), pause) // the next request fails if either has ended
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 )
 
 // fileStore keeps each authorization in a file of its own that only its owner can
@@ -219,10 +220,8 @@ func (s *fileStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock fun
 		if !busy {
 			return unlock, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("locking tokens: another process holds the lock: %w", context.Cause(ctx))
-		case <-time.After(lockRetryInterval):
+		if err := backoff.Sleep(ctx, lockRetryInterval); err != nil {
+			return nil, fmt.Errorf("locking tokens: another process holds the lock: %w", err)
 		}
 	}
 }

@@ -1,13 +1,13 @@
 package actors
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
 // limiter bounds the calls in flight on one incarnation. Further calls wait in a
@@ -22,7 +22,7 @@ type limiter struct {
 	waiting atomic.Int64 // len(queue), for goroutines that do not hold mu
 
 	mu    sync.Mutex
-	queue list.List // of chan struct{}, closed when the call is admitted; guarded by mu
+	queue waitqueue.Queue[struct{}] // guarded by mu
 }
 
 // oneLostCall is one call in the high half of counts.
@@ -72,25 +72,26 @@ func (l *limiter) lostCalls() int {
 func (l *limiter) admitWaiting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for first := l.queue.Front(); first != nil && l.increment(); first = l.queue.Front() {
-		l.queue.Remove(first)
+	l.queue.Admit(func(struct{}) bool {
+		if !l.increment() {
+			return false
+		}
 		l.waiting.Add(-1)
-		close(first.Value.(chan struct{}))
-	}
+		return true
+	})
 }
 
 // acquire waits until the call is admitted. It fails with KindOverloaded if the queue is
 // full, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
 // KindUnavailable if the session dies. Nothing was sent in any of these cases.
 func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, timeout time.Duration) *mcpvisor.Error {
-	admitted := make(chan struct{})
 	l.mu.Lock()
 	if int64(l.queue.Len()) >= l.maxQueued {
 		l.mu.Unlock()
 		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
 			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
 	}
-	place := l.queue.PushBack(admitted)
+	waiter := l.queue.Add(struct{}{})
 	l.waiting.Add(1)
 	l.mu.Unlock()
 	l.admitWaiting()
@@ -103,7 +104,7 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, timeout tim
 	}
 	e := &mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent}
 	select {
-	case <-admitted:
+	case <-waiter.Admitted():
 		return nil
 	case <-ctx.Done():
 		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
@@ -113,14 +114,13 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, timeout tim
 		e.Kind, e.Hint = mcpvisor.KindTimeout, "it waited behind other calls; raise Limits.MaxInFlight if the server can take more at once"
 	}
 	l.mu.Lock()
-	select {
-	case <-admitted: // at the same moment
-		l.mu.Unlock()
-		l.release(false)
-	default:
-		l.queue.Remove(place)
+	left := l.queue.Remove(waiter)
+	if left {
 		l.waiting.Add(-1)
-		l.mu.Unlock()
+	}
+	l.mu.Unlock()
+	if !left { // the call was admitted at the same moment
+		l.release(false)
 	}
 	return e
 }

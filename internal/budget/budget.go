@@ -15,8 +15,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
+
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
 // Budget bounds the sum of its shares. A nil *Budget bounds nothing. Safe for
@@ -28,15 +29,14 @@ type Budget struct {
 	mu       sync.Mutex // before the parent's
 	used     int64
 	exceeded bool // a share is allowed to exceed the limit
-	queue    []*waiter
+	queue    waitqueue.Queue[growth]
 	waiting  map[*Budget]bool // children with a queue
 }
 
-// waiter is a share that waits for room.
-type waiter struct {
+// growth is what a share waits for.
+type growth struct {
 	share *Share
 	bytes int64
-	ready chan struct{} // closed when it has got it
 }
 
 // New makes a budget of limit bytes. The parent may be nil.
@@ -61,7 +61,7 @@ func (b *Budget) Waiting() int {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.queue)
+	return b.queue.Len()
 }
 
 // Share makes a share that holds nothing.
@@ -86,13 +86,12 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	}
 	b := s.budget
 	b.mu.Lock()
-	if (len(b.queue) == 0 || s.mayExceed) && b.admit(s, int64(bytes)) {
+	if (b.queue.Len() == 0 || s.mayExceed) && b.admit(s, int64(bytes)) {
 		b.mu.Unlock()
 		return nil
 	}
-	w := &waiter{share: s, bytes: int64(bytes), ready: make(chan struct{})}
-	b.queue = append(b.queue, w)
-	if len(b.queue) == 1 {
+	w := b.queue.Add(growth{s, int64(bytes)})
+	if b.queue.Len() == 1 {
 		b.parent.setChildWaiting(b, true)
 	}
 	b.admitWaiting() // the parent may have got room since
@@ -104,7 +103,7 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	}
 	err := errStopped
 	select {
-	case <-w.ready:
+	case <-w.Admitted():
 		return nil
 	case <-ended:
 		err = cmp.Or(context.Cause(ctx), errStopped) // whatever kind of context it is
@@ -112,11 +111,9 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.Index(b.queue, w)
-	if i < 0 {
+	if !b.queue.Remove(w) {
 		return nil // it got room in the same moment
 	}
-	b.queue = slices.Delete(b.queue, i, i+1)
 	b.reportQueueEmpty()
 	b.admitWaiting()
 	return err
@@ -171,18 +168,18 @@ func (b *Budget) admit(s *Share, bytes int64) bool {
 	return true
 }
 
-// admitWaiting lets in those at the head of the queue that there is room for.
+// admitWaiting admits shares from the head of the queue while there is room.
 func (b *Budget) admitWaiting() {
-	for len(b.queue) > 0 && b.admit(b.queue[0].share, b.queue[0].bytes) {
-		close(b.queue[0].ready)
-		b.queue = slices.Delete(b.queue, 0, 1)
-		b.reportQueueEmpty()
+	if b.queue.Len() == 0 {
+		return
 	}
+	b.queue.Admit(func(g growth) bool { return b.admit(g.share, g.bytes) })
+	b.reportQueueEmpty()
 }
 
 // reportQueueEmpty tells the parent when the queue is empty.
 func (b *Budget) reportQueueEmpty() {
-	if len(b.queue) == 0 {
+	if b.queue.Len() == 0 {
 		b.parent.setChildWaiting(b, false)
 	}
 }

@@ -1,0 +1,69 @@
+// Package waitqueue is a queue of goroutines that wait for room, first come, first
+// served. It decides nothing about room: its owner does, under a mutex of its own.
+//
+//	mu.Lock()
+//	w := queue.Add(request)
+//	queue.Admit(tryTakeRoom) // and again whenever there is more room
+//	mu.Unlock()
+//	select {
+//	case <-w.Admitted():
+//	case <-ctx.Done():
+//		mu.Lock()
+//		left := queue.Remove(w) // false: it was admitted in the same moment
+//		mu.Unlock()
+//	}
+package waitqueue
+
+import "container/list"
+
+// Queue holds waiters in the order of arrival. T is what a waiter asks for. The zero
+// value is empty. Not safe for concurrent use: the mutex of the owner guards it.
+type Queue[T any] struct {
+	waiters list.List // of *Waiter[T]
+}
+
+// Waiter is one goroutine that waits.
+type Waiter[T any] struct {
+	value    T
+	admitted chan struct{}
+	place    *list.Element // nil once it was admitted or removed
+}
+
+// Admitted is closed when the waiter is admitted.
+func (w *Waiter[T]) Admitted() <-chan struct{} { return w.admitted }
+
+// Len is how many waiters are in the queue.
+func (q *Queue[T]) Len() int { return q.waiters.Len() }
+
+// Add appends a waiter that asks for v.
+func (q *Queue[T]) Add(v T) *Waiter[T] {
+	w := &Waiter[T]{value: v, admitted: make(chan struct{})}
+	w.place = q.waiters.PushBack(w)
+	return w
+}
+
+// Admit removes waiters from the head of the queue and admits them, as long as take
+// returns true. It stops at the first one for which there is no room: later ones do not
+// pass it.
+func (q *Queue[T]) Admit(take func(T) bool) {
+	for first := q.waiters.Front(); first != nil; first = q.waiters.Front() {
+		w := first.Value.(*Waiter[T])
+		if !take(w.value) {
+			return
+		}
+		q.waiters.Remove(first)
+		w.place = nil
+		close(w.admitted)
+	}
+}
+
+// Remove takes a waiter out of the queue that gives up. It reports false if the waiter
+// was admitted before.
+func (q *Queue[T]) Remove(w *Waiter[T]) bool {
+	if w.place == nil {
+		return false
+	}
+	q.waiters.Remove(w.place)
+	w.place = nil
+	return true
+}

@@ -96,7 +96,7 @@ func TestApply_ends_with_its_context(t *testing.T) {
 	specs := make([]mcpvisor.ServerSpec, 100)
 	for i := range specs {
 		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
-			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.HangAll}}})}
+			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionHangAll}}})}
 	}
 	applied := make(chan error, 1)
 	go func() { applied <- c.Apply(ctx, specs) }()

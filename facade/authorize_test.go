@@ -12,15 +12,16 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // newGuarded starts an MCP server that requires tokens of an authorization server.
-func newGuarded(t *testing.T) *mcptest.Authority {
+func newGuarded(t *testing.T) *oauthtest.Server {
 	t.Helper()
 	web := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(web.Close)
-	guard := mcptest.NewAuthority(web.URL)
+	guard := oauthtest.NewServer(web.URL)
 	t.Cleanup(guard.Close)
 	return guard
 }
@@ -152,7 +153,7 @@ func TestAuthorize_ends_with_Close(t *testing.T) {
 }
 
 // webSpec is the spec of a guarded server, with a token store in memory by default.
-func webSpec(guard *mcptest.Authority, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
+func webSpec(guard *oauthtest.Server, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
 	if o.Store == nil {
 		o.Store = facade.NewMemoryTokenStore()
 	}

@@ -36,7 +36,7 @@ func TestClient_killed_server_is_withdrawn_and_restarted(t *testing.T) {
 	// In the first incarnation the tool count does its work and never answers, so that a
 	// call of it is certainly in flight.
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour}}}
+		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a",
 		Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(3, 20*time.Millisecond)}))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})}))

@@ -28,7 +28,7 @@ func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpe
 		t.Run("HTTP "+version, func(t *testing.T) {
 			var opts []mcptest.HTTPOption
 			if version == mcptest.Version20260728 {
-				opts = append(opts, mcptest.Stateless())
+				opts = append(opts, mcptest.WithStateless())
 			}
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)

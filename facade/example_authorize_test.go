@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // A server that requires OAuth waits in the state unauthorized until the user has
@@ -15,7 +16,7 @@ import (
 func ExampleClient_Authorize() {
 	web := mcptest.NewHTTP(mcptest.Script{})
 	defer web.Close()
-	guard := mcptest.NewAuthority(web.URL) // an authorization server in front of it
+	guard := oauthtest.NewServer(web.URL) // an authorization server in front of it
 	defer guard.Close()
 
 	ctx := context.Background()

@@ -7,6 +7,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // A workload gets tokens without a user: its platform keeps a signed assertion in a
@@ -14,9 +15,9 @@ import (
 func ExampleClient_Register_assertion() {
 	web := mcptest.NewHTTP(mcptest.Script{})
 	defer web.Close()
-	guard := mcptest.NewAuthority(web.URL)
+	guard := oauthtest.NewServer(web.URL)
 	defer guard.Close()
-	guard.Set(mcptest.AuthorityRules{Assertion: "signed-by-the-platform"})
+	guard.Set(oauthtest.Rules{Assertion: "signed-by-the-platform"})
 
 	ctx := context.Background()
 	c, err := facade.New()

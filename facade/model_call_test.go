@@ -71,24 +71,24 @@ func TestCallForModel_errors(t *testing.T) {
 		require.NoError(t, c.Register(t.Context(), spec), name)
 	}
 	register("good", with())
-	register("hung", call(mcptest.Hang))
+	register("hung", call(mcptest.ActionHang))
 	register("busy", func() mcpvisor.ServerSpec {
-		s := call(mcptest.Hang)
+		s := call(mcptest.ActionHang)
 		s.Limits.MaxInFlight, s.Limits.MaxQueued = 1, -1
 		return s
 	}())
 	register("dying", with())
 	register("down", func() mcpvisor.ServerSpec { s := with(); s.Policy = supervisor.Retry(3, time.Hour); return s }())
 	register("evicted", with())
-	register("garbled", call(mcptest.Malformed))
+	register("garbled", call(mcptest.ActionMalformed))
 	register("numbers", mcpvisor.ServerSpec{InMemory: rawServer(func(method, _ string) string {
 		if method != "tools/call" {
 			return ""
 		}
 		return `{"content":[{"type":"text","text":7}]}`
 	})})
-	register("strict", call(mcptest.Error, refuse(-32602, "text must be shorter")))
-	register("ill", call(mcptest.Error, refuse(-32603, "disk full")))
+	register("strict", call(mcptest.ActionError, refuse(-32602, "text must be shorter")))
+	register("ill", call(mcptest.ActionError, refuse(-32603, "disk full")))
 
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer refusing.Close()

@@ -47,13 +47,13 @@ func TestSecrets_are_redacted_everywhere(t *testing.T) {
 		require.Error(t, err)
 		fmt.Fprintf(printed, "%v\n%+v\n%#v\n", err, err, err)
 	}
-	complains := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "cannot use " + repeat}
-	show(c.Register(t.Context(), spec("exits", complains, mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Exit, Code: 1},
-		mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Exit, Code: 1})))
-	show(c.Register(t.Context(), spec("refuses", mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Error, Text: "refused: " + repeat},
-		mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Error, Text: "refused: " + repeat})))
+	complains := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "cannot use " + repeat}
+	show(c.Register(t.Context(), spec("exits", complains, mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.ActionExit, Code: 1},
+		mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1})))
+	show(c.Register(t.Context(), spec("refuses", mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.ActionError, Text: "refused: " + repeat},
+		mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionError, Text: "refused: " + repeat})))
 	require.NoError(t, c.Register(t.Context(), spec("serves", complains,
-		mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: mcptest.Error, Text: "no: " + repeat})))
+		mcptest.Fault{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionError, Text: "no: " + repeat})))
 	_, err = c.CallTool(t.Context(), "serves/echo", nil)
 	show(err)
 	require.NoError(t, c.SetLoggingLevel(t.Context(), "serves", "debug"))

@@ -22,7 +22,7 @@ import (
 func TestServerRequests_on_every_transport(t *testing.T) {
 	legacy := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(legacy.Close)
-	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless())
+	modern := mcptest.NewHTTP(mcptest.Script{}, mcptest.WithStateless())
 	t.Cleanup(modern.Close)
 	for name, tc := range map[string]struct {
 		spec   mcpvisor.ServerSpec

@@ -75,7 +75,7 @@ func TestSubscribe_while_the_server_is_down(t *testing.T) {
 	events := watch(t, c, mcpvisor.EventResourceUpdated)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Policy: supervisor.Retry(5, time.Millisecond),
 		Stdio: mcptest.Stdio(mcptest.Script{StateDir: t.TempDir(),
-			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.Exit, Starts: []int{1, 2}}}})}))
+			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionExit, Starts: []int{1, 2}}}})}))
 	require.NoError(t, c.Subscribe(t.Context(), "s", "mcptest://text"))
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
 	call(t, c, "s/touch", map[string]any{"uri": "mcptest://text"})
@@ -87,7 +87,7 @@ func TestSubscribe_errors(t *testing.T) {
 	refuses := &mcpvisor.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraModern, InMemory: mcptest.InMemory(mcptest.Script{
 		Versions: []string{mcptest.Version20260728}, NoResources: true, NoTools: true,
-		Faults: []mcptest.Fault{{At: mcptest.StageCall, Method: "subscriptions/listen", Do: mcptest.Error, Text: "not here"}}})}))
+		Faults: []mcptest.Fault{{At: mcptest.StageCall, Method: "subscriptions/listen", Do: mcptest.ActionError, Text: "not here"}}})}))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "raw", InMemory: refuses}))
 	err := c.Subscribe(t.Context(), "s", "mcptest://text")
 	require.ErrorContains(t, err, "not here")

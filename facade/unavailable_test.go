@@ -99,8 +99,8 @@ func TestDiscarded_is_counted_while_starting(t *testing.T) {
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true,
 		InMemory: mcptest.InMemory(mcptest.Script{Faults: []mcptest.Fault{
-			{At: mcptest.StageStart, Do: mcptest.Junk, Count: 7, Text: "listening on port 80"},
-			{At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}})}))
+			{At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 7, Text: "listening on port 80"},
+			{At: mcptest.StageDiscover, Do: mcptest.ActionHang}}})}))
 	require.Eventually(t, func() bool {
 		st, ok := c.ServerStatus("s")
 		require.True(t, ok)

@@ -111,9 +111,9 @@ func Executions(dir string) map[string]int {
 	return out
 }
 
-// Pids is every process that was started with this StateDir, servers and
+// PIDs is every process that was started with this StateDir, servers and
 // grandchildren, in the order of their start.
-func Pids(dir string) []int {
+func PIDs(dir string) []int {
 	var out []int
 	for _, line := range recorded(dir, pidsFile) {
 		if pid, err := strconv.Atoi(line); err == nil {

@@ -101,7 +101,7 @@ const badEntry = `{"name":12,"inputSchema":{"type":"object"}}`
 func (s *server) list(r *request) ([]byte, *rpcError) {
 	member, items := s.catalog.definitions(r.method)
 	first := 0
-	endless := r.spoiledBy(RepeatCursor)
+	endless := r.spoiledBy(ActionRepeatCursor)
 	if r.params.Cursor != "" && endless == nil {
 		n, err := strconv.Atoi(r.params.Cursor)
 		if err != nil || n < 0 || n > len(items) {
@@ -118,7 +118,7 @@ func (s *server) list(r *request) ([]byte, *rpcError) {
 		result["nextCursor"] = strconv.Itoa(last)
 	}
 	page := items[first:last]
-	if f := r.spoiledBy(BadTool); f != nil {
+	if f := r.spoiledBy(ActionBadTool); f != nil {
 		page = append(page, json.RawMessage(orDefault(f.Text, badEntry)))
 	}
 	if endless != nil {

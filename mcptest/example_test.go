@@ -16,8 +16,8 @@ func Example() {
 	server := mcptest.InMemory(mcptest.Script{
 		Name: "moody",
 		Faults: []mcptest.Fault{
-			{At: mcptest.StageCall, Tool: "echo", Nth: 1, Do: mcptest.Error, Text: "not in the mood"},
-			{At: mcptest.StageCall, Tool: "echo", Nth: 2, Do: mcptest.Exit, Code: 3},
+			{At: mcptest.StageCall, Tool: "echo", Nth: 1, Do: mcptest.ActionError, Text: "not in the mood"},
+			{At: mcptest.StageCall, Tool: "echo", Nth: 2, Do: mcptest.ActionExit, Code: 3},
 		},
 	})
 
@@ -50,8 +50,8 @@ func ExampleScript() {
 		Versions: []string{mcptest.Version20260728},
 		StateDir: "state",
 		Faults: []mcptest.Fault{
-			{At: mcptest.StageStart, Starts: []int{2}, Do: mcptest.StderrLine, Text: "fatal: no licence"},
-			{At: mcptest.StageStart, Starts: []int{2}, Do: mcptest.Exit, Code: 1},
+			{At: mcptest.StageStart, Starts: []int{2}, Do: mcptest.ActionStderrLine, Text: "fatal: no licence"},
+			{At: mcptest.StageStart, Starts: []int{2}, Do: mcptest.ActionExit, Code: 1},
 		},
 	}
 	text, err := script.MarshalJSON()

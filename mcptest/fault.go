@@ -14,8 +14,8 @@ type Stage string
 const (
 	// StageStart is before anything is read.
 	StageStart Stage = "start"
-	// StageDiscoverRPC is before server/discover is answered.
-	StageDiscoverRPC Stage = "discover"
+	// StageDiscover is before server/discover is answered.
+	StageDiscover Stage = "discover"
 	// StageInitialize is before initialize is answered.
 	StageInitialize Stage = "initialize"
 	// StageInitialized is when notifications/initialized has come.
@@ -43,60 +43,60 @@ const (
 type Action string
 
 const (
-	// Exit ends the process with status Code.
-	Exit Action = "exit"
-	// Die ends the process by Signal, "KILL" by default. KILL, TERM, INT and HUP
+	// ActionExit ends the process with status Code.
+	ActionExit Action = "exit"
+	// ActionDie ends the process by Signal, "KILL" by default. KILL, TERM, INT and HUP
 	// show as that signal; ABRT, SEGV and the like end a Go process with a stack
 	// trace and status 2. In memory Serve returns an [ExitError].
-	Die Action = "die"
-	// Hang leaves this request unanswered for ever; other requests are served.
-	Hang Action = "hang"
-	// HangAll stops reading stdin: a deaf server. It does not notice that stdin
+	ActionDie Action = "die"
+	// ActionHang leaves this request unanswered for ever; other requests are served.
+	ActionHang Action = "hang"
+	// ActionHangAll stops reading stdin: a deaf server. It does not notice that stdin
 	// is closed either.
-	HangAll Action = "hang_all"
-	// IgnoreShutdown makes the server ignore, from then on, the closing of stdin
+	ActionHangAll Action = "hang_all"
+	// ActionIgnoreShutdown makes the server ignore, from then on, the closing of stdin
 	// and SIGTERM. In memory it still ends with its context.
-	IgnoreShutdown Action = "ignore_shutdown"
-	// Junk writes Count lines to stdout that are no JSON-RPC: Text, or in turn
+	ActionIgnoreShutdown Action = "ignore_shutdown"
+	// ActionJunk writes Count lines to stdout that are no JSON-RPC: Text, or in turn
 	// a banner, a byte order mark, colours, a blank line, 42, a JSON log line and so on.
-	Junk Action = "junk"
-	// HalfLine ends the line in the middle of the answer. The request has no
+	ActionJunk Action = "junk"
+	// ActionHalfLine ends the line in the middle of the answer. The request has no
 	// other answer; the server goes on.
-	HalfLine Action = "half_line"
-	// StderrFlood writes Bytes bytes of lines to stderr.
-	StderrFlood Action = "stderr_flood"
-	// StderrLine writes Text to stderr as a line.
-	StderrLine Action = "stderr_line"
-	// ForkGrandchild starts a child that inherits stdout and stderr, ignores
+	ActionHalfLine Action = "half_line"
+	// ActionStderrFlood writes Bytes bytes of lines to stderr.
+	ActionStderrFlood Action = "stderr_flood"
+	// ActionStderrLine writes Text to stderr as a line.
+	ActionStderrLine Action = "stderr_line"
+	// ActionForkGrandchild starts a child that inherits stdout and stderr, ignores
 	// SIGTERM and stays. Its pid is recorded; see [Pids]. With Text "detached" it
 	// leaves the process group. Only in a process.
-	ForkGrandchild Action = "fork"
-	// Error answers with a JSON-RPC error of Code (default -32603) and Text.
-	Error Action = "error"
-	// Malformed answers with something that is no answer; Text is one of the
-	// Malformed constants.
-	Malformed Action = "malformed"
-	// Oversize pads the answer to a line of at least Bytes bytes.
-	Oversize Action = "oversize"
-	// Flood sends Count notifications of the method in Text, by default
+	ActionForkGrandchild Action = "fork"
+	// ActionError answers with a JSON-RPC error of Code (default -32603) and Text.
+	ActionError Action = "error"
+	// ActionMalformed answers with something that is no answer; Text is one of the
+	// ActionMalformed constants.
+	ActionMalformed Action = "malformed"
+	// ActionOversize pads the answer to a line of at least Bytes bytes.
+	ActionOversize Action = "oversize"
+	// ActionFlood sends Count notifications of the method in Text, by default
 	// notifications/message.
-	Flood Action = "flood"
-	// RepeatCursor ends every page of a list with the cursor Text ("again" by
+	ActionFlood Action = "flood"
+	// ActionRepeatCursor ends every page of a list with the cursor Text ("again" by
 	// default); with Text "*" every page has a new cursor. The list never ends.
-	RepeatCursor Action = "repeat_cursor"
-	// BadTool adds one entry to the list that cannot be read: Text, by default a
+	ActionRepeatCursor Action = "repeat_cursor"
+	// ActionBadTool adds one entry to the list that cannot be read: Text, by default a
 	// tool whose name is the number 12.
-	BadTool Action = "bad_tool"
-	// RefuseVersion answers initialize with the protocol version Text
+	ActionBadTool Action = "bad_tool"
+	// ActionRefuseVersion answers initialize with the protocol version Text
 	// ("1999-01-01" by default), or server/discover with error -32022.
-	RefuseVersion Action = "refuse_version"
-	// Delay waits for Delay before going on. Other requests are served meanwhile,
+	ActionRefuseVersion Action = "refuse_version"
+	// ActionDelay waits for Delay before going on. Other requests are served meanwhile,
 	// save at StageAnswer, where the line is held half written.
-	Delay Action = "delay"
-	// CloseStdout closes stdout; the process lives on.
-	CloseStdout Action = "close_stdout"
-	// LateAnswer answers after Delay (1 s by default), cancelled or not.
-	LateAnswer Action = "late_answer"
+	ActionDelay Action = "delay"
+	// ActionCloseStdout closes stdout; the process lives on.
+	ActionCloseStdout Action = "close_stdout"
+	// ActionLateAnswer answers after Delay (1 s by default), cancelled or not.
+	ActionLateAnswer Action = "late_answer"
 )
 
 // What [Malformed] answers with.
@@ -150,17 +150,17 @@ type Fault struct {
 }
 
 var (
-	stages = []Stage{StageStart, StageDiscoverRPC, StageInitialize, StageInitialized, StageList,
+	stages = []Stage{StageStart, StageDiscover, StageInitialize, StageInitialized, StageList,
 		StageCall, StageAnswer, StageAfter, StagePing, StageStdinClosed}
-	actions = []Action{Exit, Die, Hang, HangAll, IgnoreShutdown, Junk, HalfLine, StderrFlood, StderrLine,
-		ForkGrandchild, Error, Malformed, Oversize, Flood, RepeatCursor, BadTool, RefuseVersion, Delay,
-		CloseStdout, LateAnswer}
+	actions = []Action{ActionExit, ActionDie, ActionHang, ActionHangAll, ActionIgnoreShutdown, ActionJunk, ActionHalfLine, ActionStderrFlood, ActionStderrLine,
+		ActionForkGrandchild, ActionError, ActionMalformed, ActionOversize, ActionFlood, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionDelay,
+		ActionCloseStdout, ActionLateAnswer}
 	malformations = []string{"", MalformedResult, MalformedWrongID, MalformedStringID, MalformedDuplicate,
 		MalformedNoID, MalformedNullID, MalformedErrorText, MalformedEmpty}
 	// needsRequest are the actions that change an answer, so need one to change.
-	needsRequest = []Action{Hang, Error, Malformed, Oversize, RefuseVersion, RepeatCursor, BadTool, LateAnswer, HalfLine}
+	needsRequest = []Action{ActionHang, ActionError, ActionMalformed, ActionOversize, ActionRefuseVersion, ActionRepeatCursor, ActionBadTool, ActionLateAnswer, ActionHalfLine}
 	// beforeAnswer are the stages at which a request waits for its answer.
-	beforeAnswer = []Stage{StageDiscoverRPC, StageInitialize, StageList, StageCall, StagePing}
+	beforeAnswer = []Stage{StageDiscover, StageInitialize, StageList, StageCall, StagePing}
 )
 
 // Stages lists every stage.
@@ -177,20 +177,20 @@ func (f Fault) validate() error {
 	if !slices.Contains(actions, f.Do) {
 		errs = append(errs, fmt.Errorf("action %q is unknown; use one of %v", f.Do, actions))
 	}
-	if f.Do == Malformed && !slices.Contains(malformations, f.Text) {
+	if f.Do == ActionMalformed && !slices.Contains(malformations, f.Text) {
 		errs = append(errs, fmt.Errorf("malformation %q is unknown; use one of %q", f.Text, malformations[1:]))
 	}
 	if f.Nth < 0 || f.Count < 0 || f.Bytes < 0 || f.Delay < 0 {
 		errs = append(errs, errors.New("Nth, Count, Bytes and Delay count from 0; drop the minus sign"))
 	}
-	halfAnswer := f.At == StageAnswer && f.Do == HalfLine
+	halfAnswer := f.At == StageAnswer && f.Do == ActionHalfLine
 	if slices.Contains(needsRequest, f.Do) && !slices.Contains(beforeAnswer, f.At) && !halfAnswer {
 		errs = append(errs, fmt.Errorf("action %q needs a request to answer, and there is none at stage %q; use one of %v", f.Do, f.At, beforeAnswer))
 	}
-	if f.Do == RefuseVersion && f.At != StageInitialize && f.At != StageDiscoverRPC {
-		errs = append(errs, fmt.Errorf("action %q belongs to stage %q or %q", f.Do, StageInitialize, StageDiscoverRPC))
+	if f.Do == ActionRefuseVersion && f.At != StageInitialize && f.At != StageDiscover {
+		errs = append(errs, fmt.Errorf("action %q belongs to stage %q or %q", f.Do, StageInitialize, StageDiscover))
 	}
-	if (f.Do == RepeatCursor || f.Do == BadTool) && f.At != StageList {
+	if (f.Do == ActionRepeatCursor || f.Do == ActionBadTool) && f.At != StageList {
 		errs = append(errs, fmt.Errorf("action %q belongs to stage %q", f.Do, StageList))
 	}
 	return errors.Join(errs...)

@@ -14,7 +14,7 @@ import (
 func one(f Fault) Script { return Script{Faults: []Fault{f}} }
 
 func TestExitBeforeAnything(t *testing.T) {
-	raw(t, one(Fault{At: StageStart, Do: Exit, Code: 3}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageStart, Do: ActionExit, Code: 3}), func(c *rawClient) {
 		var exit *ExitError
 		require.ErrorAs(t, c.exits(), &exit)
 		require.Equal(t, 3, exit.Code)
@@ -23,7 +23,7 @@ func TestExitBeforeAnything(t *testing.T) {
 }
 
 func TestDieNamesItsSignal(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Do: Die, Signal: "SIGTERM"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageCall, Do: ActionDie, Signal: "SIGTERM"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.EqualError(t, c.exits(), "signal: TERM")
@@ -32,7 +32,7 @@ func TestDieNamesItsSignal(t *testing.T) {
 }
 
 func TestHangLeavesOneRequestUnanswered(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: Hang}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: ActionHang}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"first"}`)
 		require.Equal(t, "first", c.result().Text)
@@ -44,7 +44,7 @@ func TestHangLeavesOneRequestUnanswered(t *testing.T) {
 }
 
 func TestHangAllStopsReading(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Do: HangAll}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageCall, Do: ActionHangAll}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		c.silent()
@@ -63,7 +63,7 @@ func TestHangAllStopsReading(t *testing.T) {
 }
 
 func TestIgnoreShutdownOutlivesStdin(t *testing.T) {
-	raw(t, one(Fault{At: StageStdinClosed, Do: IgnoreShutdown}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageStdinClosed, Do: ActionIgnoreShutdown}), func(c *rawClient) {
 		require.NoError(t, c.stdin.Close())
 		c.lives()
 		c.cancel(context.Canceled)
@@ -72,21 +72,21 @@ func TestIgnoreShutdownOutlivesStdin(t *testing.T) {
 }
 
 func TestExitWhenStdinCloses(t *testing.T) {
-	raw(t, one(Fault{At: StageStdinClosed, Do: Exit, Code: 7}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageStdinClosed, Do: ActionExit, Code: 7}), func(c *rawClient) {
 		require.NoError(t, c.stdin.Close())
 		require.EqualError(t, c.exits(), "exit status 7")
 	})
 }
 
 func TestJunkIsNoJSONRPC(t *testing.T) {
-	raw(t, one(Fault{At: StageStart, Do: Junk, Count: len(chatter)}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageStart, Do: ActionJunk, Count: len(chatter)}), func(c *rawClient) {
 		synctest.Wait()
 		for _, want := range chatter {
 			require.Equal(t, want+"\n", c.line())
 		}
 		c.initialize()
 	})
-	raw(t, one(Fault{At: StageAfter, Do: Junk, Text: "done!"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageAfter, Do: ActionJunk, Text: "done!"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text)
@@ -95,7 +95,7 @@ func TestJunkIsNoJSONRPC(t *testing.T) {
 }
 
 func TestHalfLine(t *testing.T) {
-	raw(t, one(Fault{At: StageAnswer, Nth: 1, Do: HalfLine}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageAnswer, Nth: 1, Do: ActionHalfLine}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		line := c.line()
@@ -103,7 +103,7 @@ func TestHalfLine(t *testing.T) {
 		require.False(t, strings.HasSuffix(line, "}\n"), line)
 		c.pings(2)
 	})
-	raw(t, one(Fault{At: StageCall, Do: HalfLine}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageCall, Do: ActionHalfLine}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.NotContains(t, c.line(), "}}")
@@ -113,8 +113,8 @@ func TestHalfLine(t *testing.T) {
 
 func TestDeathInTheMiddleOfAnAnswer(t *testing.T) {
 	s := Script{Faults: []Fault{
-		{At: StageAnswer, Do: StderrLine, Text: "panic: out of paper"},
-		{At: StageAnswer, Do: Exit, Code: 2},
+		{At: StageAnswer, Do: ActionStderrLine, Text: "panic: out of paper"},
+		{At: StageAnswer, Do: ActionExit, Code: 2},
 	}}
 	raw(t, s, func(c *rawClient) {
 		c.initialize()
@@ -128,7 +128,7 @@ func TestDeathInTheMiddleOfAnAnswer(t *testing.T) {
 }
 
 func TestSlowLine(t *testing.T) {
-	raw(t, one(Fault{At: StageAnswer, Do: Delay, Delay: time.Minute}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageAnswer, Do: ActionDelay, Delay: time.Minute}), func(c *rawClient) {
 		c.initialize()
 		asked := time.Now()
 		c.call(1, "echo", `{"text":"whole"}`)
@@ -138,7 +138,7 @@ func TestSlowLine(t *testing.T) {
 }
 
 func TestJunkInTheMiddleOfAnAnswer(t *testing.T) {
-	raw(t, one(Fault{At: StageAnswer, Do: Junk, Text: "LOG"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageAnswer, Do: ActionJunk, Text: "LOG"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.True(t, strings.HasSuffix(c.line(), "LOG\n"))
@@ -148,8 +148,8 @@ func TestJunkInTheMiddleOfAnAnswer(t *testing.T) {
 
 func TestStderr(t *testing.T) {
 	raw(t, Script{Faults: []Fault{
-		{At: StageInitialized, Do: StderrLine, Text: "hello"},
-		{At: StagePing, Do: StderrFlood, Bytes: 12345},
+		{At: StageInitialized, Do: ActionStderrLine, Text: "hello"},
+		{At: StagePing, Do: ActionStderrFlood, Bytes: 12345},
 	}}, func(c *rawClient) {
 		c.initialize()
 		synctest.Wait()
@@ -160,7 +160,7 @@ func TestStderr(t *testing.T) {
 }
 
 func TestErrorAnswer(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Method: "resources/read", Do: Error, Code: -32001, Text: "not today"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageCall, Method: "resources/read", Do: ActionError, Code: -32001, Text: "not today"}), func(c *rawClient) {
 		c.initialize()
 		c.request(1, "resources/read", `{"uri":"mcptest://text"}`)
 		require.Equal(t, &rpcError{Code: -32001, Message: "not today"}, c.answer().Error)
@@ -171,7 +171,7 @@ func TestErrorAnswer(t *testing.T) {
 
 func TestOversizeIsStillAnAnswer(t *testing.T) {
 	for _, at := range []Fault{{At: StageCall}, {At: StagePing}} {
-		at.Do, at.Bytes = Oversize, 1<<20
+		at.Do, at.Bytes = ActionOversize, 1<<20
 		raw(t, one(at), func(c *rawClient) {
 			c.initialize()
 			if at.At == StagePing {
@@ -187,8 +187,8 @@ func TestOversizeIsStillAnAnswer(t *testing.T) {
 
 func TestDelayAndLateAnswer(t *testing.T) {
 	s := Script{Faults: []Fault{
-		{At: StageCall, Tool: "add", Do: Delay, Delay: time.Hour},
-		{At: StageCall, Tool: "echo", Do: LateAnswer, Delay: 2 * time.Hour},
+		{At: StageCall, Tool: "add", Do: ActionDelay, Delay: time.Hour},
+		{At: StageCall, Tool: "echo", Do: ActionLateAnswer, Delay: 2 * time.Hour},
 	}}
 	raw(t, s, func(c *rawClient) {
 		c.initialize()
@@ -209,7 +209,7 @@ func TestDelayAndLateAnswer(t *testing.T) {
 }
 
 func TestFlood(t *testing.T) {
-	raw(t, one(Fault{At: StageAfter, Do: Flood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageAfter, Do: ActionFlood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text)
@@ -218,7 +218,7 @@ func TestFlood(t *testing.T) {
 }
 
 func TestCloseStdoutWithoutExiting(t *testing.T) {
-	raw(t, one(Fault{At: StageInitialized, Do: CloseStdout}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}), func(c *rawClient) {
 		c.initialize()
 		require.Empty(t, c.line(), "stdout ends")
 		c.lives()
@@ -227,7 +227,7 @@ func TestCloseStdoutWithoutExiting(t *testing.T) {
 
 func TestFaultsOfOneIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := InMemory(Script{Faults: []Fault{{At: StageStart, Starts: []int{1, 3}, Do: Exit, Code: 1}}})
+		server := InMemory(Script{Faults: []Fault{{At: StageStart, Starts: []int{1, 3}, Do: ActionExit, Code: 1}}})
 		for start, dies := range []bool{1: true, 2: false, 3: true, 4: false} {
 			if start == 0 {
 				continue

@@ -31,12 +31,12 @@ type HTTPServer struct {
 // HTTPOption adjusts a server made by [NewHTTP].
 type HTTPOption func(*HTTPServer)
 
-// Stateless serves without sessions, as 2026-07-28 wants it. Without it, that
+// WithStateless serves without sessions, as 2026-07-28 wants it. Without it, that
 // version is not spoken, whatever the script says.
-func Stateless() HTTPOption { return func(h *HTTPServer) { h.options.Stateless = true } }
+func WithStateless() HTTPOption { return func(h *HTTPServer) { h.options.Stateless = true } }
 
-// JSONResponses answers with application/json instead of an event stream.
-func JSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSONResponse = true } }
+// WithJSONResponses answers with application/json instead of an event stream.
+func WithJSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSONResponse = true } }
 
 // NewHTTP serves the script. Of the faults it commits Hang, Error, Delay, Exit
 // and Die (both drop the server as [HTTPServer.Stop] does), at the stages that

@@ -40,8 +40,8 @@ func TestHTTPInEveryMode(t *testing.T) {
 		version string
 	}{
 		"sessions":      {nil, Version20251125},
-		"sessions json": {[]HTTPOption{JSONResponses()}, Version20251125},
-		"stateless":     {[]HTTPOption{Stateless(), JSONResponses()}, Version20260728},
+		"sessions json": {[]HTTPOption{WithJSONResponses()}, Version20251125},
+		"stateless":     {[]HTTPOption{WithStateless(), WithJSONResponses()}, Version20260728},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := serve(t, Script{Name: "web", PageSize: 4}, mode.opts...)
@@ -108,10 +108,10 @@ func TestHTTPCrashTool(t *testing.T) {
 
 func TestHTTPFaults(t *testing.T) {
 	h := serve(t, Script{Faults: []Fault{
-		{At: StageCall, Tool: "echo", Nth: 1, Do: Error, Code: -32001, Text: "not today"},
-		{At: StageCall, Tool: "add", Do: Delay, Delay: 30 * time.Millisecond},
-		{At: StageCall, Tool: "env", Do: Hang},
-		{At: StageCall, Tool: "big", Do: Exit},
+		{At: StageCall, Tool: "echo", Nth: 1, Do: ActionError, Code: -32001, Text: "not today"},
+		{At: StageCall, Tool: "add", Do: ActionDelay, Delay: 30 * time.Millisecond},
+		{At: StageCall, Tool: "env", Do: ActionHang},
+		{At: StageCall, Tool: "big", Do: ActionExit},
 	}})
 	s := connectHTTP(t, h)
 	_, err := call(t, s, "echo", map[string]any{"text": "x"})
@@ -145,7 +145,7 @@ func TestHTTPRefuses(t *testing.T) {
 }
 
 func TestHTTPRefusesWhatItCannotDo(t *testing.T) {
-	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAnswer, Do: HalfLine})) })
-	require.Panics(t, func() { NewHTTP(one(Fault{At: StageCall, Do: Malformed})) })
-	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAfter, Do: Exit})) })
+	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAnswer, Do: ActionHalfLine})) })
+	require.Panics(t, func() { NewHTTP(one(Fault{At: StageCall, Do: ActionMalformed})) })
+	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAfter, Do: ActionExit})) })
 }

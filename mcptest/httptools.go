@@ -12,7 +12,7 @@ import (
 
 // overHTTP reports whether a fault can be committed by a go-sdk server.
 func overHTTP(f Fault) bool {
-	return slices.Contains([]Action{Hang, Error, Delay, Exit, Die}, f.Do) && slices.Contains(beforeAnswer, f.At)
+	return slices.Contains([]Action{ActionHang, ActionError, ActionDelay, ActionExit, ActionDie}, f.Do) && slices.Contains(beforeAnswer, f.At)
 }
 
 // newMCP builds the go-sdk's server with what the script offers.
@@ -155,13 +155,13 @@ func (l *httpLife) commit(ctx context.Context, f *Fault) error {
 	ctx, cancel := l.within(ctx)
 	defer cancel()
 	switch f.Do {
-	case Error:
+	case ActionError:
 		code := f.Code
 		if code == 0 {
 			code = jsonrpc.CodeInternalError
 		}
 		return &jsonrpc.Error{Code: int64(code), Message: orDefault(f.Text, "failed as scripted")}
-	case Delay:
+	case ActionDelay:
 		timer := time.NewTimer(f.Delay)
 		defer timer.Stop()
 		select {
@@ -170,7 +170,7 @@ func (l *httpLife) commit(ctx context.Context, f *Fault) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	case Exit, Die:
+	case ActionExit, ActionDie:
 		l.crash()
 	}
 	<-ctx.Done()

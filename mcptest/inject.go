@@ -12,7 +12,7 @@ import (
 // that the server has ended.
 func (s *server) commit(stage Stage) bool {
 	for _, f := range s.plan.due(stage, "", "") {
-		if f.Do == Delay {
+		if f.Do == ActionDelay {
 			s.pause(s.ctx, f.Delay)
 			continue
 		}
@@ -25,7 +25,7 @@ func (s *server) commit(stage Stage) bool {
 // not be committed in the reader.
 func anyWaits(faults []*Fault) bool {
 	for _, f := range faults {
-		if f.Do == Delay || f.Do == LateAnswer {
+		if f.Do == ActionDelay || f.Do == ActionLateAnswer {
 			return true
 		}
 	}
@@ -36,21 +36,21 @@ func anyWaits(faults []*Fault) bool {
 // there is nothing more to do about the request.
 func (s *server) inject(f *Fault, r *request) bool {
 	switch f.Do {
-	case Hang:
+	case ActionHang:
 		return false
-	case Error:
+	case ActionError:
 		code := f.Code
 		if code == 0 {
 			code = jsonrpc.CodeInternalError
 		}
 		s.refuse(r, code, orDefault(f.Text, "failed as scripted"))
 		return false
-	case Malformed, Oversize, RepeatCursor, BadTool, RefuseVersion, HalfLine:
+	case ActionMalformed, ActionOversize, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionHalfLine:
 		r.spoil = append(r.spoil, f)
 		return true
-	case Delay:
+	case ActionDelay:
 		return s.pause(r.ctx, f.Delay)
-	case LateAnswer:
+	case ActionLateAnswer:
 		r.uncancellable = true
 		delay := f.Delay
 		if delay == 0 {
@@ -60,34 +60,34 @@ func (s *server) inject(f *Fault, r *request) bool {
 	}
 	s.act(f)
 	// A deaf server answers nothing any more, this request included.
-	return s.ctx.Err() == nil && f.Do != HangAll
+	return s.ctx.Err() == nil && f.Do != ActionHangAll
 }
 
 // act does what needs no request.
 func (s *server) act(f *Fault) {
 	switch f.Do {
-	case Exit:
+	case ActionExit:
 		s.host.exit(s, f.Code)
-	case Die:
+	case ActionDie:
 		s.host.die(s, f.Signal)
-	case HangAll:
+	case ActionHangAll:
 		s.goDeaf()
-	case IgnoreShutdown:
+	case ActionIgnoreShutdown:
 		s.stubborn.Store(true)
 		s.host.ignoreShutdown()
-	case Junk:
+	case ActionJunk:
 		s.junk(max(1, f.Count), f.Text)
-	case StderrFlood:
+	case ActionStderrFlood:
 		s.stderrFlood(f.Bytes)
-	case StderrLine:
+	case ActionStderrLine:
 		s.logf("%s", f.Text)
-	case ForkGrandchild:
+	case ActionForkGrandchild:
 		if _, err := s.fork(f.Text == "detached"); err != nil {
 			s.logf("mcptest: %v", err)
 		}
-	case Flood:
+	case ActionFlood:
 		s.out.raw(flood(f))
-	case CloseStdout:
+	case ActionCloseStdout:
 		s.out.close()
 	}
 }
@@ -104,14 +104,14 @@ func (r *request) spoiledBy(do Action) *Fault {
 
 // reply writes an answer, with what the faults make of it.
 func (s *server) reply(r *request, line []byte) {
-	if f := r.spoiledBy(Oversize); f != nil {
+	if f := r.spoiledBy(ActionOversize); f != nil {
 		line = pad(line, f.Bytes)
 	}
 	lines := [][]byte{line}
-	if f := r.spoiledBy(Malformed); f != nil {
+	if f := r.spoiledBy(ActionMalformed); f != nil {
 		lines = malform(r, line, f.Text)
 	}
-	if r.spoiledBy(HalfLine) != nil {
+	if r.spoiledBy(ActionHalfLine) != nil {
 		lines = [][]byte{line[:len(line)/2]}
 	}
 	if due := s.plan.due(StageAnswer, r.method, r.params.target()); len(due) > 0 {
@@ -122,7 +122,7 @@ func (s *server) reply(r *request, line []byte) {
 		s.out.line(line)
 	}
 	for _, f := range s.plan.due(StageAfter, r.method, r.params.target()) {
-		if f.Do == Delay {
+		if f.Do == ActionDelay {
 			s.pause(s.ctx, f.Delay)
 			continue
 		}
@@ -138,13 +138,13 @@ func (s *server) interrupt(faults []*Fault, line []byte) {
 		rest := append(line[half:len(line):len(line)], '\n')
 		for _, f := range faults {
 			switch f.Do {
-			case HalfLine:
+			case ActionHalfLine:
 				rest = []byte("\n")
-			case Delay:
+			case ActionDelay:
 				s.pause(s.ctx, f.Delay)
-			case Junk:
+			case ActionJunk:
 				rest = append(junkLines(max(1, f.Count), f.Text), rest...)
-			case Flood:
+			case ActionFlood:
 				rest = append(flood(f), rest...)
 			default:
 				s.act(f)

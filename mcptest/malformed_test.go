@@ -20,7 +20,7 @@ func TestMalformedAnswers(t *testing.T) {
 		MalformedErrorText: {`{"jsonrpc":"2.0","id":1,"error":"it did not work"}`},
 		MalformedEmpty:     {`{"jsonrpc":"2.0","id":1}`},
 	} {
-		raw(t, one(Fault{At: StagePing, Nth: 1, Do: Malformed, Text: how}), func(c *rawClient) {
+		raw(t, one(Fault{At: StagePing, Nth: 1, Do: ActionMalformed, Text: how}), func(c *rawClient) {
 			c.request(1, "ping", "{}")
 			for _, line := range want {
 				require.Equal(t, line+"\n", c.line(), how)
@@ -47,7 +47,7 @@ func page(t *testing.T, c *rawClient, id int, cursor string) (names []string, ne
 }
 
 func TestEndlessLists(t *testing.T) {
-	raw(t, one(Fault{At: StageList, Do: RepeatCursor}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageList, Do: ActionRepeatCursor}), func(c *rawClient) {
 		c.initialize()
 		for id := range 3 {
 			names, next := page(t, c, id, "again")
@@ -55,7 +55,7 @@ func TestEndlessLists(t *testing.T) {
 			require.Equal(t, "again", next)
 		}
 	})
-	raw(t, one(Fault{At: StageList, Do: RepeatCursor, Text: "*"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageList, Do: ActionRepeatCursor, Text: "*"}), func(c *rawClient) {
 		c.initialize()
 		seen := map[string]bool{}
 		for id := range 3 {
@@ -67,7 +67,7 @@ func TestEndlessLists(t *testing.T) {
 }
 
 func TestOneBadToolAmongTheList(t *testing.T) {
-	raw(t, one(Fault{At: StageList, Method: "tools/list", Do: BadTool}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageList, Method: "tools/list", Do: ActionBadTool}), func(c *rawClient) {
 		c.initialize()
 		names, _ := page(t, c, 1, "")
 		require.Len(t, names, len(toolOrder)+1)
@@ -77,11 +77,11 @@ func TestOneBadToolAmongTheList(t *testing.T) {
 }
 
 func TestRefusedVersions(t *testing.T) {
-	raw(t, one(Fault{At: StageInitialize, Do: RefuseVersion}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageInitialize, Do: ActionRefuseVersion}), func(c *rawClient) {
 		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		require.Equal(t, "1999-01-01", c.result().ProtocolVersion)
 	})
-	raw(t, one(Fault{At: StageDiscoverRPC, Do: RefuseVersion, Text: "2027-01-01"}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageDiscover, Do: ActionRefuseVersion, Text: "2027-01-01"}), func(c *rawClient) {
 		c.request(1, "server/discover", modernParams(""))
 		e := c.answer().Error
 		require.Equal(t, -32022, e.Code)

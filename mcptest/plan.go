@@ -68,7 +68,7 @@ func (a *armed) concerns(stage Stage, method, target string) bool {
 func stageOf(method string) Stage {
 	switch method {
 	case "server/discover":
-		return StageDiscoverRPC
+		return StageDiscover
 	case "initialize":
 		return StageInitialize
 	case "ping":

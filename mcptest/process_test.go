@@ -71,7 +71,7 @@ func (c *child) ends() (rest string, err error) {
 }
 
 func TestProcessExits(t *testing.T) {
-	c := startChild(t, one(Fault{At: StageStart, Do: Exit, Code: 3}))
+	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit, Code: 3}))
 	_, err := c.ends()
 	require.EqualError(t, err, "exit status 3")
 
@@ -92,8 +92,8 @@ func TestProcessExits(t *testing.T) {
 
 func TestProcessDiesInTheMiddleOfAnAnswer(t *testing.T) {
 	c := startChild(t, Script{Faults: []Fault{
-		{At: StageAnswer, Do: StderrLine, Text: "fatal: out of paper"},
-		{At: StageAnswer, Do: Exit, Code: 5},
+		{At: StageAnswer, Do: ActionStderrLine, Text: "fatal: out of paper"},
+		{At: StageAnswer, Do: ActionExit, Code: 5},
 	}})
 	c.initialize()
 	c.call("echo", `{"text":"x"}`)
@@ -106,7 +106,7 @@ func TestProcessDiesInTheMiddleOfAnAnswer(t *testing.T) {
 
 func TestProcessAccountsOutliveIt(t *testing.T) {
 	dir := t.TempDir()
-	s := Script{StateDir: dir, Faults: []Fault{{At: StageAfter, Tool: "count", Starts: []int{1}, Do: Exit, Code: 9}}}
+	s := Script{StateDir: dir, Faults: []Fault{{At: StageAfter, Tool: "count", Starts: []int{1}, Do: ActionExit, Code: 9}}}
 	c := startChild(t, s)
 	c.initialize()
 	c.call("count", `{"key":"pay\nonce"}`)
@@ -122,7 +122,7 @@ func TestProcessAccountsOutliveIt(t *testing.T) {
 	require.Contains(t, again.line(), `"executions":2`)
 	require.Equal(t, 2, Starts(dir))
 	require.Equal(t, map[string]int{"pay\nonce": 2}, Executions(dir))
-	require.Equal(t, []int{c.cmd.Process.Pid, again.cmd.Process.Pid}, Pids(dir))
+	require.Equal(t, []int{c.cmd.Process.Pid, again.cmd.Process.Pid}, PIDs(dir))
 	require.False(t, Alive(c.cmd.Process.Pid))
 	require.True(t, Alive(again.cmd.Process.Pid))
 }

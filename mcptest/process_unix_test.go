@@ -27,7 +27,7 @@ func killedBy(err error) syscall.Signal {
 
 func TestProcessDiesOfRealSignals(t *testing.T) {
 	for name, want := range map[string]syscall.Signal{"": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM, "int": syscall.SIGINT, "HUP": syscall.SIGHUP} {
-		c := startChild(t, one(Fault{At: StageInitialized, Do: Die, Signal: name}))
+		c := startChild(t, one(Fault{At: StageInitialized, Do: ActionDie, Signal: name}))
 		c.initialize()
 		_, err := c.ends()
 		require.Equal(t, want, killedBy(err), name)
@@ -41,9 +41,9 @@ func TestProcessDiesOfRealSignals(t *testing.T) {
 
 func TestStubbornProcess(t *testing.T) {
 	c := startChild(t, Script{Faults: []Fault{
-		{At: StageStart, Do: IgnoreShutdown},
-		{At: StageStdinClosed, Do: StderrLine, Text: "never"},
-		{At: StageStdinClosed, Do: Junk, Text: "still here"},
+		{At: StageStart, Do: ActionIgnoreShutdown},
+		{At: StageStdinClosed, Do: ActionStderrLine, Text: "never"},
+		{At: StageStdinClosed, Do: ActionJunk, Text: "still here"},
 	}})
 	c.initialize()
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
@@ -59,7 +59,7 @@ func TestStubbornProcess(t *testing.T) {
 }
 
 func TestDeafProcessKeepsRunning(t *testing.T) {
-	c := startChild(t, Script{Faults: []Fault{{At: StageInitialized, Do: HangAll}, {At: StageInitialized, Do: Junk, Text: "deaf now"}}})
+	c := startChild(t, Script{Faults: []Fault{{At: StageInitialized, Do: ActionHangAll}, {At: StageInitialized, Do: ActionJunk, Text: "deaf now"}}})
 	c.initialize()
 	require.Equal(t, "deaf now\n", c.line())
 	require.NoError(t, c.stdin.Close())
@@ -69,7 +69,7 @@ func TestDeafProcessKeepsRunning(t *testing.T) {
 }
 
 func TestCloseStdoutLeavesTheProcessRunning(t *testing.T) {
-	c := startChild(t, one(Fault{At: StageInitialized, Do: CloseStdout}))
+	c := startChild(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}))
 	c.initialize()
 	_, err := c.stdout.ReadByte()
 	require.Error(t, err)
@@ -92,7 +92,7 @@ func TestGrandchildHoldsStdout(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(c.line()), &answer))
 		grandchild := answer.Result.StructuredContent.Pid
 		t.Cleanup(func() { _ = syscall.Kill(grandchild, syscall.SIGKILL) })
-		require.Equal(t, []int{c.cmd.Process.Pid, grandchild}, Pids(dir))
+		require.Equal(t, []int{c.cmd.Process.Pid, grandchild}, PIDs(dir))
 
 		group, err := syscall.Getpgid(grandchild)
 		require.NoError(t, err)
@@ -122,9 +122,9 @@ func TestGrandchildHoldsStdout(t *testing.T) {
 
 func TestForkAsAFault(t *testing.T) {
 	dir := t.TempDir()
-	c := startChild(t, Script{StateDir: dir, Faults: []Fault{{At: StageStart, Do: ForkGrandchild}, {At: StagePing, Do: Exit, Code: 6}}})
+	c := startChild(t, Script{StateDir: dir, Faults: []Fault{{At: StageStart, Do: ActionForkGrandchild}, {At: StagePing, Do: ActionExit, Code: 6}}})
 	c.initialize()
-	pids := Pids(dir)
+	pids := PIDs(dir)
 	require.Len(t, pids, 2)
 	t.Cleanup(func() { _ = syscall.Kill(pids[1], syscall.SIGKILL) })
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
@@ -135,7 +135,7 @@ func TestForkAsAFault(t *testing.T) {
 }
 
 func TestZombiesAreNotAlive(t *testing.T) {
-	c := startChild(t, one(Fault{At: StageStart, Do: Exit}))
+	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit}))
 	// The end of stdout comes before the process is a zombie, so ask until it is.
 	_, _ = c.stdout.ReadByte()
 	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "nobody has waited for it yet")

@@ -98,7 +98,7 @@ func (s Script) Validate() error {
 		}
 	}
 	for i, f := range s.Faults {
-		if f.Do == BadTool && f.Text != "" && !json.Valid([]byte(f.Text)) {
+		if f.Do == ActionBadTool && f.Text != "" && !json.Valid([]byte(f.Text)) {
 			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is no JSON, so the list would be none; use Malformed for that", ErrScript, i, f.Text))
 		}
 		if err := f.validate(); err != nil {

@@ -59,15 +59,15 @@ func TestValidateFindsWhatCannotWork(t *testing.T) {
 		"negative":            {PageSize: -1},
 		"behaviour":           {Tools: []ToolDef{{Name: "x", As: "nonesuch"}}},
 		"raw JSON":            {Tools: []ToolDef{{Name: "x", InputSchema: json.RawMessage(`{`)}}},
-		"bad entry":           one(Fault{At: StageList, Do: BadTool, Text: "{"}),
-		"stage":               one(Fault{At: "sometime", Do: Exit}),
+		"bad entry":           one(Fault{At: StageList, Do: ActionBadTool, Text: "{"}),
+		"stage":               one(Fault{At: "sometime", Do: ActionExit}),
 		"action":              one(Fault{At: StageCall, Do: "misbehave"}),
-		"malformation":        one(Fault{At: StageCall, Do: Malformed, Text: "odd"}),
-		"hang at start":       one(Fault{At: StageStart, Do: Hang}),
-		"version at a call":   one(Fault{At: StageCall, Do: RefuseVersion}),
-		"cursor at a call":    one(Fault{At: StageCall, Do: RepeatCursor}),
-		"negative fault":      one(Fault{At: StageCall, Do: Delay, Delay: -1}),
-		"half line at a ping": one(Fault{At: StageAfter, Do: HalfLine}),
+		"malformation":        one(Fault{At: StageCall, Do: ActionMalformed, Text: "odd"}),
+		"hang at start":       one(Fault{At: StageStart, Do: ActionHang}),
+		"version at a call":   one(Fault{At: StageCall, Do: ActionRefuseVersion}),
+		"cursor at a call":    one(Fault{At: StageCall, Do: ActionRepeatCursor}),
+		"negative fault":      one(Fault{At: StageCall, Do: ActionDelay, Delay: -1}),
+		"half line at a ping": one(Fault{At: StageAfter, Do: ActionHalfLine}),
 	} {
 		require.ErrorIs(t, s.Validate(), ErrScript, name)
 		require.Panics(t, func() { InMemory(s) }, name)
@@ -76,7 +76,7 @@ func TestValidateFindsWhatCannotWork(t *testing.T) {
 }
 
 func TestStartsOfAProcessNeedAnAccount(t *testing.T) {
-	s := one(Fault{At: StageStart, Do: Exit, Starts: []int{2}})
+	s := one(Fault{At: StageStart, Do: ActionExit, Starts: []int{2}})
 	require.NotPanics(t, func() { InMemory(s) })
 	require.PanicsWithError(t, "mcptest script: fault 0 happens in the starts [2], which a process cannot count; set StateDir to a directory, as t.TempDir()",
 		func() { Stdio(s) })

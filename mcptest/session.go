@@ -131,7 +131,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 	if slices.Contains(versions, r.params.Version) {
 		version = r.params.Version
 	}
-	if f := r.spoiledBy(RefuseVersion); f != nil {
+	if f := r.spoiledBy(ActionRefuseVersion); f != nil {
 		version = orDefault(f.Text, "1999-01-01")
 	}
 	s.session.mu.Lock()
@@ -146,7 +146,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 }
 
 func (s *server) discover(r *request) ([]byte, *rpcError) {
-	if f := r.spoiledBy(RefuseVersion); f != nil {
+	if f := r.spoiledBy(ActionRefuseVersion); f != nil {
 		e := s.unsupported(Version20260728)
 		e.Data = mustJSON(mcp.UnsupportedProtocolVersionData{
 			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: Version20260728,

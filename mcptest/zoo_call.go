@@ -8,18 +8,18 @@ import (
 // What happens to a call: the server ends, is silent, or answers in a way of
 // its own.
 var callZoo = []Misbehaviour{
-	scripted("call/hang", "Never answers the call; everything else goes on.", Fault{At: StageCall, Tool: ZooBad, Do: Hang}),
+	scripted("call/hang", "Never answers the call; everything else goes on.", Fault{At: StageCall, Tool: ZooBad, Do: ActionHang}),
 	scripted("call/exit", "Exits with status 3 instead of an answer, a last word on stderr.",
-		Fault{At: StageCall, Tool: ZooBad, Do: StderrLine, Text: "fatal: out of paper"}, Fault{At: StageCall, Tool: ZooBad, Do: Exit, Code: 3}),
-	scripted("call/exit-0", "Exits with status 0 instead of an answer, as if all were well.", Fault{At: StageCall, Tool: ZooBad, Do: Exit}),
-	scripted("call/kill", "Is killed instead of answering, as by the kernel that has no memory left.", Fault{At: StageCall, Tool: ZooBad, Do: Die}),
-	scripted("call/abort", "Aborts with a stack trace instead of answering.", Fault{At: StageCall, Tool: ZooBad, Do: Die, Signal: "ABRT"}),
-	scripted("call/exit-in-answer", "Exits with half a line of the answer written.", Fault{At: StageAnswer, Tool: ZooBad, Do: Exit, Code: 4}),
-	scripted("call/kill-in-answer", "Is killed with half a line of the answer written.", Fault{At: StageAnswer, Tool: ZooBad, Do: Die}),
-	scripted("call/exit-after-answer", "Answers the call and exits at once.", Fault{At: StageAfter, Tool: ZooBad, Do: Exit, Code: 5}),
-	scripted("call/half-line", "Ends the line in the middle of the answer and goes on.", Fault{At: StageAnswer, Tool: ZooBad, Do: HalfLine}),
-	scripted("call/deaf", "Stops reading stdin, for good, at the call.", Fault{At: StageCall, Tool: ZooBad, Do: HangAll}),
-	scripted("call/late", "Answers the call long after it was cancelled.", Fault{At: StageCall, Tool: ZooBad, Do: LateAnswer, Delay: 400 * time.Millisecond}),
+		Fault{At: StageCall, Tool: ZooBad, Do: ActionStderrLine, Text: "fatal: out of paper"}, Fault{At: StageCall, Tool: ZooBad, Do: ActionExit, Code: 3}),
+	scripted("call/exit-0", "Exits with status 0 instead of an answer, as if all were well.", Fault{At: StageCall, Tool: ZooBad, Do: ActionExit}),
+	scripted("call/kill", "Is killed instead of answering, as by the kernel that has no memory left.", Fault{At: StageCall, Tool: ZooBad, Do: ActionDie}),
+	scripted("call/abort", "Aborts with a stack trace instead of answering.", Fault{At: StageCall, Tool: ZooBad, Do: ActionDie, Signal: "ABRT"}),
+	scripted("call/exit-in-answer", "Exits with half a line of the answer written.", Fault{At: StageAnswer, Tool: ZooBad, Do: ActionExit, Code: 4}),
+	scripted("call/kill-in-answer", "Is killed with half a line of the answer written.", Fault{At: StageAnswer, Tool: ZooBad, Do: ActionDie}),
+	scripted("call/exit-after-answer", "Answers the call and exits at once.", Fault{At: StageAfter, Tool: ZooBad, Do: ActionExit, Code: 5}),
+	scripted("call/half-line", "Ends the line in the middle of the answer and goes on.", Fault{At: StageAnswer, Tool: ZooBad, Do: ActionHalfLine}),
+	scripted("call/deaf", "Stops reading stdin, for good, at the call.", Fault{At: StageCall, Tool: ZooBad, Do: ActionHangAll}),
+	scripted("call/late", "Answers the call long after it was cancelled.", Fault{At: StageCall, Tool: ZooBad, Do: ActionLateAnswer, Delay: 400 * time.Millisecond}),
 	wild("call/never-reads", "Reads nothing any more once it is initialized.", instead("prompts/list", func(c *creature, q question) {
 		c.behave(q)
 		c.park()

@@ -26,14 +26,14 @@ func paged(do func(*creature, question)) func(*creature) {
 
 // What goes wrong while a server is asked what it offers.
 var listZoo = []Misbehaviour{
-	scripted("list/endless", "Has one page more, each with a new cursor, for ever.", Fault{At: StageList, Method: "tools/list", Do: RepeatCursor, Text: "*"}),
-	scripted("list/cursor-again", "Ends every page with the same cursor.", Fault{At: StageList, Method: "tools/list", Do: RepeatCursor}),
-	scripted("list/exit", "Exits when its prompts are asked for.", Fault{At: StageList, Method: "prompts/list", Do: Exit, Code: 5}),
-	scripted("list/prompts-hang", "Never lists its prompts; its tools it does.", Fault{At: StageList, Method: "prompts/list", Do: Hang}),
-	scripted("list/half-line", "Lists its resources with half a line.", Fault{At: StageList, Method: "resources/list", Do: HalfLine}),
+	scripted("list/endless", "Has one page more, each with a new cursor, for ever.", Fault{At: StageList, Method: "tools/list", Do: ActionRepeatCursor, Text: "*"}),
+	scripted("list/cursor-again", "Ends every page with the same cursor.", Fault{At: StageList, Method: "tools/list", Do: ActionRepeatCursor}),
+	scripted("list/exit", "Exits when its prompts are asked for.", Fault{At: StageList, Method: "prompts/list", Do: ActionExit, Code: 5}),
+	scripted("list/prompts-hang", "Never lists its prompts; its tools it does.", Fault{At: StageList, Method: "prompts/list", Do: ActionHang}),
+	scripted("list/half-line", "Lists its resources with half a line.", Fault{At: StageList, Method: "resources/list", Do: ActionHalfLine}),
 	scripted("list/resources-refused", "Declares resources and has no method to list them.",
-		Fault{At: StageList, Method: "resources/list", Do: Error, Code: -32601, Text: "no"}, Fault{At: StageList, Method: "resources/templates/list", Do: Error, Code: -32601, Text: "no"}),
-	scripted("list/all-refused", "Declares everything and lists nothing of it.", Fault{At: StageList, Do: Error, Code: -32601, Text: "no"}),
+		Fault{At: StageList, Method: "resources/list", Do: ActionError, Code: -32601, Text: "no"}, Fault{At: StageList, Method: "resources/templates/list", Do: ActionError, Code: -32601, Text: "no"}),
+	scripted("list/all-refused", "Declares everything and lists nothing of it.", Fault{At: StageList, Do: ActionError, Code: -32601, Text: "no"}),
 	wild("list/cursor-empty", "Ends every page with an empty cursor.", results("tools/list", `{"tools":[`+goodTools+`],"nextCursor":""}`)),
 	wild("list/cursor-number", "Ends the page with a number for a cursor.", results("tools/list", `{"tools":[`+goodTools+`],"nextCursor":2}`)),
 	wild("list/cursor-large", "Ends every page with a new cursor of 200,000 characters.", func(c *creature) {

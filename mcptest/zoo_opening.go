@@ -16,9 +16,9 @@ func refusing(serve func(*creature)) func(*creature) {
 var negotiationZoo = []Misbehaviour{
 	wild("negotiation/hang", "Does not answer server/discover.", instead("server/discover", func(*creature, question) {})),
 	wild("negotiation/exit", "Exits at the first method that it does not know, server/discover.", instead("server/discover", func(c *creature, _ question) { c.end(1) })),
-	scripted("negotiation/killed", "Dies of server/discover.", Fault{At: StageDiscoverRPC, Do: Die}),
-	scripted("negotiation/close", "Closes stdout at server/discover, and lives.", Fault{At: StageDiscoverRPC, Do: CloseStdout}),
-	scripted("negotiation/half-line", "Answers server/discover with half a line.", Fault{At: StageDiscoverRPC, Do: HalfLine}),
+	scripted("negotiation/killed", "Dies of server/discover.", Fault{At: StageDiscover, Do: ActionDie}),
+	scripted("negotiation/close", "Closes stdout at server/discover, and lives.", Fault{At: StageDiscover, Do: ActionCloseStdout}),
+	scripted("negotiation/half-line", "Answers server/discover with half a line.", Fault{At: StageDiscover, Do: ActionHalfLine}),
 	wild("negotiation/half-line-unended", "Answers server/discover with half a line that does not end.", says("server/discover", `{"jsonrpc":"2.0","id":$id,"resu`)),
 	wild("negotiation/plain-text", "Answers server/discover with an error in plain text.", says("server/discover", "Error: unknown method server/discover\n")),
 	wild("negotiation/null-id", "Refuses server/discover without saying what it refuses.",
@@ -83,13 +83,13 @@ func changed(old, text string) func(*creature) {
 var handshakeZoo = []Misbehaviour{
 	wild("handshake/hang", "Does not answer initialize.", instead("initialize", func(*creature, question) {})),
 	wild("handshake/hang-stubborn", "Does not answer initialize, and does not end when stdin does.", instead("initialize", func(c *creature, _ question) { c.park() })),
-	scripted("handshake/exit", "Exits at initialize.", Fault{At: StageInitialize, Do: StderrLine, Text: "fatal: no licence"}, Fault{At: StageInitialize, Do: Exit, Code: 3}),
+	scripted("handshake/exit", "Exits at initialize.", Fault{At: StageInitialize, Do: ActionStderrLine, Text: "fatal: no licence"}, Fault{At: StageInitialize, Do: ActionExit, Code: 3}),
 	wild("handshake/exit-in-answer", "Exits in the middle of its answer to initialize.", instead("initialize", func(c *creature, q question) {
 		c.write(q.fill(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVer`))
 		c.end(9)
 	})),
-	scripted("handshake/exit-initialized", "Exits when it is told that the client is initialized.", Fault{At: StageInitialized, Do: Exit, Code: 4}),
-	scripted("handshake/close-initialized", "Closes stdout when it is told that the client is initialized.", Fault{At: StageInitialized, Do: CloseStdout}),
+	scripted("handshake/exit-initialized", "Exits when it is told that the client is initialized.", Fault{At: StageInitialized, Do: ActionExit, Code: 4}),
+	scripted("handshake/close-initialized", "Closes stdout when it is told that the client is initialized.", Fault{At: StageInitialized, Do: ActionCloseStdout}),
 	wild("handshake/unknown-method", "Does not know initialize.", says("initialize", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"method not found"}}`+"\n")),
 	wild("handshake/wrong-params", "Refuses the version of initialize in its own way.",
 		says("initialize", `{"jsonrpc":"2.0","id":$id,"error":{"code":-32602,"message":"Unsupported protocol version","data":{"supported":["1.0"],"requested":"2025-11-25"}}}`+"\n")),

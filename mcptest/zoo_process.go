@@ -24,7 +24,7 @@ func atEnd(do func(*creature)) func(*creature) {
 // every system lets it.
 var processZoo = append([]Misbehaviour{
 	scripted("process/close-stdout", "Closes stdout at the call, and lives.",
-		Fault{At: StageCall, Tool: ZooBad, Do: CloseStdout}, Fault{At: StageCall, Tool: ZooBad, Do: Hang}),
+		Fault{At: StageCall, Tool: ZooBad, Do: ActionCloseStdout}, Fault{At: StageCall, Tool: ZooBad, Do: ActionHang}),
 	wild("process/close-stdin", "Closes stdin at the call, which it answers, and lives.", atCall(func(c *creature, q question) {
 		_ = c.stdin.Close()
 		c.behave(q)
@@ -52,7 +52,7 @@ var processZoo = append([]Misbehaviour{
 		_, _ = c.errs.Write([]byte("\x1b[2J\x1b]0;pwned\a\u202egnp.exe\r2026-07-28 INFO all is well\n\x9b31m\xff\x00done\u2028"))
 		c.end(4)
 	})),
-	scripted("shutdown/stubborn", "Ends neither when its stdin does nor when it is asked to by a signal.", Fault{At: StageStart, Do: IgnoreShutdown}),
+	scripted("shutdown/stubborn", "Ends neither when its stdin does nor when it is asked to by a signal.", Fault{At: StageStart, Do: ActionIgnoreShutdown}),
 	wild("shutdown/ignores-eof", "Does not end when its stdin does, but by a signal.", atEnd((*creature).park)),
 	wild("shutdown/slow", "Takes a moment to end after its stdin has.", atEnd(func(c *creature) { c.rest(50 * time.Millisecond) })),
 	wild("shutdown/status", "Ends with status 1 when it is asked to end.", atEnd(func(c *creature) { c.end(1) })),

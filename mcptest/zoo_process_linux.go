@@ -36,9 +36,9 @@ func lone(name, about string, serve func(*creature)) Misbehaviour {
 // unixZoo is what a process on Linux can do.
 var unixZoo = []Misbehaviour{
 	alone(scripted("process/grandchild", "Exits at the call, while a child of its own holds stdout and stderr and ignores SIGTERM.",
-		Fault{At: StageCall, Tool: ZooBad, Do: ForkGrandchild}, Fault{At: StageCall, Tool: ZooBad, Do: Exit, Code: 3})),
+		Fault{At: StageCall, Tool: ZooBad, Do: ActionForkGrandchild}, Fault{At: StageCall, Tool: ZooBad, Do: ActionExit, Code: 3})),
 	alone(scripted("process/grandchild-detached", "Exits at the call, while a child that has left the process group holds stdout and stderr and ignores SIGTERM.",
-		Fault{At: StageCall, Tool: ZooBad, Do: ForkGrandchild, Text: "detached"}, Fault{At: StageCall, Tool: ZooBad, Do: Exit, Code: 3})),
+		Fault{At: StageCall, Tool: ZooBad, Do: ActionForkGrandchild, Text: "detached"}, Fault{At: StageCall, Tool: ZooBad, Do: ActionExit, Code: 3})),
 	withChild("process/grandchild-answers", "Exits at the call, and leaves the answer to a child.", func(c *creature) {
 		c.rest(5 * time.Millisecond)
 		c.result(question{id: c.part}, fine)

@@ -15,21 +15,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // guarded is the scripted server behind an authorization server.
-func guarded(t *testing.T, rules mcptest.AuthorityRules) (*scripted, *mcptest.Authority) {
+func guarded(t *testing.T, rules oauthtest.Rules) (*scripted, *oauthtest.Server) {
 	t.Helper()
 	s := newScripted(t)
-	a := mcptest.NewAuthority(s.URL)
+	a := oauthtest.NewServer(s.URL)
 	a.Set(rules)
 	t.Cleanup(a.Close)
 	return s, a
 }
 
-func authSpec(a *mcptest.Authority, o mcpvisor.OAuth) mcpvisor.ServerSpec {
+func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
 	spec := httpSpec(a.URL)
 	if o.Store == nil {
 		o.Store = NewTokenMemory()
@@ -53,9 +53,9 @@ func consentAtOnce(ctx context.Context, url string) (string, error) {
 }
 
 func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
-	s, a := guarded(t, mcptest.AuthorityRules{Rotate: true})
+	s, a := guarded(t, oauthtest.Rules{Rotate: true})
 	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce}))
-	require.Equal(t, 1, a.Counts().Visits)
+	require.Equal(t, 1, a.Counts().Authorizations)
 	a.Revoke(false, false)
 	before := len(s.requests("tools/call"))
 	var wg sync.WaitGroup
@@ -68,12 +68,12 @@ func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, a.Counts().Refreshes)
-	require.Equal(t, 1, a.Counts().Visits)
+	require.Equal(t, 1, a.Counts().Authorizations)
 	require.Len(t, s.requests("tools/call"), before+len(errs), "each call reached the server once")
 }
 
 func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
-	_, a := guarded(t, mcptest.AuthorityRules{})
+	_, a := guarded(t, oauthtest.Rules{})
 	cause := openFails(t, authSpec(a, mcpvisor.OAuth{}))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.True(t, cause.Permanent)
@@ -86,7 +86,7 @@ func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
 
 // Without a usable token a session ends; nobody waits for a person in a call.
 func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
-	_, a := guarded(t, mcptest.AuthorityRules{})
+	_, a := guarded(t, oauthtest.Rules{})
 	store := NewTokenMemory()
 	first := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
 	requireServing(t, first)
@@ -105,15 +105,15 @@ func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 }
 
 func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
-	s, a := guarded(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
+	s, a := guarded(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
 	store := NewTokenMemory()
 	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store, Scopes: []string{"read"}}))
 	requireServing(t, session)
-	require.Equal(t, "read write", a.Counts().LastVisit.Get("scope"))
+	require.Equal(t, "read write", a.Counts().LastAuthorization.Get("scope"))
 	require.Len(t, s.requests("tools/call"), 1)
 
 	a.Revoke(true, false)
-	a.Set(mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "admin"}})
+	a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "admin"}})
 	visiting := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
 	alone := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	e := callFails(t, alone)
@@ -130,7 +130,7 @@ func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
 func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
 	var slow atomic.Bool
 	gate := make(chan struct{})
-	_, a := guarded(t, mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "write"}, Document: func(string, map[string]any) int {
+	_, a := guarded(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Document: func(string, map[string]any) int {
 		if slow.Load() {
 			<-gate
 		}
@@ -157,7 +157,7 @@ func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
 // A client that is blocked has no session without a token.
 func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
 	var refuse atomic.Bool
-	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
+	_, a := guarded(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		if refuse.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
@@ -192,7 +192,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		}
 		return false
 	}
-	_, a := guarded(t, mcptest.AuthorityRules{TokenLife: 3 * time.Second, Token: hang})
+	_, a := guarded(t, oauthtest.Rules{TokenLifetime: 3 * time.Second, Token: hang})
 	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, TokenWait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
 	session := openHTTP(t, spec)
@@ -218,7 +218,7 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 
 // Whatever the server makes of a token: it is seen nowhere.
 func TestHTTPAuthTokensStaySecret(t *testing.T) {
-	s, a := guarded(t, mcptest.AuthorityRules{})
+	s, a := guarded(t, oauthtest.Rules{})
 	log := new(lockedBuffer)
 	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})
 	d := newHTTPDialer(spec.WithDefaults(), Options{ClientInfo: testInfo, Logger: zerolog.New(log)}).(*httpDialer)
@@ -244,7 +244,7 @@ func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
 	seen := make(chan string, 8)
 	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 	defer stranger.Close()
-	s, a := guarded(t, mcptest.AuthorityRules{})
+	s, a := guarded(t, oauthtest.Rules{})
 	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce}))
 	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
@@ -255,7 +255,7 @@ func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
 
 // The registration of one dialer is authorized from outside.
 func TestHTTPAuthorization(t *testing.T) {
-	_, a := guarded(t, mcptest.AuthorityRules{})
+	_, a := guarded(t, oauthtest.Rules{})
 	d := httpDialerFor(authSpec(a, mcpvisor.OAuth{}))
 	session := d.NewSession()
 	var required *mcpvisor.AuthRequired
@@ -272,7 +272,7 @@ func TestHTTPAuthorization(t *testing.T) {
 
 // Whoever has set no Auth is told that there could be one.
 func TestHTTPAuthIsOffered(t *testing.T) {
-	_, a := guarded(t, mcptest.AuthorityRules{})
+	_, a := guarded(t, oauthtest.Rules{})
 	cause := openFails(t, httpSpec(a.URL))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.Contains(t, cause.Message, `"auth": {}`)
@@ -288,10 +288,10 @@ func TestHTTPAuthIsTheReasonOfARefusedStart(t *testing.T) {
 		"it starts": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, a := guarded(t, mcptest.AuthorityRules{})
+			s, a := guarded(t, oauthtest.Rules{})
 			store := NewTokenMemory()
 			openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
-			a.Set(mcptest.AuthorityRules{Needs: map[string]string{"server/discover": "admin"}})
+			a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"server/discover": "admin"}})
 			s.handle("initialize", initialize)
 			spec := authSpec(a, mcpvisor.OAuth{Store: store})
 			if initialize == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -335,7 +335,7 @@ func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
 func TestSSEAuth(t *testing.T) {
 	web := newSSEServer(t)
 	web.endpoint = "/mcp?sessionId=" + sseSecret
-	a := mcptest.NewAuthority(web.URL)
+	a := oauthtest.NewServer(web.URL)
 	t.Cleanup(a.Close)
 	for _, told := range []bool{true, false} {
 		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})

@@ -63,7 +63,7 @@ func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
 
 func TestStdioKillFailsCallsInFlight(t *testing.T) {
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.Delay, Delay: time.Hour}}}
+		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(script)})
 	require.NoError(t, err)
 	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last words"}`))
@@ -98,9 +98,9 @@ func TestStdioExplainsAFailedStart(t *testing.T) {
 		"no such command":   {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}}, supervisor.CauseConfig, true, "not found"},
 		"no such directory": {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: os.Args[0], Dir: "/no/such/dir"}}, supervisor.CauseConfig, true, "working directory"},
 		"exits at start": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
-			{At: mcptest.StageStart, Do: mcptest.Exit, Code: 3}}})}, supervisor.CauseExit, false, "exit status 3"},
+			{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 3}}})}, supervisor.CauseExit, false, "exit status 3"},
 		"exits in initialize": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{
-			{At: mcptest.StageInitialize, Do: mcptest.Exit, Code: 4}}})}, supervisor.CauseExit, false, "exit status 4"},
+			{At: mcptest.StageInitialize, Do: mcptest.ActionExit, Code: 4}}})}, supervisor.CauseExit, false, "exit status 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := stdioSession(t, tc.spec)
@@ -117,9 +117,9 @@ func TestStdioExplainsAFailedStart(t *testing.T) {
 
 func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
 	for name, fault := range map[string]mcptest.Fault{
-		"exits on server/discover":  {At: mcptest.StageDiscoverRPC, Do: mcptest.Exit, Code: 1},
-		"ignores server/discover":   {At: mcptest.StageDiscoverRPC, Do: mcptest.Hang},
-		"junk before the handshake": {At: mcptest.StageStart, Do: mcptest.Junk, Count: 20},
+		"exits on server/discover":  {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
+		"ignores server/discover":   {At: mcptest.StageDiscover, Do: mcptest.ActionHang},
+		"junk before the handshake": {At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := stdioSession(t, mcpvisor.ServerSpec{
@@ -138,7 +138,7 @@ func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
 func TestStdioDeafServerHoldsNobody(t *testing.T) {
 	s, err := stdioSession(t, mcpvisor.ServerSpec{
 		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
-			{At: mcptest.StageCall, Tool: "echo", Do: mcptest.HangAll}, {At: mcptest.StageStdinClosed, Do: mcptest.IgnoreShutdown}}}),
+			{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHangAll}, {At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}),
 		Timeouts: mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond},
 	})
 	require.NoError(t, err)
@@ -164,11 +164,11 @@ func TestStdioGrandchildrenDieWithTheServer(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Request(t.Context(), callTool("fork", `{}`))
 	require.NoError(t, err)
-	require.Len(t, mcptest.Pids(dir), 2)
+	require.Len(t, mcptest.PIDs(dir), 2)
 	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
 	<-s.Released()
 	require.Eventually(t, func() bool {
-		for _, pid := range mcptest.Pids(dir) {
+		for _, pid := range mcptest.PIDs(dir) {
 			if mcptest.Alive(pid) {
 				return false
 			}

@@ -52,9 +52,9 @@ func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
 		"files": {Tools: []mcptest.ToolDef{{Name: "read", Text: "let it crash"}, {Name: "count"}, {Name: "slow", As: "count"}, {Name: "search"}},
 			// In its first life slow does its work and never gets to answer. Its third and fourth start fail; the others do not.
 			Faults: []mcptest.Fault{
-				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour},
-				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.StderrLine, Text: "NOTES_DIR is not set"},
-				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.Exit, Code: 1},
+				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionStderrLine, Text: "NOTES_DIR is not set"},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionExit, Code: 1},
 			}},
 		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
@@ -100,7 +100,7 @@ func (s *servers) kill(name string, announce func(pid int)) error {
 // liveProcesses are the processes of all servers, ever, that are still there.
 func (s *servers) liveProcesses() (alive []int, all int) {
 	for _, name := range []string{"calc", "files", "legacy"} {
-		for _, pid := range mcptest.Pids(s.stateDir(name)) {
+		for _, pid := range mcptest.PIDs(s.stateDir(name)) {
 			all++
 			if mcptest.Alive(pid) {
 				alive = append(alive, pid)

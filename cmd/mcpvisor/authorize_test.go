@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // guardedConfig writes a configuration with a server, "web", that wants OAuth, and
@@ -27,7 +28,7 @@ func guardedConfig(t *testing.T) string {
 	t.Setenv("AppData", dir)
 	web := mcptest.NewHTTP(mcptest.Script{Name: "web"})
 	t.Cleanup(web.Close)
-	guard := mcptest.NewAuthority(web.URL)
+	guard := oauthtest.NewServer(web.URL)
 	t.Cleanup(guard.Close)
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
 		"web": map[string]any{"url": guard.URL, "auth": true}, "open": map[string]any{"url": web.URL}}})

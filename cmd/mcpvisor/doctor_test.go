@@ -35,7 +35,7 @@ func entryWith(keys map[string]any, faults ...mcptest.Fault) map[string]any {
 }
 
 // hangingStart makes a start that never ends, in either era.
-var hangingStart = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.Hang}, {At: mcptest.StageDiscoverRPC, Do: mcptest.Hang}}
+var hangingStart = []mcptest.Fault{{At: mcptest.StageInitialize, Do: mcptest.ActionHang}, {At: mcptest.StageDiscover, Do: mcptest.ActionHang}}
 
 func runTool(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
@@ -46,10 +46,10 @@ func runTool(t *testing.T, args ...string) (out string, code int) {
 
 func TestDoctor(t *testing.T) {
 	says := func(text string) mcptest.Fault {
-		return mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: text}
+		return mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: text}
 	}
-	exits := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 1}
-	refuses := mcptest.Fault{At: mcptest.StageList, Do: mcptest.Error, Text: "fetch failed"}
+	exits := mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 1}
+	refuses := mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionError, Text: "fetch failed"}
 	usage := []mcptest.Fault{says("fatal: the licence is missing")}
 	for i := range 60 {
 		usage = append(usage, says(fmt.Sprintf("  --option-%d  does something", i)))
@@ -66,12 +66,12 @@ func TestDoctor(t *testing.T) {
 			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "read its stderr"}, []string{"--wait"}},
 		"wait ends": {entryWith(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), []string{"--wait", "2s"},
 			[]string{"not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
-		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang}), nil,
+		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang}), nil,
 			[]string{`raise "list" in "timeouts"`, `raise "timeouts": {"list": "2m"}`, "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
 		"list is refused": {entryWith(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
 			[]string{"fetch failed"}, []string{"does not look like an MCP server"}},
-		"handshake is refused": {entryWith(nil, says("no database"), mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.Error, Text: "no database"},
-			mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.Error, Text: "no database"}), nil,
+		"handshake is refused": {entryWith(nil, says("no database"), mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.ActionError, Text: "no database"},
+			mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionError, Text: "no database"}), nil,
 			[]string{"server refused the handshake: no database", "stderr   no database", "answered with this error"}, []string{"does not look like an MCP server"}},
 		"error before the usage": {entryWith(nil, append(usage, exits)...), nil,
 			[]string{"stderr   fatal: the licence is missing", "lines are left out", "stderr   --option-59"}, nil},
@@ -99,7 +99,7 @@ func TestDoctor(t *testing.T) {
 
 // Status shows the stderr of a server that is still starting, too.
 func TestStatus_stderr(t *testing.T) {
-	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1]))
+	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1]))
 	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
 	require.Equal(t, exitUnavailable, code)
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
@@ -139,7 +139,7 @@ func TestInterrupt_during_start(t *testing.T) {
 // What is known of servers is printed although another one is still starting.
 func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"a good one": entry(mcptest.Script{}), "slow": entryWith(nil, hangingStart...),
-		"broken": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})}})
+		"broken": entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})}})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "c.json")
 	require.NoError(t, os.WriteFile(path, data, 0o600))

@@ -40,7 +40,7 @@ func TestJSON(t *testing.T) {
 	for _, version := range []string{mcptest.Version20250618, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version},
 			Tools: []mcptest.ToolDef{{Name: "t", Text: "x", Annotations: json.RawMessage(`{"openWorldHint":false}`)}}}
-		broken := entryWith(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
+		broken := entryWith(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})
 		data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": entry(script), "two": broken}})
 		require.NoError(t, err)
 		path := filepath.Join(t.TempDir(), "c.json")

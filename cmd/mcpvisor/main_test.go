@@ -47,18 +47,18 @@ func writeConfigs(env *testscript.Env) error {
 	good := func(name string, faults ...mcptest.Fault) map[string]any {
 		return entry(mcptest.Script{Name: name, Faults: faults})
 	}
-	broken := good("broken", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.StderrLine, Text: "missing API_KEY \x1b[31mred"},
-		mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7})
+	broken := good("broken", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "missing API_KEY \x1b[31mred"},
+		mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})
 	five := map[string]any{"one": good("one"), "two": good("two"), "three": good("three"),
 		"four": good("four"), "five": broken}
 	two := map[string]any{"one": good("one"), "five": broken, "gone": map[string]any{"command": "no-such-command-here"}}
 	standby, never, typo := good("standby"), good("never"), good("typo")
 	standby["standby"], never["retry"], typo["comand"] = true, "none", "y"
-	chatty := good("chatty", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Junk, Count: 3},
-		mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang})
-	slow := good("slow", mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang})
-	hasty := good("hasty", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.Junk, Count: 3},
-		mcptest.Fault{At: mcptest.StageList, Do: mcptest.Hang})
+	chatty := good("chatty", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 3},
+		mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang})
+	slow := good("slow", mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang})
+	hasty := good("hasty", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 3},
+		mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang})
 	hasty["timeouts"] = map[string]any{"list": "2s"}
 	for name, file := range map[string]any{
 		".mcp.json":     map[string]any{"mcpServers": map[string]any{"one": good("one"), "two": good("two")}},

@@ -26,7 +26,7 @@ func runUntil(t *testing.T, mark string, args ...string) (lines []string, code i
 	path := filepath.Join(t.TempDir(), "c.json")
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
 		"good": entry(mcptest.Script{}),
-		"bad":  entry(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.Exit, Code: 7}}}),
+		"bad":  entry(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7}}}),
 	}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, data, 0o600))

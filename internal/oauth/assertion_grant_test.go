@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 func TestAssertionGrant(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "signed by the platform", Scopes: []string{"read"}})
+	s := newAuthority(t, oauthtest.Rules{Assertion: "signed by the platform", Scopes: []string{"read"}})
 	var asked mcpvisor.AssertionRequest
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "workload",
 		FetchAssertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
@@ -36,17 +36,17 @@ func TestAssertionGrant(t *testing.T) {
 
 // A refused assertion is not presented again, and no other grant is tried.
 func TestAssertionGrant_refused(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "another"})
+	s := newAuthority(t, oauthtest.Rules{Assertion: "another"})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, FetchAuthorizationCode: approve,
 		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "mine", nil }})
 	required := requireAuthRequired(t, a, "")
 	require.ErrorContains(t, required, "invalid_grant")
 	require.Equal(t, 1, s.Counts().AssertionGrants)
-	require.Zero(t, s.Counts().Visits+s.Counts().ClientGrants+s.Counts().Registrations)
+	require.Zero(t, s.Counts().Authorizations+s.Counts().ClientGrants+s.Counts().Registrations)
 }
 
 func TestAssertionGrant_host_fails(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "x"})
+	s := newAuthority(t, oauthtest.Rules{Assertion: "x"})
 	for name, supply := range map[string]mcpvisor.AssertionFunc{
 		"an error": func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 			return "", errors.New("the vault is sealed")
@@ -76,7 +76,7 @@ func provider(t *testing.T, answer func(w http.ResponseWriter, form url.Values))
 }
 
 func TestEnterprise(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Assertion: "the-providers-word"})
+	s := newAuthority(t, oauthtest.Rules{Assertion: "the-providers-word"})
 	var form url.Values
 	endpoint := provider(t, func(w http.ResponseWriter, f url.Values) {
 		form = f
@@ -97,7 +97,7 @@ func TestEnterprise(t *testing.T) {
 }
 
 func TestEnterprise_refused(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	for _, c := range []struct {
 		status     int
 		body, says string

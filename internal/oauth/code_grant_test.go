@@ -14,14 +14,14 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 func TestCodeGrant_parameters(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
+	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Scopes: []string{"extra"}})
 	requireOK(t, a)
-	v, f := s.Counts().LastVisit, s.Counts().LastToken
+	v, f := s.Counts().LastAuthorization, s.Counts().LastToken
 	require.Equal(t, "code", v.Get("response_type"))
 	require.Equal(t, s.URL, v.Get("resource"))
 	require.Equal(t, s.URL, f.Get("resource"))
@@ -32,7 +32,7 @@ func TestCodeGrant_parameters(t *testing.T) {
 	first := v.Get("state")
 	s.Revoke(true, false)
 	requireOK(t, a)
-	require.NotEqual(t, first, s.Counts().LastVisit.Get("state"))
+	require.NotEqual(t, first, s.Counts().LastAuthorization.Get("state"))
 	require.NotEqual(t, f.Get("code_verifier"), s.Counts().LastToken.Get("code_verifier"))
 }
 
@@ -64,7 +64,7 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 		}, "another authorization server"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s *mcptest.Authority
+			var s *oauthtest.Server
 			redirect := func(q url.Values) {
 				if c.redirect != nil {
 					c.redirect(q)
@@ -73,7 +73,7 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 					q.Set("iss", strings.Replace(text, "SELF", s.Issuer, 1))
 				}
 			}
-			s = newAuthority(t, mcptest.AuthorityRules{Document: c.document, Redirect: redirect})
+			s = newAuthority(t, oauthtest.Rules{Document: c.document, Redirect: redirect})
 			a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 			_, err := sendRequest(t.Context(), a, "")
 			if c.says == "" {
@@ -82,13 +82,13 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 			}
 			require.ErrorContains(t, err, c.says)
 			require.NotContains(t, err.Error(), "click_here")
-			require.Zero(t, s.Counts().Exchanges, "the code is not exchanged")
+			require.Zero(t, s.Counts().CodeExchanges, "the code is not exchanged")
 		})
 	}
 }
 
 func TestAuthRequired_without_waiting_for_the_user(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
+	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	required := requireAuthRequired(t, a, "")
 	require.Equal(t, s.Issuer, required.Issuer)
@@ -105,7 +105,7 @@ func TestAuthRequired_without_waiting_for_the_user(t *testing.T) {
 }
 
 func TestCodeGrant_registers_once(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
 	for range 3 {
 		a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
@@ -116,7 +116,7 @@ func TestCodeGrant_registers_once(t *testing.T) {
 }
 
 func TestAuthorize(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}})
+	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}})
 	a := newDetached(t, s, mcpvisor.OAuth{}) // no challenge was received yet
 	require.NoError(t, a.Authorize(t.Context(), func(url string) error {
 		go func() {
@@ -128,7 +128,7 @@ func TestAuthorize(t *testing.T) {
 		}()
 		return nil
 	}))
-	require.Equal(t, "read", s.Counts().LastVisit.Get("scope"), "the scope is that of the challenge")
+	require.Equal(t, "read", s.Counts().LastAuthorization.Get("scope"), "the scope is that of the challenge")
 	requireOK(t, a)
 
 	failed := errors.New("no browser")
@@ -138,16 +138,16 @@ func TestAuthorize(t *testing.T) {
 }
 
 func TestStepUp(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write", "root": "root"}})
+	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write", "root": "root"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	status, err := sendRequest(t.Context(), a, "tools/call")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNoContent, status)
-	require.Equal(t, "read write", s.Counts().LastVisit.Get("scope"), "the granted scope is requested again")
+	require.Equal(t, "read write", s.Counts().LastAuthorization.Get("scope"), "the granted scope is requested again")
 	require.Equal(t, 1, s.Counts().Registrations)
 
-	s = newAuthority(t, mcptest.AuthorityRules{Scopes: []string{"read"}, Needs: map[string]string{"tools/call": "write"}})
+	s = newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
 	store := tokenstore.NewMemory()
 	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 	requireOK(t, a)
@@ -159,7 +159,7 @@ func TestStepUp(t *testing.T) {
 
 // A discovery that takes longer than a call may wait completes all the same.
 func TestSlowDiscovery_completes_in_background(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
+	s := newAuthority(t, oauthtest.Rules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 50 * time.Millisecond})
 	_, err := sendRequest(t.Context(), a, "")
 	var unavailable *Unavailable
@@ -171,7 +171,7 @@ func TestSlowDiscovery_completes_in_background(t *testing.T) {
 
 // A new consent does not help if the server asks for a scope that the token has.
 func TestStepUp_for_granted_scope(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
 		h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="read"`)
 	}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Scopes: []string{"read"}})
@@ -179,11 +179,11 @@ func TestStepUp_for_granted_scope(t *testing.T) {
 	for range 3 {
 		require.Contains(t, requireAuthRequired(t, a, "tools/call").Reason, "scopes that the token already has")
 	}
-	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Authorizations)
 }
 
 func TestCodeGrant_offline_access(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Document: func(path string, d map[string]any) int {
+	s := newAuthority(t, oauthtest.Rules{Document: func(path string, d map[string]any) int {
 		if strings.Contains(path, "oauth-authorization-server") {
 			d["scopes_supported"] = []string{"offline_access", "other"}
 		}
@@ -191,13 +191,13 @@ func TestCodeGrant_offline_access(t *testing.T) {
 	}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
-	require.Equal(t, "offline_access", s.Counts().LastVisit.Get("scope"))
-	require.Equal(t, "consent", s.Counts().LastVisit.Get("prompt"))
+	require.Equal(t, "offline_access", s.Counts().LastAuthorization.Get("scope"))
+	require.Equal(t, "consent", s.Counts().LastAuthorization.Get("prompt"))
 }
 
 func TestCodeGrant_requires_PKCE(t *testing.T) {
 	for _, methods := range [][]string{nil, {"plain"}} {
-		s := newAuthority(t, mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
+		s := newAuthority(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
 			delete(d, "code_challenge_methods_supported")
 			if methods != nil && d["issuer"] != nil {
 				d["code_challenge_methods_supported"] = methods
@@ -207,14 +207,14 @@ func TestCodeGrant_requires_PKCE(t *testing.T) {
 		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 		_, err := sendRequest(t.Context(), a, "")
 		require.ErrorContains(t, err, "PKCE")
-		require.Zero(t, s.Counts().Visits)
+		require.Zero(t, s.Counts().Authorizations)
 	}
 }
 
 // A renewal that ends late does not replace the tokens of a consent meanwhile.
 func TestFinish_during_renewal(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true, Token: rule})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true, Token: rule})
 	unlocked := struct{ mcpvisor.TokenStore }{tokenstore.NewMemory()}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: unlocked})
 	requireOK(t, a)
@@ -239,5 +239,5 @@ func TestFinish_during_renewal(t *testing.T) {
 	requireOK(t, a)
 	s.Revoke(false, false)
 	requireOK(t, a)
-	require.Equal(t, 1, s.Counts().Visits-1, "the refresh token of the consent is kept")
+	require.Equal(t, 1, s.Counts().Authorizations-1, "the refresh token of the consent is kept")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 func TestDiscovery(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDiscovery(t *testing.T) {
 		"no metadata at all (2025)": {hide("well-known"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthority(t, mcptest.AuthorityRules{Document: c.document})
+			s := newAuthority(t, oauthtest.Rules{Document: c.document})
 			a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 			_, err := sendRequest(t.Context(), a, "")
 			if c.says == "" {
@@ -78,13 +78,13 @@ func TestDiscovery(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, c.says)
-			require.Zero(t, s.Counts().Visits)
+			require.Zero(t, s.Counts().Authorizations)
 		})
 	}
 }
 
 func TestDiscovery_temporary_error(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
+	s := newAuthority(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	_, err := sendRequest(t.Context(), a, "")
 	var unavailable *Unavailable
@@ -95,7 +95,7 @@ func TestTokenRequest_redirected(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
 	defer elsewhere.Close()
-	s := newAuthority(t, mcptest.AuthorityRules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+	s := newAuthority(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		return true
 	}})
@@ -107,8 +107,8 @@ func TestTokenRequest_redirected(t *testing.T) {
 
 // Of several authorization servers the one of OAuth.Issuer is used.
 func TestDiscovery_configured_issuer(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
-	s.Set(mcptest.AuthorityRules{Document: func(_ string, d map[string]any) int {
+	s := newAuthority(t, oauthtest.Rules{})
+	s.Set(oauthtest.Rules{Document: func(_ string, d map[string]any) int {
 		if d["authorization_servers"] != nil {
 			d["authorization_servers"] = []string{"https://another.example", s.Issuer}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // afterSuspend returns what time.Now returns after the machine was suspended for d: the
@@ -24,7 +24,7 @@ func afterSuspend(now time.Time, d time.Duration) time.Time {
 }
 
 func TestIsExpired_after_suspend(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	a.mu.Lock()

@@ -14,23 +14,23 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // testTimeout bounds the wait for an event that must happen.
 const testTimeout = 10 * time.Second
 
 // newAuthority starts an authorization server and an MCP endpoint behind it.
-func newAuthority(t *testing.T, rules mcptest.AuthorityRules) *mcptest.Authority {
+func newAuthority(t *testing.T, rules oauthtest.Rules) *oauthtest.Server {
 	t.Helper()
-	s := mcptest.NewAuthority("")
+	s := oauthtest.NewServer("")
 	s.Set(rules)
 	t.Cleanup(s.Close)
 	return s
 }
 
 // newAuthorizer returns an authorizer with one session attached.
-func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
+func newAuthorizer(t *testing.T, s *oauthtest.Server, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	a := newDetached(t, s, o)
 	a.Attach(t.Context())
@@ -39,7 +39,7 @@ func newAuthorizer(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Author
 }
 
 // newDetached returns an authorizer without a session. It stores tokens in memory.
-func newDetached(t *testing.T, s *mcptest.Authority, o mcpvisor.OAuth) *Authorizer {
+func newDetached(t *testing.T, s *oauthtest.Server, o mcpvisor.OAuth) *Authorizer {
 	t.Helper()
 	if o.Store == nil {
 		o.Store = tokenstore.NewMemory()
@@ -126,7 +126,7 @@ func requireAuthRequired(t *testing.T, a *Authorizer, method string) *mcpvisor.A
 }
 
 // authorizedStore returns a store with the tokens of a completed authorization.
-func authorizedStore(t *testing.T, s *mcptest.Authority, scopes ...string) mcpvisor.TokenStore {
+func authorizedStore(t *testing.T, s *oauthtest.Server, scopes ...string) mcpvisor.TokenStore {
 	t.Helper()
 	store := tokenstore.NewMemory()
 	first := newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store, Scopes: scopes})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // Current values are masked however many others were added. Replaced ones are masked
@@ -42,7 +42,7 @@ func TestRedactor_current_values(t *testing.T) {
 }
 
 func TestRedact_current_token(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	for i := range 2 * maxRecentSecrets {
@@ -76,7 +76,7 @@ func TestRedactor_encoded_forms(t *testing.T) {
 }
 
 func TestRedact_basic_credentials(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{AuthMethods: []string{"client_secret_basic"}})
+	s := newAuthority(t, oauthtest.Rules{AuthMethods: []string{"client_secret_basic"}})
 	s.AddClient("me", "my-secret")
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret"})
 	requireOK(t, a)

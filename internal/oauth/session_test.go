@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // isRenewing reports whether a renewal runs.
@@ -31,7 +31,7 @@ func TestDetach_one_of_two_sessions(t *testing.T) {
 
 // The next session renews the same token ahead of its expiry, too.
 func TestAttach_after_Detach(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{TokenLife: 1500 * time.Millisecond})
+	s := newAuthority(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond})
 	a := newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	a.Attach(t.Context())
 	requireOK(t, a)
@@ -46,9 +46,9 @@ func TestAttach_after_Detach(t *testing.T) {
 // Detach waits for the answer that holds a rotated refresh token.
 func TestDetach_waits_for_rotation(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	store := authorizedStore(t, s)
-	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
+	s.Set(oauthtest.Rules{Rotate: true, Token: rule})
 	s.Revoke(false, false)
 	a := newDetached(t, s, mcpvisor.OAuth{Store: store})
 	a.Attach(t.Context())

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // The outcome of a step-up is not that of a request whose token was rejected meanwhile.
 func TestRenew_during_step_up(t *testing.T) {
 	var slow atomic.Bool
 	resume := make(chan struct{})
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}, Document: func(string, map[string]any) int {
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}, Document: func(string, map[string]any) int {
 		if slow.Load() {
 			<-resume
 		}
@@ -41,7 +41,7 @@ func TestRenew_during_step_up(t *testing.T) {
 
 // Every call gets the URL that the user may have open.
 func TestStepUp_same_URL(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s, "read")})
 	shown := requireAuthRequired(t, a, "write").URL
 	for range maxAuthRequests {
@@ -57,14 +57,14 @@ func TestStepUp_same_URL(t *testing.T) {
 
 // The user may consent in another process, which knows only what is stored.
 func TestStepUp_in_another_process(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	store := authorizedStore(t, s, "read")
 	host := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	requireAuthRequired(t, host, "write")
 	requireOK(t, host)
 	other := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	require.NoError(t, other.Authorize(t.Context(), openBrowser))
-	require.Equal(t, "read write", s.Counts().LastVisit.Get("scope"))
+	require.Equal(t, "read write", s.Counts().LastAuthorization.Get("scope"))
 	host.Attach(t.Context()) // the next session
 	defer host.Detach(0)
 	_, err := sendRequest(t.Context(), host, "write")
@@ -73,7 +73,7 @@ func TestStepUp_in_another_process(t *testing.T) {
 
 // Missing scopes are requested until the authorization server refuses them.
 func TestStepUp_refused(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	store := authorizedStore(t, s, "read")
 	host := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, host, "write").URL)
@@ -81,12 +81,12 @@ func TestStepUp_refused(t *testing.T) {
 	require.ErrorContains(t, host.Finish(t.Context(), redirect+"&error=invalid_scope"), "invalid_scope")
 	other := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	require.NoError(t, other.Authorize(t.Context(), openBrowser))
-	require.Equal(t, "read", s.Counts().LastVisit.Get("scope"))
+	require.Equal(t, "read", s.Counts().LastAuthorization.Get("scope"))
 }
 
 // A scope that the user did not grant is not requested again by each call.
 func TestStepUp_scope_not_granted(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		return approve(ctx, strings.ReplaceAll(u, "scope=read+write", "scope=read")) // the user unticks a scope
 	}})
@@ -95,12 +95,12 @@ func TestStepUp_scope_not_granted(t *testing.T) {
 		endPause(a)
 		require.Contains(t, requireAuthRequired(t, a, "write").Reason, "not granted")
 	}
-	require.Equal(t, 2, s.Counts().Visits)
+	require.Equal(t, 2, s.Counts().Authorizations)
 }
 
 // A failed FetchAuthorizationCode keeps the token, even after a new registration.
 func TestStepUp_fails(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Needs: map[string]string{"write": "write"}})
+	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	var absent atomic.Bool
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		if absent.Load() {

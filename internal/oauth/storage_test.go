@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // failingStore fails to load or to save on demand.
@@ -39,7 +39,7 @@ func (m *failingStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvi
 // While the store cannot be read, the refresh token in memory is not used: another
 // process may have used it.
 func TestReload_store_fails_temporarily(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	shared := tokenstore.NewMemory()
 	one := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: shared})
 	requireOK(t, one)
@@ -55,12 +55,12 @@ func TestReload_store_fails_temporarily(t *testing.T) {
 	require.Equal(t, 1, s.Counts().Refreshes, "the refresh token is not used twice")
 	m.loadFails.Store(false)
 	require.Eventually(t, func() bool { _, err := sendRequest(t.Context(), two, ""); return err == nil }, testTimeout, 50*time.Millisecond)
-	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Authorizations)
 }
 
 // A store that never worked does not prevent a renewal.
 func TestReload_store_never_worked(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	m := &failingStore{TokenStore: tokenstore.NewMemory()}
 	m.loadFails.Store(true)
 	m.saveFails.Store(true)
@@ -68,12 +68,12 @@ func TestReload_store_never_worked(t *testing.T) {
 	requireOK(t, a)
 	s.Revoke(false, false)
 	requireOK(t, a)
-	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Authorizations)
 }
 
 // An entry that cannot be parsed counts as missing.
 func TestReload_unreadable_entry(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	dir := t.TempDir()
 	store, err := tokenstore.NewFile(dir)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestReload_unreadable_entry(t *testing.T) {
 
 // Tokens that another process stored are used, whatever the clocks say.
 func TestReload_tokens_of_another_process(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	store := tokenstore.NewMemory()
 	first := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 	requireOK(t, first)
@@ -98,13 +98,13 @@ func TestReload_tokens_of_another_process(t *testing.T) {
 	s.Revoke(false, false)
 	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{Store: store})) // rotates
 	requireOK(t, first)
-	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Authorizations)
 	require.Equal(t, 1, s.Counts().Refreshes)
 }
 
 // Tokens that could not be stored are not replaced by older ones of the store.
 func TestSave_fails(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	m := &failingStore{TokenStore: tokenstore.NewMemory()}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: m})
 	requireOK(t, a)
@@ -113,13 +113,13 @@ func TestSave_fails(t *testing.T) {
 		s.Revoke(false, false)
 		requireOK(t, a)
 	}
-	require.Equal(t, 1, s.Counts().Visits)
+	require.Equal(t, 1, s.Counts().Authorizations)
 }
 
 // Servers whose URLs differ in the query have tokens of their own. Tokens for one of
 // them are not sent to the other.
 func TestReload_tokens_of_another_resource(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
 	at := func(project string) *Authorizer {
 		a, err := New(&mcpvisor.HTTP{URL: s.URL + "?project=" + project, Auth: &mcpvisor.OAuth{Store: store}}, func(string) {})
@@ -158,7 +158,7 @@ func (s *timedStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpviso
 }
 
 func TestDetach_stores_rotated_token(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	store := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
 	a := newDetached(t, s, mcpvisor.OAuth{Store: store})
 	a.Attach(t.Context())
@@ -174,9 +174,9 @@ func TestDetach_stores_rotated_token(t *testing.T) {
 // Forget drops the tokens of a renewal that completes meanwhile.
 func TestForget_during_refresh(t *testing.T) {
 	rule, asked, _ := hangGrant(t, "refresh_token")
-	s := newAuthority(t, mcptest.AuthorityRules{Rotate: true})
+	s := newAuthority(t, oauthtest.Rules{Rotate: true})
 	store := authorizedStore(t, s)
-	s.Set(mcptest.AuthorityRules{Rotate: true, Token: rule})
+	s.Set(oauthtest.Rules{Rotate: true, Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	setExpiry(t, a, 0, time.Hour)
 	done := make(chan error, 1)
@@ -187,7 +187,7 @@ func TestForget_during_refresh(t *testing.T) {
 	requireForgotten(t, a, store)
 
 	slow := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
-	s.Set(mcptest.AuthorityRules{Rotate: true})
+	s.Set(oauthtest.Rules{Rotate: true})
 	a = newAuthorizer(t, s, mcpvisor.OAuth{Store: slow})
 	setExpiry(t, a, 0, time.Hour)
 	slow.slow.Store(true)

@@ -11,12 +11,12 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
-	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // An authorization code that is used twice revokes its tokens (RFC 6749, section 4.1.2).
 func TestFinish_twice(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{})
+	s := newAuthority(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
@@ -30,14 +30,14 @@ func TestFinish_twice(t *testing.T) {
 	require.ErrorContains(t, <-errs, "no authorization request waits", "while the other waits for the lock")
 	unlock()
 	require.NoError(t, <-errs)
-	require.Equal(t, 1, s.Counts().Exchanges)
+	require.Equal(t, 1, s.Counts().CodeExchanges)
 	requireOK(t, a)
 }
 
 // A browser that disconnects during the code exchange loses no token.
 func TestFinish_canceled_during_exchange(t *testing.T) {
 	rule, asked, free := hangGrant(t, "authorization_code")
-	s := newAuthority(t, mcptest.AuthorityRules{Token: rule})
+	s := newAuthority(t, oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestFinish_canceled_during_exchange(t *testing.T) {
 // A registration that the authorization server has deleted is dropped when no redirect
 // comes, or when the server rejects the client.
 func TestAuthorize_forgotten_registration(t *testing.T) {
-	s := newAuthority(t, mcptest.AuthorityRules{NoRefresh: true})
+	s := newAuthority(t, oauthtest.Rules{NoRefresh: true})
 	store := authorizedStore(t, s)
 	s.Revoke(true, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -67,7 +67,7 @@ func TestAuthorize_forgotten_registration(t *testing.T) {
 
 	for _, code := range []string{"unauthorized_client", "invalid_client"} {
 		rule, refuse := rejectGrant("refresh_token", http.StatusUnauthorized, `{"error":"`+code+`"}`)
-		s = newAuthority(t, mcptest.AuthorityRules{Token: rule})
+		s = newAuthority(t, oauthtest.Rules{Token: rule})
 		a = newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 		s.Revoke(true, true)
 		refuse.Store(true)

@@ -17,7 +17,7 @@ import (
 func TestCloseTwiceAndAtOnce(t *testing.T) {
 	w := newWorld(t)
 	c, events := w.client()
-	stubborn := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown}}}
+	stubborn := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}}}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
 	inFlight := make(chan error, 1)
 	go func() {

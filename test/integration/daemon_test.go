@@ -14,7 +14,7 @@ import (
 )
 
 // fathersADaemon starts a grandchild that leaves the process group.
-var fathersADaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ForkGrandchild, Text: "detached"}
+var fathersADaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"}
 
 func TestADaemonOfAServerEndsWithIt(t *testing.T) {
 	for name, end := range map[string]func(*world, *facade.Client){

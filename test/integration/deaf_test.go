@@ -30,7 +30,7 @@ func deafen(t *testing.T, w *world, c *facade.Client, server string) {
 func TestDeafServerHoldsUpNobody(t *testing.T) {
 	w := newWorld(t)
 	c, _ := w.client()
-	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.HangAll}}}
+	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionHangAll}}}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: brief}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	other := disturbable(c, "other")

@@ -24,8 +24,8 @@ func TestDyingOnEveryCallIsEvicted(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "fragile", Policy: supervisor.Retry(budget, 10*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{
-			{At: mcptest.StageCall, Do: mcptest.StderrLine, Text: "out of cheese"},
-			{At: mcptest.StageCall, Do: mcptest.Exit, Code: 7}}})}))
+			{At: mcptest.StageCall, Do: mcptest.ActionStderrLine, Text: "out of cheese"},
+			{At: mcptest.StageCall, Do: mcptest.ActionExit, Code: 7}}})}))
 
 	ctx := w.within()
 	crashes := 0

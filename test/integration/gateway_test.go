@@ -48,7 +48,7 @@ func TestListRefusedByAGateway(t *testing.T) {
 	for _, method := range []string{"tools/list", "prompts/list"} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t)
-			web := mcptest.NewHTTP(mcptest.Script{}, mcptest.Stateless(), mcptest.JSONResponses())
+			web := mcptest.NewHTTP(mcptest.Script{}, mcptest.WithStateless(), mcptest.WithJSONResponses())
 			t.Cleanup(web.Close)
 			c, events := w.client()
 			way := &gateway{method: method}

@@ -29,13 +29,13 @@ func hosted(mark string) []mcpvisor.ServerSpec {
 	wrapped.Command, wrapped.Args = "/bin/sh", []string{"-c", `"$0"; exit $?`, wrapped.Command}
 	return []mcpvisor.ServerSpec{
 		{Name: "polite", Stdio: script()},
-		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown})},
-		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.HangAll})},
+		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown})},
+		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.ActionHangAll})},
 		{Name: "wrapped", Stdio: wrapped},
 		// Grandchildren that ignore every polite request, one of them in a session
 		// of its own.
-		{Name: "family", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ForkGrandchild},
-			mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ForkGrandchild, Text: "detached"})},
+		{Name: "family", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild},
+			mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"})},
 	}
 }
 

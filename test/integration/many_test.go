@@ -29,8 +29,8 @@ var unhurried = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Mi
 func TestCloseOfManyServers(t *testing.T) {
 	for name, faults := range map[string][]mcptest.Fault{
 		"polite":   nil,
-		"stubborn": {{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown}},
-		"families": {{At: mcptest.StageStart, Do: mcptest.ForkGrandchild}},
+		"stubborn": {{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}},
+		"families": {{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

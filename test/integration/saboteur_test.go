@@ -179,7 +179,7 @@ func (s *storm) lookBehind(target *target) {
 	if offers(s.c, target.name()) {
 		s.note("tools of %s are listed after Unregister", target.name())
 	}
-	for _, pid := range mcptest.Pids(target.dir) {
+	for _, pid := range mcptest.PIDs(target.dir) {
 		if target.spec.Stdio != nil && mcptest.Alive(pid) && marked(pid, s.mark) {
 			s.note("process %d of %s is alive after Unregister", pid, target.name())
 		}

@@ -20,9 +20,9 @@ func hungStarts() map[string]mcptest.Script {
 	fault := func(f mcptest.Fault) mcptest.Script { return mcptest.Script{Faults: []mcptest.Fault{f}} }
 	return map[string]mcptest.Script{
 		"silent":            {StartDelay: time.Hour},
-		"deaf":              fault(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.HangAll}),
-		"hangs at discover": fault(mcptest.Fault{At: mcptest.StageDiscoverRPC, Do: mcptest.HangAll}),
-		"hangs at a list":   fault(mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.Hang}),
+		"deaf":              fault(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll}),
+		"hangs at discover": fault(mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionHangAll}),
+		"hangs at a list":   fault(mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.ActionHang}),
 	}
 }
 

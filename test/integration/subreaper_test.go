@@ -59,7 +59,7 @@ func reapOnlyOurs(mark string) error {
 	}
 
 	w := &world{mark: mark}
-	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{fathersADaemon, {At: mcptest.StageStart, Do: mcptest.ForkGrandchild}}})
+	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{fathersADaemon, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := facade.New()

@@ -72,7 +72,7 @@ func targets(w *world) []*target {
 	churned := func(t *target) *target { t.churned = true; return t }
 
 	family := make("family", mcptest.Script{Faults: []mcptest.Fault{
-		{At: mcptest.StageStart, Do: mcptest.IgnoreShutdown}, {At: mcptest.StageStart, Do: mcptest.ForkGrandchild}}}, process)
+		{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}}, process)
 	family.grandchildren = 1
 	// This one notices by its probes when the server is stopped.
 	probed := make("probed", mcptest.Script{}, process)
@@ -84,16 +84,16 @@ func targets(w *world) []*target {
 		return mcptest.Fault{At: stage, Do: do, Nth: nth, Starts: starts, Count: 500}
 	}
 	sloppy := make("sloppy", mcptest.Script{Faults: []mcptest.Fault{
-		at(mcptest.Junk, mcptest.StageCall, 2), at(mcptest.HalfLine, mcptest.StageAnswer, 5), at(mcptest.Malformed, mcptest.StageCall, 9),
-		{At: mcptest.StageCall, Do: mcptest.Malformed, Text: mcptest.MalformedDuplicate, Nth: 11},
-		{At: mcptest.StageCall, Do: mcptest.LateAnswer, Nth: 13, Delay: 300 * time.Millisecond},
-		at(mcptest.Flood, mcptest.StageCall, 15), {At: mcptest.StageCall, Do: mcptest.StderrFlood, Nth: 17, Bytes: 1 << 20},
-		at(mcptest.CloseStdout, mcptest.StageAfter, 20, 1, 4, 7, 10, 13), at(mcptest.HangAll, mcptest.StageAfter, 25, 2, 5, 8, 11, 14)}}, process)
+		at(mcptest.ActionJunk, mcptest.StageCall, 2), at(mcptest.ActionHalfLine, mcptest.StageAnswer, 5), at(mcptest.ActionMalformed, mcptest.StageCall, 9),
+		{At: mcptest.StageCall, Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate, Nth: 11},
+		{At: mcptest.StageCall, Do: mcptest.ActionLateAnswer, Nth: 13, Delay: 300 * time.Millisecond},
+		at(mcptest.ActionFlood, mcptest.StageCall, 15), {At: mcptest.StageCall, Do: mcptest.ActionStderrFlood, Nth: 17, Bytes: 1 << 20},
+		at(mcptest.ActionCloseStdout, mcptest.StageAfter, 20, 1, 4, 7, 10, 13), at(mcptest.ActionHangAll, mcptest.StageAfter, 25, 2, 5, 8, 11, 14)}}, process)
 	sloppy.spec.Probe = probed.spec.Probe
 	sloppy.sloppy = true
 
 	// A server without sessions that answers with JSON has no stream.
-	silent := make("silent", mcptest.Script{}, web(mcptest.Stateless(), mcptest.JSONResponses()))
+	silent := make("silent", mcptest.Script{}, web(mcptest.WithStateless(), mcptest.WithJSONResponses()))
 	silent.silent = true
 
 	return []*target{
@@ -101,7 +101,7 @@ func targets(w *world) []*target {
 		make("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
 		make("memory", mcptest.Script{}, routine),
 		make("web", mcptest.Script{}, web()),
-		make("modern", mcptest.Script{}, web(mcptest.Stateless())), silent,
+		make("modern", mcptest.Script{}, web(mcptest.WithStateless())), silent,
 		churned(make("coming", mcptest.Script{}, process)), churned(make("going", mcptest.Script{}, routine)),
 		calm(make("calm", mcptest.Script{}, process)), calm(make("quiet", mcptest.Script{}, routine)),
 	}

@@ -36,7 +36,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 		t.Run("HTTP "+version, func(t *testing.T) {
 			var opts []mcptest.HTTPOption
 			if version == mcptest.Version20260728 {
-				opts = append(opts, mcptest.Stateless())
+				opts = append(opts, mcptest.WithStateless())
 			}
 			h := newHearer(t)
 			web := mcptest.NewHTTP(script, opts...)
@@ -56,7 +56,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 func TestChangeThatDiesWithItsServer(t *testing.T) {
 	h := newHearer(t)
 	h.register(mcpvisor.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.CloseStdout, Starts: []int{1}},
+		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.ActionCloseStdout, Starts: []int{1}},
 	}})}, mcptest.Version20260728)
 	require.EqualValues(t, 2, h.epoch())
 }

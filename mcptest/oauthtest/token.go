@@ -1,4 +1,4 @@
-package mcptest
+package oauthtest
 
 import (
 	"bytes"
@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// grantAssertion is the grant of RFC 7523, section 2.1.
+// grantAssertion is the grant_type of RFC 7523, section 2.1.
 const grantAssertion = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// methodOf is the JSON-RPC method of a request, whose body stays readable.
+// methodOf returns the JSON-RPC method of a POST, and the HTTP method of any other
+// request. The body stays readable.
 func methodOf(r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return r.Method
@@ -30,14 +31,14 @@ func methodOf(r *http.Request) string {
 	return m.Method
 }
 
-// token is the token endpoint.
-func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
+// token is the token endpoint (RFC 6749, section 3.2).
+func (a *Server) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	a.mu.Lock()
 	a.counts.LastToken = r.PostForm
 	switch r.PostForm.Get("grant_type") {
 	case "authorization_code":
-		a.counts.Exchanges++
+		a.counts.CodeExchanges++
 	case "refresh_token":
 		a.counts.Refreshes++
 	case "client_credentials":
@@ -52,53 +53,55 @@ func (a *Authority) token(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	id, ok := a.identified(r)
+	id, ok := a.authenticate(r)
 	if !ok {
 		answerJSON(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
-	g, ok := a.granted(r.PostForm, id)
+	g, ok := a.grantFor(r.PostForm, id)
 	if !ok {
-		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "not good, or not good any more"})
+		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "unknown, used or expired"})
 		return
 	}
-	life := a.rules.TokenLife
-	if life == 0 {
-		life = time.Hour
+	lifetime := a.rules.TokenLifetime
+	if lifetime == 0 {
+		lifetime = time.Hour
 	}
-	g.expires = time.Now().Add(life)
+	g.expires = time.Now().Add(lifetime)
 	token := "access-" + rand.Text()
 	a.access[token] = g
-	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": life.Seconds(), "scope": strings.Join(g.scopes, " ")}
+	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": lifetime.Seconds(), "scope": strings.Join(g.scopes, " ")}
 	kind := r.PostForm.Get("grant_type")
 	if refresh := r.PostForm.Get("refresh_token"); !a.rules.NoRefresh && kind != "client_credentials" && kind != grantAssertion && (refresh == "" || a.rules.Rotate) {
-		delete(a.renew, refresh)
+		delete(a.refresh, refresh)
 		next := "refresh-" + rand.Text()
-		a.renew[next] = g
+		a.refresh[next] = g
 		answer["refresh_token"] = next
 	}
 	answerJSON(w, http.StatusOK, answer)
 }
 
-// identified finds out which client asks. a.mu is held.
-func (a *Authority) identified(r *http.Request) (id string, ok bool) {
+// authenticate returns the client that makes a token request, and whether its
+// secret is right. a.mu is held.
+func (a *Server) authenticate(r *http.Request) (id string, ok bool) {
 	id, secret := r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	if user, password, basic := r.BasicAuth(); basic {
 		id, _ = url.QueryUnescape(user)
 		secret, _ = url.QueryUnescape(password)
 	}
 	if strings.HasPrefix(id, "https://") || r.PostForm.Get("client_assertion") != "" {
-		return id, true // the signature is not looked at
+		return id, true // the signature is not verified
 	}
-	want, known := a.client[id]
+	want, known := a.clients[id]
 	if r.PostForm.Get("assertion") != "" {
-		return id, want == secret // the assertion says who asks
+		return id, want == secret // the assertion names the client
 	}
 	return id, known && want == secret
 }
 
-// granted checks a code or a refresh token. a.mu is held.
-func (a *Authority) granted(form url.Values, id string) (g grant, ok bool) {
+// grantFor returns what a token request of the client is granted, and whether its
+// code, refresh token or assertion is valid. a.mu is held.
+func (a *Server) grantFor(form url.Values, id string) (g grant, ok bool) {
 	if form.Get("resource") != a.URL {
 		return g, false
 	}
@@ -110,7 +113,7 @@ func (a *Authority) granted(form url.Values, id string) (g grant, ok bool) {
 		proven := g.challenge == base64.RawURLEncoding.EncodeToString(sum[:])
 		return g, ok && proven && g.client == id && g.redirect == form.Get("redirect_uri")
 	case "refresh_token":
-		g, ok = a.renew[form.Get("refresh_token")]
+		g, ok = a.refresh[form.Get("refresh_token")]
 		return g, ok && g.client == id
 	case "client_credentials":
 		return grant{client: id, scopes: strings.Fields(form.Get("scope"))}, true

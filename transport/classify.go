@@ -23,16 +23,16 @@ import (
 // CodeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
 const CodeUnsupportedVersion = -32022
 
-// OpenCause explains why negotiation failed. died is the cause of the
-// session's own death, if it has one: it knows more than the error that the
-// death caused.
+// OpenCause explains why negotiation failed. died is the cause of the session's own
+// death, if it has one: it explains more than the error that the death caused. The
+// result is the caller's own, who may complete it; died and err are not changed.
 func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervisor.Cause {
 	if died != nil {
-		return died
+		return died.Clone() // its errors may be in the hands of callers already
 	}
 	var already *supervisor.Cause
 	if errors.As(err, &already) {
-		return already
+		return already.Clone()
 	}
 	c := &supervisor.Cause{Kind: supervisor.CauseHandshake, Err: err, Message: "handshake failed: " + err.Error()}
 	var rpc *sdkrpc.Error

@@ -61,7 +61,9 @@ func TestAssertionGrant_host_fails(t *testing.T) {
 	fromHost := &mcpvisor.AuthRequired{URL: "https://login.example/"}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer,
 		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "", fromHost }})
-	require.Equal(t, "https://login.example/", requireAuthRequired(t, a, "").URL, "the URL of the host is kept")
+	required := requireAuthRequired(t, a, "")
+	require.Equal(t, "https://login.example/", required.URL, "the URL of the host is kept")
+	require.NotSame(t, fromHost, required, "the host's error is copied before secrets are removed")
 }
 
 // provider is an identity provider of an enterprise.

@@ -208,9 +208,9 @@ func (a *Authorizer) recordOutcome(r *renewal, err error) error {
 	f := &failure{renewal: r, pause: retryPause.First}
 	var required *mcpvisor.AuthRequired
 	if f.permanent = errors.As(err, &required); f.permanent {
-		required.Err = a.redactor.redactError(required.Err)
-		required.Reason = a.Redact(required.Reason)
-		f.err = required
+		own := *required // the host may have made it, in FetchAssertion
+		own.Err, own.Reason = a.redactor.redactError(required.Err), a.Redact(required.Reason)
+		f.err = &own
 	} else {
 		retryAfter, _ := safehttp.IsTemporary(err)
 		if a.lastFailure != nil && !a.lastFailure.permanent {

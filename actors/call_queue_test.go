@@ -16,8 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// narrow lets one call at a time through to a server that takes 10 s for each,
-// and three wait.
+// narrow registers a server that takes 10 s for each call. One call is in flight at a
+// time, and three may wait.
 func narrow(h *harness) {
 	h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
 	h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1, MaxQueued: 3}, Probe: mcpvisor.Probe{Interval: -1},

@@ -129,7 +129,7 @@ func TestCallBeyondLimitsIsRejected(t *testing.T) {
 		wg.Wait()
 		require.Equal(t, []error{nil, nil}, errs)
 		_, err := h.call(context.Background(), "fs", 0)
-		require.NoError(t, err, "a refused call holds no place")
+		require.NoError(t, err, "a rejected call holds no place")
 		require.Equal(t, mcpvisor.CallCounts{Total: 3}, h.rt.Snapshot().Server("fs").Status().Calls)
 	})
 }

@@ -55,8 +55,8 @@ func TestPortPanicDuringStart(t *testing.T) {
 // Unregister waits, until the session is released.
 func TestSupervisorPanicEndsOneRegistration(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
-		// No delay between tries: an actor that is ending has the most chances to
-		// dial once more.
+		// No delay between attempts gives an actor that is ending the most chances to
+		// dial again.
 		h.script("fs", script{tools: []string{"ls"}, releaseAfter: 9 * time.Second})
 		h.script("next", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, 0)})

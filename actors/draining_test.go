@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// ports are the transport actors of a server that are still there, by epoch.
+// ports are the epochs of the ports of a server that still exist.
 func (h *harness) ports(name string) (epochs []int) {
 	synctest.Wait()
 	v := h.rt.Snapshot().Server(name)
@@ -65,7 +65,7 @@ func TestReconcileFindsOnlyLiveRegistrations(t *testing.T) {
 		gen := h.rt.Snapshot().Server("fs").Gen
 		require.NoError(t, h.rt.Unregister(context.Background(), "fs"))
 		synctest.Wait()
-		h.rt.managerState.registrations["fs"] = &registration{gen: gen} // as a manager leaves it that crashed half way
+		h.rt.managerState.registrations["fs"] = &registration{gen: gen} // as a manager leaves it that crashed in the middle
 		h.crashManager()
 		synctest.Wait()
 		require.Empty(t, h.rt.managerState.registrations)
@@ -226,7 +226,7 @@ func TestStatusShowsOnlyAReadyStandby(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NotContains(t, kinds(events()), mcpvisor.EventStandbyLost)
 	})
-	withHarness(t, func(t *testing.T, h *harness) { // it is listed, and gone
+	withHarness(t, func(t *testing.T, h *harness) { // a catalog that comes after the end changes nothing
 		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{tools: []string{"ls"}, listAfter: time.Hour, releaseAfter: time.Minute})
 		h.register(withStandby(supervisor.Retry(5, time.Second)))
 		h.state("fs")

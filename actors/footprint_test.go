@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// bareSession opens and answers at once and remembers nothing, so that what stays
-// after its end is the runtime's.
+// bareSession opens and answers at once and remembers nothing: what stays in memory
+// after its end belongs to the runtime.
 type bareSession struct {
 	once  sync.Once
 	mu    sync.Mutex
@@ -57,7 +57,7 @@ func (s *bareSession) Info() mcpvisor.SessionInfo {
 	return mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
 }
 
-// heap is what is reachable now.
+// heap is the number of bytes that are reachable.
 func heap() int {
 	runtime.GC()
 	runtime.GC() // the second empties what the first left in pools
@@ -95,8 +95,8 @@ func TestFootprint(t *testing.T) {
 		start(t)
 		require.Less(t, heap()-before, 256<<10)
 	})
-	// The actor library makes 66,000 allocations for a new system. What is done about
-	// its registry must not be worse than the registry.
+	// The actor library makes 66,000 allocations for a new system. The replacement of
+	// its registry must not cost more than the registry.
 	t.Run("of_starting_a_runtime_is_the_library's", func(t *testing.T) {
 		allocs := testing.AllocsPerRun(3, func() {
 			rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})

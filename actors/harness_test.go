@@ -31,7 +31,7 @@ type harness struct {
 	mu      sync.Mutex
 	dialers map[string][]*scriptedDialer
 	count   int
-	leaves  bool // Close reports what sessions have left
+	leaves  bool // Close reports what sessions have left behind
 }
 
 type lockedBuffer struct {
@@ -51,15 +51,14 @@ func (s *lockedBuffer) String() string {
 	return s.b.String()
 }
 
-// withHarness runs f in virtual time, then closes the runtime and checks that it
-// leaves nothing: no session unreleased, and (the bubble sees to it) no
-// goroutine.
+// withHarness runs f in virtual time, then closes the runtime and checks that every
+// session is released. The synctest bubble checks that no goroutine is left.
 func withHarness(t *testing.T, f func(t *testing.T, h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t)
 		defer func() {
-			if t.Failed() { // leave nothing to hide the failure behind
+			if t.Failed() { // end all goroutines, so that the bubble reports the failure and no deadlock
 				_ = h.rt.Close(context.Background())
 				time.Sleep(2 * time.Second)
 			}
@@ -108,7 +107,7 @@ func (h *harness) close() {
 		}
 	}
 	require.LessOrEqual(h.t, time.Since(started), time.Minute, "Close takes as long as the slowest release, not longer")
-	time.Sleep(2 * time.Second) // what the actor library throttles in the background ends by then
+	time.Sleep(2 * time.Second) // background goroutines of the actor library end by then
 }
 
 // script sets the same script for every session of a server.
@@ -223,7 +222,7 @@ func asError(t testing.TB, err error) *mcpvisor.Error {
 	return e
 }
 
-// spends measures virtual time.
+// spends returns the virtual time that f takes.
 func spends(f func()) time.Duration {
 	started := time.Now()
 	f()

@@ -119,7 +119,7 @@ func TestLeftBehindLog(t *testing.T) {
 			log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
 			h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
 			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
-			defer time.Sleep(2 * time.Second) // as in inHouse
+			defer time.Sleep(2 * time.Second) // as in withHarness
 			defer func() { _ = h.rt.Close(context.Background()) }()
 			defer close(log.open)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,9 +11,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// beforeReport crashes the current session of fs while a call is in flight, and
-// runs f after that call has returned ErrCrashed and before any report can reach
-// the manager. So f sees what the snapshot published last says.
+// beforeReport crashes the current session of fs while a call is in flight. It runs f
+// after that call has returned ErrCrashed, and before a report reaches the manager. So f
+// sees the snapshot from before the crash.
 func beforeReport(t *testing.T, h *harness, f func()) {
 	t.Helper()
 	session := h.rt.Snapshot().Server("fs").current.session.(*scriptedSession)

@@ -42,14 +42,14 @@ func (a *notifyingServer) NewSession() transport.Session {
 	return s
 }
 
-// session is one of them, by its epoch.
+// session is the session of an epoch.
 func (a *notifyingServer) session(n int) *notifyingSession {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.sessions[n-1]
 }
 
-// offers sets what is listed from now on.
+// offers sets the tools of the next listings.
 func (a *notifyingServer) offers(names ...string) {
 	tools := make([]string, 0, len(names))
 	for _, name := range names {
@@ -80,7 +80,7 @@ type notifyingSession struct {
 	requestCounts map[string]int
 	requests      []string
 	id            int64
-	streams       map[int64]streamFilter // that stand
+	streams       map[int64]streamFilter // that are open and acknowledged
 }
 
 func (s *notifyingSession) Open(context.Context) error             { return nil }
@@ -114,14 +114,14 @@ func (s *notifyingSession) Info() mcpvisor.SessionInfo {
 	return i
 }
 
-// count is how often something was asked.
+// count is how often a method was requested.
 func (s *notifyingSession) count(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requestCounts[method]
 }
 
-// requestLog is all that was asked.
+// requestLog is every request with its parameters.
 func (s *notifyingSession) requestLog() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,8 @@ func (s *notifyingSession) listen(ctx context.Context, r transport.Request, ackA
 	return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("ended")}
 }
 
-// pause waits, for ever if d is negative; false: something ended.
+// pause waits for d, or without end if d is negative. It returns false if ctx or the
+// session ended first.
 func (s *notifyingSession) pause(ctx context.Context, d time.Duration) bool {
 	var due <-chan time.Time
 	if d >= 0 {

@@ -116,7 +116,7 @@ func TestProbeAnswerResetsFailures(t *testing.T) {
 			}
 			require.Len(t, s.probed(), probes+1)
 			s.mu.Lock()
-			s.hung = false // again, but for that one probe
+			s.hung = false // it answers again after that one probe
 			s.mu.Unlock()
 			time.Sleep(time.Minute)
 		}

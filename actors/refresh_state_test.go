@@ -71,7 +71,7 @@ func TestChangeDuringAnotherReadingIsKept(t *testing.T) {
 			require.False(t, offered(rt, tool))
 			time.Sleep(time.Second)
 			require.True(t, offered(rt, tool))
-			require.NoError(t, rt.Refresh(context.Background(), view(rt))) // both are young again
+			require.NoError(t, rt.Refresh(context.Background(), view(rt))) // neither expires soon
 		}
 	})
 }
@@ -90,7 +90,7 @@ func TestBrokenListIsReadAgain(t *testing.T) {
 		broken.Store(true)
 		require.NoError(t, rt.Refresh(context.Background(), view(rt)), "the tools were read")
 		a.session(1).toolsChanged()
-		time.Sleep(500 * time.Millisecond) // those are read before the other is tried again
+		time.Sleep(500 * time.Millisecond) // the tools are read before the other list is tried again
 		broken.Store(false)
 		before := a.session(1).count("resources/list")
 		time.Sleep(time.Hour)

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// evict leads fs to eviction. Its second session takes 3 s to be released.
+// evict brings fs to eviction. Its second session takes 3 s to be released.
 func evict(t *testing.T, h *harness) {
 	t.Helper()
 	h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 3 * time.Second})
@@ -60,7 +60,7 @@ func TestRegister(t *testing.T) {
 		})
 	})
 
-	t.Run("refuses_the_second_of_two_replacements", func(t *testing.T) {
+	t.Run("rejects_the_second_of_two_replacements", func(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			h.script("fs", script{tools: []string{"ls"}, openAfter: time.Second})
@@ -136,7 +136,7 @@ func TestRegister(t *testing.T) {
 		})
 	})
 
-	t.Run("takes_a_replacement_back_when_its_context_ends", func(t *testing.T) {
+	t.Run("withdraws_a_replacement_when_its_context_ends", func(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			evict(t, h)
 			h.script("fs", script{openHangs: true})

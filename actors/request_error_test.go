@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// failingSession answers every call with one and the same error.
+// failingSession returns the same error value from every call.
 type failingSession struct {
 	bareSession
 	err error

@@ -13,12 +13,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// stateCase leads a server called fs into one state.
+// stateCase brings a server called fs into one state.
 type stateCase struct {
 	state   supervisor.State
 	reach   func(h *harness)
 	dialled int           // sessions so far
-	release time.Duration // what the end takes from here
+	release time.Duration // how long the release takes from here
 }
 
 func states() []stateCase {

@@ -70,7 +70,7 @@ type schedulePlayer struct {
 	mu    sync.Mutex
 	done  schedule
 	wrong []string
-	calls map[string]error // by the call's own name: how it ended
+	calls map[string]error // how each call ended, by its id
 }
 
 var serverNames = []string{"a", "b", "c"}
@@ -122,7 +122,7 @@ func play(h *harness, seed uint64) schedule {
 	return p.done
 }
 
-// randomScript is mostly well: a server that never starts tests little.
+// randomScript mostly describes a good server: one that never starts tests little.
 func randomScript(rnd *rand.Rand) (s script) {
 	s.tools = []string{"ls", "cat"}[:1+rnd.IntN(2)]
 	s.openAfter = time.Duration(rnd.IntN(3)) * 100 * time.Millisecond
@@ -219,7 +219,7 @@ func (p *schedulePlayer) crashInside(name string, port bool) {
 	p.send(pid(p.rt, id), (*messages.Failed)(nil))
 }
 
-// call calls on the view that it sees, and remembers how that ended.
+// call makes a call with the current view, and records how it ended.
 func (p *schedulePlayer) call(ctx context.Context, name, id string, timeout time.Duration) {
 	v := p.rt.Snapshot().Server(name)
 	if v == nil {
@@ -245,7 +245,7 @@ func (p *schedulePlayer) call(ctx context.Context, name, id string, timeout time
 	}
 }
 
-// report checks that an error is of the one type, and says what it must.
+// report checks that an error is a *mcpvisor.Error with a kind and a text.
 func (p *schedulePlayer) report(err error) {
 	var e *mcpvisor.Error
 	switch {

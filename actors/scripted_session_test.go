@@ -32,18 +32,18 @@ type script struct {
 	probePanics  bool
 	sendsEvery   time.Duration // the server sends something this often by itself; 0: never
 	releaseAfter time.Duration
-	left         error // what it cannot end
+	left         error // what it leaves behind
 }
 
 var errScripted = &supervisor.Cause{Kind: supervisor.CauseExit, Message: "the server exited (scripted)"}
 
-// scriptedDialer hands out sessions by script and watches over the one rule
-// that no session can see by itself: the next begins after the last has ended.
+// scriptedDialer makes sessions by script, and checks that the next one is made only
+// after the last one is released.
 type scriptedDialer struct {
 	t      testing.TB
 	id     int // of the registration, as the harness counts them
 	script func(epoch int) script
-	// standby: one session may still be there when the next begins.
+	// standby: one other session may exist when the next is made.
 	standby bool
 
 	mu       sync.Mutex
@@ -138,7 +138,7 @@ func (s *scriptedSession) Open(ctx context.Context) error {
 
 var errDied = errors.New("session died")
 
-// wait is a delay with the three exits of everything that waits here.
+// wait waits for d (or without end), for ctx, or for the death of the session.
 func (s *scriptedSession) wait(ctx context.Context, d time.Duration, forever bool) error {
 	var due <-chan time.Time
 	if !forever {
@@ -165,7 +165,7 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent, Cause: s.Cause()}
 	}
 	var err error
-	deadline := mcpvisor.KindCanceled // whose clock it was that ran out
+	deadline := mcpvisor.KindCanceled // the kind of error if the deadline passes
 	clock := r.Timeout
 	if clock == 0 || r.TotalTimeout > 0 && r.TotalTimeout < clock {
 		clock = r.TotalTimeout

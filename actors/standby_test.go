@@ -31,7 +31,6 @@ func TestStandbyTakesOver(t *testing.T) {
 		require.Equal(t, 1, epoch, "no call reaches the standby")
 
 		before := h.rt.Snapshot()
-		h.session("fs") // the standby's
 		h.sessions("fs")[0].Abort(errScripted)
 		require.Equal(t, supervisor.StateReady, h.state("fs"), "at the same instant")
 		<-before.Changed()
@@ -91,7 +90,7 @@ func TestStandbyLossKeepsTheServerReady(t *testing.T) {
 			script{openErr: errScripted}, script{listErr: true, tools: []string{"ls"}}, script{tools: []string{"ls"}})
 		events := h.events()
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
-		time.Sleep(time.Minute) // the first standby crashes, having been there for long
+		time.Sleep(time.Minute) // the first standby crashes after it was stable
 		time.Sleep(time.Second) // the second does not open
 		time.Sleep(2 * time.Second)
 		time.Sleep(4 * time.Second)

@@ -55,7 +55,7 @@ func TestStreamErrorAfterAnAckIsRetried(t *testing.T) {
 		}
 		switch s.count(r.Method) {
 		case 1, 2:
-			ctx, cancel := context.WithTimeout(ctx, time.Minute) // something on the way cuts it
+			ctx, cancel := context.WithTimeout(ctx, time.Minute) // a proxy cuts the connection
 			defer cancel()
 			return "", s.listen(ctx, r, 0, wantsOf(r).ResourceSubscriptions)
 		case 3, 4, 5, 6:
@@ -86,7 +86,7 @@ func TestNotificationsDuringStreamChanges(t *testing.T) {
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
 		require.NoError(t, subscribe(t, rt, "x:a"))
-		for i := range 3 * subscription.MaxResourceStreams { // more than there may be streams
+		for i := range 3 * subscription.MaxResourceStreams { // more than the maximum of streams
 			before := updates(got(), "x:a")
 			tool := fmt.Sprint("new", i)
 			go func() {
@@ -112,7 +112,7 @@ func TestAckBelongsToItsStream(t *testing.T) {
 		if r.Method != "subscriptions/listen" {
 			return "", nil
 		}
-		after := 4 * time.Second // a second after ackWait
+		after := 4 * time.Second // a second more than AckTimeout
 		if len(wantsOf(r).ResourceSubscriptions) > 0 {
 			after = 200 * time.Millisecond
 		}
@@ -190,7 +190,7 @@ func TestStandbyPublishesNoUpdates(t *testing.T) {
 		for epoch := 1; epoch <= 3; epoch++ {
 			require.NotNil(t, view(rt).standby)
 			before := updates(got(), "x:a")
-			a.session(epoch).update("x:a") // a file that both watch
+			a.session(epoch).update("x:a") // a resource that both watch
 			a.session(epoch + 1).update("x:a")
 			require.Equal(t, 1, updates(got(), "x:a")-before)
 			a.session(epoch).Abort(errScripted)

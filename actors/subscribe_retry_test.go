@@ -16,7 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// rejecting is a handler that refuses requests about something while it says so.
+// rejecting is a handler that fails the requests of a method about a resource with the
+// error that now returns.
 func rejecting(method, about string, now func(s *notifyingSession) error) func(context.Context, *notifyingSession, transport.Request) (string, error) {
 	return func(_ context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		of := r.Method == method || method == "" && (r.Method == "resources/subscribe" || len(wantsOf(r).ResourceSubscriptions) > 0)
@@ -125,11 +126,11 @@ func TestRejectedLevelKeepsALaterOne(t *testing.T) {
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		refused, v := make(chan error, 1), view(rt)
-		go func() { refused <- rt.SetLogLevel(context.Background(), v, "debug") }()
+		rejected, v := make(chan error, 1), view(rt)
+		go func() { rejected <- rt.SetLogLevel(context.Background(), v, "debug") }()
 		synctest.Wait()
 		require.NoError(t, rt.SetLogLevel(context.Background(), v, "error"))
-		require.ErrorContains(t, <-refused, "too much")
+		require.ErrorContains(t, <-rejected, "too much")
 		require.Equal(t, "error", v.current.desired.LogLevel())
 		require.Contains(t, a.session(1).requestLog(), `logging/setLevel {"level":"error"}`)
 	})
@@ -188,9 +189,9 @@ func TestSubscribeAgainAsksTheServer(t *testing.T) {
 // All callers that ask for a resource while it is being rejected receive the rejection.
 func TestRejectionReachesEveryCaller(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {
-		refuse := rejecting("", "x:bad", func(*notifyingSession) error { return rpcErr("no such resource") })
+		reject := rejecting("", "x:bad", func(*notifyingSession) error { return rpcErr("no such resource") })
 		a := &notifyingServer{modern: modern, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
-			_, err := refuse(ctx, s, r)
+			_, err := reject(ctx, s, r)
 			if err != nil {
 				s.pause(ctx, time.Second)
 			}
@@ -233,8 +234,8 @@ func TestUnsubscribeFails(t *testing.T) {
 		err   error
 		asked int
 	}{
-		"refused": {rpcErr("never"), 1},
-		"hung":    {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}, 2},
+		"rejected": {rpcErr("never"), 1},
+		"hung":     {&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("no answer")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &notifyingServer{handle: rejecting("resources/unsubscribe", "x:a", func(s *notifyingSession) error {
@@ -283,8 +284,8 @@ func TestUnsubscribeRejectionReportedWhenReconcileOvertakes(t *testing.T) {
 		synctest.Wait()
 		v := view(rt)
 		rt.desiredOf(v.Gen).SetResource("x:a", false)                                         // what rt.Subscribe does first …
-		rt.system.Root.Send(v.current.port, &reconcileSubscriptions{})                        // … here a report is published …
-		err := rt.requestReconcile(context.Background(), v, subscription.Request{URI: "x:a"}) // … and then it goes on
+		rt.system.Root.Send(v.current.port, &reconcileSubscriptions{})                        // … then a report is published …
+		err := rt.requestReconcile(context.Background(), v, subscription.Request{URI: "x:a"}) // … and then rt.Subscribe continues
 		require.ErrorContains(t, err, "never")
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// bothEras runs a test with a server of each.
+// bothEras runs a test with a server of each era of the protocol.
 func bothEras(t *testing.T, f func(t *testing.T, modern bool)) {
 	t.Helper()
 	for _, modern := range []bool{false, true} {

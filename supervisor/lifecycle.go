@@ -52,7 +52,7 @@ func NewLifecycle(p Policy, supervised bool, random func() float64) *Lifecycle {
 	return &Lifecycle{policy: p, supervised: supervised, random: random}
 }
 
-// State is where the server stands.
+// State is the current state of the server.
 func (l *Lifecycle) State() State { return l.state }
 
 // Since is when the current state was entered.
@@ -151,8 +151,8 @@ func (l *Lifecycle) budgetLeft() bool {
 	return l.policy.MaxAttempts == Unlimited || l.attempt < l.policy.MaxAttempts
 }
 
-// apply takes one row: first what the input changes in the accounts, then the state,
-// then the effects. Nothing else changes the accounts.
+// apply takes one row: first it updates the counters and causes, then the state, then it
+// makes the effects. Nothing else changes a field.
 func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	switch in.Kind {
 	case InputFailed, InputDied:

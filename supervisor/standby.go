@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// StandbyState is where the standby of one registration stands: a second
+// StandbyState is the state of the standby of one registration. A standby is a second
 // incarnation that is started, negotiated and listed beside the one in service.
 type StandbyState string
 
@@ -88,7 +88,7 @@ func NewStandby(p Policy, nextEpoch func() uint64, random func() float64) *Stand
 	return &Standby{policy: p, nextEpoch: nextEpoch, random: random, state: StandbyIdle}
 }
 
-// State is where the standby stands.
+// State is the current state of the standby.
 func (s *Standby) State() StandbyState { return s.state }
 
 // Epoch is the incarnation that is the standby now; 0 while there is no session.
@@ -138,8 +138,8 @@ func (s *Standby) holds(g Guard) bool {
 	return true
 }
 
-// apply takes one row: first what the input changes in the accounts, then the
-// state, then the effects.
+// apply takes one row: first it updates the counters, then the state, then it makes the
+// effects.
 func (s *Standby) apply(now time.Time, t *StandbyTransition, in Input) []Effect {
 	switch in.Kind {
 	case InputServing:

@@ -1,6 +1,6 @@
 package supervisor
 
-// State is where one registered server stands. The zero value is [StateNew].
+// State is the state of one registered server. The zero value is [StateNew].
 type State string
 
 const (

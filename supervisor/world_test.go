@@ -35,7 +35,7 @@ type timer struct {
 
 func (w *world) current() uint64 { return w.epoch }
 
-// reserve books a standby that is ready.
+// addStandby records a standby that is ready.
 func (w *world) addStandby(epoch uint64) {
 	require.Equal(w.t, uint64(len(w.sessions))+1, epoch, "epochs count up")
 	w.sessions = append(w.sessions, &sessionRecord{opened: true, discovered: true, standby: true})

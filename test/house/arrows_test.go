@@ -35,7 +35,7 @@ var arrows = map[string]arrow{
 	".":                {"supervisor internal/", []string{sdk}},
 	"internal/catalog": {". supervisor", []string{sdk}},
 	"internal/oauth":   {". internal/", []string{sdk + "oauthex/", keyring}},
-	"messages":         {". supervisor internal/catalog", []string{sdk}},
+	"messages":         {folders: ". supervisor internal/catalog"},
 	"transport":        {". supervisor internal/ transport transport/", []string{sdk, zerolog, xsys, xtime}},
 	"actors":           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, zerolog}},
 	"facade":           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
-// take returns all that waits.
+// take returns all waiting events.
 func (w *watcher) take() (events []mcpvisor.Event, ended bool) {
 	for {
 		e, ok, ended := w.next()
@@ -161,7 +161,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 			events := h.Watch(t.Context())
 			line := &mcpvisor.LogMessage{Text: strings.Repeat("x", size)}
 			h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: 7})
-			synctest.Wait() // it is being handed that one
+			synctest.Wait() // it is receiving that one
 			for i := range 100 {
 				h.Publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: line, FailedCalls: i})
 				h.Publish(mcpvisor.Event{Kind: mcpvisor.EventDown, FailedCalls: i})

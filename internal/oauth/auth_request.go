@@ -31,15 +31,15 @@ const (
 // authRequest is one authorization request (RFC 6749, section 4.1.1) that waits for
 // its redirect. It is never changed after it was made.
 type authRequest struct {
-	url          string
-	state        string
-	codeVerifier string // of PKCE (RFC 7636, section 4.1)
-	discovery    *metadata.Discovery
-	client       *client
-	redirectURI  string
-	scopes       []string
-	metadataURL  string // that of the challenge
-	hasCallback  bool   // a callback server waits for its redirect
+	url          string              // the authorization URL, for the browser
+	state        string              // identifies the redirect; also protects against forged ones
+	codeVerifier string              // of PKCE (RFC 7636, section 4.1); sent with the code only
+	discovery    *metadata.Discovery // the endpoints that the request is bound to
+	client       *client             // the client that the request names
+	redirectURI  string              // must be repeated in the token request
+	scopes       []string            // the requested ones
+	metadataURL  string              // resource_metadata of the challenge
+	hasCallback  bool                // a callback server waits for its redirect
 	created      time.Time
 }
 
@@ -55,6 +55,7 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	if pending != nil {
 		return pending, nil
 	}
+	// Of several authorization servers, prefer the one where this client is known.
 	issuer := a.config.Issuer
 	if issuer == "" && tokens != nil {
 		issuer = tokens.Issuer
@@ -72,11 +73,14 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	case !d.Guessed && !slices.Contains(s.CodeChallengeMethodsSupported, "S256"):
 		return nil, fmt.Errorf("the authorization server %s does not announce PKCE with S256, without which authorization codes can be stolen", s.Issuer)
 	}
+	// The redirect URI comes first, because a registration names it.
 	known := authFor(d, tokens)
 	redirectURI, err := a.redirectURI(known, server)
 	if err != nil {
 		return nil, err
 	}
+	// The client registers for all scopes of the server, so that a later step-up needs no
+	// new registration.
 	scopes := a.scopesForUser(c, d, tokens)
 	me, err := a.clientFor(ctx, s, tokens, redirectURI, metadata.UnionScopes(scopes, d.ResourceScopes))
 	if err != nil {
@@ -88,6 +92,8 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 			a.warn(err.Error())
 		}
 	}
+	// rand.Text has 26 characters and 130 bits; a code verifier has at least 43 characters
+	// (RFC 7636, section 4.1).
 	r := &authRequest{state: rand.Text(), codeVerifier: rand.Text() + rand.Text(), discovery: d, client: me, redirectURI: redirectURI,
 		scopes: scopes, metadataURL: c.MetadataURL, hasCallback: server != nil, created: time.Now()}
 	if r.url, err = r.buildURL(s.AuthorizationEndpoint); err != nil {
@@ -158,6 +164,7 @@ func (r *authRequest) buildURL(endpoint string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the authorization endpoint cannot be parsed: %w", err)
 	}
+	// The endpoint may have a query of its own, which is kept (RFC 6749, section 3.1).
 	sum := sha256.Sum256([]byte(r.codeVerifier))
 	q := u.Query()
 	for name, value := range map[string]string{
@@ -182,6 +189,7 @@ func (a *Authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 		return errors.New("the redirect cannot be parsed as a URL")
 	}
 	q := u.Query()
+	// The host's FetchAuthorizationCode may return any redirect (RFC 6749, section 10.12).
 	if q.Get("state") != r.state {
 		return errors.New("the redirect belongs to another authorization request (its state differs); start the authorization again")
 	}
@@ -194,6 +202,7 @@ func (a *Authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 	case iss != "" && iss != s.Issuer:
 		return fmt.Errorf("the redirect comes from another authorization server than %s; its code is not used", s.Issuer)
 	}
+	// RFC 6749, section 4.1.2.1: an error, or section 4.1.2: a code.
 	switch {
 	case q.Get("error") != "":
 		a.rememberScopes(ctx, nil) // they may be the reason
@@ -201,6 +210,8 @@ func (a *Authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 	case code == "":
 		return errors.New("the redirect has no code parameter")
 	}
+	// The code verifier proves that this client sent the authorization request (RFC 7636,
+	// section 4.5).
 	got, err := a.requestToken(ctx, s.TokenEndpoint, s.Issuer, r.client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {r.redirectURI},
 		"code_verifier": {r.codeVerifier}, "resource": {r.discovery.Resource}})
@@ -208,6 +219,8 @@ func (a *Authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 		return fmt.Errorf("exchanging the code for a token: %w", err)
 	}
 	next := newAuthorization(r.discovery, r.client, r.redirectURI)
+	// Without a scope parameter in the answer, the requested scopes were granted (RFC 6749,
+	// section 5.1); applyTo replaces them otherwise.
 	next.Scopes, next.RequestedScopes = r.scopes, r.scopes
 	got.applyTo(next)
 	if err := a.save(ctx, next, fromGrant); err != nil {

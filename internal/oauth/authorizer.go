@@ -81,6 +81,8 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	if err != nil {
 		return nil, errors.New("the URL cannot be parsed; write it as https://host/path")
 	}
+	// The resource identifier has no fragment (RFC 8707, section 2), and credentials in
+	// the URL must not reach the authorization server.
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
 	a := &Authorizer{config: *spec.Auth, key: spec.Auth.StoreKey(server), store: spec.Auth.Store,
 		http: safehttp.New(server, spec), warn: warn, pending: map[string]*authRequest{}, tokenLock: make(chan struct{}, 1)}
@@ -95,6 +97,8 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	case a.config.Unattended():
 		a.store = nil // a new token can always be requested
 	case a.store == nil:
+		// Without a configuration directory, as in some containers, tokens live as long
+		// as the process.
 		if a.store, err = tokenstore.NewFile(""); err != nil {
 			a.store = tokenstore.NewMemory()
 			warn(err.Error())
@@ -161,9 +165,9 @@ func (a *Authorizer) Detach(grace time.Duration) {
 	r, end := a.renewal, a.endLifetime
 	a.mu.Unlock()
 	if r != nil {
-		r.waitDone(grace)
+		r.waitDone(grace) // may complete by itself
 	}
-	end(errDetached)
+	end(errDetached) // cancels its requests
 	if r != nil {
 		r.waitDone(detachTimeout)
 	}
@@ -193,6 +197,7 @@ func (a *Authorizer) Forget(ctx context.Context) error {
 	if a.store == nil {
 		return nil
 	}
+	// The lock is held, so no renewal can store tokens after this.
 	deleting, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	return a.redactor.redactError(guard.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
@@ -219,6 +224,7 @@ func (a *Authorizer) Inherit(previous *Authorizer) {
 		now.Issuer != before.Issuer || now.RedirectURL != before.RedirectURL || now.Grant != before.Grant {
 		return
 	}
+	// One lock at a time: the two authorizers are used concurrently.
 	previous.mu.Lock()
 	pending, issuer := maps.Clone(previous.pending), previous.boundIssuer
 	previous.mu.Unlock()

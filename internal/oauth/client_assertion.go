@@ -41,6 +41,8 @@ func signClientAssertion(keyPEM, clientID, audience string) (string, error) {
 	default:
 		return "", fmt.Errorf("PrivateKey has an unsupported type (%T); use RSA, P-256 or Ed25519", key)
 	}
+	// RFC 7523, section 3: iss and sub are the client, aud is the authorization server, and
+	// jti makes each assertion unique.
 	now := time.Now()
 	claims := map[string]any{"iss": clientID, "sub": clientID, "aud": audience, "jti": rand.Text(),
 		"iat": now.Unix(), "exp": now.Add(clientAssertionLifetime).Unix()}
@@ -71,7 +73,7 @@ func sign(key crypto.Signer, text []byte) ([]byte, error) {
 		r.FillBytes(signature[:32])
 		s.FillBytes(signature[32:])
 		return signature, nil
-	case ed25519.PrivateKey:
+	case ed25519.PrivateKey: // signs the text itself, not a digest
 		return key.Sign(rand.Reader, text, crypto.Hash(0))
 	}
 	return key.Sign(rand.Reader, digest[:], crypto.SHA256)

@@ -27,6 +27,8 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 	a.mu.Unlock()
 	c := r.challenge
 	required := &mcpvisor.AuthRequired{Resource: safehttp.Redacted(a.http.Server()), Reason: "the server requires the user to authorize this client", Err: cmp.Or(refreshErr, c.Err())}
+	// A step-up makes sense only for scopes that were neither granted nor requested. MCP,
+	// "Step-Up Authorization Flow": clients must not repeat the same request for ever.
 	if r.trigger == triggerScopes {
 		required.Reason = "the server requires more scopes than the token has"
 		required.Scopes = c.Scopes
@@ -40,12 +42,16 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 		}
 	}
 	if a.config.FetchAuthorizationCode != nil {
+		// The token of the last authorization was rejected at once: another one would be,
+		// too.
 		if r.trigger == triggerRejected && r.repeated && source == fromGrant {
 			required.Reason = "the server rejects the token that its authorization server issued"
 			return required
 		}
 		return a.fetchCode(ctx, r, required)
 	}
+	// Without the host's help the user has to open the URL. The renewal ends here, and
+	// Finish or Authorize goes on.
 	preparing, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	request, err := a.newAuthRequest(preparing, c, nil, r.trigger == triggerRejected)
@@ -69,12 +75,13 @@ func (a *Authorizer) fetchCode(ctx context.Context, r *renewal, required *mcpvis
 	if err != nil {
 		return a.asAuthRequired(err)
 	}
-	close(r.fetching)
+	close(r.fetching) // from here on callers wait beyond TokenWait
 	redirect, err := guard.Wait(ctx, "FetchAuthorizationCode", nil, func(ctx context.Context) (string, error) { return a.config.FetchAuthorizationCode(ctx, request.url) })
 	if err != nil {
 		required.Reason, required.URL, required.Err = "FetchAuthorizationCode failed", request.url, err
 		return required
 	}
+	// Finish may have received the same redirect, for example from the host's own page.
 	if a.takePending(request.state) == nil {
 		return a.asAuthRequired(errNotPending)
 	}

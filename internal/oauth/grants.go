@@ -30,6 +30,7 @@ func (a *Authorizer) requestWithoutUser(ctx context.Context, r *renewal) error {
 	d, tokens, source := a.discovery, a.tokens, a.source
 	a.mu.Unlock()
 	if r.trigger >= triggerRejected {
+		// The same request would yield the same token again.
 		if tokens != nil && (r.trigger == triggerScopes && (metadata.CoverScopes(tokens.Scopes, c.Scopes) || metadata.CoverScopes(tokens.RequestedScopes, c.Scopes)) ||
 			r.trigger == triggerRejected && r.repeated && source == fromGrant) {
 			return &mcpvisor.AuthRequired{Reason: "the server rejects the token that its authorization server issued to this client", Err: c.Err()}
@@ -42,6 +43,7 @@ func (a *Authorizer) requestWithoutUser(ctx context.Context, r *renewal) error {
 			return a.asAuthRequired(err)
 		}
 	}
+	// The secret must not reach an authorization server that it does not belong to.
 	if err := a.checkIssuer(d.Server.Issuer); err != nil {
 		return a.asAuthRequired(err)
 	}
@@ -58,6 +60,7 @@ func (a *Authorizer) requestWithoutUser(ctx context.Context, r *renewal) error {
 	}
 	next := &mcpvisor.Authorization{Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: me.id, Scopes: scopes, RequestedScopes: scopes}
 	got.applyTo(next)
+	// Discovery is repeated only after the server has rejected a token.
 	a.mu.Lock()
 	a.discovery = d
 	a.mu.Unlock()
@@ -99,6 +102,7 @@ func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 	if idToken, err = a.checkSupplied("ID token", idToken, err); err != nil {
 		return "", err
 	}
+	// The identity provider knows this client by credentials of its own.
 	me := &client{id: e.ClientID, secret: e.ClientSecret, authMethod: authSecretPost}
 	if me.secret == "" {
 		me.authMethod = authNone
@@ -106,6 +110,7 @@ func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 	form := url.Values{"grant_type": {grantTokenExchange}, "requested_token_type": {tokenTypeIDJAG}, "audience": {d.Server.Issuer},
 		"resource": {d.Resource}, "subject_token": {idToken}, "subject_token_type": {tokenTypeIDToken}}
 	setScopes(form, scopes)
+	// The answer holds the assertion as its access_token (RFC 8693, section 2.2.1).
 	got, err := a.requestToken(ctx, e.TokenEndpoint, "", me, form)
 	if err != nil {
 		return "", fmt.Errorf("requesting an assertion from the identity provider: %w", err)
@@ -116,7 +121,7 @@ func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 // checkSupplied checks what a function of the host's returned. Its failure counts as
 // temporary, unless it is an AuthRequired.
 func (a *Authorizer) checkSupplied(what, text string, err error) (string, error) {
-	a.redactor.add(text)
+	a.redactor.add(text) // an assertion is as good as a token
 	var required *mcpvisor.AuthRequired
 	switch {
 	case errors.As(err, &required):

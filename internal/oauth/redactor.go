@@ -68,6 +68,7 @@ func maskable(values []string) (all []string) {
 // redact returns text with a mask for each secret, in every form in which text may
 // hold it ([secret.List.Add]).
 func (r *redactor) redact(text string) string {
+	// The replacer is made once for many texts: making it costs more than using it.
 	r.mu.Lock()
 	if r.replacer == nil {
 		var all secret.List

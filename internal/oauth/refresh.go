@@ -18,6 +18,8 @@ func (a *Authorizer) renew(ctx context.Context, r *renewal, used string) error {
 	if a.config.Unattended() {
 		return a.requestWithoutUser(ctx, r)
 	}
+	// Step 1, the store: another process may have renewed the token meanwhile. The lock is
+	// held until the end, so the refresh token is used once.
 	unlock := a.lockTokens(ctx)
 	defer unlock()
 	if err := a.reload(ctx); err != nil {
@@ -29,6 +31,8 @@ func (a *Authorizer) renew(ctx context.Context, r *renewal, used string) error {
 	if tokens != nil && tokens.AccessToken != "" && tokens.AccessToken != used && !isExpired(tokens, time.Now()) {
 		return nil // renewed by another process
 	}
+	// Step 2, the refresh token. It cannot add scopes (RFC 6749, section 6). If the server
+	// rejected a token that was just refreshed, refreshing it again is useless.
 	var refreshErr error
 	if r.trigger != triggerScopes && tokens != nil && tokens.RefreshToken != "" && !(r.repeated && source == fromRefresh) {
 		refreshErr = a.refresh(ctx, tokens, r.challenge)
@@ -39,6 +43,7 @@ func (a *Authorizer) renew(ctx context.Context, r *renewal, used string) error {
 			return refreshErr
 		}
 	}
+	// Step 3, a new authorization, only if the server really asks for it.
 	if r.trigger < triggerRejected {
 		return nil // the next request shows what the server wants
 	}
@@ -63,6 +68,8 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 			"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": {tokens.Resource}})
 	}
 	got, err := request()
+	// The refresh token belongs to its issuer. It is never sent to an endpoint of another
+	// one, whatever the server names now.
 	if isGone(err) {
 		d, discoveryErr := metadata.Discover(requesting, a.http, c.MetadataURL, tokens.Issuer)
 		if discoveryErr == nil && d.Server.Issuer == tokens.Issuer && d.Server.TokenEndpoint != tokens.TokenEndpoint {
@@ -74,6 +81,8 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 		return fmt.Errorf("renewing the token: %w", err)
 	}
 	got.applyTo(next)
+	// ctx and not requesting: its deadline must not prevent the save, and Forget cancels
+	// ctx with its own cause.
 	if err := a.save(ctx, next, fromRefresh); err != nil {
 		a.warn("a renewed token could not be stored, and will be lost when this process ends: " + err.Error())
 	}
@@ -87,14 +96,15 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 func (a *Authorizer) dropRejected(ctx context.Context, tokens *mcpvisor.Authorization, t trigger, err error) bool {
 	next := tokens.Clone()
 	switch code := errorCodeOf(err); {
-	case code == "invalid_grant":
+	case code == "invalid_grant": // expired, revoked, or used before
 	case (code == "invalid_client" || code == "unauthorized_client") && tokens.RedirectURL != "":
+		// Only a dynamic registration: credentials of the spec are the user's to change.
 		a.dropRegistration(next)
 	default:
 		return false
 	}
 	next.RefreshToken = ""
-	if t != triggerAhead {
+	if t != triggerAhead { // ahead of the expiry the access token is still valid
 		next.AccessToken = ""
 	}
 	if err := a.save(ctx, next, fromStore); err != nil {

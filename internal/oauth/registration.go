@@ -45,13 +45,14 @@ type client struct {
 func (a *Authorizer) clientFor(ctx context.Context, s *oauthex.AuthServerMeta, known *mcpvisor.Authorization, redirectURI string, scopes []string) (*client, error) {
 	o := &a.config
 	switch {
-	case o.ClientID != "":
+	case o.ClientID != "": // pre-registered
 		if err := a.checkIssuer(s.Issuer); err != nil {
 			return nil, err
 		}
 		c := &client{id: o.ClientID, secret: o.ClientSecret, privateKey: o.PrivateKey, redirectURI: redirectURI}
 		c.authMethod = authMethodFor(c, s.TokenEndpointAuthMethodsSupported)
 		return c, nil
+	// The client_id is the URL of the document (draft-ietf-oauth-client-id-metadata-document).
 	case o.ClientMetadataURL != "" && s.ClientIDMetadataDocumentSupported:
 		return &client{id: o.ClientMetadataURL, authMethod: authNone, redirectURI: redirectURI}, nil
 	}
@@ -127,6 +128,7 @@ func (a *Authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMe
 	if name == "" {
 		name = "mcpvisor"
 	}
+	// RFC 7591, section 2.
 	wanted := oauthex.ClientRegistrationMetadata{
 		RedirectURIs: []string{redirectURI}, ClientName: name, ApplicationType: "web", Scope: strings.Join(scopes, " "),
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
@@ -134,6 +136,7 @@ func (a *Authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMe
 	if u, err := url.Parse(redirectURI); err == nil && (safehttp.IsLoopback(u.Hostname()) || u.Scheme != "https" && u.Scheme != "http") {
 		wanted.ApplicationType = "native" // OpenID Connect Dynamic Client Registration 1.0, section 2
 	}
+	// Some servers refuse a registration for grants that they do not support.
 	if len(s.GrantTypesSupported) > 0 && !slices.Contains(s.GrantTypesSupported, "refresh_token") {
 		wanted.GrantTypes = wanted.GrantTypes[:1]
 	}
@@ -180,9 +183,9 @@ func (a *Authorizer) postRegistration(ctx context.Context, s *oauthex.AuthServer
 	err = json.Unmarshal(answer, &got)
 	a.redactor.add(got.ClientSecret)
 	switch {
-	case got.Error != "":
+	case got.Error != "": // section 3.2.2
 		err = a.newErrorResponse(got.Error, got.ErrorDescription)
-	case status != http.StatusCreated && status != http.StatusOK:
+	case status != http.StatusCreated && status != http.StatusOK: // some servers answer 200
 		err = fmt.Errorf("HTTP %d", status)
 	case err == nil && got.ClientID == "":
 		err = errors.New("the answer has no client_id")

@@ -101,9 +101,12 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	tokens := a.tokens
 	a.mu.Unlock()
+	// The first request goes out without a token: its challenge says where the metadata
+	// is and which scopes are needed (RFC 9728, section 5.1).
 	if tokens == nil {
 		return "", nil
 	}
+	// A token that cannot be renewed is sent even after its expiry: the server decides.
 	if tokens.AccessToken == "" || !isExpired(tokens, time.Now()) || !a.isRenewable(tokens) {
 		return tokens.AccessToken, nil
 	}
@@ -119,6 +122,8 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 // request may be sent again, because the server did not execute it. The error is a
 // *mcpvisor.AuthRequired if the user is needed, an *[Unavailable], or that of ctx.
 func (a *Authorizer) Renew(ctx context.Context, used string, repeated bool, status int, h http.Header) error {
+	// RFC 6750, section 3.1: 401 means that the token is missing or not valid, 403 that
+	// it lacks scopes.
 	wanted := &renewal{trigger: triggerRejected, repeated: repeated, challenge: metadata.ParseChallenge(h)}
 	if status == http.StatusForbidden {
 		wanted.trigger = triggerScopes
@@ -133,6 +138,8 @@ func (a *Authorizer) Renew(ctx context.Context, used string, repeated bool, stat
 // describes the renewal that it needs.
 func (a *Authorizer) awaitOtherToken(ctx context.Context, wanted *renewal, used string) error {
 	deadline := time.Now().Add(a.tokenWait())
+	// Each round waits for one renewal. If that was for another reason, the next round
+	// starts the wanted one.
 	for {
 		a.mu.Lock()
 		if t := a.tokens; t != nil && t.AccessToken != "" && t.AccessToken != used {
@@ -145,6 +152,7 @@ func (a *Authorizer) awaitOtherToken(ctx context.Context, wanted *renewal, used 
 			return err
 		}
 		err = a.awaitRenewal(ctx, r, deadline)
+		// The wait itself failed (r is not done), or the outcome is this caller's, too.
 		if err != nil && !isClosed(r.done) || r.satisfies(wanted.trigger, wanted.challenge) {
 			return err
 		}
@@ -159,14 +167,16 @@ func (a *Authorizer) joinRenewal(wanted *renewal, used string) (*renewal, error)
 	}
 	if f := a.lastFailure; f != nil && time.Now().Before(f.until) {
 		switch {
-		case !f.permanent:
+		case !f.permanent: // the authorization server is not asked again so soon
 			return nil, &Unavailable{RetryAfter: time.Until(f.until), Err: f.err}
 		case f.renewal.satisfies(wanted.trigger, wanted.challenge):
 			return nil, f.err
 		}
 	}
+	// The renewal ends with the last session. It must not use the context of a caller,
+	// which may leave while others still wait.
 	ctx := a.lifetime
-	if ctx == nil {
+	if ctx == nil { // no session was ever attached
 		ctx = context.Background()
 	}
 	r := &renewal{trigger: wanted.trigger, repeated: wanted.repeated, challenge: wanted.challenge,
@@ -184,7 +194,7 @@ func (a *Authorizer) runRenewal(ctx context.Context, r *renewal, used string) {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("internal error while renewing a token: %v", v)
 		}
-		canceled := ctx.Err() != nil
+		canceled := ctx.Err() != nil // by Detach or Forget; read before the next line
 		r.cancel(nil)
 		a.mu.Lock()
 		r.err = a.recordOutcome(r, err)
@@ -206,6 +216,7 @@ func (a *Authorizer) recordOutcome(r *renewal, err error) error {
 		return nil
 	}
 	f := &failure{renewal: r, pause: retryPause.First}
+	// Errors reach users and logs, so they must not hold a secret.
 	var required *mcpvisor.AuthRequired
 	if f.permanent = errors.As(err, &required); f.permanent {
 		own := *required // the host may have made it, in FetchAssertion
@@ -221,6 +232,7 @@ func (a *Authorizer) recordOutcome(r *renewal, err error) error {
 	}
 	f.until = time.Now().Add(f.pause)
 	a.lastFailure = f
+	// An AuthRequired is returned as it is, so that errors.As finds its URL.
 	if f.permanent {
 		return f.err
 	}
@@ -240,6 +252,8 @@ func (a *Authorizer) awaitRenewal(ctx context.Context, r *renewal, deadline time
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
+		// FetchAuthorizationCode may take its minute; every other step must not delay the
+		// call any longer.
 		if !isClosed(r.done) && !isClosed(r.fetching) {
 			return &Unavailable{Err: errors.New("the authorization server does not answer; the token request goes on in the background")}
 		}
@@ -270,9 +284,11 @@ func (a *Authorizer) scheduleRenewal() {
 		a.renewTimer.Stop()
 	}
 	t := a.tokens
+	// The end of a renewal and each new token call this function again.
 	if a.sessions == 0 || a.renewal != nil || t == nil || t.AccessToken == "" || t.Expires.IsZero() || !a.isRenewable(t) {
 		return
 	}
+	// Five minutes ahead, or after four fifths of a short lifetime.
 	due := t.Expires.Add(-min(5*time.Minute, t.Expires.Sub(t.Obtained)/5))
 	if f := a.lastFailure; f != nil {
 		if f.permanent && f.renewal.satisfies(triggerAhead, metadata.Challenge{}) {

@@ -32,11 +32,14 @@ func (a *Authorizer) reload(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
+	// The store worked before, so it may hold newer tokens than the memory.
 	case err != nil && a.stored != nil && !errors.Is(err, tokenstore.ErrUnreadable):
 		return &safehttp.Temporary{Err: err}
 	case err != nil:
 		a.warn(a.Redact(err.Error()))
+	// Nothing new. Tokens in memory that could not be stored stay the current ones.
 	case stored == nil || sameTokens(stored, a.stored):
+	// The entry may have been copied. Tokens are audience-bound (RFC 8707).
 	case stored.Resource != "" && !metadata.IsResourceOf(stored.Resource, a.http.Server()):
 		a.warn("the stored tokens are for " + stored.Resource + ", which is not this server; they are not used")
 	default:
@@ -69,6 +72,8 @@ func (a *Authorizer) save(ctx context.Context, next *mcpvisor.Authorization, sou
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// Forget may have run during the write. Renewals and code exchanges hold the token
+	// lock, so Forget deletes the entry after them.
 	if isForgotten(ctx) {
 		return errForgotten
 	}
@@ -88,6 +93,7 @@ func isForgotten(ctx context.Context) bool { return errors.Is(context.Cause(ctx)
 func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
+	// First the other goroutines of this registration, then the other processes.
 	unlockLocal := func() {}
 	select {
 	case a.tokenLock <- struct{}{}:
@@ -98,6 +104,7 @@ func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 	if !ok {
 		return unlockLocal
 	}
+	// A lock that arrives after ctx has ended is released at once.
 	unlockStore, err := guard.Wait(ctx, "Store", func(late func()) { late() }, func(ctx context.Context) (func(), error) {
 		return locker.Lock(ctx, a.key)
 	})

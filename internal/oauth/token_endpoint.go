@@ -29,6 +29,7 @@ const maxTokenLifetime = 10 * 365 * 24 * time.Hour
 // requestToken sends one request to a token endpoint as the client c. issuer is the
 // audience of a signed client assertion.
 func (a *Authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values) (*tokenResponse, error) {
+	// Stored endpoints are checked again: the network around the server may have changed.
 	if err := a.http.CheckURL(ctx, "token endpoint", endpoint); err != nil {
 		return nil, err
 	}
@@ -61,10 +62,10 @@ func (a *Authorizer) authenticate(c *client, issuer string, form url.Values) (ba
 		credentials := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(c.id) + ":" + url.QueryEscape(c.secret)))
 		a.redactor.add(credentials)
 		return "Basic " + credentials, nil
-	case authSecretPost:
+	case authSecretPost: // RFC 6749, section 2.3.1
 		form.Set("client_id", c.id)
 		form.Set("client_secret", c.secret)
-	case authPrivateKeyJWT:
+	case authPrivateKeyJWT: // RFC 7523, section 2.2
 		assertion, err := signClientAssertion(c.privateKey, c.id, issuer)
 		if err != nil {
 			return "", err
@@ -73,7 +74,7 @@ func (a *Authorizer) authenticate(c *client, issuer string, form url.Values) (ba
 		form.Set("client_id", c.id)
 		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		form.Set("client_assertion", assertion)
-	case authNone, "":
+	case authNone, "": // a public client (RFC 6749, section 3.2.1)
 		if c.id != "" { // without one, an assertion identifies the client
 			form.Set("client_id", c.id)
 		}
@@ -96,12 +97,16 @@ func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse
 		Error            string          `json:"error"`
 		ErrorDescription string          `json:"error_description"`
 	}
+	// The error of Unmarshal comes after those of the server: an error page need not be
+	// JSON, and its status says more.
 	err := json.Unmarshal(body, &got)
 	a.redactor.add(got.AccessToken, got.RefreshToken)
 	if strings.EqualFold(got.TokenType, "N_A") && got.IssuedTokenType == tokenTypeIDJAG {
 		got.TokenType = "" // an assertion is not an access token (RFC 8693, section 2.2.1)
 	}
 	switch {
+	// These two codes belong to the authorization endpoint (RFC 6749, section 4.1.2.1), and
+	// some token endpoints use them.
 	case got.Error == "temporarily_unavailable", got.Error == "server_error":
 		return nil, &safehttp.Temporary{Err: a.newErrorResponse(got.Error, got.ErrorDescription)}
 	case got.Error != "":
@@ -114,6 +119,7 @@ func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse
 		return nil, errors.New("the token endpoint answered without a token")
 	case got.TokenType != "" && !strings.EqualFold(got.TokenType, "Bearer"):
 		return nil, fmt.Errorf("the token endpoint issued a token of type %q, and only Bearer is supported", display.Shorten(got.TokenType, display.MaxQuoteBytes))
+	// RFC 6750, section 2.1. A line break would allow the server to add headers.
 	case strings.ContainsFunc(got.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return nil, errors.New("the token endpoint issued a token that is not allowed in a header")
 	}

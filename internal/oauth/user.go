@@ -26,6 +26,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	if err != nil {
 		return err
 	}
+	// The user wants another token, so the renewal counts as one after a rejection.
 	if a.config.Unattended() {
 		return a.requestWithoutUser(ctx, &renewal{trigger: triggerRejected, challenge: c})
 	}
@@ -37,6 +38,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 		return err
 	}
 	defer server.Close()
+	// Discovery and registration are bounded; the wait for the user is bounded by ctx only.
 	preparing, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	r, err := a.newAuthRequest(preparing, c, server, false)
@@ -50,7 +52,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 		opened <- guard.Do(ctx, "open function", func(context.Context) error { return open(r.url) })
 	}()
 	err = server.Await(ctx, r.state, opened, func(redirect string) error { return a.Finish(ctx, redirect) })
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // the user did not come back
 		a.dropUnconfirmedRegistration(ctx, r)
 	}
 	return err
@@ -84,12 +86,15 @@ func (a *Authorizer) Finish(ctx context.Context, redirect string) error {
 	if err != nil {
 		return errors.New("the redirect cannot be parsed as a URL")
 	}
+	// Taking the request first makes a second Finish with the same redirect fail.
 	r := a.takePending(u.Query().Get("state"))
 	if r == nil {
 		return errNotPending
 	}
 	done := make(chan error, 1)
 	go func() {
+		// A renewal that runs may use up the refresh token that the new tokens replace, so
+		// this waits for it.
 		unlock := a.lockTokens(context.WithoutCancel(ctx))
 		defer unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewalTimeout)

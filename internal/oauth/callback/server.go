@@ -86,12 +86,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Not found.", http.StatusNotFound)
 		return
 	}
+	// Await may serve another request at the moment, or may be over.
 	req := request{url: s.redirectURI + "?" + r.URL.RawQuery, outcome: make(chan error, 1)}
 	select {
 	case s.arrived <- req:
 	case <-r.Context().Done():
 		return
 	}
+	// The browser shows whether the code exchange succeeded, without details: the page may
+	// be seen by others.
 	select {
 	case err := <-req.outcome:
 		if err != nil {

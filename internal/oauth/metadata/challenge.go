@@ -50,9 +50,11 @@ func ParseChallenge(h http.Header) Challenge {
 			continue
 		}
 		for _, one := range list {
+			// RFC 9449, section 7.1: servers with DPoP send the same parameters there.
 			if one.Scheme != "bearer" && one.Scheme != "dpop" {
 				continue
 			}
+			// Of several challenges the first one that has a parameter counts.
 			first := func(into *string, name string) {
 				if *into == "" {
 					*into = one.Params[name]

@@ -52,6 +52,7 @@ func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIss
 		return d, nil
 	}
 	d.Resource, d.ResourceScopes = resource.Resource, UnionScopes(resource.ScopesSupported)
+	// RFC 9728, section 7.6: the client chooses among the authorization servers.
 	issuer := resource.AuthorizationServers[0]
 	if i := slices.IndexFunc(resource.AuthorizationServers, func(s string) bool { return SameIssuer(s, preferredIssuer) }); i >= 0 {
 		issuer = resource.AuthorizationServers[i]
@@ -76,6 +77,8 @@ func protectedResource(ctx context.Context, c *safehttp.Client, challenged strin
 		}
 		addresses = append(addresses, challenged)
 	}
+	// RFC 9728, section 3.1: the well-known suffix is inserted before the path. MCP adds the
+	// address without a path.
 	if path := strings.TrimSuffix(server.EscapedPath(), "/"); path != "" {
 		addresses = append(addresses, base+path)
 	}
@@ -87,6 +90,8 @@ func protectedResource(ctx context.Context, c *safehttp.Client, challenged strin
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("reading the server's authorization metadata: %w", err)
+		// RFC 9728, section 3.3: otherwise another server could name its own authorization
+		// server for this one.
 		case !IsResourceOf(m.Resource, server):
 			return nil, fmt.Errorf("the metadata at %s is for %q, which is not this server; the authorization server that it names is not used", address, display.Shorten(m.Resource, display.MaxQuoteBytes))
 		case len(m.AuthorizationServers) == 0:

@@ -66,6 +66,7 @@ var embeddedIPv4 = []struct {
 
 // classify returns the class of an IP address.
 func classify(ip netip.Addr) addrClass {
+	// ::ffff:127.0.0.1 and fe80::1%eth0 are the same addresses in another form.
 	ip = ip.Unmap().WithZone("")
 	switch {
 	case !ip.IsValid(), ip.IsMulticast():
@@ -94,7 +95,7 @@ func classify(ip netip.Addr) addrClass {
 // classifyHost returns the class that the text of a host shows. known is false
 // for a name that has to be resolved first.
 func classifyHost(host string) (c addrClass, known bool) {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	host = strings.TrimSuffix(strings.ToLower(host), ".") // "localhost." is fully qualified
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return classify(ip), true
 	}

@@ -41,6 +41,8 @@ func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
 	if spec.Client != nil && spec.Client.Transport != nil {
 		base = spec.Client.Transport
 	}
+	// A clone of the host's transport keeps its TLS settings and its proxy. Any other
+	// RoundTripper makes its own connections, so only the text of addresses is checked.
 	if t, ok := base.(*http.Transport); ok {
 		own := t.Clone()
 		own.DisableKeepAlives = true
@@ -75,7 +77,7 @@ type checkedTransport struct {
 // requests for the server's own origin, and to no other.
 func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	target, err := t.client.newTarget(req.Context(), req.URL)
-	if err != nil {
+	if err != nil { // a RoundTripper must close the body in every case
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
@@ -86,10 +88,10 @@ func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	req = req.WithContext(context.WithValue(guard.Trace(req.Context()), targetKey{}, target))
 	if req.URL.Scheme == t.client.server.Scheme && strings.EqualFold(req.URL.Host, t.client.server.Host) {
-		req = req.Clone(req.Context())
+		req = req.Clone(req.Context()) // a RoundTripper must not change the request
 		for name, value := range t.client.headers {
 			switch http.CanonicalHeaderKey(name) {
-			case "Host", "Accept", "Content-Type", "Content-Length":
+			case "Host", "Accept", "Content-Type", "Content-Length": // belong to the request
 			default:
 				req.Header.Set(name, value)
 			}
@@ -101,7 +103,7 @@ func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 // checkRedirect is http.Client.CheckRedirect. It follows redirects of a GET, never
 // from https to http, and those of the request that [Client.Probe] sends.
 func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
-	switch first := via[0]; {
+	switch first := via[0]; { // via holds the requests before this one, oldest first
 	case len(via) > maxRedirects:
 		return &blockedError{fmt.Errorf("more than %d redirects", maxRedirects)}
 	case req.Context().Value(sameOriginKey{}) != nil && Origin(first.URL) == Origin(req.URL):
@@ -171,6 +173,7 @@ func (c *Client) GetJSON(ctx context.Context, address string, v any) error {
 	switch {
 	case err != nil:
 		return err
+	// Servers answer 401, 403 or 405 for documents that do not exist, too.
 	case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
 		return ErrNotFound
 	case status != http.StatusOK:
@@ -196,6 +199,7 @@ func (c *Client) Do(req *http.Request) (status int, contentType string, body []b
 		return 0, "", nil, &Temporary{Err: err}
 	}
 	defer resp.Body.Close()
+	// One byte more than the limit shows whether the answer is longer.
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxDocumentBytes+1))
 	switch {
 	case err != nil:

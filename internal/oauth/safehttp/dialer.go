@@ -42,9 +42,13 @@ type targetKey struct{}
 
 // install makes t check its connections. t is a clone of original.
 func (d *checkedDialer) install(t, original *http.Transport) {
+	// Only the standard dialer can check before it connects. With a dial function of the
+	// host's, checkAfterDial closes the connection before anything is sent.
 	standard := t.DialContext == nil && t.Dial == nil || //nolint:staticcheck // net/http still calls it
 		original == http.DefaultTransport && guard.IsFuncNamed(t.DialContext, "net.(*Dialer).DialContext-fm")
 	guard.Transport(t)
+	// net/http calls Proxy before it dials, so the dial functions know whether a proxy
+	// connects.
 	d.proxy = t.Proxy
 	if proxy := t.Proxy; proxy != nil {
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
@@ -58,6 +62,7 @@ func (d *checkedDialer) install(t, original *http.Transport) {
 	if standard {
 		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: d.checkBeforeConnect}).DialContext
 	}
+	// classOf dials without checks. DialTLSContext, if set, replaces DialContext for https.
 	d.dial = t.DialContext
 	t.DialContext, t.DialTLSContext = d.checkAfterDial(t.DialContext), d.checkAfterDial(t.DialTLSContext)
 }
@@ -90,7 +95,7 @@ func (d *checkedDialer) checkAfterDial(dial guard.DialFunc) guard.DialFunc {
 		}
 		class, address, known := classifyConn(conn)
 		switch {
-		case !known:
+		case !known: // for example a Unix socket, which the host's dial function chose
 			return conn, nil
 		case to.trusted != nil:
 			to.trusted.record(class)
@@ -137,6 +142,8 @@ func (d *checkedDialer) check(ctx context.Context, host string, class addrClass,
 	if address != host {
 		host += " (" + address + ")"
 	}
+	// One trusted address that allows the class is enough. If none does and one could not
+	// be checked, the answer is open.
 	var unknown error
 	for _, a := range d.trusted {
 		if class == classInvalid {
@@ -172,6 +179,7 @@ func (d *checkedDialer) classOf(ctx context.Context, a *trustedAddress) (addrCla
 	if d.dial == nil {
 		return resolve(ctx, a.url.Hostname())
 	}
+	// A server behind a proxy counts as public: its address is not known here.
 	if d.proxy != nil {
 		req := (&http.Request{Method: http.MethodGet, URL: a.url, Host: a.url.Host, Header: http.Header{}}).WithContext(ctx)
 		if proxy, err := d.proxy(req); err != nil || proxy != nil {
@@ -184,7 +192,7 @@ func (d *checkedDialer) classOf(ctx context.Context, a *trustedAddress) (addrCla
 	if err != nil {
 		return classPublic, err
 	}
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = conn.Close() }() // nothing is sent over it
 	if class, _, known := classifyConn(conn); known {
 		a.record(class)
 		return class, nil

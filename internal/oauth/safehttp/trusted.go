@@ -24,6 +24,7 @@ type trustedAddress struct {
 // trustedAddresses returns the addresses that a spec names: the MCP server, the
 // issuer and the token endpoint of an identity provider.
 func trustedAddresses(server *url.URL, spec *mcpvisor.HTTP) []*trustedAddress {
+	// The server comes first, because its class usually decides.
 	all := []*trustedAddress{{url: server}}
 	add := func(text string) {
 		if u, err := url.Parse(text); err == nil && u.Host != "" {

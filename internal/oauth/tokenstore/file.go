@@ -77,6 +77,7 @@ func (s *fileStore) readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	// The checks use the open file, so it cannot be exchanged after them.
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -130,6 +131,7 @@ func (s *fileStore) save(key mcpvisor.TokenKey, a *mcpvisor.Authorization) (err 
 	if err != nil {
 		return err
 	}
+	// The temporary file is in the same directory, so that the rename is atomic.
 	s.removeStaleTemp()
 	f, err := os.CreateTemp(s.dir, tempPattern) // mode 0600
 	if err != nil {
@@ -140,6 +142,8 @@ func (s *fileStore) save(key mcpvisor.TokenKey, a *mcpvisor.Authorization) (err 
 			_ = os.Remove(f.Name())
 		}
 	}()
+	// Sync before the rename: after a power failure the name must not point to an empty
+	// file.
 	_, err = f.Write(append(text, '\n'))
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err != nil {
@@ -214,7 +218,7 @@ func (s *fileStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock fun
 	path := s.path(key, ".lock")
 	for {
 		unlock, busy, err := tryLockFile(path)
-		if err != nil {
+		if err != nil { // for example a file system without locks
 			return nil, fmt.Errorf("locking tokens: %w", err)
 		}
 		if !busy {

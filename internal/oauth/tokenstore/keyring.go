@@ -90,7 +90,7 @@ func (s *keyringStore) access(ctx context.Context, operation func() (string, err
 		text string
 		err  error
 	}
-	done := make(chan result, 1)
+	done := make(chan result, 1) // has room, so the goroutine ends without a receiver
 	go func() {
 		select {
 		case keyringMutex <- struct{}{}:

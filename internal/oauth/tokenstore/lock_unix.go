@@ -19,10 +19,11 @@ func tryLockFile(path string) (unlock func(), busy bool, err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err != nil {
 		_ = f.Close()
+		// EINTR: a signal came first; the next attempt may succeed.
 		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
 			return nil, true, nil
 		}
 		return nil, false, err
 	}
-	return func() { _ = f.Close() }, false, nil
+	return func() { _ = f.Close() }, false, nil // closing the file releases the lock
 }

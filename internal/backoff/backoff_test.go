@@ -16,9 +16,8 @@ import (
 
 func TestDelay(t *testing.T) {
 	b := backoff.Backoff{First: time.Second, Max: 10 * time.Second}
-	want := []time.Duration{1, 1, 2, 4, 8, 10, 10}
-	for n, seconds := range want {
-		require.Equal(t, seconds*time.Second, b.Delay(n), "try %d", n)
+	for n, seconds := range []int{1, 1, 2, 4, 8, 10, 10} {
+		require.Equal(t, time.Duration(seconds)*time.Second, b.Delay(n), "try %d", n)
 	}
 	require.Equal(t, 10*time.Second, b.Delay(math.MaxInt))
 }

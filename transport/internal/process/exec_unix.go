@@ -36,7 +36,7 @@ const maxInterpreters = 6
 // interpreterOf opens a program. If it is a script, it returns the interpreter that
 // the first line names.
 func interpreterOf(path string) string {
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() { //nolint:gosec // the command that exec opens
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
 		return ""
 	}
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)

@@ -59,7 +59,7 @@ func TestRedactor_Error(t *testing.T) {
 	require.Same(t, io.EOF, r.Error(io.EOF))
 	redacted := r.Error(fmt.Errorf("bad key canary-0815: %w", io.EOF))
 	require.EqualError(t, redacted, "bad key ***: EOF")
-	require.Nil(t, errors.Unwrap(redacted), "the wrapped error holds the secret")
+	require.NoError(t, errors.Unwrap(redacted), "the wrapped error holds the secret")
 }
 
 func TestRedactor_nil(t *testing.T) {

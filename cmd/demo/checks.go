@@ -10,37 +10,37 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// checks is what was checked and what was found broken.
+// checks counts what was checked, and collects what failed.
 type checks struct {
 	count    int
 	failures []string
 }
 
-func (v *checks) check(claim string, err error) {
-	v.count++
+func (c *checks) check(claim string, err error) {
+	c.count++
 	if err != nil {
-		v.failures = append(v.failures, fmt.Sprintf("%s: %v", claim, err))
+		c.failures = append(c.failures, fmt.Sprintf("%s: %v", claim, err))
 	}
 }
 
-func (v *checks) expect(claim string, holds bool, format string, args ...any) {
+func (c *checks) expect(claim string, holds bool, format string, args ...any) {
 	var err error
 	if !holds {
 		err = fmt.Errorf(format, args...)
 	}
-	v.check(claim, err)
+	c.check(claim, err)
 }
 
-// print says how it ended and returns the exit code.
-func (v *checks) print(p *printer, seed int64) int {
+// print prints the result and returns the exit code.
+func (c *checks) print(p *printer, seed int64) int {
 	p.printLine(plainText, "")
-	if len(v.failures) == 0 {
-		p.printLine(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", v.count)
+	if len(c.failures) == 0 {
+		p.printLine(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", c.count)
 		p.printLine(dim, "next  go run ./cmd/mcpvisor --config .mcp.json status      your own servers")
 		return 0
 	}
-	for _, b := range v.failures {
-		p.printLine(red, "FAIL  %s", b)
+	for _, failure := range c.failures {
+		p.printLine(red, "FAIL  %s", failure)
 	}
 	p.printLine(dim, "again go run ./cmd/demo --seed %d", seed)
 	return 1
@@ -53,20 +53,20 @@ func (d *demo) finish(goroutines int) {
 	d.p.printTable(status)
 	d.checks.check("the registry shows the live sessions and nothing else", checkListing(status, tools))
 	d.checks.check("the delays are exactly 500ms, 1s, 2s", checkDelays(d.events.all()))
-	d.checks.expect("the watcher missed nothing", d.events.count("", mcpvisor.EventMissed) == 0, "it missed some")
+	d.checks.expect("the watcher missed nothing", d.events.count("", mcpvisor.EventMissed) == 0, "it missed events")
 	start := time.Now()
 	err := d.servers.close()
 	d.checks.check("closing is bounded", err)
-	alive, all := d.servers.liveProcesses()
-	d.checks.expect("no process is left", len(alive) == 0 && all > 0, "%v of %d are alive", alive, all)
+	alive, started := d.servers.liveProcesses()
+	d.checks.expect("no process is left", len(alive) == 0 && started > 0, "%v of %d are alive", alive, started)
 	if err == nil {
 		<-d.events.done
 		d.checks.check("no goroutine is left", checkGoroutines(goroutines))
 	}
-	d.p.printLine(dim, "closed in %s · %d processes were started, %d are left", roundedDuration(time.Since(start)), all, len(alive))
+	d.p.printLine(dim, "closed in %s · %d processes were started, %d are left", roundedDuration(time.Since(start)), started, len(alive))
 }
 
-// checkListing compares the listing with the states.
+// checkListing checks that exactly the tools of ready servers are listed.
 func checkListing(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
 	listed := map[string]int{}
 	for _, tool := range tools {
@@ -88,8 +88,8 @@ func checkListing(status []mcpvisor.ServerStatus, tools []mcpvisor.Tool) error {
 	return nil
 }
 
-// checkDelays checks every announced delay: the first after a stable session is
-// 500 ms, each further one the double, and none is cut short.
+// checkDelays checks every delay that was announced: the first after a stable
+// session is 500 ms, each further one is twice as long, and no attempt is early.
 func checkDelays(events []mcpvisor.Event) error {
 	seen := map[string][]time.Duration{}
 	waiting := map[string]mcpvisor.Event{}
@@ -102,7 +102,7 @@ func checkDelays(events []mcpvisor.Event) error {
 			seen[ev.Server] = append(seen[ev.Server], ev.Delay)
 			waiting[ev.Server] = ev
 		case mcpvisor.EventConnecting:
-			// RetryAt is where the clock was set; the event's own time is later.
+			// RetryAt is the time that was announced. The time of the event is later.
 			if w, ok := waiting[ev.Server]; ok && (w.RetryAt == nil || ev.Time.Before(*w.RetryAt)) {
 				return fmt.Errorf("%s was tried again after %v instead of %v", ev.Server, ev.Time.Sub(w.Time), w.Delay)
 			}
@@ -116,7 +116,7 @@ func checkDelays(events []mcpvisor.Event) error {
 	return nil
 }
 
-// checkGoroutines waits until there are no more goroutines than at the start.
+// checkGoroutines waits until there are not more goroutines than at the start.
 func checkGoroutines(start int) error {
 	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > start; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -11,28 +11,28 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// settings are what the command line says.
+// settings are the options of the command line.
 type settings struct {
 	seed  int64
 	storm time.Duration
 	pace  time.Duration
 }
 
-// demo is one run of the demo.
+// demo is one run of the program. Its fields belong to the goroutine of run, except
+// for events and p, which are safe for concurrent use.
 type demo struct {
 	settings
 	p           *printer
 	servers     *servers
 	events      *eventLog
-	sideEffects []callRecord // calls with a side effect
+	sideEffects []callRecord // calls before the storm that count executions
 	checks      checks
 }
 
-// maxDuration bounds the whole demo: whatever breaks, it ends.
+// maxDuration bounds the whole demo, whatever breaks.
 const maxDuration = 2 * time.Minute
 
 // run runs the demo and returns the exit code.
@@ -40,7 +40,7 @@ func run(ctx context.Context, p *printer, s settings) int {
 	goroutines := runtime.NumGoroutine()
 	st, err := newServers()
 	if err != nil {
-		p.printLine(red, "FAIL  the stage could not be set: %v", err)
+		p.printLine(red, "FAIL  the servers could not be prepared: %v", err)
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(st.dir) }()
@@ -49,14 +49,14 @@ func run(ctx context.Context, p *printer, s settings) int {
 	d := &demo{settings: s, p: p, servers: st}
 	d.events = newEventLog(p, st.client.Watch(context.Background()))
 	err = d.runSteps(ctx)
-	d.checks.check("the story was told to its end", err)
+	d.checks.check("the demo ran to its end", err)
 	d.finish(goroutines)
 	return d.checks.print(p, s.seed)
 }
 
 func (d *demo) runSteps(ctx context.Context) error {
-	for _, act := range []func(context.Context) error{d.startServers, d.calls, d.crash, d.failedStarts, d.eviction, d.runStorm} {
-		if err := act(ctx); err != nil {
+	for _, step := range []func(context.Context) error{d.startServers, d.calls, d.crash, d.failedStarts, d.eviction, d.runStorm} {
+		if err := step(ctx); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (d *demo) startServers(ctx context.Context) error {
 	return nil
 }
 
-// calls shows a result, a mistake, and a tool's own error.
+// calls shows results, a misspelt name, and an error of a tool.
 func (d *demo) calls(ctx context.Context) error {
 	for _, c := range []struct {
 		tool string
@@ -125,7 +125,7 @@ func (d *demo) call(ctx context.Context, tool string, args map[string]any) error
 	case err != nil:
 		d.p.printFact(red, "call", tool, "✗ %v", err)
 	case res.IsError:
-		d.p.printFact(yellow, "call", tool, "! the tool says: %s (a result, not a fault)", text(res))
+		d.p.printFact(yellow, "call", tool, "! the tool says: %s (a result, not a failed call)", text(res))
 	default:
 		d.p.printFact(cyan, "call", tool, "→ %s   %s", text(res), took)
 	}
@@ -136,7 +136,7 @@ func kind(err error) string {
 	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
 		return string(e.Kind)
 	}
-	return "no error of ours"
+	return "another error"
 }
 
 func text(res *mcp.CallToolResult) string {
@@ -148,16 +148,16 @@ func text(res *mcp.CallToolResult) string {
 	return "(no text)"
 }
 
-// crash kills an idle server with calls in flight, and watches it come back.
+// crash kills a server with a call in flight, and waits until it is ready again.
 func (d *demo) crash(ctx context.Context) error {
 	if err := d.pause(ctx); err != nil {
 		return err
 	}
-	caught := make(chan callRecord, 1)
+	inFlight := make(chan callRecord, 1)
 	go func() {
 		o := callRecord{server: "files", key: "in flight"}
 		_, o.err = d.servers.client.CallTool(ctx, "files/slow", map[string]any{"key": o.key})
-		caught <- o
+		inFlight <- o
 	}()
 	if err := d.awaitExecution(ctx, "files"); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (d *demo) crash(ctx context.Context) error {
 	if err := d.kill("KILL", "files", "kill -9 %d, while it works on a call"); err != nil {
 		return err
 	}
-	o := <-caught
+	o := <-inFlight
 	d.sideEffects = append(d.sideEffects, o)
 	var e *mcpvisor.Error
 	d.checks.expect("a call in flight fails as crashed, outcome unknown", errors.Is(o.err, mcpvisor.ErrCrashed) &&
@@ -175,24 +175,24 @@ func (d *demo) crash(ctx context.Context) error {
 		return err
 	}
 	err := d.call(ctx, "files/read", nil)
-	d.checks.expect("a server that is down says so at once", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
+	d.checks.expect("a call of a server that is down fails at once", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
 	for _, tool := range d.servers.client.Tools() {
 		d.checks.expect("the tools of a dead server are not listed", tool.Server != "files", "%s is", tool.Name)
 	}
-	d.checks.check("neighbours notice nothing", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
+	d.checks.check("the other servers are not affected", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
 	_, err = d.events.await(ctx, "files", mcpvisor.EventReady, 2)
 	return err
 }
 
-// kill kills a server, and says so first.
+// kill prints that it kills a server, and kills it.
 func (d *demo) kill(verb, server, format string) error {
 	return d.servers.kill(server, func(pid int) { d.p.printFact(bold, verb, server, format, pid) })
 }
 
-// awaitExecution waits until a server is at work on a call with a side effect.
+// awaitExecution waits until a server has begun to execute a call.
 func (d *demo) awaitExecution(ctx context.Context, server string) error {
 	for len(mcptest.Executions(d.servers.stateDir(server))) == 0 {
-		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
+		if err := wait(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (d *demo) failedStarts(ctx context.Context) error {
 	if _, err := d.events.await(ctx, "files", mcpvisor.EventStable, 2); err != nil {
 		return err
 	}
-	d.p.printFact(dim, "stable", "files", "ready for %v: all %d retries are given back", stableAfter, retries)
+	d.p.printFact(dim, "stable", "files", "ready for %v: the budget of %d retries is full again", stableAfter, retries)
 	if err := d.kill("BREAK", "files", "kill -9 %d, and its next two starts will exit 1"); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (d *demo) failedStarts(ctx context.Context) error {
 	return err
 }
 
-// eviction kills the server that is not retried.
+// eviction kills the server whose policy is not to retry.
 func (d *demo) eviction(ctx context.Context) error {
 	if err := d.pause(ctx); err != nil {
 		return err
@@ -224,11 +224,22 @@ func (d *demo) eviction(ctx context.Context) error {
 		return err
 	}
 	err := d.call(ctx, "legacy/convert", nil)
-	d.checks.expect("an evicted server says so", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
-	// The storm begins with full budgets.
+	d.checks.expect("a call of an evicted server fails at once", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
+	// The storm begins with full retry budgets.
 	_, err = d.events.await(ctx, "files", mcpvisor.EventStable, 5)
 	return err
 }
 
-// pause gives the reader time.
-func (d *demo) pause(ctx context.Context) error { return backoff.Sleep(ctx, d.pace) }
+// pause waits between steps, so that the output can be read.
+func (d *demo) pause(ctx context.Context) error { return wait(ctx, d.pace) }
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestTheStoryPasses(t *testing.T) {
+func TestRun(t *testing.T) {
 	var out bytes.Buffer
 	code := run(t.Context(), newPrinter(&out), settings{seed: 42, storm: 1500 * time.Millisecond})
 	text := out.String()
 	require.Zero(t, code, text)
 	at := -1
 	for _, want := range []string{
-		"3 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a fault)",
+		"3 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a failed call)",
 		"while it works on a call", "files/read ✗ unavailable · retry in", `calc/add → {"sum":2}`,
 		"BREAK", "1/3 in 500ms", "NOTES_DIR is not set", "2/3 in 1s", "NOTES_DIR is not set", "3/3 in 2s", "incarnation 5",
 		"its policy is: no retry", "given up", "legacy/convert ✗ evicted", "STORM", "kills: ", "✗ legacy   evicted", "0 are left", "PASS",
@@ -42,10 +42,10 @@ func TestTheStoryPasses(t *testing.T) {
 	for _, server := range []string{"files", "legacy"} {
 		require.Less(t, strings.Index(text, "KILL   "+server), strings.Index(text, "down   "+server), text)
 	}
-	require.NotContains(t, text, "\x1b", "colours go to terminals only")
+	require.NotContains(t, text, "\x1b", "only terminals get colours")
 }
 
-func TestAKillIsAnnouncedWhileTheServerLives(t *testing.T) {
+func TestKill_announced_before(t *testing.T) {
 	st, err := newServers()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(st.dir)) }()
@@ -53,22 +53,22 @@ func TestAKillIsAnnouncedWhileTheServerLives(t *testing.T) {
 	specs, err := st.specs()
 	require.NoError(t, err)
 	require.NoError(t, st.client.Apply(t.Context(), specs))
-	answers := errors.New("it was not announced")
-	announce := func(int) { _, answers = st.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
+	answered := errors.New("it was not announced")
+	announce := func(int) { _, answered = st.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
 	require.NoError(t, st.kill("calc", announce))
-	require.NoError(t, answers)
+	require.NoError(t, answered)
 }
 
-func TestAnInterruptedStoryFails(t *testing.T) {
-	ctx, cancel := contextCanceled(t)
+func TestRun_interrupted(t *testing.T) {
+	ctx, cancel := canceledContext(t)
 	defer cancel()
 	var out bytes.Buffer
 	require.Equal(t, 1, run(ctx, newPrinter(&out), settings{seed: 7}))
-	require.Contains(t, out.String(), "FAIL  the story was told to its end")
+	require.Contains(t, out.String(), "FAIL  the demo ran to its end")
 	require.Contains(t, out.String(), "--seed 7")
 }
 
-func TestTheBooksOfTheStormAreChecked(t *testing.T) {
+func TestCheckExecutions(t *testing.T) {
 	ok := callRecord{server: "s", key: "k", answer: "k"}
 	failed := func(o mcpvisor.Error) callRecord { return callRecord{server: "s", key: "k", err: &o} }
 	unknown := failed(mcpvisor.Error{Outcome: mcpvisor.OutcomeUnknown})
@@ -79,25 +79,25 @@ func TestTheBooksOfTheStormAreChecked(t *testing.T) {
 		n    int
 		good bool
 	}{
-		"ok, once":              {ok, 1, true},
-		"ok, never":             {ok, 0, false},
-		"ok, twice":             {ok, 2, false},
-		"ok, another's answer":  {callRecord{server: "s", key: "k", answer: "x"}, 1, false},
-		"unknown, never":        {unknown, 0, true},
-		"unknown, once":         {unknown, 1, true},
-		"unknown, twice":        {unknown, 2, false},
-		"refused, never":        {refused, 0, true},
-		"refused, and executed": {refused, 1, false},
-		"foreign error":         {callRecord{server: "s", key: "k", err: errors.New("x")}, 0, false},
+		"ok, once":               {ok, 1, true},
+		"ok, never":              {ok, 0, false},
+		"ok, twice":              {ok, 2, false},
+		"ok, another's answer":   {callRecord{server: "s", key: "k", answer: "x"}, 1, false},
+		"unknown, never":         {unknown, 0, true},
+		"unknown, once":          {unknown, 1, true},
+		"unknown, twice":         {unknown, 2, false},
+		"not sent, never":        {refused, 0, true},
+		"not sent, and executed": {refused, 1, false},
+		"another error":          {callRecord{server: "s", key: "k", err: errors.New("x")}, 0, false},
 	} {
 		require.Equal(t, tc.good, checkExecutions([]callRecord{tc.o}, done(tc.n)) == nil, name)
 	}
-	require.Error(t, checkExecutions(nil, done(1)), "executed, and never asked for")
+	require.Error(t, checkExecutions(nil, done(1)), "executed without a call")
 	require.Error(t, checkDurations([]callRecord{{took: tooLong + 1}}))
 	require.NoError(t, checkDurations([]callRecord{{took: time.Second}}))
 }
 
-func TestDelaysAreChecked(t *testing.T) {
+func TestCheckDelays(t *testing.T) {
 	var events []mcpvisor.Event
 	now := time.Unix(0, 0)
 	try := func(attempt int, delay, waited time.Duration) {
@@ -119,18 +119,18 @@ func TestDelaysAreChecked(t *testing.T) {
 	require.ErrorContains(t, checkDelays(events), "was tried again after")
 }
 
-func TestTheRegistryIsChecked(t *testing.T) {
+func TestCheckListing(t *testing.T) {
 	ready := mcpvisor.ServerStatus{Name: "a", State: supervisor.StateReady}
 	ready.Catalog.Tools = 1
-	gone := mcpvisor.ServerStatus{Name: "b", State: supervisor.StateEvicted}
+	evicted := mcpvisor.ServerStatus{Name: "b", State: supervisor.StateEvicted}
 	tool := func(server string) mcpvisor.Tool { return mcpvisor.Tool{Server: server} }
-	require.NoError(t, checkListing([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a")}))
-	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, gone}, nil))
-	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, gone}, []mcpvisor.Tool{tool("a"), tool("b")}))
+	require.NoError(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, []mcpvisor.Tool{tool("a")}))
+	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, nil))
+	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready, evicted}, []mcpvisor.Tool{tool("a"), tool("b")}))
 	require.Error(t, checkListing([]mcpvisor.ServerStatus{ready}, []mcpvisor.Tool{tool("a"), tool("c")}))
 }
 
-func TestPainter(t *testing.T) {
+func TestPrinter(t *testing.T) {
 	masked := func(color bool, width int) string {
 		var out bytes.Buffer
 		p := newPrinter(&out)
@@ -148,7 +148,7 @@ func TestPainter(t *testing.T) {
 	}
 }
 
-func contextCanceled(t *testing.T) (context.Context, context.CancelFunc) {
+func canceledContext(t *testing.T) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx, cancel

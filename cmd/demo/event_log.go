@@ -8,33 +8,34 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// eventLog is every supervision event so far. It prints them as they come.
+// eventLog prints supervision events as they arrive, and keeps them. It is safe for
+// concurrent use.
 type eventLog struct {
 	p *printer
 
 	mu     sync.Mutex
 	events []mcpvisor.Event
 	next   chan struct{} // closed at the next event
-	done   chan struct{}
+	done   chan struct{} // closed when the watch ends
 }
 
 func newEventLog(p *printer, events <-chan mcpvisor.Event) *eventLog {
-	c := &eventLog{p: p, next: make(chan struct{}), done: make(chan struct{})}
+	l := &eventLog{p: p, next: make(chan struct{}), done: make(chan struct{})}
 	go func() {
-		defer close(c.done)
+		defer close(l.done)
 		for ev := range events {
-			c.print(ev)
-			c.mu.Lock()
-			c.events = append(c.events, ev)
-			close(c.next)
-			c.next = make(chan struct{})
-			c.mu.Unlock()
+			l.print(ev)
+			l.mu.Lock()
+			l.events = append(l.events, ev)
+			close(l.next)
+			l.next = make(chan struct{})
+			l.mu.Unlock()
 		}
 	}()
-	return c
+	return l
 }
 
-func (c *eventLog) print(ev mcpvisor.Event) {
+func (l *eventLog) print(ev mcpvisor.Event) {
 	switch ev.Kind {
 	case mcpvisor.EventDown:
 		if ev.Cause.Kind != "requested" {
@@ -42,33 +43,33 @@ func (c *eventLog) print(ev mcpvisor.Event) {
 			if ev.FailedCalls > 0 {
 				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)
 			}
-			c.p.printFact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
+			l.p.printFact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
 		}
 	case mcpvisor.EventRetry:
-		c.p.printFact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
+		l.p.printFact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
 	case mcpvisor.EventStartFailed:
-		c.p.printFact(red, "failed", ev.Server, "✗ %s", ev.Cause.Describe())
+		l.p.printFact(red, "failed", ev.Server, "✗ %s", ev.Cause.Describe())
 	case mcpvisor.EventReady:
 		again := ""
 		if ev.Epoch > 1 {
 			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, roundedDuration(ev.Downtime))
 		}
-		c.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
+		l.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
 	case mcpvisor.EventEvicted:
-		c.p.printFact(red, "evict", ev.Server, "✗ %s · given up, as its policy says", ev.Cause)
+		l.p.printFact(red, "evict", ev.Server, "✗ %s · given up, according to its policy", ev.Cause)
 	case mcpvisor.EventMissed:
-		c.p.printFact(red, "missed", "", "%d events", ev.Missed)
+		l.p.printFact(red, "missed", "", "%d events", ev.Missed)
 	}
 }
 
-// await waits for an event of that kind about an incarnation of a server. It
-// gives up if the server is evicted before.
-func (c *eventLog) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) (mcpvisor.Event, error) {
+// await waits for an event of a kind about one incarnation of a server. It fails if
+// the server is evicted before.
+func (l *eventLog) await(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) (mcpvisor.Event, error) {
 	for {
-		c.mu.Lock()
-		found, evicted := filterEvents(c.events, server, kind), filterEvents(c.events, server, mcpvisor.EventEvicted)
-		next := c.next
-		c.mu.Unlock()
+		l.mu.Lock()
+		found, evicted := filterEvents(l.events, server, kind), filterEvents(l.events, server, mcpvisor.EventEvicted)
+		next := l.next
+		l.mu.Unlock()
 		for _, ev := range found {
 			if ev.Epoch == epoch {
 				return ev, nil
@@ -79,7 +80,7 @@ func (c *eventLog) await(ctx context.Context, server string, kind mcpvisor.Event
 		}
 		select {
 		case <-next:
-		case <-c.done:
+		case <-l.done:
 			return mcpvisor.Event{}, fmt.Errorf("the events ended before incarnation %d of %s was %s", epoch, server, kind)
 		case <-ctx.Done():
 			return mcpvisor.Event{}, fmt.Errorf("waiting for incarnation %d of %s to be %s: %w", epoch, server, kind, context.Cause(ctx))
@@ -87,15 +88,15 @@ func (c *eventLog) await(ctx context.Context, server string, kind mcpvisor.Event
 	}
 }
 
-// all is a copy of what has happened.
-func (c *eventLog) all() []mcpvisor.Event {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]mcpvisor.Event(nil), c.events...)
+// all returns a copy of the events so far.
+func (l *eventLog) all() []mcpvisor.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]mcpvisor.Event(nil), l.events...)
 }
 
-func (c *eventLog) count(server string, kind mcpvisor.EventKind) int {
-	return len(filterEvents(c.all(), server, kind))
+func (l *eventLog) count(server string, kind mcpvisor.EventKind) int {
+	return len(filterEvents(l.all(), server, kind))
 }
 
 func filterEvents(events []mcpvisor.Event, server string, kind mcpvisor.EventKind) (found []mcpvisor.Event) {

@@ -1,6 +1,6 @@
-// Command demo tells the story of three MCP servers that crash, and checks
-// every claim it makes on the way. It needs neither network nor configuration:
-// the servers are this binary, executed again.
+// Command demo runs three MCP servers, kills them, and checks everything that it
+// prints. It needs neither network nor configuration: the servers are this
+// binary, executed again.
 package main
 
 import (
@@ -17,15 +17,15 @@ import (
 )
 
 func main() {
-	mcptest.Main() // in a re-executed process: be the server
+	mcptest.Main() // a re-executed process is a server, and does not return
 	var s settings
 	flag.Int64Var(&s.seed, "seed", time.Now().UnixNano()%1_000_000, "seed of the storm; a failure prints it")
 	noColor := flag.Bool("no-color", false, "no colours")
 	flag.DurationVar(&s.storm, "storm", 4*time.Second, "length of the storm")
-	flag.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, for the reader")
+	flag.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, so that the output can be read")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "demo: %q is not understood; see demo -help\n", flag.Arg(0))
+		fmt.Fprintf(os.Stderr, "demo: unexpected argument %q; see demo -help\n", flag.Arg(0))
 		os.Exit(2)
 	}
 	p := newPrinter(os.Stdout)

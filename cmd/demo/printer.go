@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The colours say nothing that a glyph or a word does not say as well.
+// The colours repeat what a glyph or a word says.
 const (
 	plainText = ""
 	dim       = "2"
@@ -20,29 +20,29 @@ const (
 	cyan      = "36"
 )
 
-// printer prints lines: one fact each, the verb in a fixed column. Safe for
-// concurrent use.
+// printer prints one line for each fact, with the verb in a fixed column. It is safe
+// for concurrent use.
 type printer struct {
 	mu    sync.Mutex
 	out   io.Writer
 	start time.Time
 	color bool
-	width int // 0: not a terminal, nothing is cut
+	width int // of the terminal; 0 if lines are not cut
 }
 
 func newPrinter(out io.Writer) *printer { return &printer{out: out, start: time.Now()} }
 
-// printFact prints when something happened, what, to whom, and the particulars.
-func (p *printer) printFact(color, verb, who, format string, args ...any) {
+// printFact prints the time, what happened, to which server, and details.
+func (p *printer) printFact(color, verb, server, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	what := fmt.Sprintf(format, args...)
-	head := fmt.Sprintf("%5.1fs  %-6s %-7s", time.Since(p.start).Seconds(), verb, who)
-	what = p.truncate(what, utf8.RuneCountInString(head)+1)
+	details := fmt.Sprintf(format, args...)
+	head := fmt.Sprintf("%5.1fs  %-6s %-7s", time.Since(p.start).Seconds(), verb, server)
+	details = p.truncate(details, utf8.RuneCountInString(head)+1)
 	if p.color {
-		head = fmt.Sprintf("\x1b[%sm%5.1fs\x1b[0m  %s %-7s", dim, time.Since(p.start).Seconds(), p.colorize(color, fmt.Sprintf("%-6s", verb)), who)
+		head = fmt.Sprintf("\x1b[%sm%5.1fs\x1b[0m  %s %-7s", dim, time.Since(p.start).Seconds(), p.colorize(color, fmt.Sprintf("%-6s", verb)), server)
 	}
-	fmt.Fprintf(p.out, "%s %s\n", head, what)
+	fmt.Fprintf(p.out, "%s %s\n", head, details)
 }
 
 // printLine prints a line as it is.
@@ -59,7 +59,7 @@ func (p *printer) colorize(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// truncate keeps a line from wrapping.
+// truncate shortens a line that would wrap. used is the width of what comes before it.
 func (p *printer) truncate(text string, used int) string {
 	room := p.width - used
 	if p.width == 0 || utf8.RuneCountInString(text) <= room {

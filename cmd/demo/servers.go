@@ -13,13 +13,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// servers is the servers and what they leave on disk.
+// servers is the client of the three servers, and the directory of their state.
 type servers struct {
 	dir    string
 	client *facade.Client
 }
 
-// stableAfter is how long a server must run to get its retries back.
+// stableAfter is how long a server must be ready until its retry budget is full again.
 const stableAfter = time.Second
 
 // The retry policy of calc and files: 500 ms, 1 s, 2 s.
@@ -40,21 +40,22 @@ func newServers() (*servers, error) {
 	return &servers{dir: dir, client: c}, nil
 }
 
-// stateDir is where a server keeps its accounts.
+// stateDir is where a server writes down its executions and processes.
 func (s *servers) stateDir(name string) string { return filepath.Join(s.dir, name) }
 
-// specs are the three servers.
+// specs returns the specs of the three servers.
 func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
 	retry := supervisor.Retry(retries, baseDelay, supervisor.WithStableAfter(stableAfter))
 	scripts := map[string]mcptest.Script{
 		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
 			{Name: "div", Text: "division by zero", IsError: true}}},
 		"files": {Tools: []mcptest.ToolDef{{Name: "read", Text: "let it crash"}, {Name: "count"}, {Name: "slow", As: "count"}, {Name: "search"}},
-			// In its first life slow does its work and never gets to answer. Its third and fourth start fail; the others do not.
+			// The first process executes slow and does not answer it. The third and the fourth
+			// start fail.
 			Faults: []mcptest.Fault{
-				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour},
-				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionStderrLine, Text: "NOTES_DIR is not set"},
-				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionExit, Code: 1},
+				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.StderrLine, Text: "NOTES_DIR is not set"},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.Exit, Code: 1},
 			}},
 		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
@@ -74,7 +75,7 @@ func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
 	return specs, nil
 }
 
-// pid is the process of a server that is ready, 0 otherwise.
+// pid returns the process of a server that is ready, or 0.
 func (s *servers) pid(name string) int {
 	if st, ok := s.client.ServerStatus(name); ok && st.State == supervisor.StateReady && st.Session != nil {
 		return st.Session.PID
@@ -82,8 +83,8 @@ func (s *servers) pid(name string) int {
 	return 0
 }
 
-// kill ends the process of a server as kill -9 does. It is announced before, so
-// that nobody reads of the effect before the cause.
+// kill ends the process of a server as kill -9 does. It calls announce before, so
+// that the kill is printed before its effects.
 func (s *servers) kill(name string, announce func(pid int)) error {
 	pid := s.pid(name)
 	if pid == 0 {
@@ -97,20 +98,21 @@ func (s *servers) kill(name string, announce func(pid int)) error {
 	return process.Kill()
 }
 
-// liveProcesses are the processes of all servers, ever, that are still there.
-func (s *servers) liveProcesses() (alive []int, all int) {
+// liveProcesses returns the processes that are alive, and how many all servers have
+// started.
+func (s *servers) liveProcesses() (alive []int, started int) {
 	for _, name := range []string{"calc", "files", "legacy"} {
-		for _, pid := range mcptest.PIDs(s.stateDir(name)) {
-			all++
+		for _, pid := range mcptest.Pids(s.stateDir(name)) {
+			started++
 			if mcptest.Alive(pid) {
 				alive = append(alive, pid)
 			}
 		}
 	}
-	return alive, all
+	return alive, started
 }
 
-// close stops everything.
+// close stops all servers.
 func (s *servers) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -17,14 +17,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// callers is how many goroutines call at once in the storm, and callEvery how
-// long each waits between its calls.
 const (
-	callers   = 8
+	// callers is how many goroutines make calls.
+	callers = 8
+	// callEvery is how long each of them waits between its calls, on average.
 	callEvery = 20 * time.Millisecond
+	// killEvery is how often a server is killed.
 	killEvery = time.Second
-	// tooLong is when a call counts as hung: far above anything that a busy
-	// machine explains.
+	// tooLong is the duration from which a call counts as hung, also on a busy machine.
 	tooLong = 10 * time.Second
 )
 
@@ -32,12 +32,12 @@ const (
 type callRecord struct {
 	server string
 	key    string
-	answer string // the key that the result speaks of
+	answer string // the key in the result
 	err    error
 	took   time.Duration
 }
 
-// runStorm is a storm of calls while servers are killed.
+// runStorm makes calls from many goroutines while servers are killed.
 func (d *demo) runStorm(ctx context.Context) error {
 	d.p.printFact(bold, "STORM", "", "%v of calls by %d callers to calc and files · one of the two is killed every second", d.storm, callers)
 	ctx, cancel := context.WithCancel(ctx)
@@ -62,7 +62,7 @@ func (d *demo) runStorm(ctx context.Context) error {
 	d.summary(all, kills)
 	d.checks.check("every call answered exactly once, none executed twice", d.compareExecutions(append(all, d.sideEffects...)))
 	d.checks.check("no call hung", checkDurations(all))
-	// The last one that was killed comes back too.
+	// The server that was killed last becomes ready, too.
 	for _, name := range []string{"calc", "files"} {
 		if err := d.servers.client.WaitReady(ctx, name); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (d *demo) caller(ctx context.Context, id int, random *rand.Rand, end time.T
 	return out
 }
 
-// keyOf is the key that a result of count speaks of.
+// keyOf returns the key in a result of the tool count.
 func keyOf(res *mcp.CallToolResult) string {
 	var v struct{ Key string }
 	if json.Unmarshal([]byte(text(res)), &v) != nil {
@@ -98,7 +98,7 @@ func keyOf(res *mcp.CallToolResult) string {
 	return v.Key
 }
 
-// killer kills the two in turn, each at most once while it is up.
+// killer kills the two servers in turn, each when it is ready again.
 func (d *demo) killer(ctx context.Context, random *rand.Rand, end time.Time) (kills int, err error) {
 	for next := random.IntN(2); ; next++ {
 		if time.Until(end) < killEvery {
@@ -139,10 +139,10 @@ func (d *demo) summary(all []callRecord, kills int) {
 		p95 = times[len(times)*95/100]
 	}
 	d.p.printFact(bold, "storm", "", "%d calls, %d kills: %d ok · %d outcome unknown · %d refused at once · p95 %s", len(all), kills, ok, unknown, refused, roundedDuration(p95))
-	d.checks.expect("the storm had something to show", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
+	d.checks.expect("the storm made calls and kills", ok > 0 && kills > 0, "%d calls succeeded, %d kills", ok, kills)
 }
 
-// compareExecutions compares what callers were told with what the servers have done.
+// compareExecutions compares the outcomes of calls with what the servers executed.
 func (d *demo) compareExecutions(all []callRecord) error {
 	return checkExecutions(all, map[string]map[string]int{
 		"calc":  mcptest.Executions(d.servers.stateDir("calc")),
@@ -150,9 +150,9 @@ func (d *demo) compareExecutions(all []callRecord) error {
 	})
 }
 
-// checkExecutions is the books of the storm: a call that succeeded was executed once
-// and answered with its own result, one that was refused not at all, and one
-// of unknown outcome at most once.
+// checkExecutions checks that a call that succeeded was executed once and answered
+// with its own result, that one of outcome not sent was not executed, and that one
+// of unknown outcome was executed at most once.
 func checkExecutions(all []callRecord, executed map[string]map[string]int) error {
 	calls := 0
 	for _, o := range all {
@@ -164,9 +164,9 @@ func checkExecutions(all []callRecord, executed map[string]map[string]int) error
 			return fmt.Errorf("%q on %s succeeded, was executed %d times and answered with %q", o.key, o.server, n, o.answer)
 		case o.err == nil:
 		case !errors.As(o.err, &e):
-			return fmt.Errorf("%q on %s ended with a foreign error: %w", o.key, o.server, o.err)
+			return fmt.Errorf("%q on %s ended with an error that is not a mcpvisor.Error: %w", o.key, o.server, o.err)
 		case e.Outcome == mcpvisor.OutcomeNotSent && n != 0:
-			return fmt.Errorf("%q on %s was said not to be sent, and was executed %d times", o.key, o.server, n)
+			return fmt.Errorf("the error about %q on %s says not sent, and it was executed %d times", o.key, o.server, n)
 		case n > 1:
 			return fmt.Errorf("%q on %s was executed %d times", o.key, o.server, n)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// glyph and colour of a state.
+// stateStyle returns the glyph and the colour of a state.
 func stateStyle(s supervisor.State) (glyph, color string) {
 	switch s {
 	case supervisor.StateReady:
@@ -21,7 +21,7 @@ func stateStyle(s supervisor.State) (glyph, color string) {
 	return "○", yellow
 }
 
-// printTable prints how the servers stand.
+// printTable prints the status of the servers.
 func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 	p.printLine(plainText, "")
 	p.printLine(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")

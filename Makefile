@@ -1,5 +1,5 @@
-# The ways in which this repository is built and tested. What CI checks is
-# written down once, in .ci/run, and called from here.
+# Targets for building and testing. The checks of CI are in .ci/run, and the
+# targets call it.
 
 GO ?= go
 FUZZTIME ?= 20s
@@ -13,13 +13,13 @@ SEED ?= 0
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## every test; needs nothing but Go
+test: ## all tests; needs only Go
 	$(GO) test ./...
 
-race: ## every test under the race detector
+race: ## all tests under the race detector
 	@.ci/run race
 
-soak: ## the supervised core 20 times over under the race detector
+soak: ## supervisor, actors and facade 20 times under the race detector
 	$(GO) test -race -count=20 -timeout 30m ./supervisor ./actors ./facade
 
 vet: ## go vet for Linux, Windows and macOS
@@ -31,23 +31,23 @@ fmt: ## fail if a file is not formatted
 lint: ## golangci-lint, at a pinned version built into bin/
 	@.ci/run lint
 
-demo: ## the story of crashing servers, with a checked verdict
+demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo
 
-real: ## real servers from npm; needs node
+real: ## tests against real servers from npm; needs node
 	@.ci/run real
 
 conformance: ## the official conformance suite, from npm; needs node
 	@.ci/run conformance
 
-chaos: ## a storm of faults, and its account: CHAOSTIME=30m SEED=0 (0: a new one) RACE=
+chaos: ## random faults, then a check of every call: CHAOSTIME=30m SEED=0 (0: random) RACE=
 	$(GO) test $(RACE) -count=1 -timeout 0 -v ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED) | \
-		grep -v -e '^ *--- PASS: .*gust' -e '^=== '
+		grep -v -e '^ *--- PASS: .*\(gust\|round\)' -e '^=== '
 
-bench: ## side by side with peers, about ten minutes; BENCH="-only echo,http -rounds 5"
+bench: ## benchmarks beside peers, about ten minutes; BENCH="-only echo,http -rounds 5"
 	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench $(BENCH)
 
-fuzz: ## every fuzz target, each for FUZZTIME=20s
+fuzz: ## all fuzz targets, each for FUZZTIME=20s
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=bench .); do \
 		for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' $$file); do \
 			echo "$$(dirname $$file) $$name"; \
@@ -55,5 +55,5 @@ fuzz: ## every fuzz target, each for FUZZTIME=20s
 		done; \
 	done
 
-ci: ## everything that must hold before a change lands
+ci: ## all checks that a change must pass
 	@.ci/run

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -192,7 +193,7 @@ func (d *demo) kill(verb, server, format string) error {
 // awaitExecution waits until a server has begun to execute a call.
 func (d *demo) awaitExecution(ctx context.Context, server string) error {
 	for len(mcptest.Executions(d.servers.stateDir(server))) == 0 {
-		if err := wait(ctx, time.Millisecond); err != nil {
+		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -231,15 +232,4 @@ func (d *demo) eviction(ctx context.Context) error {
 }
 
 // pause waits between steps, so that the output can be read.
-func (d *demo) pause(ctx context.Context) error { return wait(ctx, d.pace) }
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+func (d *demo) pause(ctx context.Context) error { return backoff.Sleep(ctx, d.pace) }

@@ -53,9 +53,9 @@ func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
 			// The first process executes slow and does not answer it. The third and the fourth
 			// start fail.
 			Faults: []mcptest.Fault{
-				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.Delay, Delay: time.Hour},
-				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.StderrLine, Text: "NOTES_DIR is not set"},
-				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.Exit, Code: 1},
+				{At: mcptest.StageAnswer, Tool: "slow", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionStderrLine, Text: "NOTES_DIR is not set"},
+				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionExit, Code: 1},
 			}},
 		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
@@ -102,7 +102,7 @@ func (s *servers) kill(name string, announce func(pid int)) error {
 // started.
 func (s *servers) liveProcesses() (alive []int, started int) {
 	for _, name := range []string{"calc", "files", "legacy"} {
-		for _, pid := range mcptest.Pids(s.stateDir(name)) {
+		for _, pid := range mcptest.PIDs(s.stateDir(name)) {
 			started++
 			if mcptest.Alive(pid) {
 				alive = append(alive, pid)

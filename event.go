@@ -12,13 +12,14 @@ import (
 // says which fields each kind sets; the others are zero. In JSON, durations are
 // nanoseconds.
 type Event struct {
-	// Seq numbers the events of a client, from 1, without gaps.
+	// Seq numbers the events of a client, from 1. A watcher sees gaps for the events that
+	// it missed and for kinds that it did not ask for. 0 for EventMissed.
 	Seq uint64 `json:"seq"`
 	// Time is when the event happened.
 	Time time.Time `json:"time"`
 	// Kind says what happened.
 	Kind EventKind `json:"kind"`
-	// Server is the server's name; empty for EventMissed.
+	// Server is the name of the server; empty for EventMissed.
 	Server string `json:"server,omitempty"`
 	// Gen numbers the registration, Epoch the incarnation.
 	Gen   uint64 `json:"gen,omitempty"`
@@ -32,7 +33,7 @@ type Event struct {
 	// in a row (supervisor.Unlimited is -1).
 	Attempt     int `json:"attempt,omitempty"`
 	MaxAttempts int `json:"maxAttempts,omitempty"`
-	// Delay is the time before the next attempt, RetryAt its date.
+	// Delay is the time until the next attempt, RetryAt when that begins.
 	Delay   time.Duration `json:"delayNs,omitempty"`
 	RetryAt *time.Time    `json:"retryAt,omitempty"`
 

@@ -47,7 +47,7 @@ func (g guardedSink) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 type zerologSink struct{ to *zerolog.Logger }
 
 func (z zerologSink) send(level zerolog.Level, line []byte) {
-	e := z.to.WithLevel(level)
+	e := z.to.WithLevel(level) //nolint:zerologlint // Msg follows, with the message that eachLogField finds
 	message := eachLogField(line, func(name string, value []byte) { e.RawJSON(name, value) })
 	e.Msg(message)
 }

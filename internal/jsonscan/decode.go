@@ -90,12 +90,10 @@ func (d *decoder) object(depth int) (any, error) {
 			return nil, errNoValue
 		}
 		d.SkipSpace()
-		quoted, escaped, ok := d.String()
-		d.SkipSpace()
-		if !ok || !d.Consume(':') {
+		quoted, escaped, ok := d.memberName()
+		if !ok {
 			return nil, errNoValue
 		}
-		d.SkipSpace()
 		v, err := d.decode(depth + 1)
 		if err != nil {
 			return nil, err

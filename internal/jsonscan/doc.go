@@ -1,10 +1,10 @@
-// Package jsonscan walks over JSON text without building anything from it.
+// Package jsonscan reads JSON text without building values from it.
 //
-// Two things need that: the wire, which has to find the members of a message
-// and know that the text is sound before anybody waits for it longer; and the
-// typed results, which are read in one pass. encoding/json would look at each
-// byte three times for the same.
+// Two callers need that. The transport finds the members of each message and checks that
+// the whole text is valid JSON before it hands the message on. The facade decodes typed
+// results in one pass. encoding/json would read each byte three times for the same.
 //
-// A [Scanner] accepts what encoding/json accepts (RFC 8259; invalid UTF-8 and
-// unpaired surrogates pass), nested up to [MaxDepth] levels.
+// [EachMember] is the one reader of JSON objects: it calls a function for each member.
+// [Scanner] is the level below it. It accepts what encoding/json accepts (RFC 8259;
+// invalid UTF-8 and unpaired surrogates pass), nested up to [MaxDepth] levels.
 package jsonscan

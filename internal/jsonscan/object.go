@@ -29,15 +29,10 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 		return nil
 	}
 	for {
-		quoted, escaped, ok := s.String()
+		quoted, escaped, ok := s.memberName()
 		if !ok {
 			return ErrNotObject
 		}
-		s.SkipSpace()
-		if !s.Consume(':') {
-			return ErrNotObject
-		}
-		s.SkipSpace()
 		value, ok := s.Value()
 		if !ok {
 			return ErrNotObject

@@ -95,7 +95,7 @@ func (s *Scanner) String() (text []byte, escaped, ok bool) {
 	}
 }
 
-// escapeLen is the length of the escape at the start of b, 0 if it is none.
+// escapeLen is the length of the escape at the start of b, 0 if it is not valid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -117,8 +117,8 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// Value consumes any value and returns its text. ok is false if there is none,
-// or if it is not valid JSON.
+// Value consumes any value and returns its text. ok is false if the text at
+// the position is not a valid value.
 func (s *Scanner) Value() (text []byte, ok bool) {
 	start := s.Pos
 	if !s.value() {
@@ -152,8 +152,10 @@ func (s *Scanner) value() bool {
 				break
 			}
 			open.push(c == '{')
-			if c == '{' && !s.key() {
-				return false
+			if c == '{' {
+				if _, _, ok := s.memberName(); !ok {
+					return false
+				}
 			}
 			continue
 		default:
@@ -168,8 +170,10 @@ func (s *Scanner) value() bool {
 			s.SkipSpace()
 			if s.Consume(',') {
 				s.SkipSpace()
-				if open.inObject() && !s.key() {
-					return false
+				if open.inObject() {
+					if _, _, ok := s.memberName(); !ok {
+						return false
+					}
 				}
 				break
 			}
@@ -185,17 +189,19 @@ func (s *Scanner) value() bool {
 	}
 }
 
-// key consumes a member's name and the colon behind it.
-func (s *Scanner) key() bool {
-	if _, _, ok := s.String(); !ok {
-		return false
+// memberName consumes the name of a member and the colon after it. The results are those
+// of String.
+func (s *Scanner) memberName() (quoted []byte, escaped, ok bool) {
+	quoted, escaped, ok = s.String()
+	if !ok {
+		return nil, false, false
 	}
 	s.SkipSpace()
 	if !s.Consume(':') {
-		return false
+		return nil, false, false
 	}
 	s.SkipSpace()
-	return true
+	return quoted, escaped, true
 }
 
 // scalar consumes a number, true, false or null.

@@ -17,7 +17,7 @@ var texts = []string{
 	strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth), strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1),
 }
 
-func TestItAgreesWithEncodingJSON(t *testing.T) {
+func TestScanner_agrees_with_encoding_json(t *testing.T) {
 	for _, text := range texts {
 		agree(t, []byte(text))
 	}
@@ -50,7 +50,7 @@ func agree(t *testing.T, text []byte) {
 	require.Equal(t, want, Unquote(quoted, escaped))
 }
 
-func TestAValueLeavesTheRestAlone(t *testing.T) {
+func TestValue_stops_at_its_end(t *testing.T) {
 	s := Scanner{Text: []byte(`{"a":[1,"x"]} tail`)}
 	text, ok := s.Value()
 	require.True(t, ok)

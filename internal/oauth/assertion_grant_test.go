@@ -16,7 +16,7 @@ import (
 )
 
 func TestAssertionGrant(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Assertion: "signed by the platform", Scopes: []string{"read"}})
+	s := newAuthServer(t, oauthtest.Rules{Assertion: "signed by the platform", Scopes: []string{"read"}})
 	var asked mcpvisor.AssertionRequest
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, ClientID: "workload",
 		FetchAssertion: func(_ context.Context, wanted mcpvisor.AssertionRequest) (string, error) {
@@ -36,7 +36,7 @@ func TestAssertionGrant(t *testing.T) {
 
 // A refused assertion is not presented again, and no other grant is tried.
 func TestAssertionGrant_refused(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Assertion: "another"})
+	s := newAuthServer(t, oauthtest.Rules{Assertion: "another"})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Grant: mcpvisor.GrantJWTBearer, FetchAuthorizationCode: approve,
 		FetchAssertion: func(context.Context, mcpvisor.AssertionRequest) (string, error) { return "mine", nil }})
 	required := requireAuthRequired(t, a, "")
@@ -46,7 +46,7 @@ func TestAssertionGrant_refused(t *testing.T) {
 }
 
 func TestAssertionGrant_host_fails(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Assertion: "x"})
+	s := newAuthServer(t, oauthtest.Rules{Assertion: "x"})
 	for name, supply := range map[string]mcpvisor.AssertionFunc{
 		"an error": func(context.Context, mcpvisor.AssertionRequest) (string, error) {
 			return "", errors.New("the vault is sealed")
@@ -78,7 +78,7 @@ func provider(t *testing.T, answer func(w http.ResponseWriter, form url.Values))
 }
 
 func TestEnterprise(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Assertion: "the-providers-word"})
+	s := newAuthServer(t, oauthtest.Rules{Assertion: "the-providers-word"})
 	var form url.Values
 	endpoint := provider(t, func(w http.ResponseWriter, f url.Values) {
 		form = f
@@ -99,7 +99,7 @@ func TestEnterprise(t *testing.T) {
 }
 
 func TestEnterprise_refused(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	for _, c := range []struct {
 		status     int
 		body, says string

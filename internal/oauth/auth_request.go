@@ -128,8 +128,8 @@ func (r *authRequest) isTooOld(limit time.Duration) bool {
 }
 
 // findPending returns a recent request for the same metadata and scopes, whose URL
-// the user may have open; nil if there is none. A request with a callback server is
-// never shared. The caller holds a.mu.
+// the user may have open, or nil. A request with a callback server is never shared. The
+// caller holds a.mu.
 func (a *Authorizer) findPending(c metadata.Challenge, server *callback.Server) *authRequest {
 	for _, r := range a.pending {
 		if server == nil && !r.hasCallback && r.metadataURL == c.MetadataURL && !r.isTooOld(authRequestReuse) &&
@@ -143,8 +143,8 @@ func (a *Authorizer) findPending(c metadata.Challenge, server *callback.Server) 
 // errNotPending is the error of a redirect whose state belongs to no pending request.
 var errNotPending = errors.New("no authorization request waits for this redirect: it belongs to another process, was used before, or came too late; start the authorization again")
 
-// takePending removes a pending request and returns it; nil if there is none with
-// that state or if it is too old. Each request is taken once, because its code must
+// takePending removes the pending request with that state and returns it. It returns nil
+// if no request has the state or if the request is too old. Each request is taken once, because its code must
 // be used once (RFC 6749, section 4.1.2).
 func (a *Authorizer) takePending(state string) *authRequest {
 	a.mu.Lock()

@@ -36,7 +36,7 @@ func redirectOf(r *authRequest) string {
 
 // A new request drops the oldest one when too many are pending.
 func TestPendingRequests_bound(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	first := pendingWithCallback(t, a)
 	first.created = first.created.Add(-time.Second) // independent of the resolution of the clock
@@ -51,7 +51,7 @@ func TestPendingRequests_bound(t *testing.T) {
 
 // The redirect of a request that is too old is refused.
 func TestPendingRequests_expire(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	old := pendingWithCallback(t, a)
 	old.created = old.created.Add(-authRequestLifetime - time.Second)
@@ -66,7 +66,7 @@ func TestPendingRequests_expire(t *testing.T) {
 // Callers with the same challenge get the same URL for a while. A request with a
 // callback server is never shared.
 func TestNewAuthRequest_reuses_pending(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	pendingWithCallback(t, a)
 	request := func(c metadata.Challenge) *authRequest {
@@ -87,7 +87,7 @@ func TestNewAuthRequest_reuses_pending(t *testing.T) {
 // Pending requests are taken over by the next registration with the same account,
 // client and issuer, and by no other.
 func TestInherit_pending_requests(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	s.AddClient("me", "my-secret")
 	same := mcpvisor.OAuth{ClientID: "me", ClientSecret: "my-secret"}
 	last := newAuthorizer(t, s, same)
@@ -114,7 +114,7 @@ func TestInherit_pending_requests(t *testing.T) {
 // An authorization code is exchanged once, even if both FetchAuthorizationCode and
 // Finish bring it.
 func TestFinish_of_fetched_code(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	finished := make(chan error, 1)
 	var a *Authorizer
 	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
@@ -130,7 +130,7 @@ func TestFinish_of_fetched_code(t *testing.T) {
 
 // A request that was pending at Forget does not bring the tokens back.
 func TestForget_drops_pending_requests(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := authorizedStore(t, s)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	open := pendingWithCallback(t, a)
@@ -143,7 +143,7 @@ func TestForget_drops_pending_requests(t *testing.T) {
 
 // Forget drops the tokens of a code exchange that completes meanwhile.
 func TestForget_during_code_exchange(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := authorizedStore(t, s)
 	rule, asked, free := hangGrant(t, "authorization_code")
 	s.Set(oauthtest.Rules{Token: rule})
@@ -165,7 +165,7 @@ func TestForget_during_code_exchange(t *testing.T) {
 // issuer, those of the spec and those of the challenge. Only if there are none they are
 // those of the metadata.
 func TestScopes(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	d := &metadata.Discovery{ResourceScopes: []string{"s"}, Server: &oauthex.AuthServerMeta{Issuer: "https://auth.example"}}
 	tokens := &mcpvisor.Authorization{Issuer: "https://auth.example", RequestedScopes: []string{"a"}, Scopes: []string{"b"}, StepUpScopes: []string{"c"}}
 	a := newDetached(t, s, mcpvisor.OAuth{Scopes: []string{"d"}})
@@ -177,7 +177,7 @@ func TestScopes(t *testing.T) {
 
 // Another process may use the port that was registered.
 func TestListenForRedirect_port_taken(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestListenForRedirect_port_taken(t *testing.T) {
 
 // A server that names thousands of scopes does not make the authorization URL endless.
 func TestAuthorizationURL_many_scopes(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	many := make([]string, 1500)
 	for i := range many {

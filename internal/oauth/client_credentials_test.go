@@ -20,7 +20,7 @@ func service() mcpvisor.OAuth {
 }
 
 func TestClientCredentials(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"jobs"}})
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"jobs"}})
 	s.AddClient("service", "service-secret")
 	a := newAuthorizer(t, s, service())
 	for _, err := range requestConcurrently(t.Context(), a, 8) {
@@ -42,7 +42,7 @@ func TestClientCredentials(t *testing.T) {
 // After a permanent error neither the timer nor the calls request another token.
 func TestClientCredentials_permanent_error(t *testing.T) {
 	rule, refuse := rejectGrant("client_credentials", http.StatusUnauthorized, `{"error":"invalid_client"}`)
-	s := newAuthority(t, oauthtest.Rules{TokenLifetime: 3 * time.Second, Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 3 * time.Second, Token: rule})
 	s.AddClient("service", "service-secret")
 	a := newAuthorizer(t, s, service())
 	requireOK(t, a)
@@ -61,7 +61,7 @@ func TestClientCredentials_permanent_error(t *testing.T) {
 func TestRevokedToken_after_renewal_ahead(t *testing.T) {
 	for name, o := range map[string]mcpvisor.OAuth{"client": service(), "code": {FetchAuthorizationCode: approve}} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthority(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond})
+			s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond})
 			s.AddClient("service", "service-secret")
 			a := newAuthorizer(t, s, o)
 			requireOK(t, a)
@@ -77,7 +77,7 @@ func TestRevokedToken_after_renewal_ahead(t *testing.T) {
 
 // The scopes of the challenge are requested for later tokens, too.
 func TestClientCredentials_scopes_of_challenge(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, Document: func(path string, d map[string]any) int {
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, Document: func(path string, d map[string]any) int {
 		if strings.Contains(path, "protected-resource") {
 			d["scopes_supported"] = []string{"read", "admin"}
 		}
@@ -94,10 +94,10 @@ func TestClientCredentials_scopes_of_challenge(t *testing.T) {
 
 // Authorize sends the secret to no other issuer. A failure keeps the current token.
 func TestAuthorize_client_credentials(t *testing.T) {
-	other := newAuthority(t, oauthtest.Rules{})
+	other := newAuthServer(t, oauthtest.Rules{})
 	var moved atomic.Bool
 	rule, refuse := rejectGrant("client_credentials", http.StatusServiceUnavailable, "")
-	s := newAuthority(t, oauthtest.Rules{Token: rule, Document: func(path string, d map[string]any) int {
+	s := newAuthServer(t, oauthtest.Rules{Token: rule, Document: func(path string, d map[string]any) int {
 		if moved.Load() && strings.Contains(path, "protected-resource") {
 			d["authorization_servers"] = []string{other.Issuer}
 		}
@@ -122,7 +122,7 @@ func TestAuthorize_client_credentials(t *testing.T) {
 
 // Tokens that can always be requested again are not stored.
 func TestClientCredentials_not_stored(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	s.AddClient("service", "service-secret")
 	o := service()
 	o.Store = tokenstore.NewMemory()
@@ -135,7 +135,7 @@ func TestClientCredentials_not_stored(t *testing.T) {
 
 // A scope that was requested and not granted is not requested again by each call.
 func TestClientCredentials_scope_not_granted(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"write": "write"},
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"write": "write"},
 		Token: func(_ http.ResponseWriter, r *http.Request) bool { r.PostForm.Set("scope", "read"); return false }})
 	s.AddClient("service", "service-secret")
 	a := newAuthorizer(t, s, service())

@@ -18,7 +18,7 @@ import (
 )
 
 func TestCodeGrant_parameters(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}})
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Scopes: []string{"extra"}})
 	requireOK(t, a)
 	v, f := s.Counts().LastAuthorization, s.Counts().LastToken
@@ -73,7 +73,7 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 					q.Set("iss", strings.Replace(text, "SELF", s.Issuer, 1))
 				}
 			}
-			s = newAuthority(t, oauthtest.Rules{Document: c.document, Redirect: redirect})
+			s = newAuthServer(t, oauthtest.Rules{Document: c.document, Redirect: redirect})
 			a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 			_, err := sendRequest(t.Context(), a, "")
 			if c.says == "" {
@@ -88,7 +88,7 @@ func TestExchangeCode_checks_redirect(t *testing.T) {
 }
 
 func TestAuthRequired_without_waiting_for_the_user(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}})
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	required := requireAuthRequired(t, a, "")
 	require.Equal(t, s.Issuer, required.Issuer)
@@ -105,7 +105,7 @@ func TestAuthRequired_without_waiting_for_the_user(t *testing.T) {
 }
 
 func TestCodeGrant_registers_once(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
 	for range 3 {
 		a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
@@ -116,7 +116,7 @@ func TestCodeGrant_registers_once(t *testing.T) {
 }
 
 func TestAuthorize(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}})
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}})
 	a := newDetached(t, s, mcpvisor.OAuth{}) // no challenge was received yet
 	require.NoError(t, a.Authorize(t.Context(), func(url string) error {
 		go func() {
@@ -138,7 +138,7 @@ func TestAuthorize(t *testing.T) {
 }
 
 func TestStepUp(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write", "root": "root"}})
+	s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write", "root": "root"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	status, err := sendRequest(t.Context(), a, "tools/call")
@@ -147,7 +147,7 @@ func TestStepUp(t *testing.T) {
 	require.Equal(t, "read write", s.Counts().LastAuthorization.Get("scope"), "the granted scope is requested again")
 	require.Equal(t, 1, s.Counts().Registrations)
 
-	s = newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
+	s = newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
 	store := tokenstore.NewMemory()
 	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 	requireOK(t, a)
@@ -159,7 +159,7 @@ func TestStepUp(t *testing.T) {
 
 // A discovery that takes longer than a call may wait completes all the same.
 func TestSlowDiscovery_completes_in_background(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
+	s := newAuthServer(t, oauthtest.Rules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 50 * time.Millisecond})
 	_, err := sendRequest(t.Context(), a, "")
 	var unavailable *Unavailable
@@ -171,7 +171,7 @@ func TestSlowDiscovery_completes_in_background(t *testing.T) {
 
 // A new consent does not help if the server asks for a scope that the token has.
 func TestStepUp_for_granted_scope(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Challenge: func(h http.Header) {
 		h.Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="read"`)
 	}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Scopes: []string{"read"}})
@@ -183,7 +183,7 @@ func TestStepUp_for_granted_scope(t *testing.T) {
 }
 
 func TestCodeGrant_offline_access(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Document: func(path string, d map[string]any) int {
+	s := newAuthServer(t, oauthtest.Rules{Document: func(path string, d map[string]any) int {
 		if strings.Contains(path, "oauth-authorization-server") {
 			d["scopes_supported"] = []string{"offline_access", "other"}
 		}
@@ -197,7 +197,7 @@ func TestCodeGrant_offline_access(t *testing.T) {
 
 func TestCodeGrant_requires_PKCE(t *testing.T) {
 	for _, methods := range [][]string{nil, {"plain"}} {
-		s := newAuthority(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
+		s := newAuthServer(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
 			delete(d, "code_challenge_methods_supported")
 			if methods != nil && d["issuer"] != nil {
 				d["code_challenge_methods_supported"] = methods
@@ -214,7 +214,7 @@ func TestCodeGrant_requires_PKCE(t *testing.T) {
 // A renewal that ends late does not replace the tokens of a consent meanwhile.
 func TestFinish_during_renewal(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
-	s := newAuthority(t, oauthtest.Rules{Rotate: true, Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true, Token: rule})
 	unlocked := struct{ mcpvisor.TokenStore }{tokenstore.NewMemory()}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: unlocked})
 	requireOK(t, a)

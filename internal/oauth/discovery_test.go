@@ -70,7 +70,7 @@ func TestDiscovery(t *testing.T) {
 		"no metadata at all (2025)": {hide("well-known"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthority(t, oauthtest.Rules{Document: c.document})
+			s := newAuthServer(t, oauthtest.Rules{Document: c.document})
 			a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 			_, err := sendRequest(t.Context(), a, "")
 			if c.says == "" {
@@ -84,7 +84,7 @@ func TestDiscovery(t *testing.T) {
 }
 
 func TestDiscovery_temporary_error(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
+	s := newAuthServer(t, oauthtest.Rules{Document: func(string, map[string]any) int { return http.StatusBadGateway }})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	_, err := sendRequest(t.Context(), a, "")
 	var unavailable *Unavailable
@@ -95,7 +95,7 @@ func TestTokenRequest_redirected(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
 	defer elsewhere.Close()
-	s := newAuthority(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+	s := newAuthServer(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		return true
 	}})
@@ -107,7 +107,7 @@ func TestTokenRequest_redirected(t *testing.T) {
 
 // Of several authorization servers the one of OAuth.Issuer is used.
 func TestDiscovery_configured_issuer(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	s.Set(oauthtest.Rules{Document: func(_ string, d map[string]any) int {
 		if d["authorization_servers"] != nil {
 			d["authorization_servers"] = []string{"https://another.example", s.Issuer}

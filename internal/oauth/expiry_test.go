@@ -24,7 +24,7 @@ func afterSuspend(now time.Time, d time.Duration) time.Time {
 }
 
 func TestIsExpired_after_suspend(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	a.mu.Lock()

@@ -20,8 +20,8 @@ import (
 // testTimeout bounds the wait for an event that must happen.
 const testTimeout = 10 * time.Second
 
-// newAuthority starts an authorization server and an MCP endpoint behind it.
-func newAuthority(t *testing.T, rules oauthtest.Rules) *oauthtest.Server {
+// newAuthServer starts an authorization server and an MCP endpoint behind it.
+func newAuthServer(t *testing.T, rules oauthtest.Rules) *oauthtest.Server {
 	t.Helper()
 	s := oauthtest.NewServer("")
 	s.Set(rules)

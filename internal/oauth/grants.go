@@ -121,7 +121,7 @@ func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 // checkSupplied checks what a function of the host's returned. Its failure counts as
 // temporary, unless it is an AuthRequired.
 func (a *Authorizer) checkSupplied(what, text string, err error) (string, error) {
-	a.redactor.add(text) // an assertion is as good as a token
+	a.redactor.add(text) // an assertion gets a token, so it is a secret
 	var required *mcpvisor.AuthRequired
 	switch {
 	case errors.As(err, &required):

@@ -35,7 +35,7 @@ func TestDetach_host_function_hangs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthority(t, oauthtest.Rules{})
+			s := newAuthServer(t, oauthtest.Rules{})
 			free, hangs := make(chan struct{}), make(chan struct{}, 8)
 			defer close(free)
 			var o mcpvisor.OAuth
@@ -71,7 +71,7 @@ func (h hungStore) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authoriza
 
 // A panic of a function of the host's is the error of that function.
 func TestHostFunction_panics(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: panickyStore{}})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestHostClient_panics(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newAuthority(t, oauthtest.Rules{})
+			s := newAuthServer(t, oauthtest.Rules{})
 			var now atomic.Bool
 			a, err := New(&mcpvisor.HTTP{URL: s.URL, Client: &http.Client{Transport: transport(now.Load)},
 				Auth: &mcpvisor.OAuth{Store: tokenstore.NewMemory()}}, func(text string) { t.Log("warning:", text) })
@@ -187,7 +187,7 @@ func (panickyBody) Read([]byte) (int, error) { panic("of the host") }
 func (panickyBody) Close() error             { panic("of the host") }
 
 func TestAuthorize_open_fails(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { panic("of the host") }), "panicked")
 	require.ErrorContains(t, a.Authorize(t.Context(), func(string) error { runtime.Goexit(); return nil }), "ended its goroutine")

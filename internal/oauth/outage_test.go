@@ -91,7 +91,7 @@ func TestToken_expires_while_server_in_private_network_is_down(t *testing.T) {
 
 // The hooks of a caller's httptrace run in goroutines of net and net/http.
 func TestAuthorize_httptrace_panics(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newDetached(t, s, mcpvisor.OAuth{})
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()

@@ -42,7 +42,7 @@ func TestRedactor_current_values(t *testing.T) {
 }
 
 func TestRedact_current_token(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	for i := range 2 * maxRecentSecrets {
@@ -76,7 +76,7 @@ func TestRedactor_encoded_forms(t *testing.T) {
 }
 
 func TestRedact_basic_credentials(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{AuthMethods: []string{"client_secret_basic"}})
+	s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{"client_secret_basic"}})
 	s.AddClient("me", "my-secret")
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret"})
 	requireOK(t, a)

@@ -89,7 +89,7 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 	return nil
 }
 
-// dropRejected removes what the authorization server rejected for good: the refresh
+// dropRejected removes what the authorization server rejected permanently: the refresh
 // token after invalid_grant, and a dynamic registration that the server does not
 // know any more. It reports whether it removed anything. After any other error,
 // such as a wrong secret, the tokens are kept, because the user can fix the cause.

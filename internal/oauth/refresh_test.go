@@ -15,7 +15,7 @@ import (
 // server names another one.
 func TestRefresh_other_issuer(t *testing.T) {
 	rule, gone := rejectGrant("refresh_token", http.StatusNotFound, "")
-	s, other := newAuthority(t, oauthtest.Rules{Token: rule}), newAuthority(t, oauthtest.Rules{})
+	s, other := newAuthServer(t, oauthtest.Rules{Token: rule}), newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	gone.Store(true)
 	s.Revoke(false, false)
@@ -33,7 +33,7 @@ func TestRefresh_other_issuer(t *testing.T) {
 // needed and nothing is renewed again.
 func TestRenew_rejects_renewed_token(t *testing.T) {
 	rule, useless := rejectGrant("refresh_token", http.StatusOK, `{"access_token": "always-rejected"}`)
-	s := newAuthority(t, oauthtest.Rules{Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	s.Revoke(false, false)
 	useless.Store(true)
@@ -44,7 +44,7 @@ func TestRenew_rejects_renewed_token(t *testing.T) {
 // A renewal ahead that is rejected keeps the access token that is still valid.
 func TestRenewalAhead_rejected(t *testing.T) {
 	rule, refuse := rejectGrant("refresh_token", http.StatusBadRequest, `{"error": "invalid_grant"}`)
-	s := newAuthority(t, oauthtest.Rules{Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Token: rule})
 	store := authorizedStore(t, s)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	token := a.AccessToken()
@@ -62,7 +62,7 @@ func TestRenewalAhead_rejected(t *testing.T) {
 
 // An Authorize without a redirect keeps a registration that has a refresh token.
 func TestAuthorize_canceled_keeps_tokens(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := authorizedStore(t, s)
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,7 +18,7 @@ import (
 
 func TestPreregisteredClient(t *testing.T) {
 	for _, method := range []string{"client_secret_basic", "client_secret_post"} {
-		s := newAuthority(t, oauthtest.Rules{AuthMethods: []string{method}})
+		s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{method}})
 		s.AddClient("by hand:+%", "its secret&=")
 		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "by hand:+%", ClientSecret: "its secret&="})
 		requireOK(t, a)
@@ -32,7 +32,7 @@ func TestPreregisteredClient(t *testing.T) {
 
 func TestDynamicRegistration_auth_methods(t *testing.T) {
 	for _, method := range []string{"none", "client_secret_basic", "client_secret_post"} {
-		s := newAuthority(t, oauthtest.Rules{AuthMethods: []string{method}})
+		s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{method}})
 		store := tokenstore.NewMemory()
 		a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 		requireOK(t, a)
@@ -46,7 +46,7 @@ func TestDynamicRegistration_auth_methods(t *testing.T) {
 // servers support only that one.
 func TestAuthMethod_order_of_the_server(t *testing.T) {
 	for _, methods := range [][]string{{"client_secret_post", "client_secret_basic"}, {"client_secret_basic", "client_secret_post"}} {
-		s := newAuthority(t, oauthtest.Rules{AuthMethods: methods, Token: func(w http.ResponseWriter, r *http.Request) bool {
+		s := newAuthServer(t, oauthtest.Rules{AuthMethods: methods, Token: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.PostForm.Has("client_id") == (methods[0] == "client_secret_post") {
 				return false
 			}
@@ -71,7 +71,7 @@ func TestRegisterClient_scopes(t *testing.T) {
 			}
 			answerWith(w, http.StatusCreated, `{"client_id":"me"}`)
 		}))
-		s := newAuthority(t, oauthtest.Rules{Scopes: []string{"read"}, Document: func(_ string, d map[string]any) int {
+		s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, Document: func(_ string, d map[string]any) int {
 			switch {
 			case d["registration_endpoint"] != nil:
 				d["registration_endpoint"] = desk.URL
@@ -97,19 +97,19 @@ func TestClientMetadataURL(t *testing.T) {
 		return 0
 	}
 	o := mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientMetadataURL: "https://host.example/client.json"}
-	s := newAuthority(t, oauthtest.Rules{Document: supported})
+	s := newAuthServer(t, oauthtest.Rules{Document: supported})
 	requireOK(t, newAuthorizer(t, s, o))
 	require.Zero(t, s.Counts().Registrations)
 	require.Equal(t, o.ClientMetadataURL, s.Counts().LastAuthorization.Get("client_id"))
 
-	s = newAuthority(t, oauthtest.Rules{}) // does not support metadata documents
+	s = newAuthServer(t, oauthtest.Rules{}) // does not support metadata documents
 	requireOK(t, newAuthorizer(t, s, o))
 	require.Equal(t, 1, s.Counts().Registrations)
 }
 
 // A configured secret is sent to no other authorization server than its own.
 func TestCheckIssuer(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	s.AddClient("me", "my-secret")
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Issuer: "https://right.example"})
 	_, err := sendRequest(t.Context(), a, "")
@@ -120,7 +120,7 @@ func TestCheckIssuer(t *testing.T) {
 	store := tokenstore.NewMemory()
 	a = newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: store})
 	requireOK(t, a)
-	other := newAuthority(t, oauthtest.Rules{})
+	other := newAuthServer(t, oauthtest.Rules{})
 	other.AddClient("me", "my-secret")
 	s.Revoke(true, false)
 	s.Set(oauthtest.Rules{Document: func(_ string, d map[string]any) int {
@@ -136,7 +136,7 @@ func TestCheckIssuer(t *testing.T) {
 
 // A new secret for another Issuer is not sent to the issuer of the stored tokens.
 func TestRefresh_secret_of_another_issuer(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{AuthMethods: []string{"client_secret_post"}})
+	s := newAuthServer(t, oauthtest.Rules{AuthMethods: []string{"client_secret_post"}})
 	s.AddClient("me", "my-secret")
 	o := mcpvisor.OAuth{FetchAuthorizationCode: approve, ClientID: "me", ClientSecret: "my-secret", Store: tokenstore.NewMemory()}
 	requireOK(t, newAuthorizer(t, s, o))
@@ -149,7 +149,7 @@ func TestRefresh_secret_of_another_issuer(t *testing.T) {
 
 // If the server moves to another issuer, the client registers there again.
 func TestRegisterClient_at_new_issuer(t *testing.T) {
-	s, other := newAuthority(t, oauthtest.Rules{}), newAuthority(t, oauthtest.Rules{})
+	s, other := newAuthServer(t, oauthtest.Rules{}), newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, RedirectURL: "http://127.0.0.1:9/callback"})
 	requireOK(t, a)
 	before := a.tokens
@@ -167,7 +167,7 @@ func TestRegisterClient_at_new_issuer(t *testing.T) {
 }
 
 func TestRegisterClient_not_supported(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
+	s := newAuthServer(t, oauthtest.Rules{Document: func(_ string, d map[string]any) int {
 		delete(d, "registration_endpoint")
 		return 0
 	}})
@@ -178,7 +178,7 @@ func TestRegisterClient_not_supported(t *testing.T) {
 
 func TestErrors_hold_no_secrets(t *testing.T) {
 	var token string
-	s := newAuthority(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+	s := newAuthServer(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.PostForm.Get("grant_type") != "refresh_token" {
 			return false
 		}
@@ -200,7 +200,7 @@ func TestErrors_hold_no_secrets(t *testing.T) {
 		require.Equal(t, "sent ***!", a.Redact("sent "+secret+"!"))
 	}
 
-	parrot := newAuthority(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+	parrot := newAuthServer(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		answerWith(w, http.StatusBadRequest, `{"error":"invalid_grant","error_description":"`+r.PostForm.Get("code")+" "+r.PostForm.Get("code_verifier")+`"}`)
 		return true
 	}})
@@ -237,7 +237,7 @@ func TestPostRegistration_answers(t *testing.T) {
 		{http.StatusOK, `{"client_id": "me", "error": "invalid_redirect_uri", "error_description": "not secret-of-me"}`, "invalid_redirect_uri"},
 	} {
 		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
-		s := newAuthority(t, oauthtest.Rules{})
+		s := newAuthServer(t, oauthtest.Rules{})
 		a := newDetached(t, s, mcpvisor.OAuth{})
 		got, err := a.postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
 			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
@@ -255,7 +255,7 @@ func TestPostRegistration_answers(t *testing.T) {
 
 // The pending requests of a client that the server rejected are dropped.
 func TestDropRejected_pending_requests(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 	n, err := a.newAuthRequest(t.Context(), metadata.Challenge{}, nil, false)
 	require.NoError(t, err)

@@ -14,11 +14,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
 )
 
-const (
-	// renewalTimeout bounds one renewal. It is longer than any caller waits, because
-	// a late answer may hold a rotated refresh token.
-	renewalTimeout = 30 * time.Second
-)
+// renewalTimeout bounds one renewal. It is longer than any caller waits, because a late
+// answer may hold a rotated refresh token.
+const renewalTimeout = 30 * time.Second
 
 // retryPause is the pause after a failed renewal.
 var retryPause = backoff.Backoff{First: time.Second, Max: time.Minute}
@@ -93,8 +91,8 @@ type failure struct {
 	permanent bool
 }
 
-// Token returns the access token for the next request, or "" if there is none. The
-// server then answers with a challenge. Token waits only if the token has expired
+// Token returns the access token for the next request, or "" without a token. The server
+// then answers with a challenge. Token waits only if the token has expired
 // and can be renewed without the user, at most for OAuth.TokenWait. Errors are
 // those of [Authorizer.Renew].
 func (a *Authorizer) Token(ctx context.Context) (string, error) {
@@ -309,8 +307,8 @@ func (a *Authorizer) scheduleRenewal() {
 	})
 }
 
-// AccessToken returns the current access token, even if it has expired; "" if there
-// is none. It never waits.
+// AccessToken returns the current access token, even if it has expired, or "" without a
+// token. It never waits.
 func (a *Authorizer) AccessToken() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

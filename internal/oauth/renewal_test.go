@@ -15,7 +15,7 @@ import (
 )
 
 func TestRenew_concurrent_rejections(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	unlocked := struct{ mcpvisor.TokenStore }{tokenstore.NewMemory()} // without the lock of the store
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: unlocked})
 	for _, err := range requestConcurrently(t.Context(), a, 8) {
@@ -34,7 +34,7 @@ func TestRenew_concurrent_rejections(t *testing.T) {
 
 func TestToken_endpoint_hangs(t *testing.T) {
 	rule, asked, _ := hangGrant(t, "refresh_token")
-	s := newAuthority(t, oauthtest.Rules{TokenLifetime: 8 * time.Second, Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 8 * time.Second, Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, TokenWait: 200 * time.Millisecond})
 	requireOK(t, a)
 	setExpiry(t, a, 3*time.Second, 8*time.Second) // the renewal ahead is due soon
@@ -59,7 +59,7 @@ func TestToken_endpoint_hangs(t *testing.T) {
 
 func TestRenew_caller_canceled(t *testing.T) {
 	rule, asked, free := hangGrant(t, "authorization_code")
-	s := newAuthority(t, oauthtest.Rules{Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
@@ -76,7 +76,7 @@ func TestRenew_caller_canceled(t *testing.T) {
 }
 
 func TestRenewalAhead(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Rotate: true})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	first := a.AccessToken()
@@ -86,7 +86,7 @@ func TestRenewalAhead(t *testing.T) {
 }
 
 func TestToken_expired(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	setExpiry(t, a, 0, time.Hour)
@@ -101,7 +101,7 @@ func TestToken_expired(t *testing.T) {
 // A rotated refresh token is stored before its access token is used, so that a process
 // that ends at any moment leaves a valid one.
 func TestRefreshToken_rotation_across_restarts(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store, err := tokenstore.NewFile(t.TempDir())
 	require.NoError(t, err)
 	a := newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
@@ -125,7 +125,7 @@ func TestRefreshToken_rotation_across_restarts(t *testing.T) {
 
 // The new access token is not visible before the store has the new refresh token.
 func TestRenew_stores_before_use(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store := &slowStore{TokenStore: tokenstore.NewMemory(), entered: make(chan struct{}, 8), free: make(chan struct{}, 8)}
 	store.free <- struct{}{} // the registration
 	store.free <- struct{}{} // the first tokens
@@ -158,7 +158,7 @@ func (s *slowStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvisor
 
 // Several processes with one store refresh a token once.
 func TestRenew_shared_store(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	dir := t.TempDir()
 	processes := make([]*Authorizer, 4)
 	for i := range processes {
@@ -183,7 +183,7 @@ func TestRenew_shared_store(t *testing.T) {
 }
 
 func TestRenew_refresh_token_revoked(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	requireOK(t, a)
 	s.Revoke(true, false)
@@ -209,7 +209,7 @@ func TestRefresh_nonstandard_error(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rule, refuse := rejectGrant("refresh_token", c.status, c.body)
-			s := newAuthority(t, oauthtest.Rules{Token: rule})
+			s := newAuthServer(t, oauthtest.Rules{Token: rule})
 			a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 			s.Revoke(false, false)
 			setExpiry(t, a, 0, time.Hour)
@@ -227,7 +227,7 @@ func TestRefresh_nonstandard_error(t *testing.T) {
 // A token endpoint that is gone is looked up once, at the same issuer.
 func TestRefresh_endpoint_moved(t *testing.T) {
 	rule, gone := rejectGrant("refresh_token", http.StatusNotFound, "")
-	s := newAuthority(t, oauthtest.Rules{Rotate: true, Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true, Token: rule})
 	next := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answerWith(w, http.StatusOK, `{"access_token":"of-the-new-endpoint"}`)
 	}))
@@ -248,7 +248,7 @@ func TestRefresh_endpoint_moved(t *testing.T) {
 
 // A wrong client secret does not drop the refresh token.
 func TestRefresh_wrong_secret(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	s.AddClient("me", "secret-of-me")
 	store := tokenstore.NewMemory()
 	requireOK(t, newAuthorizer(t, s, mcpvisor.OAuth{ClientID: "me", ClientSecret: "secret-of-me", Store: store, FetchAuthorizationCode: approve}))
@@ -260,7 +260,7 @@ func TestRefresh_wrong_secret(t *testing.T) {
 
 // If the server rejects every token, the authorization is not repeated.
 func TestRenew_server_rejects_every_token(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{TokenLifetime: time.Nanosecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
+	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: time.Nanosecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		answerWith(w, http.StatusOK, `{"access_token":"always-rejected","token_type":"Bearer"}`)
 		return true
 	}})
@@ -273,7 +273,7 @@ func TestRenew_server_rejects_every_token(t *testing.T) {
 
 func TestRenew_temporary_failure(t *testing.T) {
 	broken := true
-	s := newAuthority(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
+	s := newAuthServer(t, oauthtest.Rules{Token: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.PostForm.Get("grant_type") == "refresh_token" && broken {
 			answerWith(w, http.StatusServiceUnavailable, "")
 			return true
@@ -299,7 +299,7 @@ func TestRenew_temporary_failure(t *testing.T) {
 func hangingSession(t *testing.T) (a *Authorizer, done chan error) {
 	t.Helper()
 	rule, asked, _ := hangGrant(t, "authorization_code")
-	s := newAuthority(t, oauthtest.Rules{Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Token: rule})
 	a = newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	a.Attach(t.Context())
 	done = make(chan error, 1)

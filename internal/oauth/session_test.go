@@ -31,7 +31,7 @@ func TestDetach_one_of_two_sessions(t *testing.T) {
 
 // The next session renews the same token ahead of its expiry, too.
 func TestAttach_after_Detach(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond})
+	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond})
 	a := newDetached(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
 	a.Attach(t.Context())
 	requireOK(t, a)
@@ -46,7 +46,7 @@ func TestAttach_after_Detach(t *testing.T) {
 // Detach waits for the answer that holds a rotated refresh token.
 func TestDetach_waits_for_rotation(t *testing.T) {
 	rule, asked, free := hangGrant(t, "refresh_token")
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store := authorizedStore(t, s)
 	s.Set(oauthtest.Rules{Rotate: true, Token: rule})
 	s.Revoke(false, false)

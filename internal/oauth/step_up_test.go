@@ -18,7 +18,7 @@ import (
 func TestRenew_during_step_up(t *testing.T) {
 	var slow atomic.Bool
 	resume := make(chan struct{})
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}, Document: func(string, map[string]any) int {
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}, Document: func(string, map[string]any) int {
 		if slow.Load() {
 			<-resume
 		}
@@ -41,7 +41,7 @@ func TestRenew_during_step_up(t *testing.T) {
 
 // Every call gets the URL that the user may have open.
 func TestStepUp_same_URL(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s, "read")})
 	shown := requireAuthRequired(t, a, "write").URL
 	for range maxAuthRequests {
@@ -57,7 +57,7 @@ func TestStepUp_same_URL(t *testing.T) {
 
 // The user may consent in another process, which knows only what is stored.
 func TestStepUp_in_another_process(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	store := authorizedStore(t, s, "read")
 	host := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	requireAuthRequired(t, host, "write")
@@ -73,7 +73,7 @@ func TestStepUp_in_another_process(t *testing.T) {
 
 // Missing scopes are requested until the authorization server refuses them.
 func TestStepUp_refused(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	store := authorizedStore(t, s, "read")
 	host := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, host, "write").URL)
@@ -86,7 +86,7 @@ func TestStepUp_refused(t *testing.T) {
 
 // A scope that the user did not grant is not requested again by each call.
 func TestStepUp_scope_not_granted(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		return approve(ctx, strings.ReplaceAll(u, "scope=read+write", "scope=read")) // the user unticks a scope
 	}})
@@ -100,7 +100,7 @@ func TestStepUp_scope_not_granted(t *testing.T) {
 
 // A failed FetchAuthorizationCode keeps the token, even after a new registration.
 func TestStepUp_fails(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
+	s := newAuthServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"write": "write"}})
 	var absent atomic.Bool
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Scopes: []string{"read"}, FetchAuthorizationCode: func(ctx context.Context, u string) (string, error) {
 		if absent.Load() {

@@ -39,7 +39,7 @@ func (m *failingStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpvi
 // While the store cannot be read, the refresh token in memory is not used: another
 // process may have used it.
 func TestReload_store_fails_temporarily(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	shared := tokenstore.NewMemory()
 	one := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: shared})
 	requireOK(t, one)
@@ -60,7 +60,7 @@ func TestReload_store_fails_temporarily(t *testing.T) {
 
 // A store that never worked does not prevent a renewal.
 func TestReload_store_never_worked(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	m := &failingStore{TokenStore: tokenstore.NewMemory()}
 	m.loadFails.Store(true)
 	m.saveFails.Store(true)
@@ -73,7 +73,7 @@ func TestReload_store_never_worked(t *testing.T) {
 
 // An entry that cannot be parsed counts as missing.
 func TestReload_unreadable_entry(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	dir := t.TempDir()
 	store, err := tokenstore.NewFile(dir)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestReload_unreadable_entry(t *testing.T) {
 
 // Tokens that another process stored are used, whatever the clocks say.
 func TestReload_tokens_of_another_process(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store := tokenstore.NewMemory()
 	first := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: store})
 	requireOK(t, first)
@@ -104,7 +104,7 @@ func TestReload_tokens_of_another_process(t *testing.T) {
 
 // Tokens that could not be stored are not replaced by older ones of the store.
 func TestSave_fails(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	m := &failingStore{TokenStore: tokenstore.NewMemory()}
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, Store: m})
 	requireOK(t, a)
@@ -119,7 +119,7 @@ func TestSave_fails(t *testing.T) {
 // Servers whose URLs differ in the query have tokens of their own. Tokens for one of
 // them are not sent to the other.
 func TestReload_tokens_of_another_resource(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
 	at := func(project string) *Authorizer {
 		a, err := New(&mcpvisor.HTTP{URL: s.URL + "?project=" + project, Auth: &mcpvisor.OAuth{Store: store}}, func(string) {})
@@ -158,7 +158,7 @@ func (s *timedStore) Save(ctx context.Context, key mcpvisor.TokenKey, n *mcpviso
 }
 
 func TestDetach_stores_rotated_token(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store := &timedStore{TokenStore: authorizedStore(t, s), entered: make(chan struct{})}
 	a := newDetached(t, s, mcpvisor.OAuth{Store: store})
 	a.Attach(t.Context())
@@ -174,7 +174,7 @@ func TestDetach_stores_rotated_token(t *testing.T) {
 // Forget drops the tokens of a renewal that completes meanwhile.
 func TestForget_during_refresh(t *testing.T) {
 	rule, asked, _ := hangGrant(t, "refresh_token")
-	s := newAuthority(t, oauthtest.Rules{Rotate: true})
+	s := newAuthServer(t, oauthtest.Rules{Rotate: true})
 	store := authorizedStore(t, s)
 	s.Set(oauthtest.Rules{Rotate: true, Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})

@@ -13,7 +13,7 @@ import (
 )
 
 func TestParseTokenResponse(t *testing.T) {
-	a := newDetached(t, newAuthority(t, oauthtest.Rules{}), mcpvisor.OAuth{})
+	a := newDetached(t, newAuthServer(t, oauthtest.Rules{}), mcpvisor.OAuth{})
 	for _, c := range []struct {
 		status     int
 		body, says string // empty: the answer holds a token
@@ -46,7 +46,7 @@ func TestParseTokenResponse(t *testing.T) {
 
 // expires_in is read in the forms that servers use, and bounded.
 func TestParseTokenResponse_expires_in(t *testing.T) {
-	a := newDetached(t, newAuthority(t, oauthtest.Rules{}), mcpvisor.OAuth{})
+	a := newDetached(t, newAuthServer(t, oauthtest.Rules{}), mcpvisor.OAuth{})
 	for text, want := range map[string]time.Duration{"3600": time.Hour, `"3600"`: time.Hour, "1.5": 1500 * time.Millisecond,
 		"1e300": maxTokenLifetime, "0": 0, "-1": 0, "null": 0, `"testTimeout"`: 0} {
 		got, err := a.parseTokenResponse(http.StatusOK, []byte(`{"access_token": "of-an-answer", "expires_in": `+text+`}`))
@@ -82,7 +82,7 @@ func TestIsExpired(t *testing.T) {
 // A failed renewal ahead is repeated after Retry-After, without a call.
 func TestRenewalAhead_retries(t *testing.T) {
 	rule, broken := rejectGrant("refresh_token", http.StatusServiceUnavailable, "")
-	s := newAuthority(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, r *http.Request) bool {
+	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Retry-After", "2")
 		return rule(w, r)
 	}})

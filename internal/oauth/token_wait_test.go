@@ -16,7 +16,7 @@ import (
 // TokenWait bounds the steps before FetchAuthorizationCode.
 func TestTokenWait_before_FetchAuthorizationCode(t *testing.T) {
 	rule, _, _ := hangGrant(t, "refresh_token")
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve, TokenWait: 200 * time.Millisecond})
 	requireOK(t, a)
 	s.Set(oauthtest.Rules{Token: rule})
@@ -30,7 +30,7 @@ func TestTokenWait_before_FetchAuthorizationCode(t *testing.T) {
 
 // TokenWait does not bound FetchAuthorizationCode itself.
 func TestTokenWait_during_FetchAuthorizationCode(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 200 * time.Millisecond, FetchAuthorizationCode: func(ctx context.Context, url string) (string, error) {
 		time.Sleep(400 * time.Millisecond)
 		return approve(ctx, url)
@@ -41,7 +41,7 @@ func TestTokenWait_during_FetchAuthorizationCode(t *testing.T) {
 // TokenWait bounds a renewal as a whole, not each of its steps.
 func TestTokenWait_whole_renewal(t *testing.T) {
 	rule, _, _ := hangGrant(t, "refresh_token")
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := authorizedStore(t, s)
 	s.Set(oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store, TokenWait: 3 * time.Second})
@@ -60,7 +60,7 @@ func TestTokenWait_whole_renewal(t *testing.T) {
 // The pause after a failed renewal doubles up to a bound, is at least Retry-After, and
 // is reset by a success.
 func TestRecordOutcome_pauses(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	a := newDetached(t, s, mcpvisor.OAuth{})
 	fail := func(after time.Duration) time.Duration {
 		a.mu.Lock()

@@ -109,8 +109,8 @@ func (a *Authorizer) Finish(ctx context.Context, redirect string) error {
 	}
 }
 
-// currentChallenge returns the last challenge of the server. If there is none yet,
-// it sends a request without a token to get one.
+// currentChallenge returns the last challenge of the server. If the server has not sent
+// one yet, it sends a request without a token to get one.
 func (a *Authorizer) currentChallenge(ctx context.Context) (metadata.Challenge, error) {
 	a.mu.Lock()
 	c := a.challenge

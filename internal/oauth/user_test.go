@@ -16,7 +16,7 @@ import (
 
 // An authorization code that is used twice revokes its tokens (RFC 6749, section 4.1.2).
 func TestFinish_twice(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{})
+	s := newAuthServer(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
 	a := newAuthorizer(t, s, mcpvisor.OAuth{Store: store})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
@@ -37,7 +37,7 @@ func TestFinish_twice(t *testing.T) {
 // A browser that disconnects during the code exchange loses no token.
 func TestFinish_canceled_during_exchange(t *testing.T) {
 	rule, asked, free := hangGrant(t, "authorization_code")
-	s := newAuthority(t, oauthtest.Rules{Token: rule})
+	s := newAuthServer(t, oauthtest.Rules{Token: rule})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{})
 	redirect, err := approve(t.Context(), requireAuthRequired(t, a, "").URL)
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestFinish_canceled_during_exchange(t *testing.T) {
 // A registration that the authorization server has deleted is dropped when no redirect
 // comes, or when the server rejects the client.
 func TestAuthorize_forgotten_registration(t *testing.T) {
-	s := newAuthority(t, oauthtest.Rules{NoRefresh: true})
+	s := newAuthServer(t, oauthtest.Rules{NoRefresh: true})
 	store := authorizedStore(t, s)
 	s.Revoke(true, true)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -67,7 +67,7 @@ func TestAuthorize_forgotten_registration(t *testing.T) {
 
 	for _, code := range []string{"unauthorized_client", "invalid_client"} {
 		rule, refuse := rejectGrant("refresh_token", http.StatusUnauthorized, `{"error":"`+code+`"}`)
-		s = newAuthority(t, oauthtest.Rules{Token: rule})
+		s = newAuthServer(t, oauthtest.Rules{Token: rule})
 		a = newAuthorizer(t, s, mcpvisor.OAuth{Store: authorizedStore(t, s)})
 		s.Revoke(true, true)
 		refuse.Store(true)

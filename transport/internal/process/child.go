@@ -40,17 +40,17 @@ type Child struct {
 	stderr     *StderrTail
 	tag        string // process tag; empty if descendants may stay, and where there are no tags
 
-	// Closed once each, in this order, by reap and the reader of stderr.
+	// exited and then reapDone are closed by reap; stderrDone by the reader of stderr.
 	exited     chan struct{} // the exit is known, and the group is killed
-	reapDone   chan struct{} // nothing is left in the process table, save for survivors
-	stderrDone chan struct{} // the reader of stderr has returned; at any time
+	reapDone   chan struct{} // nothing is left in the process table, except for survivors
+	stderrDone chan struct{} // the reader of stderr has returned
 
 	// Written by reap.
 	exitCause *supervisor.Cause // valid after exited
 	survivors error             // descendants that could not be killed; valid after reapDone
 
 	// Closed by Terminate and Release, read by reap.
-	shutdown     chan struct{} // our shutdown has begun, so this is no crash
+	shutdown     chan struct{} // our shutdown has begun, so the exit is not a crash
 	graceOver    chan struct{} // the group has had its time
 	shutdownOnce sync.Once
 	graceOnce    sync.Once
@@ -68,7 +68,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
-				Message: fmt.Sprintf("working directory %q does not exist or is no directory; create it or change Dir", s.Dir)}
+				Message: fmt.Sprintf("working directory %q does not exist or is not a directory; create it or change Dir", s.Dir)}
 		}
 	}
 	cmd := exec.Command(s.Command, s.Args...)

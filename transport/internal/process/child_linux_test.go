@@ -28,7 +28,7 @@ func startShell(t *testing.T, script string) *Child {
 	return c
 }
 
-// startSleep starts a process that is no server, with an environment.
+// startSleep starts a process that is not a server, with an environment.
 func startSleep(t *testing.T, env ...string) (pid int, ended <-chan struct{}) {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "600")
@@ -138,7 +138,7 @@ func TestRelease_KeepDaemons_spares_a_daemon(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL), "the daemon was killed")
 }
 
-// A process that has not left the group is no daemon: it ends with its server.
+// A process that has not left the group is not a daemon: it ends with its server.
 func TestRelease_KeepDaemons_ends_the_group(t *testing.T) {
 	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true,
 		Args: []string{"-c", "sleep 600 </dev/null >/dev/null 2>&1 & echo $!; exit 0"}}, Options{StderrLines: 5})

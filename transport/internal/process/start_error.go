@@ -21,7 +21,7 @@ func startCause(command string, err error) *supervisor.Cause {
 		c.Message = fmt.Sprintf("command %q names an interpreter in its first line that was not found; install that, or correct the line", command)
 	case errors.Is(err, syscall.ENOEXEC):
 		c.Kind, c.Permanent = supervisor.CauseConfig, true
-		c.Message = fmt.Sprintf("command %q is no program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
+		c.Message = fmt.Sprintf("command %q is not a program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)

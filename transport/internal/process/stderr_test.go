@@ -101,7 +101,7 @@ func secretsOf(env map[string]string) *secret.List {
 
 func BenchmarkStderrFlood(b *testing.B) {
 	tail := NewStderrTail(20, nil)
-	flood := []byte(strings.Repeat("\x1b[31merror:\x1b[0m something that a server repeats for ever\n", 500))
+	flood := []byte(strings.Repeat("\x1b[31merror:\x1b[0m something that a server repeats\n", 500))
 	b.SetBytes(int64(len(flood)))
 	for b.Loop() {
 		_, _ = tail.Write(flood)

@@ -24,8 +24,8 @@ import (
 //     created via fork(2) inherits its parent's resource limits. Resource limits are
 //     preserved across execve(2)" (getrlimit(2)). So it survives setsid(2) and
 //     daemon(3). /proc/PID/limits shows it for every process, also for a zombie, and
-//     reading that takes no lock of the process. Only a program that sets this very
-//     limit removes it.
+//     reading that takes no lock of the process. Only a program that sets
+//     this limit removes it.
 const tagVar = "MCPVISOR_PROCESS_TAG"
 
 // hostTag begins the value of tagVar in everything that this host process starts.
@@ -65,7 +65,7 @@ func tagOf(n uint64) string { return hostTag + strconv.FormatUint(n%limitTagServ
 func tagEntry(tag string) string { return tagVar + "=" + tag }
 
 // tagDescendants sets the tag in the limits of a server and of its descendants, which
-// are found by parent ids. Children inherit it by themselves, save for those that the
+// are found by parent ids. Children inherit it by themselves, except for those that the
 // server forks before it has the tag or just then. So this is done once more after a
 // moment (retagDelay), and before the server is ended.
 func tagDescendants(pid int, tag string) {
@@ -90,7 +90,7 @@ type treeTagger struct {
 }
 
 // processRef identifies a process by its id and its start time. The id alone does
-// not: that of a process which is no child of ours can be reused at any time.
+// not: the id of a process that is not our child can be reused at any time.
 type processRef struct {
 	pid   int
 	start string

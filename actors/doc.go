@@ -8,9 +8,18 @@
 //	      └─ port <name>.<gen>.<epoch>  one incarnation: one session
 //
 // [Runtime] is the way in. It posts messages to the manager, hands out snapshots, and
-// sends calls. Where to start reading: [Runtime.Register] in runtime.go, then
-// manager.register, servers.start, supervisingActor.Receive and port.Receive. A call
-// starts at [Runtime.Request] in call.go.
+// sends calls. Where to start reading:
+//
+//	a registration           Runtime.Register → manager.register → servers.start →
+//	                         supervisingActor.Receive → port.open, port.discover
+//	a call                   Runtime.Request → incarnation.beginCall → limiter → session
+//	a crash becomes events   supervisingActor.startIncarnation (the watch over the session)
+//	                         → route → step → execute → report → manager.onReport
+//	a takeover               supervisingActor.execute → standbyManager.takeOver
+//	a list has changed       port.onNotice → refresher → supervisingActor.onRefreshed
+//	a subscription           Runtime.Subscribe → subscriptionReconciler →
+//	                         subscription.Subscriber.Reconcile
+//	the same after a restart port.discover → subscriptionReconciler.applyAtStart
 //
 // # Who owns what
 //
@@ -43,7 +52,8 @@
 //
 // # Rules
 //
-//   - Receive never blocks: no I/O, no wait, no log writer.
+//   - Receive never blocks: no I/O, no wait, no log writer. The one exception is
+//     [Options.NewDialer], which opens a token store.
 //   - A restart is a new actor under a new name with the next epoch. The supervision
 //     strategy of the actor library is Stop, everywhere.
 //   - Each message that may arrive late carries a generation, an epoch or a timer token.

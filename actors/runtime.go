@@ -19,7 +19,7 @@ import (
 // Options are what a [Runtime] needs from outside.
 type Options struct {
 	// NewDialer makes the dialer of a registration. Required. It runs in the goroutine
-	// of an actor, so it must not block.
+	// of an actor: while it blocks, no server can be registered and none can end.
 	NewDialer func(mcpvisor.ServerSpec) (transport.Dialer, error)
 	// Logger receives the events, crash reports, and warnings of the actor library.
 	Logger zerolog.Logger

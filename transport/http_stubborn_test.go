@@ -150,7 +150,7 @@ func TestStubbornRoundTripper_bounded(t *testing.T) {
 		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-		require.ErrorContains(t, err, "heed the context")
+		require.ErrorContains(t, err, "it must return when the context of a request ends")
 		waits := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), toolCall); waits <- err }()
 		synctest.Wait()

@@ -1,14 +1,14 @@
-// Package budget bounds the bytes that are held at a time, with backpressure.
+// Package budget bounds how many bytes are held at one time, with backpressure.
 //
-// A [Budget] belongs to one server, and can have a parent that all servers of a
-// client share. Each message that is being read or decoded has a [Share], which
-// grows with it. Where there is no room, the share waits, in the order of arrival.
+// A [Budget] belongs to one server. It can have a parent that all servers of a
+// client share. Each message that is read or decoded has a [Share], which grows with
+// the message. Without room the share waits, in the order of arrival.
 //
-// Messages that are half read can hold all the room and need more, and would wait
-// for each other forever. So one share of each budget may exceed the limit, and
-// that of the parent: the first that finds no room. A budget thus holds its limit
-// and one message at most, a parent its limit and one message of each child; a
-// child that holds nothing never waits for another child.
+// Messages that are half read could hold all the room and wait for each other
+// forever. So one share of each budget may exceed the limit of the budget and of its
+// parent: the first that finds no room. A budget therefore holds at most its limit
+// and one message, and a parent its limit and one message of each child. A child
+// that holds nothing never waits for another child.
 package budget
 
 import (
@@ -20,17 +20,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
-// Budget bounds the sum of its shares. A nil *Budget bounds nothing. Safe for
+// Budget bounds the sum of its shares. A nil *Budget has no bound. It is safe for
 // concurrent use.
 type Budget struct {
 	limit  int64
 	parent *Budget
 
-	mu       sync.Mutex // before the parent's
+	mu       sync.Mutex // locked before that of the parent; guards the fields below
 	used     int64
-	exceeded bool // a share is allowed to exceed the limit
+	exceeded bool // a share exceeds the limit
 	queue    waitqueue.Queue[growth]
-	waiting  map[*Budget]bool // children with a queue
+	waiting  map[*Budget]bool // the children that have a queue
 }
 
 // growth is what a share waits for.
@@ -39,12 +39,12 @@ type growth struct {
 	bytes int64
 }
 
-// New makes a budget of limit bytes. The parent may be nil.
+// New returns a budget of limit bytes. The parent may be nil.
 func New(limit int, parent *Budget) *Budget {
 	return &Budget{limit: int64(limit), parent: parent}
 }
 
-// Used is how many bytes are held.
+// Used returns how many bytes the shares hold.
 func (b *Budget) Used() int64 {
 	if b == nil {
 		return 0
@@ -54,7 +54,7 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// Waiting is how many shares wait for room.
+// Waiting returns how many shares wait for room.
 func (b *Budget) Waiting() int {
 	if b == nil {
 		return 0
@@ -64,22 +64,23 @@ func (b *Budget) Waiting() int {
 	return b.queue.Len()
 }
 
-// Share makes a share that holds nothing.
+// Share returns a share that holds nothing.
 func (b *Budget) Share() Share { return Share{budget: b} }
 
-// Share is what one message holds of a budget. It belongs to one goroutine at a
-// time. A nil Share, and the zero Share, have no budget: they grow without bound.
+// Share is the part of a budget that one message holds. It belongs to one goroutine
+// at a time. A nil Share and the zero Share have no budget and grow without bound.
 type Share struct {
 	budget    *Budget
 	held      int64
-	mayExceed bool // it may exceed the limit
+	mayExceed bool // it is the share that may exceed the limit
 }
 
-// errStopped is why Grow gave up when stop was closed.
+// errStopped is the error of Grow when stop is closed.
 var errStopped = errors.New("stopped")
 
-// Grow adds bytes to the share. It waits for room until ctx ends or stop is
-// closed; both may be nil. After an error the share is what it was.
+// Grow adds bytes to the share. It waits for room until ctx ends or stop is closed.
+// Both may be nil. It returns the cause of ctx, or errStopped, and then the share is
+// unchanged.
 func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error {
 	if s == nil || s.budget == nil || bytes <= 0 {
 		return nil
@@ -94,7 +95,7 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	if b.queue.Len() == 1 {
 		b.parent.setChildWaiting(b, true)
 	}
-	b.admitWaiting() // the parent may have got room since
+	b.admitWaiting() // the parent may have room by now
 	b.mu.Unlock()
 
 	var ended <-chan struct{}
@@ -106,20 +107,20 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	case <-w.Admitted():
 		return nil
 	case <-ended:
-		err = cmp.Or(context.Cause(ctx), errStopped) // whatever kind of context it is
+		err = cmp.Or(context.Cause(ctx), errStopped) // a context may have no cause
 	case <-stop:
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.queue.Remove(w) {
-		return nil // it got room in the same moment
+		return nil // admitted in the same moment
 	}
 	b.reportQueueEmpty()
 	b.admitWaiting()
 	return err
 }
 
-// Release gives everything back. The share may grow again.
+// Release returns all bytes to the budget. The share may grow again.
 func (s *Share) Release() {
 	if s == nil || s.budget == nil || s.held == 0 {
 		return
@@ -143,14 +144,15 @@ func (s *Share) Release() {
 	}
 }
 
-// TakeOver releases the share, and makes it what from was; from holds nothing then.
+// TakeOver releases the share and moves the bytes of from into it.
 func (s *Share) TakeOver(from *Share) {
 	s.Release()
 	*s = *from
 	*from = Share{budget: from.budget}
 }
 
-// admit adds bytes to a share if there is room, or if it may exceed the limit.
+// admit adds bytes to a share and reports true, if there is room or the share may
+// exceed the limit. b.mu is held.
 func (b *Budget) admit(s *Share, bytes int64) bool {
 	switch {
 	case s.mayExceed, b.used+bytes <= b.limit && b.parent.reserve(bytes, false):
@@ -168,7 +170,8 @@ func (b *Budget) admit(s *Share, bytes int64) bool {
 	return true
 }
 
-// admitWaiting admits shares from the head of the queue while there is room.
+// admitWaiting admits shares from the head of the queue while there is room. b.mu is
+// held.
 func (b *Budget) admitWaiting() {
 	if b.queue.Len() == 0 {
 		return
@@ -177,14 +180,14 @@ func (b *Budget) admitWaiting() {
 	b.reportQueueEmpty()
 }
 
-// reportQueueEmpty tells the parent when the queue is empty.
+// reportQueueEmpty notes at the parent that the queue is empty, if it is.
 func (b *Budget) reportQueueEmpty() {
 	if b.queue.Len() == 0 {
 		b.parent.setChildWaiting(b, false)
 	}
 }
 
-// reserve takes bytes of a parent for a child, if there is room or it must be.
+// reserve adds bytes of a child to a parent, if there is room or must is set.
 func (b *Budget) reserve(bytes int64, must bool) bool {
 	if b == nil {
 		return true
@@ -198,7 +201,8 @@ func (b *Budget) reserve(bytes int64, must bool) bool {
 	return true
 }
 
-// unreserve returns bytes to a parent, and the children that may wait for them.
+// unreserve removes bytes of a child from a parent. It returns the children that may
+// wait for them.
 func (b *Budget) unreserve(bytes int64) (waiting []*Budget) {
 	if b == nil {
 		return nil
@@ -212,14 +216,15 @@ func (b *Budget) unreserve(bytes int64) (waiting []*Budget) {
 	return waiting
 }
 
-// setChildWaiting notes at a parent whether a child has a queue.
-func (b *Budget) setChildWaiting(child *Budget, is bool) {
+// setChildWaiting notes at a parent whether a child has a queue. The child's mutex is
+// held.
+func (b *Budget) setChildWaiting(child *Budget, waits bool) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !is {
+	if !waits {
 		delete(b.waiting, child)
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// grow grows a share in a goroutine of its own; the channel gets the outcome.
+// grow grows a share in a new goroutine. The channel gets its error.
 func grow(ctx context.Context, s *budget.Share, bytes int) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.Grow(ctx, nil, bytes) }()
@@ -44,7 +44,7 @@ func TestGrow(t *testing.T) {
 		two.Release()
 		require.Zero(t, b.Used())
 	})
-	inBubble("one share exceeds the limit, others wait for it in order", func(t *testing.T) {
+	inBubble("one share exceeds the limit, and others wait in order", func(t *testing.T) {
 		b := budget.New(10, nil)
 		one, two, three, four := b.Share(), b.Share(), b.Share(), b.Share()
 		require.NoError(t, one.Grow(t.Context(), nil, 6))
@@ -81,7 +81,7 @@ func TestGrow(t *testing.T) {
 		all.Wait()
 		require.Zero(t, b.Used())
 	})
-	inBubble("who leaves gives its place back", func(t *testing.T) {
+	inBubble("a share that gives up leaves the queue", func(t *testing.T) {
 		b := budget.New(10, nil)
 		one, two, three := b.Share(), b.Share(), b.Share()
 		require.NoError(t, one.Grow(t.Context(), nil, 11))
@@ -143,16 +143,16 @@ func TestParent(t *testing.T) {
 		second := grow(t.Context(), &two, 5)
 		requireWaiting(t, second)
 		greedy.Release()
-		require.NoError(t, <-second, "room of another child is room for all")
+		require.NoError(t, <-second, "room that one child frees is room for all")
 		one.Release()
 		two.Release()
 		require.Zero(t, parent.Used())
 	})
 }
 
-// Whatever is done to it, a budget holds no more than its limit and one message,
-// everybody gets on, and nothing is left.
-func TestBudgetUnderLoad(t *testing.T) {
+// Under load a budget never holds more than its limit and one message, every share
+// makes progress, and no bytes are left.
+func TestBudget_under_load(t *testing.T) {
 	const limit, message, children = 1000, 300, 4
 	parent := budget.New(2*limit, nil)
 	var most atomic.Int64

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Conn is a connection of the host's. net/http reads and writes it in goroutines
-// of its own.
+// Conn guards a connection that the host made. net/http reads and writes it in its
+// own goroutines.
 type Conn struct{ conn net.Conn }
 
 const connection = "connection"

@@ -1,11 +1,10 @@
-// Package guard is the one door to what the host supplies: functions,
-// RoundTrippers, connections, cookie jars, stores, writers. A panic in them would
-// end the process if it happened in a goroutine of the library or of net/http,
-// and a function that ignores its context would hold up what has to end. Here a
-// panic becomes an error, and what does not return is left behind in its
-// goroutine.
+// Package guard calls what the host supplies: functions, RoundTrippers, connections,
+// cookie jars, stores, writers. A panic in them would end the process if it happened
+// in a goroutine of the library or of net/http. A function that ignores its context
+// would delay the end of a session. Here a panic becomes an error, and a function
+// that does not return is abandoned in its goroutine.
 //
-// A goroutine that the host starts by itself is out of reach.
+// Goroutines that the host starts are out of reach.
 package guard
 
 import (
@@ -14,15 +13,15 @@ import (
 	"fmt"
 )
 
-// PanicError is the error of something of the host's that panicked with v.
+// PanicError returns the error about something of the host that panicked with v.
 func PanicError(what string, v any) error { return fmt.Errorf("the host's %s panicked: %v", what, v) }
 
-// goexitError is the error of something that called runtime.Goexit, as the functions
-// do that fail a test.
+// goexitError returns the error about a function that called runtime.Goexit, as
+// t.FailNow does.
 func goexitError(what string) error { return errors.New("the host's " + what + " ended its goroutine") }
 
-// SafeError returns err, or another error if the text of err cannot be had: a nil
-// pointer in an error panics where its text is needed.
+// SafeError returns err, or another error if err.Error panics. A nil pointer in an
+// error interface does.
 func SafeError(what string, err error) (safe error) {
 	if err == nil {
 		return nil
@@ -36,7 +35,8 @@ func SafeError(what string, err error) (safe error) {
 	return err
 }
 
-// Call calls f in the calling goroutine. what names it in the error.
+// Call calls f in the calling goroutine, and returns its error or its panic as an
+// error. what names f in the error.
 func Call(what string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -46,7 +46,7 @@ func Call(what string, f func() error) (err error) {
 	return SafeError(what, f())
 }
 
-// Value is Call for what returns a value.
+// Value is Call for a function that returns a value.
 func Value[T any](what string, f func() (T, error)) (value T, err error) {
 	err = Call(what, func() (err error) {
 		value, err = f()
@@ -55,8 +55,8 @@ func Value[T any](what string, f func() (T, error)) (value T, err error) {
 	return value, err
 }
 
-// Wait calls f in a goroutine of its own and waits for it until ctx ends. late, if
-// it is not nil, gets the value that comes when nothing waits for it any more.
+// Wait calls f in a new goroutine and waits for it until ctx ends. A value that f
+// returns after that goes to late, unless late is nil.
 func Wait[T any](ctx context.Context, what string, late func(T), f func(context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -81,11 +81,11 @@ func Wait[T any](ctx context.Context, what string, late func(T), f func(context.
 			}()
 		}
 		var none T
-		return none, fmt.Errorf("the host's %s was not waited for: %w", what, context.Cause(ctx))
+		return none, fmt.Errorf("the host's %s did not return in time: %w", what, context.Cause(ctx))
 	}
 }
 
-// Do is Wait for what returns nothing.
+// Do is Wait for a function that returns no value.
 func Do(ctx context.Context, what string, f func(context.Context) error) error {
 	_, err := Wait(ctx, what, nil, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
 	return err

@@ -35,7 +35,7 @@ var errPlain = errors.New("plain")
 func TestCall(t *testing.T) {
 	require.NoError(t, Call("thing", func() error { return nil }))
 	require.Equal(t, errPlain, Call("thing", func() error { return errPlain }))
-	require.EqualError(t, Call("thing", func() error { panic("rude") }), "the host's thing panicked: rude")
+	require.EqualError(t, Call("thing", func() error { panic("boom") }), "the host's thing panicked: boom")
 	require.ErrorContains(t, Call("thing", func() error { return (*url.Error)(nil) }), "an error of type *url.Error that panicked")
 	n, err := Value("thing", func() (int, error) { return 7, nil })
 	require.NoError(t, err)
@@ -48,21 +48,21 @@ func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := func(context.Context) error { runtime.Goexit(); return nil }
 		require.EqualError(t, Do(t.Context(), "thing", ended), "the host's thing ended its goroutine")
-		require.EqualError(t, Do(t.Context(), "thing", func(context.Context) error { panic("rude") }), "the host's thing panicked: rude")
+		require.EqualError(t, Do(t.Context(), "thing", func(context.Context) error { panic("boom") }), "the host's thing panicked: boom")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		late, free := make(chan int, 1), make(chan struct{})
-		_, err := Wait(ctx, "thing", func(n int) { late <- n; panic("rude") }, func(context.Context) (int, error) { <-free; return 7, nil })
+		_, err := Wait(ctx, "thing", func(n int) { late <- n; panic("boom") }, func(context.Context) (int, error) { <-free; return 7, nil })
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		close(free)
 		require.Equal(t, 7, <-late)
 	})
 }
 
-// panickingKey is a private key that is kept elsewhere.
+// panickingKey is a private key outside of this process.
 type panickingKey struct{ crypto.Signer }
 
-func (panickingKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) { panic("rude") }
+func (panickingKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) { panic("boom") }
 
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
@@ -76,15 +76,15 @@ func certificate(t *testing.T) tls.Certificate {
 
 type panickingCache struct{}
 
-func (panickingCache) Get(string) (*tls.ClientSessionState, bool) { panic("rude") }
-func (panickingCache) Put(string, *tls.ClientSessionState)        { panic("rude") }
+func (panickingCache) Get(string) (*tls.ClientSessionState, bool) { panic("boom") }
+func (panickingCache) Put(string, *tls.ClientSessionState)        { panic("boom") }
 
 type writeFunc func(p []byte) (int, error)
 
 func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Every function of a transport is guarded: each panics here in a goroutine of
-// net/http, or in the caller's, where a test would fail.
+// Every function of a transport is guarded. Each of them panics here in a goroutine
+// of net/http, or in that of the caller.
 func TestTransport(t *testing.T) {
 	quiet := log.New(io.Discard, "", 0)
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
@@ -101,41 +101,41 @@ func TestTransport(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		set   func(t *http.Transport)
-		works bool // the panic costs nothing
+		works bool // the request succeeds in spite of the panic
 	}{
 		"nothing": {func(*http.Transport) {}, true},
-		"Proxy":   {func(t *http.Transport) { t.Proxy = func(*http.Request) (*url.URL, error) { panic("rude") } }, false},
+		"Proxy":   {func(t *http.Transport) { t.Proxy = func(*http.Request) (*url.URL, error) { panic("boom") } }, false},
 		"DialContext": {func(t *http.Transport) {
-			t.DialContext = func(context.Context, string, string) (net.Conn, error) { panic("rude") }
+			t.DialContext = func(context.Context, string, string) (net.Conn, error) { panic("boom") }
 		}, false},
-		"Dial": {func(t *http.Transport) { t.Dial = func(string, string) (net.Conn, error) { panic("rude") } }, false}, //nolint:staticcheck // hosts still set it
+		"Dial": {func(t *http.Transport) { t.Dial = func(string, string) (net.Conn, error) { panic("boom") } }, false}, //nolint:staticcheck // hosts still set it
 		"DialTLSContext": {func(t *http.Transport) {
-			t.DialTLSContext = func(context.Context, string, string) (net.Conn, error) { panic("rude") }
+			t.DialTLSContext = func(context.Context, string, string) (net.Conn, error) { panic("boom") }
 		}, false},
-		"DialTLS": {func(t *http.Transport) { t.DialTLS = func(string, string) (net.Conn, error) { panic("rude") } }, false}, //nolint:staticcheck // hosts still set it
+		"DialTLS": {func(t *http.Transport) { t.DialTLS = func(string, string) (net.Conn, error) { panic("boom") } }, false}, //nolint:staticcheck // hosts still set it
 		"GetProxyConnectHeader": {func(t *http.Transport) {
 			t.Proxy = http.ProxyURL(proxyURL)
-			t.GetProxyConnectHeader = func(context.Context, *url.URL, string) (http.Header, error) { panic("rude") }
+			t.GetProxyConnectHeader = func(context.Context, *url.URL, string) (http.Header, error) { panic("boom") }
 		}, false},
 		"OnProxyConnectResponse": {func(t *http.Transport) {
 			t.Proxy = http.ProxyURL(proxyURL)
-			t.OnProxyConnectResponse = func(context.Context, *url.URL, *http.Request, *http.Response) error { panic("rude") }
+			t.OnProxyConnectResponse = func(context.Context, *url.URL, *http.Request, *http.Response) error { panic("boom") }
 		}, false},
 		"TLSNextProto": {func(t *http.Transport) {
 			t.TLSClientConfig.NextProtos = []string{"h2"}
 			t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{"h2": func(_ string, c *tls.Conn) http.RoundTripper {
 				_ = c.Close()
-				panic("rude")
+				panic("boom")
 			}}
 		}, false},
 		"VerifyPeerCertificate": {func(t *http.Transport) {
-			t.TLSClientConfig.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { panic("rude") }
+			t.TLSClientConfig.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { panic("boom") }
 		}, false},
 		"VerifyConnection": {func(t *http.Transport) {
-			t.TLSClientConfig.VerifyConnection = func(tls.ConnectionState) error { panic("rude") }
+			t.TLSClientConfig.VerifyConnection = func(tls.ConnectionState) error { panic("boom") }
 		}, false},
 		"GetClientCertificate": {func(t *http.Transport) {
-			t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { panic("rude") }
+			t.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { panic("boom") }
 		}, false},
 		"PrivateKey": {func(t *http.Transport) {
 			own := cert
@@ -143,10 +143,10 @@ func TestTransport(t *testing.T) {
 			t.TLSClientConfig.Certificates = []tls.Certificate{own}
 		}, false},
 		"Certificates":       {func(t *http.Transport) { t.TLSClientConfig.Certificates = []tls.Certificate{cert} }, true},
-		"Time":               {func(t *http.Transport) { t.TLSClientConfig.Time = func() time.Time { panic("rude") } }, true},
+		"Time":               {func(t *http.Transport) { t.TLSClientConfig.Time = func() time.Time { panic("boom") } }, true},
 		"ClientSessionCache": {func(t *http.Transport) { t.TLSClientConfig.ClientSessionCache = panickingCache{} }, true},
 		"KeyLogWriter": {func(t *http.Transport) {
-			t.TLSClientConfig.KeyLogWriter = writeFunc(func([]byte) (int, error) { panic("rude") })
+			t.TLSClientConfig.KeyLogWriter = writeFunc(func([]byte) (int, error) { panic("boom") })
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestTransport(t *testing.T) {
 				require.Equal(t, "hello", string(body))
 				return
 			}
-			require.ErrorContains(t, err, "panicked: rude")
+			require.ErrorContains(t, err, "panicked: boom")
 		})
 	}
 }
@@ -186,8 +186,8 @@ func TestIsStandard(t *testing.T) {
 
 type panickingJar struct{}
 
-func (panickingJar) Cookies(*url.URL) []*http.Cookie         { panic("rude") }
-func (panickingJar) SetCookies(u *url.URL, _ []*http.Cookie) { panic("rude") }
+func (panickingJar) Cookies(*url.URL) []*http.Cookie         { panic("boom") }
+func (panickingJar) SetCookies(u *url.URL, _ []*http.Cookie) { panic("boom") }
 
 func TestJar(t *testing.T) {
 	require.True(t, NewJar(nil).IsNil())
@@ -208,19 +208,18 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What a Tripper returns is what the RoundTripper returned, byte for byte, and
-// every body is closed.
-func TestTripper_body(t *testing.T) {
+// The guarded response equals that of the host, and every body is closed.
+func TestRoundTripper_body(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 10_000)
 	var open atomic.Int32
-	tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) {
+	guarded := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) {
 		open.Add(1)
 		return &http.Response{StatusCode: http.StatusTeapot, Body: &counted{strings.NewReader(text), &open}}, nil
 	}), new(Abandoned))
 	for range 20 {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
 		require.NoError(t, err)
-		resp, err := tripper.RoundTrip(req)
+		resp, err := guarded.RoundTrip(req)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusTeapot, resp.StatusCode)
 		body, err := io.ReadAll(resp.Body)
@@ -232,8 +231,8 @@ func TestTripper_body(t *testing.T) {
 		require.Error(t, err)
 		require.Zero(t, open.Load())
 	}
-	require.Zero(t, tripper.Abandoned())
-	require.Zero(t, tripper.Settle(time.Second))
+	require.Zero(t, guarded.Abandoned())
+	require.Zero(t, guarded.Settle(time.Second))
 }
 
 type counted struct {
@@ -243,16 +242,16 @@ type counted struct {
 
 func (c *counted) Close() error { c.open.Add(-1); return nil }
 
-// Close ends a Read that waits, as with bodies of net/http.
-func TestTripper_close_during_read(t *testing.T) {
+// Close ends a Read that blocks, as with bodies of net/http.
+func TestRoundTripper_close_during_read(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
-	tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) {
+	guarded := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{Body: r}, nil
 	}), new(Abandoned))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
 	require.NoError(t, err)
-	resp, err := tripper.RoundTrip(req)
+	resp, err := guarded.RoundTrip(req)
 	require.NoError(t, err)
 	failed := make(chan error, 1)
 	go func() { _, err := resp.Body.Read(make([]byte, 1)); failed <- err }()
@@ -260,29 +259,29 @@ func TestTripper_close_during_read(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Error(t, <-failed)
-	require.Zero(t, tripper.Settle(time.Second))
-	require.Zero(t, tripper.Abandoned())
+	require.Zero(t, guarded.Settle(time.Second))
+	require.Zero(t, guarded.Abandoned())
 }
 
-// A RoundTripper that keeps returning one response is not harmed.
-func TestTripper_shared_response(t *testing.T) {
+// A host may return the same response each time. It is not changed.
+func TestRoundTripper_shared_response(t *testing.T) {
 	shared := &http.Response{Body: io.NopCloser(strings.NewReader(""))}
-	tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) { return shared, nil }), new(Abandoned))
+	guarded := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) { return shared, nil }), new(Abandoned))
 	for range 3 {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
 		require.NoError(t, err)
-		resp, err := tripper.RoundTrip(req)
+		resp, err := guarded.RoundTrip(req)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 	}
 	require.IsType(t, io.NopCloser(strings.NewReader("")), shared.Body)
 }
 
-// pieces is a body that gives as much at once as a connection does, and remembers
-// the buffers that it was given.
+// pieces is a body that returns at most size bytes from one Read, as a connection
+// does. It keeps the buffers that it was given.
 type pieces struct {
 	size, left int
-	buffers    map[*byte]int // and their lengths
+	buffers    map[*byte]int // their lengths, by their first byte
 }
 
 func (b *pieces) Read(p []byte) (int, error) {
@@ -297,23 +296,23 @@ func (b *pieces) Read(p []byte) (int, error) {
 
 func (b *pieces) Close() error { return nil }
 
-// A body is read into one small buffer, and one large one if that was filled.
-func TestTripper_buffers_of_body(t *testing.T) {
+// A body is read into one small buffer, and into a large one after a Read has filled it.
+func TestRoundTripper_buffers_of_body(t *testing.T) {
 	for name, c := range map[string]struct{ size, buffers int }{
 		"small_pieces": {100, 1}, "pieces_of_the_first_buffer": {firstBufferSize, 2}, "large_pieces": {bodyBufferSize, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := &pieces{size: c.size, left: 64 * c.size, buffers: map[*byte]int{}}
-			tripper := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: body}, nil }), new(Abandoned))
+			guarded := NewRoundTripper(roundTripper(func(*http.Request) (*http.Response, error) { return &http.Response{Body: body}, nil }), new(Abandoned))
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://host.example", nil)
 			require.NoError(t, err)
-			resp, err := tripper.RoundTrip(req)
+			resp, err := guarded.RoundTrip(req)
 			require.NoError(t, err)
 			n, err := io.Copy(io.Discard, resp.Body)
 			require.NoError(t, err)
 			require.EqualValues(t, 64*c.size, n)
 			require.NoError(t, resp.Body.Close())
-			require.Zero(t, tripper.Settle(time.Second))
+			require.Zero(t, guarded.Settle(time.Second))
 			require.Len(t, body.buffers, c.buffers)
 		})
 	}

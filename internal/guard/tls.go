@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// guardTLS guards what a client calls of a configuration that belongs to the
-// caller.
+// guardTLS guards the functions of a TLS configuration. c is a clone that belongs to
+// the caller.
 func guardTLS(c *tls.Config) {
 	if f := c.GetClientCertificate; f != nil {
 		c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -64,7 +64,8 @@ func guardTLS(c *tls.Config) {
 	}
 }
 
-// guardCertificate guards a private key that is kept elsewhere.
+// guardCertificate guards a private key of the host, for instance in a hardware
+// token. Keys of the standard library need no guard.
 func guardCertificate(c tls.Certificate) tls.Certificate {
 	switch key := c.PrivateKey.(type) {
 	case *rsa.PrivateKey, *ecdsa.PrivateKey, ed25519.PrivateKey:

@@ -6,9 +6,8 @@ import (
 	"reflect"
 )
 
-// Trace guards the hooks of an httptrace.ClientTrace in a context of a caller's,
-// which package net and net/http call in goroutines of their own. Without one it
-// returns ctx.
+// Trace guards the hooks of the httptrace.ClientTrace in ctx. Packages net and
+// net/http call them in their own goroutines. Without a trace it returns ctx.
 func Trace(ctx context.Context) context.Context {
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace == nil {
@@ -22,12 +21,13 @@ func Trace(ctx context.Context) context.Context {
 			hook.Set(guardedHook(hook.Interface()))
 		}
 	}
-	// Package net finds its hooks under a key of its own, where they are still
-	// unguarded. An empty trace takes over the guarded ones, and sets both keys.
+	// Package net finds its hooks under a key of its own, and there they are not
+	// guarded yet. WithClientTrace with an empty trace copies the guarded hooks and
+	// sets both keys.
 	return httptrace.WithClientTrace(guardedTrace{ctx, &own}, &httptrace.ClientTrace{})
 }
 
-// guardedHook is a function of the same type that returns zero values if hook
+// guardedHook returns a function of the same type that returns zero values if hook
 // panics.
 func guardedHook(hook any) reflect.Value {
 	f := reflect.ValueOf(hook)

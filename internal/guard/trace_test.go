@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hooks counts the calls of the hooks of a trace. It panics in each if rude is set.
+// hooks counts the calls of the hooks of a trace. If panics is set, each hook panics.
 type hooks struct {
 	panics bool
 	mu     sync.Mutex
@@ -25,7 +25,7 @@ func (h *hooks) call(name string) {
 	h.called[name]++
 	h.mu.Unlock()
 	if h.panics {
-		panic("rude")
+		panic("boom")
 	}
 }
 
@@ -41,7 +41,7 @@ func (h *hooks) trace() *httptrace.ClientTrace {
 	}
 }
 
-// fetch makes a request over a connection of its own.
+// fetch makes a request over a new connection.
 func fetch(ctx context.Context, t *testing.T, url string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -55,8 +55,8 @@ func fetch(ctx context.Context, t *testing.T, url string) {
 	require.Equal(t, "hello", string(body))
 }
 
-// Package net has hooks of its own in the context, beside those of net/http. All
-// are guarded, and each is called as often as without the guard.
+// Package net keeps its hooks in the context, beside those of net/http. All are
+// guarded, and each is called as often as without the guard.
 func TestTrace(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer s.Close()
@@ -68,14 +68,14 @@ func TestTrace(t *testing.T) {
 	require.Len(t, plain.called, 7)
 
 	for name, c := range map[string]struct {
-		rude, twice bool
-		own         bool // the library has hooks of its own
+		panics, twice bool
+		own           bool // the library has hooks of its own
 	}{
-		"hooks_that_return": {}, "hooks_that_panic": {rude: true},
-		"hooks_guarded_twice": {rude: true, twice: true}, "hooks_beside_own_hooks": {rude: true, own: true},
+		"hooks_that_return": {}, "hooks_that_panic": {panics: true},
+		"hooks_guarded_twice": {panics: true, twice: true}, "hooks_beside_own_hooks": {panics: true, own: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, own := &hooks{panics: c.rude, called: map[string]int{}}, &hooks{called: map[string]int{}}
+			h, own := &hooks{panics: c.panics, called: map[string]int{}}, &hooks{called: map[string]int{}}
 			ctx := Trace(httptrace.WithClientTrace(t.Context(), h.trace()))
 			if c.twice {
 				ctx = Trace(ctx)
@@ -92,6 +92,6 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-func TestTrace_context_without_one(t *testing.T) {
+func TestTrace_context_without_trace(t *testing.T) {
 	require.Equal(t, t.Context(), Trace(t.Context()))
 }

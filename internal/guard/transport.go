@@ -17,8 +17,8 @@ type DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 
 var errNoConn = errors.New("the host's dial function returned neither a connection nor an error")
 
-// Transport guards the functions of a transport that belongs to the caller, a
-// clone. net/http calls most of them in goroutines of its own.
+// Transport guards the functions of a transport. t is a clone that belongs to the
+// caller. net/http calls most of these functions in its own goroutines.
 func Transport(t *http.Transport) {
 	if proxy := t.Proxy; proxy != nil && !IsFuncNamed(proxy, "net/http.ProxyFromEnvironment", "net/http.ProxyURL.", ".ProxyURL.func") {
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
@@ -57,14 +57,14 @@ func Transport(t *http.Transport) {
 	}
 }
 
-// failingRoundTripper is a RoundTripper in the place of one that could not be had.
+// failingRoundTripper replaces a RoundTripper whose constructor panicked.
 type failingRoundTripper struct{ err error }
 
 // RoundTrip implements http.RoundTripper.
 func (f failingRoundTripper) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 // IsFuncNamed reports whether f is a function whose name contains one of names. It
-// tells those of the standard library, which need no guard.
+// recognizes functions of the standard library, which need no guard.
 func IsFuncNamed(f any, names ...string) bool {
 	v := reflect.ValueOf(f)
 	if v.Kind() != reflect.Func || v.IsNil() {
@@ -79,8 +79,8 @@ func IsFuncNamed(f any, names ...string) bool {
 	return false
 }
 
-// Dial guards a dial function and the connections that it makes. A *tls.Conn is
-// left as it is: net/http has to recognise it. It returns nil for nil.
+// Dial guards a dial function and the connections that it makes. A *tls.Conn stays
+// as it is, because net/http has to recognize it. It returns nil for nil.
 func Dial(dial DialFunc) DialFunc {
 	if dial == nil {
 		return nil

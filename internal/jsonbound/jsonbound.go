@@ -2,7 +2,7 @@
 //
 // A message of bounded length can still be expensive to decode: `{"a":0}` takes
 // 7 bytes as text and about 400 bytes as a map. Check walks over the text once,
-// builds nothing, and stops where a limit is exceeded.
+// builds no values, and stops when a limit is exceeded.
 package jsonbound
 
 import (
@@ -13,29 +13,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// LargeBytes is the length in bytes from which text is worth measuring before it is
-// decoded. Shorter text decodes to a few megabytes at most, in milliseconds.
+// LargeBytes is the length from which text should be measured before it is decoded.
+// Shorter text decodes to a few megabytes at most, in milliseconds.
 const LargeBytes = 64 << 10
 
-// Limits bound one JSON value. A field that is 0 does not bound.
+// Limits bound one JSON value. A field that is 0 sets no bound.
 type Limits struct {
-	// Elements is the most values in it: members, entries, and the value itself.
+	// Elements is the largest number of values in it: members, entries, and the value
+	// itself.
 	Elements int
-	// Depth is the most levels of arrays and objects.
+	// Depth is the largest number of levels of arrays and objects.
 	Depth int
-	// Bytes is the most memory that the decoded value may take, estimated.
+	// Bytes is the most memory of the decoded value, as estimated from the text.
 	Bytes int
 }
 
-// Size is what Check has counted. The counts are upper bounds for valid JSON.
+// Size is the result of Check. The counts are upper bounds for valid JSON.
 type Size struct {
 	Elements, Depth, Bytes int
 }
 
-// Kind says which of the limits was exceeded.
+// Kind says which limit was exceeded.
 type Kind int
 
-// The limits of [Limits].
+// These are the fields of [Limits].
 const (
 	KindElements Kind = iota + 1
 	KindDepth
@@ -60,9 +61,9 @@ func (e *Error) Error() string {
 	}
 }
 
-// What values cost in memory, in bytes: an entry of a list or map with the
-// value that its interface points to, a string's header, a map without members,
-// and its first group of members.
+// These are sizes in memory, in bytes: an entry of a list or map with the value that
+// its interface points to, the header of a string, a map without members, and its
+// first group of members.
 const (
 	elementCost = 32
 	stringCost  = 16
@@ -70,12 +71,12 @@ const (
 	groupCost   = 288
 )
 
-// checkEvery is after how many elements Check looks at its context.
+// checkEvery is how many elements Check counts between checks of its context.
 const checkEvery = 4096
 
-// Check measures text and returns a *[Error] if it exceeds a limit, or the cause
-// of ctx if that ends first. It does not validate: what is no JSON is the
-// decoder's to refuse. ctx may be nil.
+// Check measures text. It returns a *[Error] if the text exceeds a limit, or the cause
+// of ctx if ctx ends first. It does not validate: text that is not JSON is left to
+// the decoder. ctx may be nil.
 func Check(ctx context.Context, text []byte, l Limits) (Size, error) {
 	w := counter{limits: l, scanner: jsonscan.Scanner{Text: text}, size: Size{Elements: 1, Bytes: elementCost}}
 	err := w.walk(ctx)
@@ -96,7 +97,7 @@ func (w *counter) walk(ctx context.Context) error {
 		case '"':
 			text, _, ok := w.scanner.String()
 			if !ok {
-				return nil // no JSON from here on
+				return nil // invalid from here on
 			}
 			w.size.Bytes += stringCost + len(text) - 2
 			continue
@@ -135,15 +136,15 @@ func (w *counter) element() {
 	w.size.Bytes += elementCost
 }
 
-// open counts the first element of an array or object as well.
+// open counts a level, and the first element of the array or object.
 func (w *counter) open() {
 	w.depth++
 	w.size.Depth = max(w.size.Depth, w.depth)
 	w.element()
 }
 
-// empty reports whether the bracket at the current position closes at once. An
-// array or object that is empty has no first element.
+// empty reports whether the array or object that begins here is empty. Then it does
+// not count the first element.
 func (w *counter) empty(end byte) bool {
 	i := w.scanner.Pos + 1
 	for i < len(w.scanner.Text) && (w.scanner.Text[i] == ' ' || w.scanner.Text[i] == '\t' || w.scanner.Text[i] == '\r' || w.scanner.Text[i] == '\n') {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 )
 
-func TestCheckCounts(t *testing.T) {
+func TestCheck_counts(t *testing.T) {
 	for text, want := range map[string][2]int{ // values, levels
 		`0`:                           {1, 0},
 		`"a,b{[]}\"],"`:               {1, 0},
@@ -39,12 +39,12 @@ func TestCheck(t *testing.T) {
 		require.NoError(t, err)
 	})
 	for name, l := range map[string]jsonbound.Limits{
-		"one value too many":   {Elements: 20_001},
-		"one level too many":   {Depth: 1},
-		"one byte too many":    {Bytes: 20_002*32 - 1},
-		"all of it and more":   {Elements: 1, Depth: 1, Bytes: 1},
-		"seen before the end":  {Elements: 5000},
-		"bytes before the end": {Bytes: 5000},
+		"one value too many":      {Elements: 20_001},
+		"one level too many":      {Depth: 1},
+		"one byte too many":       {Bytes: 20_002*32 - 1},
+		"all of it and more":      {Elements: 1, Depth: 1, Bytes: 1},
+		"exceeded before the end": {Elements: 5000},
+		"bytes before the end":    {Bytes: 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := many
@@ -64,7 +64,7 @@ func TestCheck(t *testing.T) {
 		_, err := jsonbound.Check(ctx, many, jsonbound.Limits{})
 		require.ErrorIs(t, err, cause)
 	})
-	t.Run("no JSON", func(t *testing.T) {
+	t.Run("invalid JSON", func(t *testing.T) {
 		for _, text := range []string{``, `"`, `{`, `]`, `}}}}`, `[[`, `{"a`, `,,,`} {
 			_, err := jsonbound.Check(t.Context(), []byte(text), jsonbound.Limits{})
 			require.NoError(t, err, text)
@@ -72,10 +72,10 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// The estimate is compared with what encoding/json really allocates for values
-// that stay: far less would make the limit useless, far more would refuse what
-// is harmless.
-func TestCheckEstimate(t *testing.T) {
+// The estimate is compared with what encoding/json allocates for the value. An
+// estimate that is far too low would make the limit useless, one that is far too high
+// would reject harmless text.
+func TestCheck_estimate(t *testing.T) {
 	const n = 20_000
 	for name, entry := range map[string]string{
 		"numbers":       `0`,
@@ -88,7 +88,7 @@ func TestCheckEstimate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
-			for i := range n { // texts that differ: the decoder may share equal ones
+			for i := range n { // different texts, because the decoder may share equal ones
 				b.WriteString(strings.ReplaceAll(entry, "text", fmt.Sprint(1_000_000+i)) + ",")
 			}
 			text := []byte("[" + b.String() + entry + "]")

@@ -10,15 +10,15 @@ import (
 
 var errNoValue = errors.New("invalid JSON")
 
-// Decode builds what encoding/json would from one value: map[string]any,
-// []any, string, float64, bool or nil. It costs about half the time and memory.
+// Decode returns the value that encoding/json would: map[string]any, []any, string,
+// float64, bool or nil. It takes about half the time and memory.
 func Decode(text []byte) (any, error) { return DecodeContext(context.Background(), text) }
 
-// checkEvery is after how many values DecodeContext looks at its context.
+// checkEvery is how many values DecodeContext decodes between checks of its context.
 const checkEvery = 4096
 
-// DecodeContext is Decode for large values: it fails with the cause of ctx when
-// that ends, and lets other goroutines run in between.
+// DecodeContext is Decode for large values. It fails with the cause of ctx when ctx
+// ends, and yields to other goroutines from time to time.
 func DecodeContext(ctx context.Context, text []byte) (any, error) {
 	d := decoder{Scanner: Scanner{Text: text}, ctx: ctx}
 	d.SkipSpace()

@@ -30,7 +30,7 @@ func (s *Scanner) SkipSpace() {
 	}
 }
 
-// Consume consumes one byte if it is c.
+// Consume consumes the next byte if it is c, and reports whether it was.
 func (s *Scanner) Consume(c byte) bool {
 	if s.Pos < len(s.Text) && s.Text[s.Pos] == c {
 		s.Pos++
@@ -50,15 +50,15 @@ const (
 	highs = 0x8080808080808080
 )
 
-// special marks the first byte of a word that needs a look: a quote, a
-// backslash or a control character. Marks above the first may be wrong.
+// special sets the high bit of the first byte of a word that is a quote, a backslash
+// or a control character. Bits of later bytes may be wrong.
 func special(x uint64) uint64 {
 	quote, slash := x^(ones*'"'), x^(ones*'\\')
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x) & highs
 }
 
-// String consumes a string and returns it with its quotes, and whether it
-// holds escapes.
+// String consumes a string. It returns the string with its quotes, and whether it has
+// escapes.
 func (s *Scanner) String() (text []byte, escaped, ok bool) {
 	start := s.Pos
 	if !s.Consume('"') {
@@ -95,7 +95,7 @@ func (s *Scanner) String() (text []byte, escaped, ok bool) {
 	}
 }
 
-// escapeLen is the length of the escape at the start of b, 0 if it is not valid.
+// escapeLen returns the length of the escape at the start of b, or 0 if it is invalid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -250,7 +250,7 @@ func (s *Scanner) digits() int {
 	return s.Pos - start
 }
 
-// Valid reports whether text is one JSON value and nothing else.
+// Valid reports whether text is exactly one JSON value.
 func Valid(text []byte) bool { return ValidWithin(text, MaxDepth) }
 
 // ValidWithin is Valid for values that are nested up to depth levels.

@@ -19,7 +19,7 @@ var texts = []string{
 
 func TestScanner_agrees_with_encoding_json(t *testing.T) {
 	for _, text := range texts {
-		agree(t, []byte(text))
+		requireAgreement(t, []byte(text))
 	}
 }
 
@@ -27,10 +27,10 @@ func FuzzValid(f *testing.F) {
 	for _, text := range texts[:len(texts)-2] {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) { agree(t, text) })
+	f.Fuzz(func(t *testing.T, text []byte) { requireAgreement(t, text) })
 }
 
-func agree(t *testing.T, text []byte) {
+func requireAgreement(t *testing.T, text []byte) {
 	t.Helper()
 	require.Equal(t, json.Valid(text), Valid(text), "%.200q", text)
 	var whole any

@@ -13,7 +13,7 @@ func Unquote(quoted []byte, escaped bool) string {
 	text := quoted[1 : len(quoted)-1]
 	if !utf8.Valid(text) {
 		var v string
-		_ = json.Unmarshal(quoted, &v) // rare, and it knows the rules
+		_ = json.Unmarshal(quoted, &v) // rare, and encoding/json has the rules
 		return v
 	}
 	if !escaped {
@@ -54,7 +54,7 @@ func unescape(out, text []byte) []byte {
 	}
 }
 
-// codePoint reads one or, of a surrogate pair, two \u escapes.
+// codePoint reads one \u escape, or two for a surrogate pair.
 func codePoint(text []byte) (r rune, n int) {
 	r = hex4(text[2:6])
 	if !utf16.IsSurrogate(r) {

@@ -1,7 +1,7 @@
 package jsonscan
 
-// bracketStack remembers of each open bracket whether it is an object's. The first
-// levels cost no memory.
+// bracketStack remembers for each open bracket whether it is that of an object, one
+// bit each. The first 128 levels need no memory.
 type bracketStack struct {
 	depth    int
 	inline   [2]uint64
@@ -18,7 +18,7 @@ func (n *bracketStack) push(object bool) {
 	}
 }
 
-// inObject reports whether the innermost open bracket is an object's.
+// inObject reports whether the innermost open bracket is that of an object.
 func (n *bracketStack) inObject() bool { return *n.word()&(1<<(n.depth&63)) != 0 }
 
 func (n *bracketStack) word() *uint64 {

@@ -10,6 +10,7 @@ import (
 // entries are qualified names of tools and prompts, URIs of resources, and URI
 // templates.
 type Change struct {
+	// Each field says how one list changed; the zero Delta means not at all.
 	Tools     Delta `json:"tools,omitzero"`
 	Resources Delta `json:"resources,omitzero"`
 	Templates Delta `json:"templates,omitzero"`

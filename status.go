@@ -60,6 +60,7 @@ const HistoryLimit = 10
 
 // CatalogInfo counts what a ready server offers.
 type CatalogInfo struct {
+	// Tools, Resources, Templates and Prompts count the entries that the client lists.
 	Tools     int `json:"tools"`
 	Resources int `json:"resources"`
 	Templates int `json:"templates"`

@@ -64,6 +64,15 @@ type RetryOption func(*Policy)
 // Retry makes a policy of exponential delays (base, 2·base, 4·base, …) for at most
 // maxAttempts attempts in a row; [Unlimited] sets no bound. The longest delay is
 // [DefaultMaxDelay], and there is no jitter, unless an option says otherwise.
+//
+//	supervisor.Retry(3, 500*time.Millisecond)                  // 500 ms, 1 s, 2 s, then evict
+//	supervisor.Retry(supervisor.Unlimited, time.Second,
+//		supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2))
+//	supervisor.Retry(5, time.Second, supervisor.WithParking(10*time.Minute))
+//
+// A server that has never been ready and exits twice in a row with the same exit status
+// and the same lines on stderr is considered misconfigured and evicted at once, unless the
+// policy parks or is unlimited.
 func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	p := Policy{MaxAttempts: maxAttempts, Base: base}
 	for _, o := range opts {

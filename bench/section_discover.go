@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/dial"
 	"github.com/mcpvisor/mcpvisor/transport/discovery"
 )
 
@@ -59,7 +60,7 @@ func listSDK(ctx context.Context, t target, want int) ([]measurement, error) {
 func listFacade(ctx context.Context, t target, want int) ([]measurement, error) {
 	s := spec("s", t)
 	s.Limits.MaxItems = want + 3
-	d, err := transport.NewDialer(s, transport.Options{ClientInfo: &mcp.Implementation{Name: "bench", Version: "1"}, Logger: zerolog.Nop()})
+	d, err := dial.New(s, transport.Options{ClientInfo: &mcp.Implementation{Name: "bench", Version: "1"}, Logger: zerolog.Nop()})
 	if err != nil {
 		return nil, err
 	}

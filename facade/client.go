@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
 
 // Version is the version of this library, which [New] sends to servers unless
@@ -84,7 +85,7 @@ func New(opts ...Option) (*Client, error) {
 			defer func() { // also if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
-			return transport.NewDialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
+			return dial.New(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
 		},
 	})
 	return c, nil

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -45,13 +43,4 @@ func ProbeCause(failures int, err error) *supervisor.Cause {
 		}
 	}
 	return c
-}
-
-// ErrorCode is the code of a JSON-RPC error, if err is one.
-func ErrorCode(err error) (int64, bool) {
-	var rpc *sdkrpc.Error
-	if errors.As(err, &rpc) {
-		return rpc.Code, true
-	}
-	return 0, false
 }

@@ -43,6 +43,13 @@ func (r *Roots) Current() ([]*mcp.Root, uint64) {
 	return r.list, r.revision
 }
 
+// Followers is how many sessions follow the list.
+func (r *Roots) Followers() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.subscribers)
+}
+
 // Follow has changed called after each change, from one that is newer than
 // since on, until unfollow is called. changed must not block.
 func (r *Roots) Follow(since uint64, changed func()) (unfollow func()) {
@@ -59,7 +66,3 @@ func (r *Roots) Follow(since uint64, changed func()) (unfollow func()) {
 		delete(r.subscribers, &changed)
 	}
 }
-
-// RootsChanged is what servers of the legacy era are told. The modern era has
-// no such notice: servers ask when they need the roots.
-const RootsChanged = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -134,13 +133,6 @@ type Stream struct {
 	Farewell time.Duration
 }
 
-// NotifySent reports the id of a request that is about to be sent.
-func NotifySent(s *Stream, id int64) {
-	if s != nil && s.Sent != nil {
-		s.Sent(id)
-	}
-}
-
 // Options are what a dialer needs beside the specification.
 type Options struct {
 	// ClientInfo is how this client names itself to servers. Required.
@@ -152,18 +144,4 @@ type Options struct {
 	Buffer *budget.Budget
 	// Logger gets what is worth a line but is no event.
 	Logger zerolog.Logger
-}
-
-// NewDialer chooses the dialer for a specification, which must be valid.
-func NewDialer(spec mcpvisor.ServerSpec, opts Options) (Dialer, error) {
-	spec = spec.WithDefaults()
-	switch {
-	case spec.Stdio != nil:
-		return newStdioDialer(spec, opts), nil
-	case spec.HTTP != nil:
-		return newHTTPDialer(spec, opts), nil
-	case spec.InMemory != nil:
-		return newMemoryDialer(spec, opts), nil
-	}
-	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP and InMemory", spec.Name)
 }

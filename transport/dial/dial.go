@@ -1,0 +1,22 @@
+package dial
+
+import (
+	"fmt"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
+	"github.com/mcpvisor/mcpvisor/transport/internal/streamable"
+)
+
+// New chooses the dialer for a specification, which must be valid.
+func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+	spec = spec.WithDefaults()
+	switch {
+	case spec.Stdio != nil || spec.InMemory != nil:
+		return stdio.NewDialer(spec, opts), nil
+	case spec.HTTP != nil:
+		return streamable.NewDialer(spec, opts), nil
+	}
+	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP and InMemory", spec.Name)
+}

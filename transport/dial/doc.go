@@ -1,0 +1,3 @@
+// Package dial chooses the transport for a specification. It is apart from package
+// transport because every transport imports that.
+package dial

@@ -1,0 +1,15 @@
+package transport
+
+import (
+	"testing"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+)
+
+// A request that a server does not know is not asked again.
+func TestUnsupported(t *testing.T) {
+	for code, want := range map[int64]bool{sdkrpc.CodeMethodNotFound: true, sdkrpc.CodeInvalidParams: true, sdkrpc.CodeInternalError: false} {
+		require.Equal(t, want, Unsupported(rpcFault(code)), code)
+	}
+}

@@ -1,0 +1,65 @@
+package inbound
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+func TestFormsThatAreTaken(t *testing.T) {
+	for _, schema := range []string{
+		`null`,
+		`{}`,
+		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$comment":"","title":"T","description":"D","type":"object",
+			"properties":{},"required":["a"],"additionalProperties":false,"x-order":[["a"]]}`,
+		transporttest.FormWith(`"properties":{"type":"string","title":"T","description":"D","minLength":1,"maxLength":9,"format":"email","default":"a","examples":["b"]}`),
+		transporttest.FormWith(`"$ref":{"type":"string","pattern":"^[A-Z]{2}-\\d{4}$"}`),
+		transporttest.FormWith(`"a":{"type":"integer","minimum":1,"maximum":9,"default":3},"b":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1,"multipleOf":0.1}`),
+		transporttest.FormWith(`"a":{"type":"boolean","default":true,"readOnly":false,"deprecated":false,"x-mine":{"$ref":"#"}}`),
+		transporttest.FormWith(`"a":{"type":"string","enum":["r","g"],"enumNames":["red","green"],"default":"r"}`),
+		transporttest.FormWith(`"a":{"type":"string","oneOf":[{"const":"r","title":"red"},{"const":"g","title":"green"}],"default":"r"}`),
+		transporttest.FormWith(`"a":{"type":"array","minItems":1,"maxItems":2,"uniqueItems":true,"items":{"type":"string","enum":["r","g"]},"default":["r"]}`),
+		transporttest.FormWith(`"a":{"type":"array","items":{"anyOf":[{"const":"r","title":"red"}]}}`),
+	} {
+		require.NoError(t, CheckForm(transporttest.DecodeJSON(t, schema)), schema)
+	}
+}
+
+func TestFormsThatAreNone(t *testing.T) {
+	many := strings.Repeat(`"a",`, formEntries) + `"a"`
+	long := strings.Repeat("a", formText+1)
+	for _, schema := range []string{
+		`[]`, `"object"`, `true`,
+		`{"properties":[]}`, `{"additionalProperties":{}}`, `{"required":{}}`, `{"required":[["a"]]}`, `{"title":{}}`,
+		`{"$id":"x"}`, `{"$anchor":"x"}`, `{"definitions":{}}`, `{"not":{}}`, `{"if":{}}`, `{"patternProperties":{}}`, `{"ALLOF":[]}`, `{"$Ref":"#"}`,
+		`{"dependentSchemas":{}}`, `{"propertyNames":{}}`, `{"unevaluatedProperties":false}`, `{"oneOf":[]}`, `{"items":{}}`,
+		transporttest.FormWith(`"a":null`), transporttest.FormWith(`"a":true`), transporttest.FormWith(`"a":{"properties":{}}`), transporttest.FormWith(`"a":{"$ref":"#"}`), transporttest.FormWith(`"a":{"allOf":[]}`),
+		transporttest.FormWith(`"a":{"not":{}}`), transporttest.FormWith(`"a":{"prefixItems":[]}`), transporttest.FormWith(`"a":{"contains":{}}`), transporttest.FormWith(`"a":{"additionalItems":{}}`),
+		transporttest.FormWith(`"a":{"default":{}}`), transporttest.FormWith(`"a":{"default":[[]]}`), transporttest.FormWith(`"a":{"enum":[{}]}`), transporttest.FormWith(`"a":{"const":{}}`),
+		transporttest.FormWith(`"a":{"oneOf":[{"const":"a","$ref":"#"}]}`), transporttest.FormWith(`"a":{"oneOf":[{"oneOf":[]}]}`), transporttest.FormWith(`"a":{"oneOf":[true]}`), transporttest.FormWith(`"a":{"oneOf":{}}`),
+		transporttest.FormWith(`"a":{"items":[]}`), transporttest.FormWith(`"a":{"items":{"items":{}}}`), transporttest.FormWith(`"a":{"items":{"anyOf":[{"anyOf":[]}]}}`), transporttest.FormWith(`"a":{"items":{"$ref":"#"}}`),
+		transporttest.FormWith(`"a":{"minLength":"1"}`), transporttest.FormWith(`"a":{"uniqueItems":1}`),
+		transporttest.FormWith(`"a":{"title":"` + long + `"}`), transporttest.FormWith(`"a":{"default":"` + long[:MaxFormDefault+1] + `"}`),
+		transporttest.FormWith(`"a":{"enum":[` + many + `]}`), `{"required":[` + many + `]}`,
+		transporttest.FormWith(`"a":{"pattern":"("}`), transporttest.FormWith(`"a":{"pattern":1}`), transporttest.FormWith(`"a":{"pattern":"` + long[:formPattern+1] + `"}`),
+		transporttest.FormWith(`"a":{"pattern":"` + strings.Repeat(".{1000}", 6) + `"}`),
+	} {
+		require.Error(t, CheckForm(transporttest.DecodeJSON(t, schema)), "%.200s", schema)
+	}
+}
+
+// As many fields as a form may have, and not one more.
+func TestFormsOfManyFields(t *testing.T) {
+	fields := map[string]any{}
+	for n := range formEntries {
+		fields[fmt.Sprint(n)] = map[string]any{"type": "string"}
+	}
+	schema := map[string]any{"type": "object", "properties": fields}
+	require.NoError(t, CheckForm(schema))
+	fields["more"] = map[string]any{"type": "string"}
+	require.ErrorContains(t, CheckForm(schema), "more than 4096 fields")
+}

@@ -1,0 +1,165 @@
+package jsonrpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var envelopes = []string{
+	`{}`, ` { } `, `[]`, `null`, `7`, `"id"`, ``, `{`, `{"id"`, `{"id":`, `{"id":1`, `{"id":1}}`, `{"id":1}x`, `{"id":1,}`, `{,}`,
+	`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+	`{"jsonrpc":"2.0","method":"notifications/progress","params":{"id":9,"result":[]}}`,
+	`{"jsonrpc":"2.0","id":1073741825,"result":{"content":[{"type":"text","text":"}]\"{"}]}}`,
+	` {"result" : [ 1 , 2 ] , "id" : "7" } `,
+	`{"id":1,"method":"m","result":1}`, `{"method":"m","error":{}}`, `{"id":1,"result":null}`, `{"id":1,"result":null,"error":null}`, `{"id":1,"error":{"code":-1,"message":"m"},"result":null}`,
+	`{"id":1,"id":2,"result":1,"result":2}`, `{"id":1,"error":{"code":1},"error":null,"result":2}`, `{"error":null,"error":{"code":1},"id":1}`,
+	`{"\u0069d":1,"re\u0073ult":{}}`, `{"ID":1,"Result":{}}`, `{"id\u0000":1}`, `{"\"id\"":1}`, "{\"i\xffd\":1}",
+	`{"id":1,"result":{"a":tru}}`, `{"id":1,"result":{"a":"\x"}}`, `{"id":1,"result":{"a":01}}`, `{"id":1,"result":[1}}`,
+	"{\"id\":1,\"result\":\"a\tb\"}", `{"id":1,"result":}`, `{"id":1 "result":2}`, `{"id":1,"result":{"a":"\\"}}`,
+	`{"id":1,"result":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
+}
+
+func TestEnvelopeAgreesWithEncodingJSON(t *testing.T) {
+	for _, line := range envelopes {
+		t.Run(line, func(t *testing.T) { requireAgreement(t, []byte(line)) })
+	}
+	requireAgreement(t, []byte(`{"id":1,"result":`+strings.Repeat("[", 9_999)+strings.Repeat("]", 9_999)+`}`))
+}
+
+func FuzzEnvelope(f *testing.F) {
+	for _, line := range envelopes {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) { requireAgreement(t, line) })
+}
+
+// requireAgreement: the members are those that encoding/json finds, and what
+// it refuses is no envelope, or marked as malformed.
+func requireAgreement(t *testing.T, line []byte) {
+	t.Helper()
+	e, ok := ScanEnvelope(line)
+	var want map[string]json.RawMessage
+	valid := json.Unmarshal(line, &want) == nil && want != nil
+	require.Equal(t, valid, ok && !e.Malformed, "%q", line)
+	if !ok {
+		return
+	}
+	for _, part := range [][]byte{e.ID, e.Method, e.Result, e.Error} {
+		require.True(t, part == nil || len(part) > 0, "an absent member is nil, a present one has a text: %q", line)
+	}
+	if !valid {
+		return
+	}
+	if string(want["error"]) == "null" { // means that there is none
+		delete(want, "error")
+	}
+	require.Equal(t, string(want["id"]), string(e.ID), "%q", line)
+	require.Equal(t, string(want["method"]), string(e.Method), "%q", line)
+	require.Equal(t, string(want["result"]), string(e.Result), "%q", line)
+	require.Equal(t, string(want["error"]), string(e.Error), "%q", line)
+
+	_, hasMethod := want["method"]
+	_, hasID := want["id"]
+	_, hasResult := want["result"]
+	_, hasError := want["error"]
+	answers := !hasMethod && hasID && (hasResult || hasError)
+	require.Equal(t, answers, e.IsResponse(), "%q", line)
+	require.Equal(t, answers || hasMethod, e.IsMessage(), "%q", line)
+}
+
+// TestMalformedEnvelope: a reply that broke inside still says whose it is.
+func TestMalformedEnvelope(t *testing.T) {
+	for _, line := range []string{
+		`{"id":12,"result":{"a":tru}}`,
+		`{"id":12,"result":{"text":"bad \x escape"}}`,
+		"{\"id\":12,\"result\":{\"text\":\"raw \t tab\"}}",
+		`{"result":{"n":01.2.3},"id":12}`,
+		`{"result":{"n":NaN,"s":"}\""},"id":12}`,
+		`{"result":[1,2},"id":12}`,
+		`{"id":12,"result":undefined}`,
+	} {
+		e, ok := ScanEnvelope([]byte(line))
+		require.True(t, ok, line)
+		require.True(t, e.Malformed, line)
+		require.True(t, e.IsResponse(), line)
+		id, ok := e.NumericID()
+		require.True(t, ok, line)
+		require.Equal(t, int64(12), id)
+	}
+	for _, line := range []string{`{"id":12,"result":{`, `{"id":12,"result":"a`, `{"id":12,"result":1} banner`, `id: 12`, `{id:12}`} {
+		_, ok := ScanEnvelope([]byte(line))
+		require.False(t, ok, line)
+	}
+}
+
+func TestNumericID(t *testing.T) {
+	for text, want := range map[string]int64{
+		"1": 1, "0": 0, "-7": -7, `"42"`: 42, "1099511627777": 1<<40 + 1, "1.099511627776e+12": 1 << 40, "1099511627776.0": 1 << 40,
+		`"1.099511627776E12"`: 1 << 40, "9223372036854775807": 1<<63 - 1,
+	} {
+		e := Envelope{ID: []byte(text)}
+		got, ok := e.NumericID()
+		require.True(t, ok, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "null", "1.5", `"a"`, `""`, `"`, "true", "[1]", "1e400", "NaN", `"NaN"`, `"Inf"`, "1e30", `"1 "`} {
+		e := Envelope{ID: []byte(text)}
+		_, ok := e.NumericID()
+		require.False(t, ok, text)
+	}
+}
+
+// TestEdgeID: of an answer that is too long only the ends are known. The id of
+// a call is found in either, and what the result holds is not taken for it.
+func TestEdgeID(t *testing.T) {
+	const id, other = FirstID + 5, FirstID + 77
+	filler := strings.Repeat(`{"text":"lorem ipsum {[\""},`, 1000)
+	inner := fmt.Sprintf(`{"id":%d,"sub":{"id":%d}},`, other, other)
+	for name, line := range map[string]string{
+		"in front":             fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[%s1]}}`, id, filler),
+		"at the end":           fmt.Sprintf(`{"jsonrpc":"2.0","result":{"content":[%s1]},"id":%d}`, filler, id),
+		"in the middle of it":  fmt.Sprintf(`{"result":{"content":[%s1]},"id":%d,"jsonrpc":"2.0"}`, filler, id),
+		"spaced":               fmt.Sprintf(`{ "jsonrpc" : "2.0" , "id" : %d , "result" : [%s1] }`, id, filler),
+		"as a string":          fmt.Sprintf(`{"id":"%d","result":[%s1]}`, id, filler),
+		"an error":             fmt.Sprintf(`{"id":%d,"error":{"code":1,"message":"m","data":[%s1]}}`, id, filler),
+		"others at the head":   fmt.Sprintf(`{"id":%d,"result":{"content":[%s%s1]}}`, id, inner, filler),
+		"others at the end":    fmt.Sprintf(`{"id":%d,"result":{"content":[%s%s1]}}`, id, filler, inner),
+		"behind others":        fmt.Sprintf(`{"result":{"content":[%s%s1]},"id":%d}`, inner, filler, id),
+		"behind others, ended": fmt.Sprintf(`{"result":{"content":[%s%s{"id":%d}]},"id":%d}`, filler, inner, other, id),
+		"with odd escapes":     fmt.Sprintf(`{"id":%d,"result":"\\\"id\":%d,%s"}`, id, other, strings.Repeat(`\"id\":`, 1000)),
+	} {
+		head, tail := ClipEnds([]byte(line), nil)
+		got, ok := FindID(head, tail)
+		require.True(t, ok, name)
+		require.Equal(t, id, got, name)
+	}
+	for name, line := range map[string]string{
+		"none":         fmt.Sprintf(`{"result":{"content":[%s1]}}`, filler),
+		"inside alone": fmt.Sprintf(`{"result":{"content":[%s%s%s1]}}`, inner, filler, inner),
+		"ends inside":  fmt.Sprintf(`{"result":[%s{"id":%d}]}`, filler, other),
+		"no JSON":      strings.Repeat(fmt.Sprintf("id %d ", id), 300),
+		"no number":    fmt.Sprintf(`{"id":"x","result":[%s1]}`, filler),
+	} {
+		head, tail := ClipEnds([]byte(line), nil)
+		_, ok := FindID(head, tail)
+		require.False(t, ok, name)
+	}
+}
+
+// TestEdgeIDCutInTwo: a number that the edge runs through is not taken for a
+// shorter one.
+func TestEdgeIDCutInTwo(t *testing.T) {
+	const id = FirstID * 1000
+	for pad := range 30 {
+		front := fmt.Sprintf(`{"x":"%s","id":`, strings.Repeat("p", EdgeSize-30-len(`{"x":"","id":`)+pad))
+		line := fmt.Sprintf(`%s%d,"result":"%s"}`, front, id, strings.Repeat("r", 5000))
+		head, tail := ClipEnds([]byte(line), nil)
+		if got, ok := FindID(head, tail); ok {
+			require.Equal(t, id, got)
+		}
+	}
+}

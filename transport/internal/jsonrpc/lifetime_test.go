@@ -1,0 +1,33 @@
+package jsonrpc
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestAnHeirIsDeadBeforeTheDeathIsSeen(t *testing.T) {
+	for range 2000 {
+		process, session := NewLifetime(), NewLifetime()
+		process.PropagateTo(session)
+		seen := make(chan *supervisor.Cause, 1)
+		go func() {
+			<-process.Dead()
+			seen <- session.Cause()
+		}()
+		cause := &supervisor.Cause{Kind: supervisor.CauseExit}
+		require.True(t, process.End(cause))
+		require.Same(t, cause, <-seen)
+	}
+}
+
+func TestAnHeirOfTheDeadDiesAtOnce(t *testing.T) {
+	process, session := NewLifetime(), NewLifetime()
+	cause := &supervisor.Cause{Kind: supervisor.CauseExit}
+	process.End(cause)
+	process.PropagateTo(session)
+	require.Same(t, cause, session.Cause())
+	require.False(t, session.End(&supervisor.Cause{Kind: supervisor.CauseProbe}))
+}

@@ -1,0 +1,93 @@
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// appendMeta appends the _meta of a request: what the session adds to each, and
+// what belongs to this one.
+func appendMeta(b []byte, r *transport.Request, id int64, meta json.RawMessage) []byte {
+	modern := len(meta) > len("{}")
+	first := true
+	next := func() {
+		if first {
+			b, first = append(b, '{'), false
+		} else {
+			b = append(b, ',')
+		}
+	}
+	if r.Track {
+		next()
+		b = append(b, `"progressToken":`...)
+		b = strconv.AppendInt(b, id, 10)
+	}
+	if r.LogLevel != "" && modern {
+		next()
+		b = append(b, `"`+mcp.MetaKeyLogLevel+`":"`...)
+		b = append(b, r.LogLevel...)
+		b = append(b, '"')
+	}
+	switch {
+	case first:
+		return append(b, meta...)
+	case modern:
+		next()
+		return append(b, meta[1:]...)
+	}
+	return append(b, '}')
+}
+
+// AppendRequest appends a whole line. The members of meta, if any, go in front
+// of those of the parameters.
+func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage) []byte {
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `,"method":"`...)
+	b = append(b, r.Method...)
+	b = append(b, '"')
+	params := OneLine(bytes.TrimSpace(r.Params))
+	switch {
+	case len(meta) > 0 || r.Track:
+		b = append(b, `,"params":{"_meta":`...)
+		b = appendMeta(b, &r, id, meta)
+		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
+			b = append(b, ',')
+			b = append(b, rest...)
+		} else {
+			b = append(b, '}')
+		}
+	case len(params) > 0:
+		b = append(b, `,"params":`...)
+		b = append(b, params...)
+	}
+	return append(b, '}', '\n')
+}
+
+// OneLine replaces line breaks in JSON text by spaces: a message MUST NOT
+// contain embedded newlines (MCP, transports, stdio). In JSON they stand between
+// tokens only, so nothing else changes; and what is no JSON stays one line too.
+func OneLine(text json.RawMessage) json.RawMessage {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	line := bytes.Clone(text)
+	for i, c := range line {
+		if c == '\n' || c == '\r' {
+			line[i] = ' '
+		}
+	}
+	return line
+}
+
+// NotifySent reports the id of a request that is about to be sent.
+func NotifySent(s *transport.Stream, id int64) {
+	if s != nil && s.Sent != nil {
+		s.Sent(id)
+	}
+}

@@ -1,0 +1,113 @@
+// Package memory runs the server of an InMemory specification in a goroutine that
+// plays a process: it has three streams, an exit and a shutdown, as [process.Child]
+// has. What differs is that a goroutine cannot be killed.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+)
+
+// Process is a goroutine that plays a process.
+type Process struct {
+	stdin  *io.PipeWriter
+	stdout *io.PipeReader
+	stderr *process.StderrTail
+	cancel context.CancelFunc
+	ending atomic.Bool // set before the streams end
+	exited chan struct{}
+	err    error
+}
+
+// Start runs the server in a goroutine. lines is how many lines of its stderr are kept.
+func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
+	ctx, cancel := context.WithCancel(context.Background())
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	r := &Process{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redactor), cancel: cancel, exited: make(chan struct{})}
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("panic: %v", p)
+			}
+			r.ending.Store(true)
+			cancel()
+			_ = outW.Close()
+			_ = inR.Close()
+			close(r.exited)
+		}()
+		r.err = guard.SafeError("Serve", m.Serve(ctx, inR, outW, r.stderr))
+	}()
+	return r
+}
+
+// Stdin implements process.Process.
+func (r *Process) Stdin() io.WriteCloser { return r.stdin }
+
+// Stdout implements process.Process.
+func (r *Process) Stdout() io.ReadCloser { return r.stdout }
+
+// GrowStdout implements process.Process. A pipe in memory has no size.
+func (r *Process) GrowStdout() {}
+
+// PID implements process.Process. It is 0.
+func (r *Process) PID() int { return 0 }
+
+// Exited implements process.Process.
+func (r *Process) Exited() <-chan struct{} { return r.exited }
+
+// Exiting implements process.Process.
+func (r *Process) Exiting() bool { return r.ending.Load() }
+
+// ExitCause implements process.Process.
+func (r *Process) ExitCause() *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: r.stderr.Lines()}
+	select {
+	case <-r.exited:
+	default:
+		return c
+	}
+	c.Message = "server ended"
+	if r.err != nil && !errors.Is(r.err, io.EOF) {
+		c.Err, c.Message = r.err, "server ended: "+r.err.Error()
+	}
+	return c
+}
+
+// Terminate cannot kill a goroutine. One that ignores both the end of stdin
+// and its context is left behind after the grace.
+func (r *Process) Terminate(grace time.Duration) {
+	_ = r.stdin.Close()
+	for _, step := range []func(){r.cancel, func() {}} {
+		t := time.NewTimer(grace / 2)
+		select {
+		case <-r.exited:
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		step()
+	}
+}
+
+// Release implements process.Process.
+func (r *Process) Release() error {
+	_ = r.stdin.Close()
+	_ = r.stdout.Close()
+	select {
+	case <-r.exited:
+		return nil
+	default:
+		return errors.New("the goroutine of the server is still running; Serve must return when its stdin ends, or its context")
+	}
+}

@@ -1,0 +1,118 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// crowded is a session with a partner, and room for one large message.
+func crowded(p *transporttest.Partner) (*pipedSession, *budget.Budget) {
+	spec := mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.Serve}, Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20}}
+	d, err := dialPipes(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+	require.NoError(p.T, err)
+	s := d.NewSession().(*pipedSession)
+	require.NoError(p.T, s.Open(p.T.Context()))
+	return s, d.(*pipedDialer).buffer
+}
+
+// Large answers on one pipe wait for each other; small ones before them do not.
+func TestPipedBuffer(t *testing.T) {
+	// held is a session on which one large answer is held by its caller, and
+	// another one is about to come.
+	held := func(t *testing.T, f func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered)) {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPartner(t, false)
+			s, b := crowded(p)
+			one := new(budget.Share)
+			first := transporttest.StartRequest(t.Context(), s, one)
+			p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.Filler(2<<20))
+			got := <-first
+			require.NoError(t, got.Err)
+			require.True(t, bytes.Equal(got.Result, []byte(transporttest.Filler(2<<20))), "the result is whole")
+			require.Greater(t, b.Used(), int64(2<<20))
+			two := transporttest.StartRequest(t.Context(), s, nil)
+			f(p, s, b, one, p.Next("tools/call"), two)
+			one.Release()
+			transporttest.EndSession(t, s)
+			require.Zero(t, b.Used(), "everything is given back")
+		})
+	}
+	say := func(p *transporttest.Partner, m transporttest.ClientMessage, size int) {
+		go p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.Filler(size))
+	}
+	t.Run("waits for the caller before", func(t *testing.T) {
+		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+			t := p.T
+			say(p, second, 2<<20)
+			synctest.Wait()
+			require.Equal(t, 1, b.Waiting())
+			one.Release()
+			require.NoError(t, (<-two).Err)
+		})
+	})
+	t.Run("small answers do not wait", func(t *testing.T) {
+		held(t, func(p *transporttest.Partner, _ *pipedSession, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+			t := p.T
+			say(p, second, 1000)
+			require.NoError(t, (<-two).Err)
+			require.Zero(t, b.Waiting())
+		})
+	})
+	t.Run("skipped when nobody makes room, and the session lives on", func(t *testing.T) {
+		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+			t := p.T
+			began := time.Now()
+			say(p, second, 2<<20)
+			got := <-two
+			require.ErrorIs(t, got.Err, mcpvisor.ErrOverloaded)
+			require.ErrorContains(t, got.Err, "Limits.MaxBufferBytes")
+			require.InDelta(t, jsonrpc.BufferTimeout, time.Since(began), float64(time.Second))
+			require.Less(t, time.Since(s.LastHeard()), 2*jsonrpc.BufferSignInterval, "the server was alive all the while")
+			three := transporttest.StartRequest(t.Context(), s, nil)
+			say(p, p.Next("tools/call"), 10)
+			require.NoError(t, (<-three).Err)
+		})
+	})
+	t.Run("the end does not wait", func(t *testing.T) {
+		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+			t := p.T
+			say(p, second, 2<<20)
+			synctest.Wait()
+			require.Equal(t, 1, b.Waiting())
+			s.Abort(transporttest.ErrGivenUp)
+			transporttest.RequireFailed(t, two, mcpvisor.ErrClosed)
+			began := time.Now()
+			<-s.Released()
+			require.Less(t, time.Since(began), jsonrpc.BufferTimeout)
+		})
+	})
+	t.Run("a caller that has left", func(t *testing.T) {
+		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+			t := p.T
+			one.Release()
+			ctx, cancel := context.WithCancel(t.Context())
+			three := transporttest.StartRequest(ctx, s, nil)
+			third := p.Next("tools/call")
+			cancel()
+			transporttest.RequireFailed(t, three, mcpvisor.ErrCanceled)
+			p.Next("notifications/cancelled")
+			say(p, third, 2<<20)
+			synctest.Wait()
+			say(p, second, 10)
+			require.NoError(t, (<-two).Err)
+			require.Zero(t, b.Used())
+		})
+	})
+}

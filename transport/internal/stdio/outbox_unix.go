@@ -1,0 +1,49 @@
+//go:build unix
+
+package stdio
+
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
+// tryWriter returns a function that writes what a pipe takes without waiting.
+// It is for one writer at a time. nil if out is no pipe.
+func tryWriter(out io.Writer) func([]byte) (int, error) {
+	f, ok := out.(*os.File)
+	if !ok {
+		return nil
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var (
+		buf  []byte
+		n    int
+		werr error
+	)
+	once := func(fd uintptr) bool {
+		for {
+			n, werr = syscall.Write(int(fd), buf)
+			if werr != syscall.EINTR {
+				return true
+			}
+		}
+	}
+	return func(b []byte) (int, error) {
+		buf = b
+		err := raw.Write(once)
+		buf = nil
+		switch {
+		case err != nil:
+			return 0, err
+		case werr == syscall.EAGAIN:
+			return 0, nil
+		case werr != nil:
+			return 0, os.NewSyscallError("write", werr)
+		}
+		return n, nil
+	}
+}

@@ -1,0 +1,27 @@
+package stdio
+
+import (
+	"testing"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+	"github.com/rs/zerolog"
+)
+
+// newPartner makes a partner behind a pair of streams.
+func newPartner(t *testing.T, modern bool) *transporttest.Partner {
+	return transporttest.NewPartner(t, modern, NewDialer)
+}
+
+// dialPipes is newPipeDialer, for specifications that may be wrong.
+func dialPipes(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+	return NewDialer(spec, opts), nil
+}
+
+// newPipeHandler makes what answers the requests of a server.
+func newPipeHandler() *inbound.Handler {
+	return inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
+}

@@ -1,0 +1,181 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// Only the results of certain methods, of modern servers, are read that way.
+func TestWhatIsNoRound(t *testing.T) {
+	require.True(t, inbound.NeedsInput("resources/read", []byte(transporttest.FormRequired)))
+	require.True(t, inbound.NeedsInput("prompts/get", []byte(transporttest.FormRequired)))
+	require.False(t, inbound.NeedsInput("tools/list", []byte(transporttest.FormRequired)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(transporttest.DoneResult)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(`{"resultType":"complete","structuredContent":{"state":"input_required"}}`)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(`{"inputRequests":{"a":{}}}`)))
+	require.False(t, inbound.NeedsInput("tools/call", []byte(`{"content":[],"structuredContent":{"resultType":"input_required"}}`)))
+
+	p := newPartner(t, false)
+	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+	go func() {
+		m := <-p.Received
+		p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
+	}()
+	result, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
+	require.NoError(t, err)
+	require.JSONEq(t, transporttest.FormRequired, string(result))
+}
+
+// slowly is a handler that takes its time, unless nobody waits any more.
+func slowly(d time.Duration) transport.Handlers {
+	return transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	})}
+}
+
+// A person's time is not the server's: of the clocks of a call only the last
+// bound counts, over all rounds.
+func TestRoundsAndTheirClocks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		takes, leaves, ends time.Duration
+		err                 error
+	}{
+		"one answer":  {9 * time.Minute, 0, 0, nil},
+		"two answers": {6 * time.Minute, 0, 10 * time.Minute, mcpvisor.ErrTimeout},
+		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, mcpvisor.ErrCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				p := newPartner(t, true)
+				s := p.Open(slowly(tc.takes))
+				defer transporttest.EndSession(t, s)
+				ctx := t.Context()
+				if tc.leaves > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tc.leaves)
+					defer cancel()
+				}
+				r := transporttest.ToolCall
+				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+				began := time.Now()
+				failed := make(chan error, 1)
+				go func() { _, err := s.Request(ctx, r); failed <- err }()
+				first := p.Next("tools/call")
+				p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
+				if tc.leaves == 0 {
+					second := p.Next("tools/call")
+					answer := transporttest.DoneResult
+					if tc.err != nil {
+						answer = transporttest.SingleLine(transporttest.FormRequired)
+					}
+					p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
+				}
+				err := <-failed
+				if tc.err == nil {
+					require.NoError(t, err)
+					return
+				}
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.ErrorIs(t, e, tc.err)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+				require.Equal(t, tc.ends, time.Since(began))
+				require.Empty(t, p.Received)
+			})
+		})
+	}
+}
+
+// The last round has what the earlier ones have left of the whole time.
+func TestALastRoundIsBounded(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.Open(slowly(570 * time.Second))
+		defer transporttest.EndSession(t, s)
+		r := transporttest.ToolCall
+		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+		began := time.Now()
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
+		p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.SingleLine(transporttest.FormRequired))
+		p.Next("tools/call")
+		var e *mcpvisor.Error
+		require.ErrorAs(t, <-failed, &e)
+		require.ErrorIs(t, e, mcpvisor.ErrTimeout)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
+	})
+}
+
+// A later round that was not sent is no request that was not sent.
+func TestALaterRoundIsNotTheFirst(t *testing.T) {
+	p := newPartner(t, true)
+	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+	send := func(context.Context, transport.Request) (json.RawMessage, error) {
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
+	}
+	_, err := s.(*pipedSession).ready.Load().answers.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.False(t, e.Retryable())
+}
+
+// A server puts a request off by wanting nothing; it is asked again, slowly,
+// and not for ever.
+func TestRequestsThatArePutOff(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.Open(transport.Handlers{})
+		defer transporttest.EndSession(t, s)
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
+		began := time.Now()
+		for range inbound.MaxEmptyRounds + 1 {
+			m := p.Next("tools/call")
+			require.NotContains(t, m.Params, "inputResponses")
+			p.Say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)
+		}
+		err := <-failed
+		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+		require.GreaterOrEqual(t, time.Since(began), 3*500*time.Millisecond)
+	})
+}
+
+// A session that dies while somebody is asked ends the asking, and the call,
+// which nobody repeats: the server has seen it.
+func TestADeathBetweenRounds(t *testing.T) {
+	p := newPartner(t, true)
+	ended := make(chan error, 1)
+	began := make(chan struct{})
+	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+	})})
+	failed := make(chan error, 1)
+	go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
+	m := p.Next("tools/call")
+	p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
+	<-began
+	transporttest.EndSession(t, s)
+	var e *mcpvisor.Error
+	require.ErrorAs(t, <-failed, &e)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.ErrorIs(t, <-ended, s.Cause())
+}

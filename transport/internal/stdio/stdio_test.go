@@ -1,0 +1,179 @@
+//go:build unix
+
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+func testOptions() transport.Options {
+	return transport.Options{ClientInfo: &mcp.Implementation{Name: "transport-test", Version: "1"}, Logger: zerolog.Nop()}
+}
+
+// stdioSession opens a session with a fixture process and takes it down with
+// the test.
+func stdioSession(t *testing.T, spec mcpvisor.ServerSpec) (transport.Session, error) {
+	t.Helper()
+	spec.Name = "fixture"
+	d, err := dialPipes(spec, testOptions())
+	require.NoError(t, err)
+	s := d.NewSession()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	t.Cleanup(func() {
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
+		<-s.Released()
+	})
+	return s, s.Open(ctx)
+}
+
+func callTool(name, args string) transport.Request {
+	return transport.Request{Method: "tools/call", Target: name,
+		Params: json.RawMessage(`{"name":"` + name + `","arguments":` + args + `}`)}
+}
+
+func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
+	for _, version := range mcptest.AllVersions() {
+		t.Run(version, func(t *testing.T) {
+			s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{version}})})
+			require.NoError(t, err)
+			require.Equal(t, version, s.Info().ProtocolVersion)
+			raw, err := s.Request(t.Context(), callTool("echo", `{"text":"hello"}`))
+			require.NoError(t, err)
+			require.Contains(t, string(raw), "hello")
+			require.NotZero(t, s.Info().PID)
+			require.False(t, s.LastHeard().IsZero())
+		})
+	}
+}
+
+func TestStdioKillFailsCallsInFlight(t *testing.T) {
+	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
+		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.ActionDelay, Delay: time.Hour}}}
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(script)})
+	require.NoError(t, err)
+	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last words"}`))
+	require.NoError(t, err)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Request(t.Context(), callTool("count", `{"key":"k"}`))
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return mcptest.Executions(script.StateDir)["k"] == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
+	err = <-failed
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind)
+	require.Equal(t, supervisor.CauseSignal, s.Cause().Kind)
+	require.Equal(t, "killed", s.Cause().Signal)
+	require.Contains(t, s.Cause().Stderr, "last words")
+	<-s.Released()
+	_, err = s.Request(t.Context(), callTool("echo", `{"text":"x"}`))
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+}
+
+func TestStdioExplainsAFailedStart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spec mcpvisor.ServerSpec
+		kind supervisor.CauseKind
+		perm bool
+		text string
+	}{
+		"no such command":   {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}}, supervisor.CauseConfig, true, "not found"},
+		"no such directory": {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: os.Args[0], Dir: "/no/such/dir"}}, supervisor.CauseConfig, true, "working directory"},
+		"exits at start": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
+			{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 3}}})}, supervisor.CauseExit, false, "exit status 3"},
+		"exits in initialize": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{
+			{At: mcptest.StageInitialize, Do: mcptest.ActionExit, Code: 4}}})}, supervisor.CauseExit, false, "exit status 4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := stdioSession(t, tc.spec)
+			require.Error(t, err)
+			var c *supervisor.Cause
+			require.True(t, errors.As(err, &c))
+			require.Equal(t, tc.kind, c.Kind)
+			require.Equal(t, tc.perm, c.Permanent)
+			require.Contains(t, c.Error(), tc.text)
+			<-s.Released()
+		})
+	}
+}
+
+func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
+	for name, fault := range map[string]mcptest.Fault{
+		"exits on server/discover":  {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
+		"ignores server/discover":   {At: mcptest.StageDiscover, Do: mcptest.ActionHang},
+		"junk before the handshake": {At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := stdioSession(t, mcpvisor.ServerSpec{
+				Stdio:    mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{fault}}),
+				Timeouts: mcpvisor.Timeouts{Negotiate: 500 * time.Millisecond},
+			})
+			require.NoError(t, err)
+			require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
+			raw, err := s.Request(t.Context(), callTool("add", `{"a":2,"b":40}`))
+			require.NoError(t, err)
+			require.Contains(t, string(raw), "42")
+		})
+	}
+}
+
+func TestStdioDeafServerHoldsNobody(t *testing.T) {
+	s, err := stdioSession(t, mcpvisor.ServerSpec{
+		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
+			{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHangAll}, {At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}),
+		Timeouts: mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond},
+	})
+	require.NoError(t, err)
+	big := make([]byte, 1<<20)
+	for i := range big {
+		big[i] = 'x'
+	}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err = s.Request(ctx, callTool("echo", `{"text":"`+string(big)+`"}`))
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	pid := s.Info().PID
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	<-s.Released()
+	require.False(t, mcptest.Alive(pid))
+}
+
+func TestStdioGrandchildrenDieWithTheServer(t *testing.T) {
+	dir := t.TempDir()
+	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})})
+	require.NoError(t, err)
+	_, err = s.Request(t.Context(), callTool("fork", `{}`))
+	require.NoError(t, err)
+	require.Len(t, mcptest.PIDs(dir), 2)
+	require.NoError(t, syscall.Kill(s.Info().PID, syscall.SIGKILL))
+	<-s.Released()
+	require.Eventually(t, func() bool {
+		for _, pid := range mcptest.PIDs(dir) {
+			if mcptest.Alive(pid) {
+				return false
+			}
+		}
+		return true
+	}, 5*time.Second, time.Millisecond)
+}

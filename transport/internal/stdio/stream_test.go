@@ -1,0 +1,68 @@
+package stdio
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// openStream sends a request that stays open, and reads it at the other end.
+func openStream(t *testing.T, p *peer, farewell time.Duration) (id int64, stop func(), ended <-chan outcome) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan int64, 1)
+	ended = p.ask(ctx, transport.Request{Method: "subscriptions/listen",
+		Stream: &transport.Stream{Farewell: farewell, Sent: func(id int64) { sent <- id }}})
+	m := p.read()
+	require.Equal(t, "subscriptions/listen", m.Method)
+	require.Equal(t, m.ID, <-sent, "it is named before it leaves")
+	return m.ID, cancel, ended
+}
+
+// A stream that was cancelled has ended when the server says so.
+func TestWireStreamEndsWithTheServersWord(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	id, stop, ended := openStream(t, p, time.Hour)
+	stop()
+	m := p.read()
+	require.Equal(t, "notifications/cancelled", m.Method)
+	require.Contains(t, string(m.Params), "requestId")
+	select {
+	case <-ended:
+		require.FailNow(t, "the server has not said that it has ended")
+	case <-time.After(50 * time.Millisecond):
+	}
+	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
+	o := <-ended
+	require.Equal(t, mcpvisor.KindCanceled, o.err.Kind)
+	require.Zero(t, p.noise.Counts().Unmatched)
+}
+
+// A server need not say so (MCP, cancellation): then the wait has an end, and
+// nothing is cancelled twice.
+func TestWireStreamOfASilentServerEnds(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	_, stop, ended := openStream(t, p, 10*time.Millisecond)
+	stop()
+	require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+	other := p.ask(t.Context(), transport.Request{Method: "tools/list"})
+	require.Equal(t, "notifications/cancelled", p.read().Method)
+	m := p.read()
+	require.Equal(t, "tools/list", m.Method)
+	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, m.ID)
+	require.Nil(t, (<-other).err)
+}
+
+func TestWireStreamEndsWithTheSession(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	_, stop, ended := openStream(t, p, time.Hour)
+	stop()
+	p.die(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"})
+	require.NotNil(t, (<-ended).err)
+}

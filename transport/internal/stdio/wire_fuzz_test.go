@@ -1,0 +1,99 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// FuzzWire lets a server say anything at all while three calls are under way.
+// Whatever it says, each call ends once, with a result that is valid JSON or an
+// error that says what became of it, and nothing panics.
+func FuzzWire(f *testing.F) {
+	id := func(n int64) string { return strconv.FormatInt(jsonrpc.FirstID+n, 10) }
+	for _, said := range []string{
+		"", "\n\n\r\n", "hello\n", "{", "[]\n", `{"jsonrpc":"2.0","id":` + id(1) + `,"result":{}}` + "\n",
+		`{"id":"` + id(2) + `","result":{"a":[1,{"b":"\u00e9"}]}}` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"error":{"code":-1,"message":"no"}}` + "\n",
+		`[{"jsonrpc":"2.0","id":` + id(1) + `,"result":1},{"jsonrpc":"2.0","id":` + id(3) + `,"result":null},7,[[]]]` + "\n",
+		`{"jsonrpc":"2.0","id":` + id(1) + `,"result":{"cut` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"result":{}}`,
+		`{"jsonrpc":"2.0","method":"notifications/of/our/own"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n",
+		`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}` + "\n", `{"result":{},"id":1.073741825e9}` + "\n",
+		`{"jsonrpc":"2.0","id":` + id(1) + `,"id":` + id(2) + `,"result":{},"error":null}` + "\n",
+		`{"jsonrpc":"2.0","id":` + id(1) + `,"result":"` + string(bytes.Repeat([]byte("x"), 5000)) + `"}` + "\n",
+	} {
+		f.Add([]byte(said), uint16(7))
+	}
+	f.Fuzz(func(t *testing.T, said []byte, chunk uint16) {
+		w := newWire(jsonrpc.NewLifetime(), &pieces{text: said, size: int(chunk)%4096 + 1}, io.Discard, 4096)
+		type end struct {
+			result json.RawMessage
+			err    error
+		}
+		ends, writes := make(chan end, 3), make(chan struct{})
+		go func() { defer close(writes); _ = w.writeLoop() }()
+		for range 3 {
+			go func() {
+				result, err := w.request(context.Background(), transport.Request{Method: "tools/call", Timeout: time.Minute}, nil)
+				ends <- end{result, err}
+			}()
+		}
+		for w.waiting() < 3 { // all are on the wire before it is read
+			time.Sleep(time.Microsecond)
+		}
+		require.ErrorIs(t, w.readLoop(), io.EOF)
+		w.die(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "the end"})
+		for range 3 {
+			e := <-ends
+			if e.err == nil {
+				require.True(t, json.Valid(e.result), "%q", e.result)
+				continue
+			}
+			var failed *mcpvisor.Error
+			require.True(t, errors.As(e.err, &failed))
+			require.NotEmpty(t, failed.Kind)
+			require.NotEqual(t, mcpvisor.OutcomeNone, failed.Outcome)
+		}
+		<-writes
+		_ = w.control.Close()
+		require.Zero(t, w.waiting())
+	})
+}
+
+// waiting is how many calls are under way and written.
+func (w *wire) waiting() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pending {
+		if p.state != queued {
+			n++
+		}
+	}
+	return n
+}
+
+// pieces is a reader that hands out a text bit by bit.
+type pieces struct {
+	text []byte
+	size int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.text) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), p.size)], p.text)
+	p.text = p.text[n:]
+	return n, nil
+}

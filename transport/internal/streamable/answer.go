@@ -1,0 +1,238 @@
+package streamable
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+const (
+	// drainTimeout and drainMost bound what is spent on an event stream after its
+	// answer, so that its connection can be used again.
+	drainTimeout = time.Second
+	maxDrained   = 64 << 10
+)
+
+// reply is the answer to one request: a result or an error member, and the
+// session that the server named beside it.
+type reply struct {
+	result      json.RawMessage
+	errorMember json.RawMessage
+	sessionID   string
+	// status is the HTTP status of an answer that came with one of an error.
+	status int
+}
+
+// roundTrip sends one request and waits for its answer, in whichever of the
+// allowed forms it comes. What else the server says on the way is passed on.
+func (s *httpSession) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
+	if c := s.sse.Load(); c != nil {
+		return c.exchange(x, id, body, header)
+	}
+	ref := sessionRefOf(header)
+	resp, f := x.post(s.endpoint, body, header)
+	if f != nil {
+		return reply{}, f
+	}
+	named := resp.Header.Get("Mcp-Session-Id")
+	var got reply
+	ended := false // the body was read to its end
+	switch {
+	case resp.StatusCode < 200 || resp.StatusCode >= 300:
+		got, ended, f = s.readRefusal(resp, id, ref, x.reserve)
+	case isEventStream(resp):
+		resp, got, f = s.readStreamAnswer(x, resp, id, ref) //nolint:bodyclose // leave closes it
+	default:
+		got, ended, f = s.readBodyAnswer(resp, id, x.reserve)
+	}
+	if resp != nil {
+		s.closeBody(resp.Body, x, f == nil && !ended)
+	}
+	got.sessionID = named
+	if got.errorMember != nil {
+		got.errorMember = s.endpoint.cleanJSON(got.errorMember)
+	}
+	return got, f
+}
+
+// closeBody closes the body of an exchange. Behind an answer there may be more, which
+// is read in the background, so that the connection can be used again.
+func (s *httpSession) closeBody(body io.ReadCloser, x *exchange, more bool) {
+	if !more || !x.detach() {
+		_ = body.Close()
+		return
+	}
+	s.drainBody(body, x)
+}
+
+// drainBody reads the rest of a body in the background and closes it.
+func (s *httpSession) drainBody(body io.ReadCloser, x *exchange) {
+	if !s.startTask() {
+		_ = body.Close()
+		x.finishDetached()
+		return
+	}
+	go func() {
+		defer s.tasks.Done()
+		defer x.finishDetached()
+		defer body.Close()
+		limit := time.AfterFunc(drainTimeout, x.finishDetached)
+		defer limit.Stop()
+		_, _ = io.CopyN(io.Discard, body, maxDrained)
+	}()
+}
+
+// readBodyAnswer finds the answer in a body that is no stream. It does not wait for the
+// end of the body when the answer is complete; ended says whether that came.
+func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *httpError) {
+	limit := s.spec.Limits.MaxMessageBytes
+	contentType := resp.Header.Get("Content-Type")
+	if isHTML(contentType, nil) {
+		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
+	}
+	b := bodyReader{r: resp.Body, reserve: reserve}
+	body, ended, err := b.readUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
+	switch {
+	case err == errTooLong:
+		s.noise.Oversize.Add(1)
+		return reply{}, true, oversizeReply(limit)
+	case err != nil:
+		return reply{}, true, s.endpoint.connectionLost("the connection broke in the middle of the answer: ", err)
+	}
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+	case isHTML("", body):
+		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
+	}
+	if got, found, f := s.handleMessage(body, id, true); found || f != nil {
+		got.result = detachPart(got.result, body)
+		return got, ended, f
+	}
+	if !jsonscan.Valid(body) {
+		s.noise.Malformed.Add(1)
+		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
+	}
+	return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
+}
+
+// handleMessage looks for the answer to id in one message or a batch, and passes
+// everything else on. sole means that the text is the whole reply to that one
+// request, so that an error without id is meant for it.
+func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
+	if len(text) > 0 && text[0] == '[' {
+		return s.handleBatch(text, id, sole)
+	}
+	env, ok := jsonrpc.ScanEnvelope(text)
+	if !ok {
+		s.noise.Malformed.Add(1)
+		return reply{}, false, nil
+	}
+	if env.Method == nil && (env.Result != nil || env.Error != nil) {
+		n, numeric := env.NumericID()
+		orphan := sole && env.Error != nil && (env.ID == nil || string(env.ID) == "null")
+		switch {
+		case !(numeric && n == id) && !orphan:
+			s.noise.Unmatched.Add(1)
+			return reply{}, false, nil
+		case env.Error != nil:
+			return reply{errorMember: env.Error}, true, nil
+		case env.Malformed:
+			return reply{}, false, invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
+		}
+		return reply{result: env.Result}, true, nil
+	}
+	if env.Method == nil {
+		s.noise.Malformed.Add(1)
+		return reply{}, false, nil
+	}
+	if string(env.Method) == jsonrpc.MethodProgress && env.ID == nil && !env.Malformed {
+		s.progressed(env.Params)
+		return reply{}, false, nil
+	}
+	if env.ID == nil && !env.Malformed {
+		switch s.Notifications.Handle(env.Method, env.Params) {
+		case jsonrpc.NotHandled:
+		case jsonrpc.Malformed:
+			s.noise.Malformed.Add(1)
+			return reply{}, false, nil
+		case jsonrpc.Dropped:
+			s.noise.Dropped.Add(1)
+			return reply{}, false, nil
+		default:
+			return reply{}, false, nil
+		}
+	}
+	s.receiveMessage(text, &env, id)
+	return reply{}, false, nil
+}
+
+// handleBatch does that for each message of a batch (2025-03-26). A batch in
+// a batch is junk.
+func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
+	if !jsonscan.Valid(text) {
+		return reply{}, false, nil
+	}
+	if sole {
+		n := 0
+		jsonscan.EachItem(text, func([]byte) bool { n++; return n < 2 })
+		sole = n == 1
+	}
+	jsonscan.EachItem(text, func(one []byte) bool {
+		if one[0] != '{' {
+			s.noise.Malformed.Add(1)
+			return true
+		}
+		r, yes, bad := s.handleMessage(one, id, sole)
+		if yes {
+			got, found = r, true
+		}
+		f = bad
+		return f == nil
+	})
+	if f != nil {
+		return reply{}, false, f
+	}
+	return got, found, nil
+}
+
+// readRefusal makes sense of a reply with an error status. A JSON-RPC error with
+// the request's id is an answer like any other, whatever it says: the server may
+// have worked on the request. Under a 404 it can end the session besides. An
+// error without id is an answer too, unless the status says more.
+func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *httpError) {
+	body, ended := s.errorBody(resp, id, reserve)
+	f = s.endpoint.statusError(resp, body[:min(len(body), maxErrorBody)], ref)
+	env, ok := jsonrpc.ScanEnvelope(bytes.TrimSpace(body))
+	if !ok || env.Error == nil || env.Method != nil {
+		return reply{}, ended, f
+	}
+	var rpc *sdkrpc.Error
+	n, numeric := env.NumericID()
+	ours := numeric && n == id
+	if errors.As(jsonrpc.ServerError(s.endpoint.cleanJSON(env.Error)), &rpc) {
+		f.err = rpc
+	}
+	switch {
+	case f.kind == mcpvisor.KindAuthRequired, f.kind == mcpvisor.KindUnavailable:
+		return reply{}, ended, f
+	case ours:
+		if f.lost && f.status == http.StatusNotFound && f.outcome == mcpvisor.OutcomeNotSent {
+			s.endWithError(f)
+		}
+		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
+	case !f.lost && (env.ID == nil || string(env.ID) == "null"):
+		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
+	}
+	return reply{}, ended, f
+}

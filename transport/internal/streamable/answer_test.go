@@ -1,0 +1,148 @@
+package streamable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// An error with the id of the request is its answer, whatever it speaks of:
+// the session goes on, and nobody may take the call for one that was not sent.
+func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
+	rows := []struct {
+		status, code int
+		message      string
+	}{
+		{400, -32000, "database session expired"},
+		{400, -32603, "no such session variable"},
+		{400, -32000, "Server not initialized"},
+		{404, -32002, "Resource not found"},
+		{404, -32601, "Method not found"},
+		{404, -32001, "database session expired"},
+		{400, -32001, "Session not found"},
+		{409, -32000, "conflict"},
+		{500, -32603, "internal"},
+		{502, -32603, "backend failed"},
+	}
+	for _, row := range rows {
+		t.Run(strconv.Itoa(row.status)+" "+row.message, func(t *testing.T) {
+			web := newScripted(t)
+			web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(row.status)
+				sayError(w, id, row.code, row.message)
+			}))
+			s := openHTTP(t, httpSpec(web.URL))
+			e := callFails(t, s)
+			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+			var rpc *sdkrpc.Error
+			require.ErrorAs(t, e, &rpc)
+			require.EqualValues(t, row.code, rpc.Code)
+			requireServing(t, s)
+		})
+	}
+}
+
+// Where the status says who has to act, it is heard besides.
+func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
+	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
+	for code, kind := range rows {
+		web := newScripted(t)
+		web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(code)
+			sayError(w, id, -32000, "no session for you")
+		}))
+		s := openHTTP(t, httpSpec(web.URL))
+		e := callFails(t, s)
+		require.Equal(t, kind, e.Kind, e.Error())
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+		var rpc *sdkrpc.Error
+		require.True(t, errors.As(e, &rpc), "the error itself is lost")
+		requireServing(t, s)
+	}
+}
+
+// A server that was restarted may say so without a 404: its new process knows
+// of no initialize. Without a session of ours that means nothing.
+func TestHTTPServerThatWasRestarted(t *testing.T) {
+	texts := []string{"Bad Request: Server not initialized", "Bad Request: No valid session ID provided", "Session not found"}
+	for _, text := range texts {
+		reply := status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
+		web := newScripted(t)
+		web.handle("tools/call", reply)
+		s := openHTTP(t, httpSpec(web.URL))
+		e := callFails(t, s)
+		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		transporttest.RequireClosed(t, s.Dead(), text)
+		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+
+		web = newScripted(t)
+		web.session = ""
+		web.handle("tools/call", oneTime(reply))
+		s = openHTTP(t, httpSpec(web.URL))
+		require.Equal(t, mcpvisor.KindRPC, callFails(t, s).Kind)
+		requireServing(t, s)
+	}
+}
+
+// An error that is the answer is read whole, within Limits.Line, though a status
+// says that it is one.
+func TestHTTPLongErrorIsAnAnswer(t *testing.T) {
+	data := strings.Repeat("x", 2*maxErrorBody)
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no","data":%q}}`, id, data)
+	})
+	var rpc *sdkrpc.Error
+	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
+	require.Len(t, rpc.Data, len(data)+2)
+}
+
+// No memory is set aside for a length that is only claimed.
+func TestReadUpToTrustsNoClaim(t *testing.T) {
+	got, _, err := (&bodyReader{r: strings.NewReader("{}")}).readUpTo(1<<28, 1<<27, nil)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(got))
+	require.Less(t, cap(got), 2*maxPreallocated)
+	_, _, err = (&bodyReader{r: strings.NewReader("{}")}).readUpTo(1, 2, nil)
+	require.ErrorIs(t, err, errTooLong)
+}
+
+// TestErrorTextNotDoubled: many servers repeat the status as the body.
+func TestErrorTextNotDoubled(t *testing.T) {
+	rows := []struct {
+		status     int
+		kind, body string
+		want       string
+	}{
+		{401, "text/plain", "Unauthorized", "HTTP 401 Unauthorized"},
+		{401, "text/plain", "401 Unauthorized\n", "HTTP 401 Unauthorized"},
+		{401, "application/json", `{"error":"unauthorized."}`, "HTTP 401 Unauthorized"},
+		{500, "text/plain", "HTTP 500 Internal Server Error", "HTTP 500 Internal Server Error"},
+		{500, "text/plain", "Error: Internal Server Error", "HTTP 500 Internal Server Error: Error: Internal Server Error"},
+		{401, "text/plain", "Unauthorized: token expired", "HTTP 401 Unauthorized: token expired"},
+		{400, "application/json", `{"message":"Bad Request: no such tool"}`, "HTTP 400 Bad Request: no such tool"},
+		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
+		{599, "text/plain", "599", "HTTP 599"},
+	}
+	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
+	require.NoError(t, err)
+	for _, row := range rows {
+		f := e.statusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), noSession)
+		require.Equal(t, row.want, f.problem, row.body)
+	}
+}

@@ -1,0 +1,50 @@
+package streamable
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBatchesCostNoMemoryOverHTTP(t *testing.T) {
+	const items = 1 << 16
+	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
+	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
+	s := new(httpSession)
+	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
+		_, found, f := s.handleMessage(batch, 1, true)
+		require.False(t, found)
+		require.Nil(t, f)
+		_, _, _ = s.handleMessage(nested, 1, true)
+	}), 10.0)
+	require.EqualValues(t, 2*2*items, s.noise.Malformed.Load())
+}
+
+// TestHTTPBatch: an error without id is meant for a call only if it is alone.
+func TestHTTPBatch(t *testing.T) {
+	const orphan = `{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`
+	for name, c := range map[string]struct {
+		text          string
+		result, error string
+		noise         uint64 // junk and unmatched
+	}{
+		"answer":            {`[{"id":1,"result":"a"}]`, `"a"`, "", 0},
+		"among others":      {` [ {"id":2,"result":"b"} , 7, {"id":1,"result":"a"} ] `, `"a"`, "", 2},
+		"nested":            {`[[{"id":1,"result":"a"}]]`, "", "", 1},
+		"orphan":            {`[` + orphan + `]`, "", `{"code":1,"message":"m"}`, 0},
+		"orphan and others": {`[` + orphan + `,{"id":1,"result":"a"}]`, `"a"`, "", 1},
+		"empty":             {`[]`, "", "", 0},
+		"cut":               {`[{"id":1,"result":"a"}`, "", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := new(httpSession)
+			got, found, f := s.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
+			require.Nil(t, f)
+			require.Equal(t, c.result+c.error != "", found)
+			require.Equal(t, c.result, string(got.result))
+			require.Equal(t, c.error, string(got.errorMember))
+			require.Equal(t, c.noise, s.noise.Malformed.Load()+s.noise.Unmatched.Load())
+		})
+	}
+}

@@ -1,0 +1,84 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// Over HTTP, half read bodies do not wait for each other forever, whoever leaves
+// gives back what it holds, and nothing is left at the end.
+func TestHTTPBuffer(t *testing.T) {
+	const size, calls = 1 << 20, 8
+	for name, events := range map[string]bool{"bodies": false, "events": true} {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				if events {
+					sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, transporttest.Filler(size))
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, transporttest.Filler(size))
+			})
+			spec := httpSpec(web.URL)
+			spec.Limits.MaxBufferBytes = size / 2
+			s := openHTTP(t, spec)
+			buffer := s.exchanges.buffer
+
+			one := new(budget.Share)
+			require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
+			require.Greater(t, buffer.Used(), int64(size))
+			ctx, cancel := context.WithCancel(t.Context())
+			left := transporttest.StartRequest(ctx, s, nil)
+			require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, transporttest.Patience, transporttest.TimeStep)
+			cancel()
+			transporttest.RequireFailed(t, left, mcpvisor.ErrCanceled)
+			require.Eventually(t, func() bool { return buffer.Waiting() == 0 }, transporttest.Patience, transporttest.TimeStep)
+
+			var all []<-chan transporttest.Answered
+			for range calls {
+				all = append(all, transporttest.StartRequest(t.Context(), s, nil))
+			}
+			require.Eventually(t, func() bool { return buffer.Waiting() == calls }, transporttest.Patience, transporttest.TimeStep)
+			require.Less(t, buffer.Used(), int64(3*size), "what waits holds little")
+			one.Release()
+			for _, done := range all {
+				got := <-done
+				require.NoError(t, got.Err)
+				require.True(t, bytes.Equal(got.Result, []byte(transporttest.Filler(size))), "the result is whole")
+			}
+			require.Zero(t, buffer.Used(), "everything is given back")
+		})
+	}
+}
+
+// The same on the one stream of HTTP+SSE.
+func TestSSEBuffer(t *testing.T) {
+	web := newSSEServer(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		w.WriteHeader(http.StatusAccepted)
+		web.send("%s", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+transporttest.Filler(2<<20)+`}`)
+	})
+	spec := sseSpec(web)
+	spec.Limits.MaxBufferBytes = 1 << 20
+	s := openHTTP(t, spec)
+	buffer := s.exchanges.buffer
+	one := new(budget.Share)
+	require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
+	require.Positive(t, buffer.Used())
+	two := transporttest.StartRequest(t.Context(), s, nil)
+	require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, transporttest.Patience, transporttest.TimeStep)
+	one.Release()
+	require.NoError(t, (<-two).Err)
+	require.Eventually(t, func() bool { return buffer.Used() == 0 }, transporttest.Patience, transporttest.TimeStep)
+}

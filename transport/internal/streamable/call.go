@@ -1,0 +1,302 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+const (
+	// confirmTimeout bounds the question whether a server still lives, and with it
+	// how much later than its connection a broken call ends.
+	confirmTimeout = time.Second
+	// notifyTimeout bounds a notice to the server, such as that nobody waits for an
+	// answer any more.
+	notifyTimeout = 2 * time.Second
+)
+
+// Shared header values; net/http does not change them.
+var (
+	headerJSON   = []string{"application/json"}
+	headerBoth   = []string{"application/json, text/event-stream"}
+	headerEvents = []string{"text/event-stream"}
+)
+
+// Request implements Session.
+func (s *httpSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if died := s.Cause(); died != nil {
+		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)
+	}
+	a := s.agreed.Load()
+	if a == nil {
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
+	}
+	if !a.modern {
+		result, err := s.sendRequest(ctx, a, r)
+		if list := s.handshake.Observe(r.Method, err); list != "" {
+			s.checkHandshake(a, list)
+		}
+		return result, err
+	}
+	began := time.Now()
+	result, err := s.sendRequest(ctx, a, r)
+	if err == nil && inbound.NeedsInput(r.Method, result) {
+		return s.answers.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+			return s.sendRequest(ctx, a, r)
+		})
+	}
+	return result, err
+}
+
+// checkHandshake ends the session if the server has lost its handshake. It does not
+// wait for that to be known.
+func (s *httpSession) checkHandshake(a *agreement, list string) {
+	if !s.startTask() {
+		return
+	}
+	go func() {
+		defer s.tasks.Done()
+		cause := s.handshake.Check(s.ctx, list, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+			return s.sendRequest(ctx, a, r)
+		})
+		if cause != nil {
+			s.end(cause)
+		}
+	}()
+}
+
+// sendRequest sends a request once. What the session waits for at its end is the
+// exchange, and nothing of the caller's.
+func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r transport.Request) (json.RawMessage, error) {
+	if !s.startTask() {
+		return nil, jsonrpc.DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
+	}
+	x := s.startRequest(ctx, r)
+	jsonrpc.NotifySent(r.Stream, x.id())
+	if x.row.progress != nil {
+		return s.sendWithProgress(x, a, r)
+	}
+	defer s.tasks.Done()
+	defer x.finish()
+	result, err := s.sendExchange(x, a, r)
+	x.keep(r, err)
+	return result, err
+}
+
+func (s *httpSession) sendExchange(x *exchange, a *agreement, r transport.Request) (json.RawMessage, error) {
+	got, f := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
+	if f != nil {
+		return nil, s.callError(x, a, f)
+	}
+	if got.errorMember != nil {
+		return nil, jsonrpc.ServerError(got.errorMember)
+	}
+	if a.modern && r.Method == "tools/list" {
+		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
+	}
+	return got.result, nil
+}
+
+// isFirstPage reports whether a list request asks for the beginning of the list.
+func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, []byte(`"cursor"`)) }
+
+// sendWithProgress sends a request whose caller wants to hear of its progress. The
+// caller's goroutine does nothing but that, for as long as it likes; if it panics,
+// the exchange is given up.
+func (s *httpSession) sendWithProgress(x *exchange, a *agreement, r transport.Request) (result json.RawMessage, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer s.tasks.Done()
+		defer x.finish()
+		result, err = s.sendExchange(x, a, r)
+	}()
+	finished := false
+	defer func() {
+		if !finished {
+			x.end(context.Canceled, context.Canceled)
+			<-done
+			x.keep(r, context.Canceled)
+		}
+	}()
+	for answered := false; !answered; {
+		select {
+		case <-done:
+			answered = true
+		case <-x.row.progress.Ready:
+		}
+		x.row.progress.Deliver()
+	}
+	finished = true
+	x.keep(r, err)
+	return result, err
+}
+
+// callHeader is the header of a request on the call lane. It may be shared: do
+// not change it.
+func (s *httpSession) callHeader(a *agreement, r transport.Request) http.Header {
+	id := s.sessionID.Load()
+	plain := s.sharedHeader.Load()
+	if plain == nil || plain.agreed != a || plain.sessionID != id {
+		plain = &sharedHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
+		plain.header["Content-Type"], plain.header["Accept"] = headerJSON, headerBoth
+		s.sharedHeader.Store(plain)
+	}
+	if !a.modern {
+		return plain.header
+	}
+	h := make(http.Header, len(plain.header)+3)
+	maps.Copy(h, plain.header)
+	h["Mcp-Method"] = []string{r.Method}
+	switch r.Method {
+	case "tools/call", "prompts/get", "resources/read":
+		h["Mcp-Name"] = []string{headerValue(r.Target)}
+	}
+	if r.Method == "tools/call" {
+		s.params.addTo(h, r)
+	}
+	return h
+}
+
+// sharedHeader is the header that all calls of a legacy session share.
+type sharedHeader struct {
+	agreed    *agreement
+	sessionID *string
+	header    http.Header
+}
+
+// sessionHeader says which session and version a request belongs to.
+func (s *httpSession) sessionHeader(a *agreement) http.Header {
+	h := s.endpoint.newHeader(8)
+	if a != nil {
+		h["Mcp-Protocol-Version"] = []string{a.info.ProtocolVersion}
+	}
+	if id := s.sessionID.Load(); id != nil {
+		h["Mcp-Session-Id"] = []string{*id}
+	}
+	return h
+}
+
+// callError makes the error of a call, and draws the conclusions: for the
+// session, if the fault means its end, and for the server, if it may still be
+// working on something that nobody waits for.
+func (s *httpSession) callError(x *exchange, a *agreement, f *httpError) error {
+	s.asked.CancelOfCall(x.id())
+	switch {
+	case f.lost || f.gone:
+		s.endWithError(f)
+	case f.broken && x.ctx.Err() == nil:
+		s.confirmAlive(x.ctx, a)
+	}
+	if f.outcome == mcpvisor.OutcomeAnswered {
+		return f.callError()
+	}
+	if died := s.Cause(); died != nil {
+		return jsonrpc.DeathError(died, f.outcome)
+	}
+	if x.ctx.Err() != nil {
+		if f.outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
+			s.notifyCancelled(x, a)
+		}
+		e := jsonrpc.RequestError(x.ctx, nil, f.outcome, f)
+		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
+			e.Cause = f.remark
+		}
+		return e
+	}
+	return f.callError()
+}
+
+// confirmAlive finds out whether a server whose connection broke is still there,
+// so that a crash is not taken for a bad reply. Calls that broke together ask
+// once. It returns when that is known, when ctx ends, or after confirmWait.
+func (s *httpSession) confirmAlive(ctx context.Context, a *agreement) {
+	s.mu.Lock()
+	known := s.confirming
+	if known == nil {
+		if !s.startTaskLocked() {
+			s.mu.Unlock()
+			return
+		}
+		known = make(chan struct{})
+		s.confirming = known
+		go func() {
+			defer s.tasks.Done()
+			s.pingServer(a)
+			s.mu.Lock()
+			s.confirming = nil
+			s.mu.Unlock()
+			close(known)
+		}()
+	}
+	s.mu.Unlock()
+	select {
+	case <-known:
+	case <-s.Dead():
+	case <-ctx.Done():
+	}
+}
+
+// pingServer sends the cheapest request there is. Any answer counts as life.
+func (s *httpSession) pingServer(a *agreement) {
+	ctx, cancel := context.WithTimeout(s.ctx, confirmTimeout)
+	defer cancel()
+	r := transport.Request{Method: "ping"}
+	if a.modern {
+		r.Method = "server/discover"
+	}
+	x := s.startRequest(ctx, r)
+	defer x.finish()
+	defer x.share.Release()
+	_, f := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
+	if f != nil && (f.lost || f.gone) {
+		s.endWithError(f)
+	}
+}
+
+// notifyCancelled tells a legacy server that nobody waits any more; closing the
+// connection does not mean that there. It does not wait for the notice.
+func (s *httpSession) notifyCancelled(x *exchange, a *agreement) {
+	reason := "canceled"
+	if err, _ := jsonrpc.ContextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
+		reason = "timed out"
+	}
+	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, x.id(), reason))
+}
+
+// notifyServer sends a notification of ours. It does not wait for it to arrive.
+func (s *httpSession) notifyServer(a *agreement, body []byte) { s.postInBackground(a, body, func() {}) }
+
+// postInBackground sends a message of ours, and calls then when that has ended.
+func (s *httpSession) postInBackground(a *agreement, body []byte, then func()) {
+	if !s.startTask() {
+		then()
+		return
+	}
+	go func() {
+		defer s.tasks.Done()
+		defer then()
+		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
+		defer cancel()
+		h := s.sessionHeader(a)
+		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
+		s.countPost()
+		resp, f := s.endpoint.do(ctx, outgoingRequest{method: http.MethodPost, body: body, header: h})
+		if f == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+}

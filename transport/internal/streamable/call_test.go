@@ -1,0 +1,272 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// A bad reply is the error of that one call; the next one works.
+func TestHTTPCallBadReply(t *testing.T) {
+	rows := []struct {
+		name    string
+		reply   handler
+		kind    mcpvisor.ErrorKind
+		outcome mcpvisor.Outcome
+		says    string
+	}{
+		{"401", status(401, "", ""), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 401"},
+		{"403", status(403, "text/plain", "no\x1b[31m way\nsecond line"), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
+		{"400", status(400, "text/plain", "bad arguments"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "bad arguments"},
+		{"413", status(413, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "smaller"},
+		{"429", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(429)
+		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
+		{"503 with Retry-After", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(503)
+		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
+		{"503", status(503, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 503"},
+		{"502 web page", status(502, "text/html", "<html>nginx</html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
+		{"504", status(504, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 504"},
+		{"200 web page", status(200, "text/html", "<html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not an MCP endpoint"},
+		{"empty 202", status(202, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
+		{"empty 200", status(200, "application/json", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
+		{"cut short", status(200, "application/json", `{"jsonrpc":"2.0","id":`), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "cut short"},
+		{"broken off", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.Header().Set("Content-Length", "1000")
+			fmt.Fprint(w, `{"jsonrpc":"2.0",`)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "in the middle of the answer"},
+		{"hung up", func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
+			mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "before the answer came"},
+		{"answer to another", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			sayResult(w, json.RawMessage("5"), `{}`)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"},
+		{"invalid result", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			sayResult(w, id, `{"a":tru}`)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not valid JSON"},
+		{"oversize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "raise Limits.MaxMessageBytes"},
+		{"oversize, length unknown", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.(http.Flusher).Flush()
+			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "longer than 4096 bytes"},
+		{"redirect to GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			http.Redirect(w, r, "/login?next=canary", http.StatusFound)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "/login; if that is the endpoint, put this URL into the configuration"},
+		{"redirect elsewhere", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			http.Redirect(w, r, "http://other.invalid/mcp?canary", http.StatusTemporaryRedirect)
+		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "redirects to http://other.invalid/mcp;"},
+		{"error without id", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			sayError(w, json.RawMessage("null"), -32603, "oops")
+		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
+		{"error with status", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(500)
+			fmt.Fprintf(w, `{"id":%s,"error":{"code":-32001,"message":"oops","data":{"n":1}}}`, id)
+		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
+		{"unknown method with 404", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(404)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}`, id)
+		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "no such method"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			web := newScripted(t)
+			web.handle("tools/call", oneTime(row.reply))
+			spec := httpSpec(web.URL)
+			spec.Limits.MaxMessageBytes = 4096
+			s := openHTTP(t, spec)
+			e := callFails(t, s)
+			require.Equal(t, row.kind, e.Kind, e.Error())
+			require.Equal(t, row.outcome, e.Outcome, e.Error())
+			require.Contains(t, e.Error(), row.says)
+			require.NotContains(t, e.Error(), "canary")
+			require.NotContains(t, e.Error(), "<")
+			require.Equal(t, strings.HasPrefix(row.name, "oversize"), s.Info().Discarded.Oversize > 0)
+			requireServing(t, s)
+		})
+	}
+}
+
+// Forms of a good answer that are unusual but unmistakable.
+func TestHTTPCallLenient(t *testing.T) {
+	rows := map[string]handler{
+		"batch": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{}},{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}]`, id)
+		},
+		"id as text": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			sayResult(w, json.RawMessage(`"`+string(id)+`"`), `{"a":"hello"}`)
+		},
+		"no content type": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.Header()["Content-Type"] = nil
+			fmt.Fprintf(w, "\n"+`{"id":%s,"result":{"a":"hello"}}`, id)
+		},
+		"same-origin 307": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			if r.URL.Path != "/mcp/" {
+				http.Redirect(w, r, "/mcp/", http.StatusTemporaryRedirect)
+				return
+			}
+			sayResult(w, id, `{"a":"hello"}`)
+		},
+	}
+	for name, reply := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			web.handle("tools/call", reply)
+			requireServing(t, openHTTP(t, httpSpec(web.URL)))
+		})
+	}
+}
+
+func TestHTTPCallErrorKeepsCodeAndData(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"m","data":{"k":[1]}}}`, id)
+	})
+	var rpc *sdkrpc.Error
+	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
+	require.EqualValues(t, -32042, rpc.Code)
+	require.JSONEq(t, `{"k":[1]}`, string(rpc.Data))
+}
+
+func TestHTTPCallCanceled(t *testing.T) {
+	web := newScripted(t)
+	asked := make(chan string, 1)
+	noticed := make(chan string, 1)
+	web.handle("tools/call", oneTime(func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		asked <- string(id)
+		web.hang(r)
+	}))
+	web.handle("notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		w.WriteHeader(http.StatusAccepted)
+		last := web.requests("notifications/cancelled")
+		noticed <- last[len(last)-1].body
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	ctx, cancel := context.WithCancelCause(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Request(ctx, transporttest.ToolCall)
+		failed <- err
+	}()
+	id := <-asked
+	cancel(errors.New("changed my mind"))
+	err := <-failed
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	notice := <-noticed
+	require.Contains(t, notice, `"requestId":`+id)
+	require.Contains(t, notice, `"canceled"`)
+	requireServing(t, s)
+
+	done, cancelDone := context.WithCancel(context.Background())
+	cancelDone()
+	_, err = s.Request(done, transporttest.ToolCall)
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+}
+
+func TestHTTPRequestHeaders(t *testing.T) {
+	web := newScripted(t)
+	spec := httpSpec(web.URL)
+	spec.HTTP.Headers = map[string]string{"authorization": "Bearer abc", "Host": "virtual.example", "accept": "text/html", "X-Tenant": "t1"}
+	s := openHTTP(t, spec)
+	requireServing(t, s)
+	seen := web.requests("tools/call")[0]
+	require.Equal(t, "application/json, text/event-stream", seen.header.Get("Accept"))
+	require.Equal(t, "application/json", seen.header.Get("Content-Type"))
+	require.Equal(t, "2025-11-25", seen.header.Get("Mcp-Protocol-Version"))
+	require.Equal(t, "session-1", seen.header.Get("Mcp-Session-Id"))
+	require.Empty(t, seen.header.Get("Mcp-Method"), "legacy requests carry none")
+	require.Equal(t, "Bearer abc", seen.header.Get("Authorization"))
+	require.Equal(t, "t1", seen.header.Get("X-Tenant"))
+	require.Equal(t, "virtual.example", seen.host)
+	for _, r := range web.requests("GET") {
+		require.Equal(t, "Bearer abc", r.header.Get("Authorization"))
+	}
+}
+
+func TestHTTPModernRequest(t *testing.T) {
+	web := newScripted(t)
+	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete"}`)
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	require.Equal(t, mcpvisor.EraModern, s.Info().Era)
+	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "grüß", Params: json.RawMessage(`{"name":"grüß"}`)})
+	require.NoError(t, err)
+	seen := web.requests("tools/call")[0]
+	require.Equal(t, "tools/call", seen.header.Get("Mcp-Method"))
+	require.Equal(t, "=?base64?Z3LDvMOf?=", seen.header.Get("Mcp-Name"))
+	require.Equal(t, "2026-07-28", seen.header.Get("Mcp-Protocol-Version"))
+	require.Empty(t, seen.header.Get("Mcp-Session-Id"))
+	require.Contains(t, seen.body, `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`)
+	require.Contains(t, seen.body, `"name":"grüß"`)
+
+	// Closing the stream is the cancellation.
+	noticed := make(chan struct{}, 1)
+	web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { noticed <- struct{}{} })
+	asked := make(chan struct{})
+	left := make(chan struct{})
+	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		close(asked)
+		<-r.Context().Done()
+		close(left)
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
+	<-asked
+	cancel()
+	require.ErrorIs(t, <-failed, mcpvisor.ErrCanceled)
+	transporttest.RequireClosed(t, left, "the stream is still open")
+	require.Never(t, func() bool { return len(noticed) > 0 }, 50*time.Millisecond, transporttest.TimeStep)
+	require.Empty(t, web.requests("GET"))
+}
+
+// A RoundTripper of the host's that reports nothing about its connections
+// must not make us say that nothing was sent.
+func TestHTTPForeignRoundTripper(t *testing.T) {
+	web := newScripted(t)
+	fail := make(chan struct{})
+	spec := httpSpec(web.URL)
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	spec.HTTP.Client = &http.Client{Timeout: time.Nanosecond, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-fail:
+			return nil, errors.New("something happened")
+		default:
+			return own.RoundTrip(r)
+		}
+	})}
+	s := openHTTP(t, spec)
+	requireServing(t, s)
+	close(fail)
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

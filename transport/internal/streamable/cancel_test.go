@@ -1,0 +1,119 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// What ends the caller's context says nothing about this server.
+func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
+	for name, cause := range transporttest.ForeignCauses {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			asked := make(chan struct{}, 1)
+			web.handle("tools/call", oneTime(func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+				asked <- struct{}{}
+				web.hang(r)
+			}))
+			s := openHTTP(t, httpSpec(web.URL))
+			ctx, cancel := context.WithCancelCause(context.Background())
+			failed := make(chan error, 1)
+			go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
+			<-asked
+			cancel(cause)
+			transporttest.RequireCanceled(t, <-failed, context.Canceled, cause, mcpvisor.OutcomeUnknown)
+			requireServing(t, s)
+		})
+	}
+}
+
+// Nor does it while the server has not even accepted a connection.
+func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
+	for name, cause := range transporttest.ForeignCauses {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			dialling := make(chan struct{}, 1)
+			hold := make(chan struct{}, 1)
+			spec := httpSpec(web.URL)
+			spec.HTTP.Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					select {
+					case <-hold:
+						dialling <- struct{}{}
+						<-ctx.Done()
+						return nil, ctx.Err()
+					default:
+						return new(net.Dialer).DialContext(ctx, network, addr)
+					}
+				}}}
+			s := openHTTP(t, spec)
+			hold <- struct{}{}
+			ctx, cancel := context.WithCancelCause(context.Background())
+			failed := make(chan error, 1)
+			go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
+			<-dialling
+			cancel(cause)
+			transporttest.RequireCanceled(t, <-failed, context.Canceled, cause, mcpvisor.OutcomeNotSent)
+			requireServing(t, s)
+		})
+	}
+}
+
+// The caller's deadline is the caller's, the session's own clock a timeout.
+func TestDeadlinesOfCallerAndSession(t *testing.T) {
+	quiet := func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		return transporttest.LegacyServer(nil)(context.Background(), stdin, &deafTo{WriteCloser: stdout, what: `"content"`}, stderr)
+	}
+	web := newScripted(t)
+	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
+	for name, s := range map[string]transport.Session{"HTTP": openHTTP(t, httpSpec(web.URL)), "memory": openPipes(t, quiet)} {
+		t.Run(name, func(t *testing.T) {
+			call := transporttest.TinyCall("any")
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			_, err := s.Request(ctx, call)
+			transporttest.RequireCanceled(t, err, context.DeadlineExceeded, nil, mcpvisor.OutcomeUnknown)
+
+			why := fmt.Errorf("budget: %w", mcpvisor.ErrTimeout)
+			ctx, stop := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, why)
+			defer stop()
+			_, err = s.Request(ctx, call)
+			transporttest.RequireCanceled(t, err, context.DeadlineExceeded, why, mcpvisor.OutcomeUnknown)
+			_, err = s.Request(ctx, call)
+			transporttest.RequireCanceled(t, err, context.DeadlineExceeded, why, mcpvisor.OutcomeNotSent)
+
+			call.Timeout = 50 * time.Millisecond
+			_, err = s.Request(context.Background(), call)
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, mcpvisor.KindTimeout, e.Kind)
+			require.NotErrorIs(t, err, mcpvisor.ErrCanceled)
+		})
+	}
+}
+
+// deafTo drops what holds a text.
+type deafTo struct {
+	io.WriteCloser
+	what string
+}
+
+func (d *deafTo) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(d.what)) {
+		return len(p), nil
+	}
+	return d.WriteCloser.Write(p)
+}

@@ -1,0 +1,41 @@
+package streamable
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// That nothing was written is certain only of a connection that is closed. What
+// was written before the request got the connection does not count.
+func TestConnTraceNeverWritten(t *testing.T) {
+	dial := newConnTracker().track(func(context.Context, string, string) (net.Conn, error) {
+		mine, peer := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		return mine, nil
+	})
+	conn, err := dial(t.Context(), "", "")
+	require.NoError(t, err)
+	_, err = conn.Write([]byte("of another request"))
+	require.NoError(t, err)
+	var trace, late connTrace
+	require.False(t, trace.neverWritten(), "no connection yet")
+	trace.gotConn(httptrace.GotConnInfo{Conn: conn})
+	require.False(t, trace.neverWritten(), "it may still be written to")
+	late.gotConn(httptrace.GotConnInfo{Conn: conn})
+	_, err = conn.Write([]byte("x"))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.False(t, trace.neverWritten())
+	require.False(t, late.neverWritten())
+	trace.gotConn(httptrace.GotConnInfo{Conn: conn, Reused: true})
+	require.True(t, trace.neverWritten())
+	trace.reset()
+	require.False(t, trace.neverWritten(), "a new attempt has no connection yet")
+	require.False(t, trace.connected.Load())
+	require.False(t, trace.reused.Load())
+}

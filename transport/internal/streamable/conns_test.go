@@ -1,0 +1,140 @@
+package streamable
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// A host's transport connects as it always did, whichever of the four ways
+// that net/http knows it uses.
+func TestHTTPHostsOwnDial(t *testing.T) {
+	web := newScripted(t)
+	secure := httptest.NewTLSServer(web)
+	t.Cleanup(secure.Close)
+	var dialled atomic.Int32
+	open := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dialled.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, web.Listener.Addr().String())
+	}
+	secured := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		dialled.Add(1)
+		trusting := secure.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		trusting.ServerName = "example.com"
+		return (&tls.Dialer{Config: trusting}).DialContext(ctx, network, secure.Listener.Addr().String())
+	}
+	rows := map[string]struct {
+		url  string
+		with *http.Transport
+	}{
+		"Dial":        {"http://mcp.invalid/", &http.Transport{Dial: withoutContext(open)}}, //nolint:staticcheck // the point
+		"DialContext": {"http://mcp.invalid/", &http.Transport{DialContext: open}},
+		"DialContext over Dial": {"http://mcp.invalid/", &http.Transport{DialContext: open,
+			Dial: func(string, string) (net.Conn, error) { return nil, errors.New("not this one") }}}, //nolint:staticcheck // the point
+		"DialTLS":        {"https://mcp.invalid/", &http.Transport{DialTLS: withoutContext(secured)}}, //nolint:staticcheck // the point
+		"DialTLSContext": {"https://mcp.invalid/", &http.Transport{DialTLSContext: secured}},
+		"DialTLSContext, layered": {"https://mcp.invalid/", &http.Transport{DialTLSContext: func(ctx context.Context, n, a string) (net.Conn, error) {
+			conn, err := secured(ctx, n, a)
+			return struct{ net.Conn }{conn}, err
+		}}},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			dialled.Store(0)
+			spec := httpSpec(row.url)
+			spec.HTTP.Client = &http.Client{Transport: row.with}
+			s := openHTTP(t, spec)
+			requireServing(t, s)
+			require.Positive(t, dialled.Load())
+			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+		})
+	}
+}
+
+func withoutContext(dial dialFunc) func(network, addr string) (net.Conn, error) {
+	return func(network, addr string) (net.Conn, error) { return dial(context.Background(), network, addr) }
+}
+
+// HTTP/2 survives a host's own way to TLS.
+func TestHTTPHostsOwnDialSpeaksHTTP2(t *testing.T) {
+	web := newBareH2(t)
+	config := web.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"h2"}
+	web.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+		DialTLSContext: (&tls.Dialer{Config: config}).DialContext}}
+	requireServing(t, openBareH2(t, web, func(*h2conn, uint32, int) bool { return false }))
+}
+
+// A set knows the connections that are open, and those only. Its end is theirs,
+// and that of one which comes later.
+func TestConnSetEndsItsConnections(t *testing.T) {
+	set := newConnTracker()
+	var peers []net.Conn
+	dial := set.track(func(context.Context, string, string) (net.Conn, error) {
+		mine, peer := net.Pipe()
+		peers = append(peers, peer)
+		return mine, peer.SetReadDeadline(time.Now().Add(transporttest.Patience))
+	})
+	closed := func(peer net.Conn) {
+		_, err := peer.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	first, err := dial(t.Context(), "", "")
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.Empty(t, set.open, "what is closed is forgotten")
+	_, err = dial(t.Context(), "", "")
+	require.NoError(t, err)
+	require.Len(t, set.open, 1)
+	set.closeAll()
+	closed(peers[1])
+	_, err = dial(t.Context(), "", "")
+	require.ErrorIs(t, err, net.ErrClosed)
+	closed(peers[2])
+}
+
+// A host's transport is made fit for calls that take their time and for a server
+// that is hostile, and its own way to TLS is watched as well.
+func TestHTTPHostsTransportIsTuned(t *testing.T) {
+	spec := httpSpec("https://host.example/mcp")
+	spec.HTTP.Client = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: time.Second,
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+			mine, _ := net.Pipe()
+			return mine, nil
+		}}}
+	e, err := newEndpoint(spec.WithDefaults())
+	require.NoError(t, err)
+	tuned := e.roundTripper.(*http.Transport)
+	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
+	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
+	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
+	_, err = tuned.DialTLSContext(t.Context(), "tcp", "host.example:443")
+	require.NoError(t, err)
+	require.Len(t, e.conns.open, 1)
+	e.close()
+}
+
+// A connection that no exchange has taken ends with the session as well.
+func TestHTTPReleaseEndsEveryConnection(t *testing.T) {
+	web := newScripted(t)
+	s := openHTTP(t, httpSpec(web.URL))
+	conn, err := s.endpoint.roundTripper.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(transporttest.Patience)))
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, net.ErrClosed)
+}

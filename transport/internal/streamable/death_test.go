@@ -1,0 +1,269 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+func TestHTTPSessionForgotten(t *testing.T) {
+	rows := map[string]handler{
+		"404":          status(404, "text/plain", "not found"),
+		"404 JSON-RPC": status(404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`),
+		"400 text":     status(400, "text/plain", "Bad Request: Invalid session ID"),
+		"400 JSON-RPC": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
+		"400 python":   status(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`),
+		"404 another's": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.WriteHeader(404)
+			sayError(w, json.RawMessage("5"), -32001, "Session not found")
+		},
+		"400 not initialized": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
+	}
+	for name, reply := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			s := openHTTP(t, httpSpec(web.URL))
+			requireServing(t, s)
+			web.handle("tools/call", reply)
+			e := callFails(t, s)
+			require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+			require.ErrorContains(t, e, "forgot the session")
+			transporttest.RequireClosed(t, s.Dead(), "session lives on")
+			require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+			transporttest.RequireClosed(t, s.Released(), "session is not released")
+			require.Empty(t, web.requests("DELETE"), "there is nothing to delete")
+		})
+	}
+}
+
+// Without a session a 404 is only the error of the call.
+func TestHTTPNoSessionToForget(t *testing.T) {
+	web := newScripted(t)
+	web.session = ""
+	web.handle("tools/call", oneTime(status(404, "", "")))
+	s := openHTTP(t, httpSpec(web.URL))
+	require.Equal(t, mcpvisor.KindProtocol, callFails(t, s).Kind)
+	requireServing(t, s)
+}
+
+// ownServer is a server that can be taken away from its address.
+func ownServer(t *testing.T, addr string, h http.Handler) (*http.Server, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	server := &http.Server{Handler: h}
+	var done sync.WaitGroup
+	done.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() {
+		_ = server.Close()
+		done.Wait()
+	})
+	return server, l.Addr().String()
+}
+
+func TestHTTPServerGone(t *testing.T) {
+	web := newScripted(t)
+	server, addr := ownServer(t, "127.0.0.1:0", web)
+	s := openHTTP(t, httpSpec("http://"+addr))
+	requireServing(t, s)
+	require.NoError(t, server.Close())
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+	require.ErrorContains(t, e, "nothing listens at "+addr)
+	require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+}
+
+func TestHTTPServerDiesDuringCall(t *testing.T) {
+	web := newScripted(t)
+	server, addr := ownServer(t, "127.0.0.1:0", web)
+	asked := make(chan struct{}, 8)
+	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		asked <- struct{}{}
+		web.hang(r)
+	})
+	s := openHTTP(t, httpSpec("http://"+addr))
+	const calls = 4
+	failed := make(chan error, calls)
+	for range calls {
+		go func() {
+			_, err := s.Request(context.Background(), transporttest.ToolCall)
+			failed <- err
+		}()
+	}
+	for range calls {
+		<-asked
+	}
+	require.NoError(t, server.Close())
+	for range calls {
+		var e *mcpvisor.Error
+		require.ErrorAs(t, <-failed, &e)
+		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	}
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+}
+
+// The end of the event stream is noticed, and the refusal of the next one is
+// the proof; nobody has to call.
+func TestHTTPServerDiesUnasked(t *testing.T) {
+	web := newScripted(t)
+	server, addr := ownServer(t, "127.0.0.1:0", web)
+	listening := make(chan struct{}, 8)
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		sayEvents(w)
+		listening <- struct{}{}
+		web.hang(r)
+	})
+	s := openHTTP(t, httpSpec("http://"+addr))
+	<-listening
+	require.NoError(t, server.Close())
+	transporttest.RequireClosed(t, s.Dead(), "the death went unnoticed")
+	require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+	require.Contains(t, s.Cause().Message, "nothing listens")
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+}
+
+func TestHTTPServerRestartedOnSamePort(t *testing.T) {
+	first := newScripted(t)
+	server, addr := ownServer(t, "127.0.0.1:0", first)
+	d := httpDialerFor(httpSpec("http://" + addr))
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	requireServing(t, s)
+	require.NoError(t, server.Close())
+
+	second := newScripted(t)
+	second.session = "session-2"
+	for _, what := range []string{"tools/call", "ping"} {
+		second.handle(what, func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			if r.Header.Get("Mcp-Session-Id") != "session-2" {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			sayResult(w, id, `{"content":[{"type":"text","text":"hello again"}]}`)
+		})
+	}
+	ownServer(t, addr, second)
+	// Whether the call still went out on an old connection is a race; that the
+	// session is lost is not.
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
+	require.ErrorContains(t, e, "forgot the session")
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+
+	again := d.NewSession()
+	transporttest.ReleaseAtEnd(t, again)
+	require.NoError(t, again.Open(transporttest.Context(t)))
+	requireServing(t, again)
+}
+
+func TestHTTPAbort(t *testing.T) {
+	web := newScripted(t)
+	asked := make(chan struct{})
+	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		close(asked)
+		web.hang(r)
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	failed := make(chan error, 1)
+	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); failed <- err }()
+	<-asked
+	first := &supervisor.Cause{Kind: supervisor.CauseProbe, Message: "probes went unanswered"}
+	s.Abort(first)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	require.Same(t, first, s.Cause(), "the first cause wins")
+	err := <-failed
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	require.ErrorIs(t, err, first)
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	require.Len(t, web.requests("DELETE"), 1)
+	require.Equal(t, "session-1", web.requests("DELETE")[0].header.Get("Mcp-Session-Id"))
+	s.endpoint.conns.mu.Lock()
+	defer s.endpoint.conns.mu.Unlock()
+	require.Empty(t, s.endpoint.conns.open)
+}
+
+func TestHTTPDeleteHangs(t *testing.T) {
+	web := newScripted(t)
+	web.handle("DELETE", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
+	spec := httpSpec(web.URL)
+	spec.Timeouts.Shutdown = 50 * time.Millisecond
+	s := openHTTP(t, spec)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	start := time.Now()
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	require.Less(t, time.Since(start), 4*time.Second, "the go-sdk's own limit of 5 s was waited for")
+	require.Len(t, web.requests("DELETE"), 1)
+}
+
+// A session leaves the host's transport and its connections alone.
+func TestHTTPKeepsOffTheHostsTransport(t *testing.T) {
+	web := newScripted(t)
+	var other http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	elsewhere := httptest.NewServer(other)
+	t.Cleanup(elsewhere.Close)
+	host := &http.Transport{ResponseHeaderTimeout: time.Hour}
+	t.Cleanup(host.CloseIdleConnections)
+	spec := httpSpec(web.URL)
+	spec.HTTP.Client = &http.Client{Transport: host}
+	s := openHTTP(t, spec)
+	requireServing(t, s)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	require.Equal(t, time.Hour, host.ResponseHeaderTimeout)
+	require.Nil(t, host.DialContext)
+	resp, err := (&http.Client{Transport: host}).Get(elsewhere.URL)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+}
+
+// Released means that everything has returned, a RoundTripper of the host's
+// that takes its time included.
+func TestHTTPReleaseWaitsForWork(t *testing.T) {
+	web := newScripted(t)
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	stuck, free := make(chan struct{}), make(chan struct{})
+	var hold atomic.Bool
+	spec := httpSpec(web.URL)
+	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPost && hold.Swap(false) {
+			close(stuck)
+			<-free
+		}
+		return own.RoundTrip(r)
+	})}
+	s := openHTTP(t, spec)
+	hold.Store(true)
+	failed := make(chan error, 1)
+	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); failed <- err }()
+	<-stuck
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	require.Never(t, func() bool {
+		select {
+		case <-s.Released():
+			return true
+		default:
+			return false
+		}
+	}, 100*time.Millisecond, transporttest.TimeStep)
+	close(free)
+	require.ErrorIs(t, <-failed, mcpvisor.ErrClosed)
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+}

@@ -1,0 +1,187 @@
+package streamable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// echoSecrets are what echoSpec must not let out; each is told to the server
+// in one form and repeated in another.
+var echoSecrets = []string{
+	"canary-user", "canary-pass/word+1", "Y2FuYXJ5LXVzZXI6", // user:password, as Basic writes it
+	"canary-token", "canary/slash", "canary\"quote", "canary-long", "canary-long-and-more",
+	"-and-more", // what is left if the shorter of two is hidden first
+}
+
+func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
+	spec := httpSpec("http://" + addr + "/mcp")
+	spec.HTTP.Headers = map[string]string{"X-Slash": "canary/slash", "X-Quote": `canary"quote`,
+		"X-Long": "canary-long", "X-Longer": "canary-long-and-more"}
+	if login {
+		spec.HTTP.URL = "http://" + url.UserPassword("canary-user", "canary-pass/word+1").String() + "@" + addr + "/mcp"
+	} else {
+		spec.HTTP.Headers["Authorization"] = "Bearer canary-token"
+	}
+	return spec
+}
+
+// heardSecrets is everything that a server learns, in one text.
+func heardSecrets(r *http.Request) string {
+	user, password, _ := r.BasicAuth()
+	return strings.Join([]string{user, password, r.Header.Get("Authorization"), r.Header.Get("X-Slash"),
+		r.Header.Get("X-Quote"), r.Header.Get("X-Long"), r.Header.Get("X-Longer")}, " ")
+}
+
+// escaped writes a text as JSON the way that PHP does.
+func escaped(text string) string {
+	raw, _ := json.Marshal(text)
+	return strings.ReplaceAll(string(raw), "/", `\/`)
+}
+
+// A server that repeats the credentials it was given, in whatever it says,
+// must not spread them through our errors, causes and logs.
+func TestHTTPEchoedSecrets(t *testing.T) {
+	said := func(w http.ResponseWriter, code int, body string) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		fmt.Fprint(w, body)
+	}
+	rpc := func(r *http.Request, id json.RawMessage) string {
+		text := heardSecrets(r)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":%s,"data":{"k":[1,%s],%s:true}}}`,
+			id, escaped("invalid: "+text), escaped(text), escaped("key "+text))
+	}
+	rows := map[string]handler{
+		"error": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { said(w, 200, rpc(r, id)) },
+		"error with a status": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			said(w, 500, rpc(r, id))
+		},
+		"error without id": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			said(w, 400, rpc(r, json.RawMessage("null")))
+		},
+		"401 JSON-RPC": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { said(w, 401, rpc(r, id)) },
+		"401 text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			said(w, 401, "bad credentials: "+heardSecrets(r))
+		},
+		"long text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			said(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // what is shown ends in a secret
+		},
+		"long JSON": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			said(w, 400, `{"message":`+escaped(strings.Repeat("x", 185)+" "+r.Header.Get("Authorization"))+`}`)
+		},
+		"bare string": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			said(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, escaped(heardSecrets(r))))
+		},
+		"event": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			sayEvents(w)("data: %s\n\n", rpc(r, id))
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			w.Header().Set("Location", "http://elsewhere.invalid/"+r.Header.Get("X-Longer")+"/"+r.Header.Get("Authorization"))
+			w.WriteHeader(307)
+		},
+		"no HTTP": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				fmt.Fprintf(conn, "NO %s\r\n\r\n", heardSecrets(r))
+				_ = conn.Close()
+			}
+		},
+	}
+	for name, reply := range rows {
+		for _, login := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, login %v", name, login), func(t *testing.T) {
+				web := newScripted(t)
+				var log lockedBuffer
+				d := NewDialer(echoSpec(web.Listener.Addr().String(), login).WithDefaults(),
+					transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
+				web.handle("GET", reply)
+				web.handle("notifications/initialized", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+					said(w, 400, heardSecrets(r))
+				})
+				s := d.NewSession()
+				transporttest.ReleaseAtEnd(t, s)
+				require.NoError(t, s.Open(transporttest.Context(t)))
+				web.handle("tools/call", reply)
+				e := callFails(t, s)
+				requireNoEcho(t, allTexts(e))
+				if rpc := new(sdkrpc.Error); errors.As(e, &rpc) {
+					requireNoEcho(t, string(rpc.Data)+" "+rpc.Message)
+					require.True(t, len(rpc.Data) == 0 || json.Valid(rpc.Data))
+					require.Contains(t, rpc.Message, "***")
+				}
+
+				web.handle("initialize", reply)
+				failing := d.NewSession()
+				err := failing.Open(transporttest.Context(t))
+				require.Error(t, err)
+				requireNoEcho(t, allTexts(err))
+				transporttest.RequireClosed(t, failing.Released(), "session is not released")
+				requireNoEcho(t, log.String()+" ")
+			})
+		}
+	}
+}
+
+func requireNoEcho(t *testing.T, text string) {
+	t.Helper()
+	require.NotEmpty(t, text)
+	for _, secret := range echoSecrets {
+		require.NotContains(t, text, secret)
+		require.NotContains(t, text, strings.ReplaceAll(secret, "/", `\/`))
+		require.NotContains(t, text, strings.ReplaceAll(secret, `"`, `\"`))
+	}
+	for i := len("canary"); i < len("canary-token"); i++ { // nor the beginning of one, where a text was cut
+		require.NotContains(t, text, "canary-token"[:i]+"…")
+	}
+}
+
+// Data without a secret is the server's own, byte for byte.
+func TestHTTPErrorDataStaysVerbatim(t *testing.T) {
+	const data = `{"b":1.50, "a":"\u00e9\/ \u001b[0m", "a":12345678901234567890}`
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"m","data":%s}}`, id, data)
+	})
+	var rpc *sdkrpc.Error
+	require.ErrorAs(t, callFails(t, openHTTP(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
+	require.Equal(t, data, string(rpc.Data))
+}
+
+func TestHTTPSecretsInJSON(t *testing.T) {
+	spec := httpSpec("http://host.example/")
+	spec.HTTP.Headers = map[string]string{"X-Pin": "12345678", "X-Odd": `":[1,2]`, "Authorization": "Basic " + basicToken("login-name", "pass-word")}
+	e, err := newEndpoint(spec.WithDefaults())
+	require.NoError(t, err)
+	for raw, want := range map[string]string{
+		`{"pin":"12345678"}`:             `{"pin":"***"}`,
+		`{"pin":[null,"a12345678b"]}`:    `{"pin":[null,"a***b"]}`,
+		`{"pin":123456789}`:              `"***"`,
+		`{"pin":[1,2]}`:                  `"***"`,
+		`"login-name:pass-word"`:         `"***"`,
+		`"pass-word, \u0070ass-word"`:    `"***, ***"`,
+		`{"\u0031\u0032345678": "x" }`:   `{"***": "x" }`,
+		`{"harmless": ["\u0031", 1.0 ]}`: `{"harmless": ["\u0031", 1.0 ]}`,
+	} {
+		require.Equal(t, want, string(e.cleanJSON(json.RawMessage(raw))), raw)
+	}
+	for _, sent := range []bool{true, false} {
+		f := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
+		require.NotContains(t, allTexts(f), "12345678")
+		require.Contains(t, allTexts(f), "bad pin ***")
+	}
+	harmless := errors.New("harmless")
+	require.Same(t, harmless, e.cleanError(harmless))
+	require.NoError(t, e.cleanError(nil))
+}

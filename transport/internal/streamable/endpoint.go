@@ -1,0 +1,223 @@
+package streamable
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+const (
+	// maxRedirects is how many redirects within the origin are followed.
+	maxRedirects = 5
+	// maxPooled bounds the idle connections that one session keeps.
+	maxPooled = 256
+)
+
+// endpoint is the place where one session sends its HTTP requests. Everything
+// passes through do: the endpoint's own headers, its tokens, its redirect rules,
+// and the note of when the server was last heard.
+type endpoint struct {
+	url          *url.URL
+	target       string // the URL without its secrets
+	hostport     string
+	host         string
+	ownHeaders   http.Header // the endpoint's own headers
+	roundTripper http.RoundTripper
+	jar          guard.Jar
+	conns        *connTracker
+	// hostTripper: the RoundTripper is the host's own and may not report when it
+	// has a connection.
+	hostTripper  bool
+	lastReceived jsonrpc.LastReceived
+	// postTarget is where POSTs go on a session over HTTP+SSE; nil: to url.
+	postTarget atomic.Pointer[postTarget]
+	secrets    *strings.Replacer
+	auth       *oauth.Authorizer // nil: no tokens but those in own
+	// onUnauthorized is told when no token can be had without a person.
+	onUnauthorized func(*httpError)
+}
+
+func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
+	u, err := url.Parse(spec.HTTP.URL)
+	if err != nil {
+		return nil, err
+	}
+	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), ownHeaders: http.Header{},
+		conns: newConnTracker(), lastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
+	if password, _ := u.User.Password(); u.User != nil {
+		e.ownHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
+	}
+	for name, value := range spec.HTTP.Headers {
+		switch name = http.CanonicalHeaderKey(name); {
+		case name == "Host":
+			e.host = value
+		case isProtocolHeader(name):
+			// Another value would break the protocol.
+		default:
+			e.ownHeaders[name] = []string{value}
+		}
+	}
+	base := http.DefaultTransport
+	if theirs := spec.HTTP.Client; theirs != nil {
+		e.jar = guard.NewJar(theirs.Jar)
+		if theirs.Transport != nil {
+			base = theirs.Transport
+		}
+	}
+	if t, ok := base.(*http.Transport); ok {
+		e.roundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
+	} else {
+		// Its connections belong to the host and are left alone.
+		e.roundTripper, e.hostTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
+	}
+	return e, nil
+}
+
+// tuneTransport makes a transport fit for many calls at once to one host. The copy
+// belongs to one session, so that its connections end with it.
+func (e *endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transport {
+	pool := min(inFlight, maxPooled) + 2 // the event stream, and one to spare
+	t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, pool)
+	if t.MaxIdleConns != 0 {
+		t.MaxIdleConns = max(t.MaxIdleConns, pool)
+	}
+	// A limit for response headers would cut calls that think before they answer.
+	t.ResponseHeaderTimeout = 0
+	if t.MaxResponseHeaderBytes == 0 {
+		t.MaxResponseHeaderBytes = maxHeader
+	}
+	if t.HTTP2 == nil {
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
+	}
+	guard.Transport(t)
+	t.OnProxyConnectResponse = withProxyRefusal(t.OnProxyConnectResponse)
+	if t.DialContext == nil {
+		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	}
+	t.DialContext = e.conns.track(t.DialContext)
+	if t.DialTLSContext != nil {
+		t.DialTLSContext = e.conns.track(t.DialTLSContext)
+	}
+	return t
+}
+
+// newHeader begins a header with what belongs to the endpoint itself.
+func (e *endpoint) newHeader(size int) http.Header {
+	h := make(http.Header, len(e.ownHeaders)+size)
+	maps.Copy(h, e.ownHeaders)
+	return h
+}
+
+// followRedirects sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
+// request is of no use here: it knows nothing of our rules for redirects.
+func (e *endpoint) followRedirects(ctx context.Context, r outgoingRequest) (*http.Response, *httpError) {
+	target := e.urlFor(r.method)
+	for redirects := 0; ; redirects++ {
+		resp, f := e.sendTo(ctx, target, r)
+		if f != nil {
+			return nil, f
+		}
+		next := e.redirectURL(resp, r.method)
+		if next == nil || redirects == maxRedirects {
+			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.noteReceived}
+			return resp, nil
+		}
+		if resp.ContentLength >= 0 && resp.ContentLength <= maxErrorBody { // so that the connection can be used again
+			late := time.AfterFunc(drainTimeout, func() { _ = resp.Body.Close() })
+			_, _ = io.Copy(io.Discard, resp.Body)
+			late.Stop()
+		}
+		_ = resp.Body.Close()
+		target = next
+	}
+}
+
+// redirectURL is where a reply sends the request to, if that is followed: within
+// the endpoint's origin, and only if the method survives it (RFC 9110, section
+// 15.4). Otherwise the redirect itself is the reply.
+func (e *endpoint) redirectURL(resp *http.Response, method string) *url.URL {
+	switch resp.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+		if method != http.MethodGet {
+			return nil
+		}
+	default:
+		return nil
+	}
+	base := e.url
+	if resp.Request != nil && resp.Request.URL != nil {
+		base = resp.Request.URL
+	}
+	next, err := base.Parse(resp.Header.Get("Location"))
+	if err != nil || resp.Header.Get("Location") == "" || !sameOrigin(next, e.url) {
+		return nil
+	}
+	return next
+}
+
+// isProtocolHeader reports whether the protocol owns a header.
+func isProtocolHeader(name string) bool {
+	switch name {
+	case "Accept", "Content-Type", "Content-Length", "Last-Event-Id":
+		return true
+	}
+	return strings.HasPrefix(name, "Mcp-")
+}
+
+func (e *endpoint) noteReceived() { e.lastReceived.Note() }
+
+// awaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
+// longer than limit. It returns how many goroutines are left behind in it.
+func (e *endpoint) awaitRoundTripper(limit time.Duration) int {
+	if t, ok := e.roundTripper.(*guard.RoundTripper); ok {
+		return t.Settle(limit)
+	}
+	return 0
+}
+
+// close ends every connection that is left.
+func (e *endpoint) close() {
+	if t, ok := e.roundTripper.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+	e.conns.closeAll()
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
+}
+
+// hostPort is host:port with the scheme's own port filled in.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// receivingBody notes every byte that arrives.
+type receivingBody struct {
+	io.ReadCloser
+	noteReceived func()
+}
+
+func (b *receivingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.noteReceived()
+	}
+	return n, err
+}

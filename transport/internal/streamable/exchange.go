@@ -1,0 +1,111 @@
+package streamable
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// exchange is one HTTP request of the session together with its answer: a call, a
+// message of the go-sdk's client, or an event stream. It is passed explicitly to
+// every function that works on it.
+//
+// It ends with the context of its caller, with the session, at its deadline, or
+// when it is finished, whichever comes first. The goroutine that runs the exchange
+// owns all fields but row and trace.
+type exchange struct {
+	// ctx ends when the exchange does; end tells why.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	table  *exchangeTable
+	row    tableRow
+	trace  connTrace
+	// share is what a large reply holds of Limits.Buffer.
+	share budget.Share
+	// unfollow detaches the exchange from the context of its caller; nil if that
+	// never ends.
+	unfollow func() bool
+	detached bool
+}
+
+// startExchange begins an exchange that is no request of the call channel.
+// finish must be called.
+func (s *httpSession) startExchange(parent context.Context, timeout time.Duration) *exchange {
+	return s.exchanges.start(parent, false, transport.Request{Timeout: timeout})
+}
+
+// startRequest begins the exchange of a request of the call channel, and assigns
+// the id of the request. finish must be called.
+func (s *httpSession) startRequest(parent context.Context, r transport.Request) *exchange {
+	return s.exchanges.start(parent, true, r)
+}
+
+// start begins an exchange. The context of the caller is followed, not inherited:
+// detach must be able to leave it.
+func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
+	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.withTrace(parent)))
+	x.row.owner = x
+	if ended := t.add(&x.row, request, r); ended != nil {
+		x.end(context.Canceled, ended)
+		return x
+	}
+	if parent.Done() != nil {
+		x.unfollow = context.AfterFunc(parent, func() { x.end(jsonrpc.ContextEnd(parent)) })
+	}
+	return x
+}
+
+// post sends the exchange's request to the endpoint.
+func (x *exchange) post(e *endpoint, body []byte, header http.Header) (*http.Response, *httpError) {
+	return e.do(x.ctx, outgoingRequest{method: http.MethodPost, body: body, header: header, trace: &x.trace})
+}
+
+// get opens an event stream at the endpoint.
+func (x *exchange) get(e *endpoint, header http.Header) (*http.Response, *httpError) {
+	return e.do(x.ctx, outgoingRequest{method: http.MethodGet, header: header, trace: &x.trace})
+}
+
+// id is the id of the request.
+func (x *exchange) id() int64 { return x.row.key }
+
+// end ends the exchange, unless it has ended.
+func (x *exchange) end(err, cause error) { x.cancel(&jsonrpc.ExchangeEnd{Err: err, Cause: cause}) }
+
+// cause is why the exchange ended; nil while it has not.
+func (x *exchange) cause() error {
+	_, cause := jsonrpc.ContextEnd(x.ctx)
+	return cause
+}
+
+// finish ends the exchange, unless it was detached.
+func (x *exchange) finish() {
+	if !x.detached {
+		x.finishDetached()
+	}
+}
+
+// detach makes the exchange outlive its caller: the context of the caller and the
+// deadline do not end it any more. The goroutine that takes it over calls
+// finishDetached. It reports false if the context of the caller has ended.
+func (x *exchange) detach() bool {
+	if x.unfollow != nil && !x.unfollow() {
+		return false
+	}
+	x.table.stopClock(&x.row)
+	x.detached = true
+	return true
+}
+
+// finishDetached ends the exchange and takes it out of the table.
+func (x *exchange) finishDetached() {
+	if x.unfollow != nil {
+		x.unfollow()
+	}
+	x.table.remove(&x.row)
+	x.cancel(context.Canceled)
+}

@@ -1,0 +1,217 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// startTimed begins an exchange that is no request of the call channel.
+func (t *exchangeTable) startTimed(parent context.Context, timeout time.Duration) *exchange {
+	return t.start(parent, false, transport.Request{Timeout: timeout})
+}
+
+// size is how many exchanges are under way.
+func (t *exchangeTable) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
+}
+
+// requireEnd asserts why an exchange has ended.
+func requireEnd(t *testing.T, x *exchange, wantErr, wantCause error) {
+	t.Helper()
+	err, cause := jsonrpc.ContextEnd(x.ctx)
+	require.Equal(t, wantErr, err)
+	require.ErrorIs(t, cause, wantCause)
+}
+
+func TestExchange(t *testing.T) {
+	t.Run("ends at its deadline", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table exchangeTable
+			began := time.Now()
+			late, early := table.startTimed(context.Background(), time.Minute), table.startTimed(context.Background(), time.Second)
+			endless := table.startTimed(context.Background(), 0)
+			<-early.ctx.Done()
+			require.InDelta(t, time.Second, time.Since(began), float64(jsonrpc.SweepGrain))
+			requireEnd(t, early, context.DeadlineExceeded, mcpvisor.ErrTimeout)
+			require.NoError(t, late.ctx.Err())
+			<-late.ctx.Done()
+			require.InDelta(t, time.Minute, time.Since(began), float64(jsonrpc.SweepGrain))
+			time.Sleep(time.Hour)
+			require.NoError(t, endless.ctx.Err())
+			require.NoError(t, endless.cause())
+			for _, x := range []*exchange{late, early, endless} {
+				x.finish()
+				x.finish()
+			}
+			require.Zero(t, table.size())
+		})
+	})
+	t.Run("ends with its caller", func(t *testing.T) {
+		var table exchangeTable
+		why := errors.New("changed my mind")
+		caller, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:staticcheck // a test
+		x := table.startTimed(caller, time.Hour)
+		require.Equal(t, "v", x.ctx.Value("k"), "values are inherited")
+		cancel(why)
+		<-x.ctx.Done()
+		requireEnd(t, x, context.Canceled, why)
+		x.finish()
+
+		x = table.startTimed(caller, 0)
+		<-x.ctx.Done()
+		requireEnd(t, x, context.Canceled, why)
+		x.finish()
+		require.Zero(t, table.size())
+	})
+	t.Run("ends at the deadline of its caller", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table exchangeTable
+			caller, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			x := table.startTimed(caller, time.Hour)
+			<-x.ctx.Done()
+			requireEnd(t, x, context.DeadlineExceeded, context.DeadlineExceeded)
+			require.NotErrorIs(t, x.cause(), jsonrpc.ErrOverdue, "the time of the exchange is not up")
+			x.finish()
+		})
+	})
+	t.Run("ends with the exchange that is its caller", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table exchangeTable
+			outer := table.startTimed(t.Context(), time.Second)
+			inner := table.startTimed(outer.ctx, time.Hour)
+			<-inner.ctx.Done()
+			requireEnd(t, inner, context.DeadlineExceeded, jsonrpc.ErrOverdue)
+			inner.finish()
+			outer.finish()
+			require.Zero(t, table.size())
+		})
+	})
+	t.Run("ends with its session", func(t *testing.T) {
+		var table exchangeTable
+		why := errors.New("the session died")
+		x := table.startTimed(context.Background(), time.Hour)
+		table.endAll(why)
+		<-x.ctx.Done()
+		requireEnd(t, x, context.Canceled, why)
+		x.finish()
+		x = table.startTimed(context.Background(), time.Hour)
+		<-x.ctx.Done()
+		requireEnd(t, x, context.Canceled, why)
+		x.finish()
+	})
+	t.Run("contexts derived from it end with it", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table exchangeTable
+			x := table.startTimed(t.Context(), time.Second)
+			child, stop := context.WithCancel(x.ctx)
+			defer stop()
+			<-child.Done()
+			requireEnd(t, x, context.DeadlineExceeded, jsonrpc.ErrOverdue)
+			err, cause := jsonrpc.ContextEnd(child)
+			require.Equal(t, context.DeadlineExceeded, err)
+			require.Equal(t, jsonrpc.ErrOverdue, cause)
+			orphan, drop := context.WithCancel(x.ctx)
+			defer drop()
+			<-orphan.Done()
+			x.finish()
+		})
+	})
+	t.Run("leaves nothing with its caller", func(t *testing.T) {
+		var table exchangeTable
+		caller := &followedContext{Context: context.Background(), done: make(chan struct{})}
+		x := table.startTimed(caller, time.Hour)
+		require.Equal(t, 1, caller.followers)
+		x.finish()
+		require.Zero(t, caller.followers)
+	})
+}
+
+// followedContext counts who waits for its end.
+type followedContext struct {
+	context.Context
+	done      chan struct{}
+	followers int
+}
+
+func (c *followedContext) Done() <-chan struct{} { return c.done }
+
+// AfterFunc is what package context asks for.
+func (c *followedContext) AfterFunc(func()) (stop func() bool) {
+	c.followers++
+	return func() bool { c.followers--; return true }
+}
+
+func TestExchangeDetach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table exchangeTable
+		caller, cancel := context.WithCancel(context.Background())
+		x := table.startTimed(caller, time.Second)
+		require.True(t, x.detach())
+		x.finish()
+		cancel()
+		time.Sleep(time.Minute)
+		require.NoError(t, x.ctx.Err(), "neither its caller nor its deadline ends it")
+		table.endAll(errors.New("over"))
+		require.Error(t, x.ctx.Err(), "its session ends it")
+		x.finishDetached()
+
+		var other exchangeTable
+		x = other.startTimed(caller, 0)
+		synctest.Wait()
+		require.False(t, x.detach(), "its caller has left")
+		x.finish()
+	})
+}
+
+// An answer that has come counts although the session has died meanwhile, or the
+// time is up. So does the progress that the server reported before it.
+func TestExchangeTableProgress(t *testing.T) {
+	t.Run("until the exchange is finished", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table exchangeTable
+			reports := 0
+			report := func(mcpvisor.Progress) { reports++ }
+			died := table.start(context.Background(), true, transport.Request{Progress: report})
+			overdue := table.start(context.Background(), true, transport.Request{Progress: report, Timeout: time.Second})
+			<-overdue.ctx.Done()
+			table.endAll(errors.New("the session died"))
+			<-died.ctx.Done()
+			for _, x := range []*exchange{died, overdue} {
+				to, found := table.progressed(x.id())
+				require.True(t, found)
+				require.True(t, to.Push(mcpvisor.Progress{}))
+				to.Deliver()
+				x.finish()
+				_, found = table.progressed(x.id())
+				require.False(t, found)
+			}
+			require.Equal(t, 2, reports)
+			require.Zero(t, table.size())
+		})
+	})
+	t.Run("only of requests", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table exchangeTable
+			began := time.Now()
+			x := table.startTimed(context.Background(), time.Hour)
+			time.Sleep(time.Minute)
+			_, found := table.progressed(x.id())
+			require.False(t, found)
+			<-x.ctx.Done()
+			require.InDelta(t, time.Hour, time.Since(began), float64(jsonrpc.SweepGrain), "the deadline has not moved")
+			x.finish()
+		})
+	})
+}

@@ -1,0 +1,46 @@
+package streamable
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+func TestReadUpToWithoutLimit(t *testing.T) {
+	text := strings.Repeat("x", 3*jsonrpc.LargeMessage)
+	for _, limit := range transporttest.HugeLimits {
+		for _, expected := range []int64{-1, int64(len(text))} {
+			got, _, err := (&bodyReader{r: strings.NewReader(text)}).readUpTo(limit, expected, nil)
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+		}
+	}
+	_, _, err := (&bodyReader{r: bytes.NewReader(make([]byte, 11))}).readUpTo(10, -1, nil)
+	require.ErrorIs(t, err, errTooLong)
+	got, _, err := (&bodyReader{r: bytes.NewReader(make([]byte, 10))}).readUpTo(10, -1, nil)
+	require.NoError(t, err)
+	require.Len(t, got, 10)
+}
+
+func TestSessionsWithoutLineLimit(t *testing.T) {
+	web := newScripted(t)
+	spec := httpSpec(web.URL)
+	spec.Limits.MaxMessageBytes = math.MaxInt
+	requireServing(t, openHTTP(t, spec))
+
+	d := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
+		InMemory: &mcpvisor.InMemory{Serve: transporttest.LegacyServer(nil)}}, transporttest.MemoryOptions)
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	_, err := s.Request(transporttest.Context(t), transporttest.TinyCall("any"))
+	require.NoError(t, err)
+}

@@ -1,0 +1,223 @@
+package streamable
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// events is a stream of that text, which ends after it.
+func events(text string) handler {
+	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { sayEvents(w)("%s", text) }
+}
+
+func putsOff(code int, retryAfter string) handler {
+	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(code)
+	}
+}
+
+// The standalone stream is asked for again after a wait that the server may
+// name, that grows while nothing comes, and that is short again once something
+// has come. It goes on where it ended; where it cannot, that is told as a gap.
+func TestHTTPStandaloneStreamPace(t *testing.T) {
+	const word, named = "data: {}\n\n", "id: e1\ndata: {}\n\n"
+	rows := map[string]struct {
+		replies []handler // the stream that follows them stays open
+		waits   []time.Duration
+		ids     []string // of the requests after the first
+		gaps    int
+	}{
+		"stays open":                      {nil, nil, nil, 0},
+		"something came":                  {[]handler{events(word), events(word), events(word)}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"", "", ""}, 3},
+		"nothing came":                    {[]handler{events(""), events(""), events("")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
+		"something came after nothing":    {[]handler{events(""), events(word)}, []time.Duration{reopenDelay, reopenDelay}, []string{"", ""}, 2},
+		"the server's own pace, for once": {[]handler{events("retry: 3000\n" + word), events(word)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
+		"refused":                         {[]handler{putsOff(503, ""), putsOff(500, ""), putsOff(429, "")}, []time.Duration{firstPause, 2 * firstPause, 4 * firstPause}, []string{"", "", ""}, 1},
+		"refused, with a time":            {[]handler{putsOff(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
+		"starts over after an empty id":   {[]handler{events(named), events("id:\n\n"), events("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
+		"goes on where it ended":          {[]handler{events(named), events(word), events("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				web := newWireless(t)
+				asked := make(chan time.Time, 16)
+				n := 0 // one stream at a time
+				web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+					asked <- time.Now()
+					if n++; n <= len(row.replies) {
+						row.replies[n-1](w, r, id)
+						return
+					}
+					sayEvents(w)
+					web.hang(r)
+				})
+				s := httpDialerFor(web.spec()).NewSession().(*httpSession)
+				transporttest.ReleaseAtEnd(t, s)
+				gaps := make(chan transport.Notice, 16)
+				s.OnNotice(func(n transport.Notice) {
+					if n.Kind == transport.Gap {
+						gaps <- n
+					}
+				})
+				require.NoError(t, s.Open(transporttest.Context(t)))
+				last := <-asked
+				for i, want := range row.waits {
+					now := <-asked
+					require.InDelta(t, want+want/8, now.Sub(last), float64(want/8+1), "wait %d", i+1)
+					last = now
+				}
+				time.Sleep(time.Hour)
+				require.Empty(t, asked, "the stream was asked for while there was one")
+				require.Len(t, gaps, row.gaps)
+				for i, r := range web.requests("GET")[1:] {
+					require.Equal(t, row.ids[i], r.header.Get("Last-Event-ID"))
+				}
+				require.Equal(t, []string{"GET /mcp"}, web.unclosed())
+				require.Nil(t, s.Cause())
+			})
+		})
+	}
+}
+
+// Without a session there is none to be lost: a 404 where there was a stream
+// is the end of the stream.
+func TestHTTPStandaloneStreamEndsWithoutASession(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		web.session = ""
+		n := 0
+		web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			if n++; n == 1 {
+				events("data: {}\n\n")(w, r, id)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+		})
+		s := openWireless(t, web.spec())
+		time.Sleep(time.Hour)
+		require.Len(t, web.requests("GET"), 2)
+		requireServing(t, s)
+		synctest.Wait() // a body is closed behind its answer
+		require.Empty(t, web.unclosed())
+	})
+}
+
+// An exchange that has ended holds no connection, however it ended.
+func TestHTTPEndedExchangesAreClosed(t *testing.T) {
+	result := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayResult(w, id, hello) }
+	say := func(w http.ResponseWriter, id json.RawMessage) {
+		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+	}
+	rows := map[string]map[string]handler{
+		"answered":                       {"tools/call": result},
+		"answered on a stream that ends": {"tools/call": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { say(w, id) }},
+		"answered on a stream that goes on": {"tools/call": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			say(w, id)
+			<-r.Context().Done()
+		}},
+		"answered on a stream without end": {"tools/call": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			say(w, id)
+			for r.Context().Err() == nil {
+				time.Sleep(drainTimeout / 10)
+				_, _ = w.Write([]byte(":\n"))
+			}
+		}},
+		"refused":       {"tools/call": status(500, "text/plain", "no")},
+		"a page":        {"tools/call": status(200, "text/html", "<html>")},
+		"a long answer": {"tools/call": status(200, "application/json", string(make([]byte, 1<<16)))},
+		"moved": {"tools/call": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			if r.URL.Path != "/there" {
+				http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
+				return
+			}
+			result(w, r, id)
+		}},
+		"moved away": {"tools/call": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			http.Redirect(w, r, "https://elsewhere.invalid/", http.StatusPermanentRedirect)
+		}},
+		"a stream cut":      {"tools/call": events("data: {}\n\n")},
+		"a stream refused":  {"tools/call": events("id: a1\n\n"), "GET": putsOff(405, "")},
+		"a stream no more":  {"tools/call": events("id: a1\n\n"), "GET": putsOff(503, "")},
+		"a stream resumed":  {"tools/call": events("id: a1\n\n"), "GET": events("")},
+		"canceled, noticed": {"tools/call": func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() }},
+	}
+	for name, replies := range rows {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				web := newWireless(t)
+				spec := web.spec()
+				spec.Limits.MaxMessageBytes = 4096
+				s := openWireless(t, spec)
+				for what, reply := range replies {
+					web.handle(what, reply)
+				}
+				call := transporttest.ToolCall
+				call.Timeout = time.Minute
+				_, _ = s.Request(t.Context(), call)
+				synctest.Wait()
+				if name == "answered on a stream that ends" {
+					require.Empty(t, web.unclosed(), "at once")
+				}
+				time.Sleep(drainTimeout + time.Millisecond)
+				require.Empty(t, web.unclosed())
+				s.exchanges.mu.Lock()
+				left := len(s.exchanges.open)
+				s.exchanges.mu.Unlock()
+				require.Zero(t, left)
+				require.Nil(t, s.Cause())
+				time.Sleep(drainTimeout) // so that the server's side notices
+			})
+		})
+	}
+}
+
+// A server is heard with its header and with every byte after it, not only
+// when an answer is whole.
+func TestHTTPLastHeard(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			say := sayEvents(w)
+			time.Sleep(time.Second)
+			say(":\n")
+			<-r.Context().Done()
+		})
+		s := openWireless(t, web.spec())
+		time.Sleep(time.Minute)
+		began := time.Now()
+		call := transporttest.ToolCall
+		call.Timeout = time.Minute
+		failed := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), call); failed <- err }()
+		time.Sleep(time.Second / 2)
+		require.True(t, s.LastHeard().Equal(began), "the header")
+		time.Sleep(10 * time.Second)
+		require.True(t, s.LastHeard().Equal(began.Add(time.Second)), "a comment on the stream")
+		require.ErrorIs(t, <-failed, mcpvisor.ErrTimeout)
+	})
+}
+
+// TestStandaloneStreamVersion: "the client MUST include the MCP-Protocol-Version
+// HTTP header on all subsequent requests" (MCP 2025-06-18, Streamable HTTP).
+func TestStandaloneStreamVersion(t *testing.T) {
+	web := newScripted(t)
+	openHTTP(t, httpSpec(web.URL))
+	streams := web.requests("GET")
+	require.NotEmpty(t, streams)
+	for _, r := range streams {
+		require.Equal(t, "2025-11-25", r.header.Get("Mcp-Protocol-Version"))
+	}
+}

@@ -1,0 +1,140 @@
+package streamable
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// sessionRef says how a request names its session.
+type sessionRef int
+
+const (
+	noSession     sessionRef = iota
+	headerSession            // by Mcp-Session-Id (Streamable HTTP)
+	streamSession            // by the address that the event stream named (HTTP+SSE)
+)
+
+// sessionRefOf is how a request with the given header names its session over
+// Streamable HTTP.
+func sessionRefOf(header http.Header) sessionRef {
+	if header["Mcp-Session-Id"] != nil {
+		return headerSession
+	}
+	return noSession
+}
+
+// sessionLoss is what the reply to a request that named a session says about
+// that session.
+type sessionLoss struct {
+	// lost: the server does not know the session, so that a new one is needed.
+	lost bool
+	// outcome is what became of the request. It is NotSent only if the server
+	// surely did not act; such a request may be sent again.
+	outcome mcpvisor.Outcome
+}
+
+// sdkSessionTexts are what SDKs and their examples answer before they dispatch
+// a request whose session they do not know. They are compared with the whole
+// message, without a prefix such as "Bad Request: ".
+var sdkSessionTexts = map[string]bool{
+	"session not found":             true, // TypeScript, C#, Go, Kotlin, Rust, Python since 1.24
+	"server not initialized":        true, // TypeScript: a new process has seen no initialize
+	"no valid session id provided":  true, // Python, supergateway, examples of the TypeScript SDK
+	"invalid or missing session id": true, // examples of the TypeScript SDK
+	"invalid or expired session id": true, // Python, Swift
+	"session has been terminated":   true, // Python
+	"session terminated":            true, // mcp-go
+	"invalid session id":            true, // mcp-go
+	"session is closing":            true, // Go
+	// Over HTTP+SSE:
+	"session closed":                   true, // Go
+	"could not find session":           true, // Python
+	"no transport found for sessionid": true, // examples of the TypeScript SDK
+}
+
+// sdkSessionWithID is the same text of the Java SDK, which names the session.
+var sdkSessionWithID = regexp.MustCompile(`^session not found: \S+$`)
+
+// genericSessionText is a whole message that says nothing else than that a session
+// is not there. No SDK is known to use these words, so that it is not known
+// either whether the server has worked on the request.
+var genericSessionText = regexp.MustCompile(`^(?:(?:the )?session(?: id)? (?:(?:is |was |has |does |could )?(?:not (?:be )?(?:found|exist|known|valid|initialized)|unknown|invalid|expired|terminated|closed))` +
+	`|(?:unknown|invalid|expired|unrecognized|no such) session(?: id)?` +
+	`|(?:the )?server (?:(?:is|was|has) )?not (?:been |yet )?initialized)$`)
+
+// bareNotFound is the text of a 404 that says no more than its status.
+var bareNotFound = regexp.MustCompile(`^(?:404:? )?(?:page )?not found$`)
+
+// textPrefix is what SDKs and frameworks write in front of their messages.
+var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|error): `)
+
+// sessionLossOf reads the reply to a request that named a session.
+//
+// MCP 2025-11-25, Streamable HTTP, Session Management: "The server MAY terminate
+// the session at any time, after which it MUST respond to requests containing
+// that session ID with HTTP 404 Not Found. When a client receives HTTP 404 in
+// response to a request containing an MCP-Session-Id, it MUST start a new
+// session". A tool may answer 404 for reasons of its own after it has worked, so
+// that only an empty body or a known text says that the request was not carried
+// out. Under another status only a known text speaks of the session at all.
+//
+// MCP 2024-11-05, HTTP with SSE, has no such rule for 404: there only the known
+// text of an SDK says that the request was not carried out.
+func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss {
+	if ref == noSession {
+		return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
+	}
+	text, kind := normalizedMessage(resp.Header.Get("Content-Type"), body)
+	known := kind != messageUnreadable && (sdkSessionTexts[text] || sdkSessionWithID.MatchString(text))
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		bare := kind == messageEmpty || kind != messageUnreadable && bareNotFound.MatchString(text)
+		if known || bare && ref == headerSession {
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
+		}
+		return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
+	case http.StatusBadRequest:
+		switch {
+		case known:
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
+		case kind != messageUnreadable && genericSessionText.MatchString(text):
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
+		}
+	case http.StatusUnauthorized:
+		// The Rust SDK before 0.6 answers so; about a token it would say how to get one.
+		if known && resp.Header.Get("WWW-Authenticate") == "" {
+			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
+		}
+	}
+	return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
+}
+
+// messageKind says how far the body of an error status could be read.
+type messageKind int
+
+const (
+	messageRead messageKind = iota
+	messageEmpty
+	messageUnreadable // a web page, or JSON without a message
+)
+
+// normalizedMessage is the message of an error body in lower case, without its prefix
+// and its full stop. Of a text it is all of it, not only the first line.
+func normalizedMessage(contentType string, body []byte) (string, messageKind) {
+	text := strings.TrimSpace(string(body))
+	switch {
+	case text == "":
+		return "", messageEmpty
+	case isHTML(contentType, body):
+		return "", messageUnreadable
+	case text[0] == '{':
+		if text = jsonErrorMessage([]byte(text)); text == "" {
+			return "", messageUnreadable
+		}
+	}
+	text = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(text), "."))
+	return textPrefix.ReplaceAllString(text, ""), messageRead
+}

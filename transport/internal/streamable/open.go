@@ -1,0 +1,173 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// Open implements Session.
+func (s *httpSession) Open(ctx context.Context) error {
+	if s.endpointErr != nil {
+		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,
+			Message: "the URL cannot be parsed; write it as https://host/path"})
+		return s.Cause()
+	}
+	s.era = s.dialer.knownEra()
+	opening := s.startExchange(ctx, 0)
+	defer opening.finish()
+
+	s.mu.Lock()
+	if !s.startTaskLocked() {
+		s.mu.Unlock()
+		return s.Cause()
+	}
+	connecting := make(chan struct{})
+	s.connecting = connecting
+	s.mu.Unlock()
+
+	failed := make(chan error, 1)
+	go func() {
+		defer s.tasks.Done()
+		defer close(connecting)
+		if s.endpoint.auth != nil {
+			s.endpoint.auth.Attach(opening.ctx)
+			s.attached = true
+		}
+		client, err := s.connect(opening.ctx)
+		s.client = client
+		failed <- err
+	}()
+	// Connect tidies up before it returns, which may take a DELETE; the caller
+	// need not wait for that.
+	var err error
+	select {
+	case err = <-failed:
+	case <-opening.ctx.Done():
+		err = opening.cause()
+	}
+	if err != nil {
+		s.end(s.openError(ctx, err))
+		return s.Cause()
+	}
+	if !s.recordNegotiation() {
+		return s.Cause()
+	}
+	return nil
+}
+
+// connect lets the go-sdk negotiate. It is given the URL without its secrets:
+// controlLane knows the real one.
+func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
+	client := s.answers.NewClient(s.dialer.opts.ClientInfo)
+	var options mcp.ClientSessionOptions
+	sse := s.dialer.knownSSE()
+	if sse {
+		if f := s.openSSE(ctx, false); f != nil {
+			s.lastError.Store(s.suggestStreamable(f))
+			return nil, f
+		}
+	}
+	if sse || s.era == mcpvisor.EraLegacy {
+		options.ProtocolVersion = jsonrpc.LegacyVersion
+	}
+	return client.Connect(ctx, &mcp.StreamableClientTransport{
+		Endpoint:     s.endpoint.target,
+		HTTPClient:   &http.Client{Transport: &sdkTransport{s: s}},
+		MaxEventSize: -1, // controlLane has its own limit, which costs one message and not the session
+	}, &options)
+}
+
+// recordNegotiation records what was agreed on and begins to watch the go-sdk's session.
+func (s *httpSession) recordNegotiation() bool {
+	result := s.client.InitializeResult()
+	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, s.endpoint.redact)}
+	s.recordSSE(&a.info)
+	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
+	if err != nil {
+		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
+			Message: "ClientInfo cannot be written as JSON; correct it"})
+		return false
+	}
+	a.meta = meta
+	s.agreed.Store(a)
+	s.answers.SetSession(s.client)
+	if !s.eraUncertain {
+		s.dialer.rememberEra(a.info.Era)
+	}
+	if !s.startTask() {
+		return false
+	}
+	unfollow := s.followRoots(a)
+	go func() {
+		defer s.tasks.Done()
+		defer unfollow()
+		err := s.client.Wait()
+		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.cleanError(err)}
+		if err != nil {
+			cause.Message = "the session ended: " + s.endpoint.clean(err.Error())
+		}
+		s.end(cause)
+	}()
+	return true
+}
+
+// openError finds out why negotiation failed.
+func (s *httpSession) openError(ctx context.Context, err error) *supervisor.Cause {
+	if died := s.Cause(); died != nil {
+		return died
+	}
+	var cause *supervisor.Cause
+	if f := s.lastError.Load(); f != nil && ctx.Err() == nil {
+		cause = f.startCause()
+	} else {
+		cause = jsonrpc.OpenCause(ctx, err, nil)
+		cause.Message, cause.Err = s.endpoint.clean(cause.Message), s.endpoint.cleanError(cause.Err)
+		s.explainSSETimeout(cause)
+	}
+	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
+		// What was believed about the era may be the reason.
+		s.dialer.rememberEra(mcpvisor.EraAuto)
+		s.dialer.rememberSSE(false)
+	}
+	return cause
+}
+
+// modernEraError is the answer to an initialize that must not be sent: the
+// specification wants the modern era, and server/discover did not work out.
+func (s *httpSession) modernEraError() *httpError {
+	said := ""
+	if f := s.lastError.Load(); f != nil {
+		if f.status != http.StatusBadRequest && f.status != http.StatusMethodNotAllowed {
+			return f // says nothing about the protocol
+		}
+		said = " (" + f.problem + ")"
+	}
+	return &httpError{
+		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", jsonrpc.ModernVersion, said, mcpvisor.EraModern),
+		hint:    "leave the era empty to negotiate it",
+		kind:    mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeNotSent,
+		cause: supervisor.CauseVersion, permanent: true,
+	}
+}
+
+// discoveryError is what is remembered of an error that answers
+// server/discover: nil if that is about the protocol, for then the other era is
+// the answer.
+func (s *httpSession) discoveryError(errorm json.RawMessage) *httpError {
+	err := jsonrpc.ServerError(errorm)
+	if code, ok := transport.ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == jsonrpc.CodeUnsupportedVersion) {
+		return nil
+	}
+	return &httpError{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
+		kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered, cause: supervisor.CauseHandshake}
+}

@@ -1,0 +1,30 @@
+package streamable
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// httpPartner makes a partner behind a pair of streams, for tests over both transports.
+func httpPartner(t *testing.T, modern bool) *transporttest.Partner {
+	return transporttest.NewPartner(t, modern, stdio.NewDialer)
+}
+
+// openPipes opens a session with a server in memory, for tests over both transports.
+func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
+	t.Helper()
+	s := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", InMemory: &mcpvisor.InMemory{Serve: serve}}, transporttest.MemoryOptions).NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	return s
+}
+
+func dialHTTP(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+	return NewDialer(spec.WithDefaults(), opts), nil
+}

@@ -1,0 +1,97 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+const (
+	forgedJSON = `\u001b]0;owned\u0007\u001b[2J refused\r\nlevel=info msg=forged`
+	forgedData = `{"raw":"\u001b[2J"}`
+)
+
+// requirePlain asserts that an error shows as one line for people.
+func requirePlain(t *testing.T, err error) {
+	t.Helper()
+	for ; err != nil; err = unwrapOne(err) {
+		require.NotContains(t, err.Error(), "\x1b")
+		require.NotContains(t, err.Error(), "\a")
+		require.NotContains(t, err.Error(), "\r")
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+func unwrapOne(err error) error {
+	u, _ := err.(interface{ Unwrap() error })
+	if u == nil {
+		return nil
+	}
+	return u.Unwrap()
+}
+
+// forging is a server whose errors hold escapes and line breaks.
+func forging(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+	refused := &rewriter{WriteCloser: stdout}
+	return transporttest.LegacyServer(nil)(context.Background(), stdin, refused, stderr)
+}
+
+// rewriter makes forged errors of all others.
+type rewriter struct{ io.WriteCloser }
+
+func (r *rewriter) Write(p []byte) (int, error) {
+	text := strings.ReplaceAll(string(p), `"message":"no such method"`, `"message":"`+forgedJSON+`","data":`+forgedData)
+	_, err := io.WriteString(r.WriteCloser, text)
+	return len(p), err
+}
+
+// No escape and no line of a server's reaches whoever prints an error, over
+// whichever transport.
+func TestErrorsOfServersArePlain(t *testing.T) {
+	web := newScripted(t)
+	web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"%s","data":%s}}`, id, forgedJSON, forgedData)
+	})
+	for name, s := range map[string]transport.Session{"memory": openPipes(t, forging), "HTTP": openHTTP(t, httpSpec(web.URL))} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.Request(transporttest.Context(t), transport.Request{Method: "prompts/get"})
+			requirePlain(t, err)
+			require.ErrorContains(t, err, "refused  level=info msg=forged")
+			var rpc *sdkrpc.Error
+			require.ErrorAs(t, err, &rpc)
+			require.Equal(t, forgedData, string(rpc.Data))
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
+		})
+	}
+	bare := jsonrpc.ServerError(json.RawMessage(`"` + forgedJSON + `"`))
+	requirePlain(t, bare)
+}
+
+// The same goes for what keeps a session from beginning.
+func TestHandshakeErrorsArePlain(t *testing.T) {
+	refusal := &sdkrpc.Error{Code: -32000, Message: "\x1b[2J no\r\nforged"}
+	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), io.EOF,
+		fmt.Errorf("unsupported protocol version: %w", refusal), fmt.Errorf("odd\nend")} { //nolint:err113,perfsprint // a test
+		cause := jsonrpc.OpenCause(t.Context(), err, nil)
+		requirePlain(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
+	}
+	for _, text := range []string{"unsupported\x1b[2J", "text/plain"} {
+		web := newScripted(t)
+		web.handle("initialize", status(400, "text/plain", "\x1b[2J"+text+"\rmore"))
+		cause := openFails(t, httpSpec(web.URL))
+		requirePlain(t, cause)
+		require.NotContains(t, cause.Message, "\x1b")
+	}
+}

@@ -1,0 +1,26 @@
+package streamable
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// postTarget is where POSTs go on a session over HTTP+SSE.
+type postTarget struct {
+	url     *url.URL
+	secrets *strings.Replacer // who knows them can speak in the session
+}
+
+// sendPostsTo makes the endpoint send POSTs to another address of its origin.
+func (e *endpoint) sendPostsTo(target *url.URL) {
+	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
+}
+
+// urlFor is the address for requests with the given method.
+func (e *endpoint) urlFor(method string) *url.URL {
+	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
+		return p.url
+	}
+	return e.url
+}

@@ -1,0 +1,79 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// proxyRefusal is the error of a proxy that does not make a connection to an
+// https server.
+type proxyRefusal struct {
+	proxy  string // host:port
+	status int
+}
+
+// Error implements error.
+func (e *proxyRefusal) Error() string {
+	return fmt.Sprintf("the proxy %s answered CONNECT with %s", e.proxy, statusText(e.status))
+}
+
+type proxyResponse = func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error
+
+// withProxyRefusal looks at what a proxy answers to CONNECT, after the host's own
+// function has: net/http reports a refusal without the word proxy.
+func withProxyRefusal(theirs proxyResponse) proxyResponse {
+	return func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
+		if theirs != nil {
+			if err := theirs(ctx, proxy, req, resp); err != nil {
+				return err
+			}
+		}
+		if resp.StatusCode == http.StatusOK {
+			return nil
+		}
+		return &proxyRefusal{proxy: hostPort(proxy), status: resp.StatusCode}
+	}
+}
+
+// proxyRefusedError is the fault of a request whose proxy refused to connect. The
+// server has seen nothing of it.
+func (e *endpoint) proxyRefusedError(refused *proxyRefusal) *httpError {
+	f := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.hostport, statusText(refused.status)), "", refused)
+	switch refused.status {
+	case http.StatusProxyAuthRequired:
+		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		f.hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
+	case http.StatusForbidden:
+		f.hint = "have the proxy allow this address, or exempt it from the proxy (NO_PROXY)"
+	default:
+		f.hint = "look whether the proxy can reach that address, or exempt it from the proxy (NO_PROXY)"
+	}
+	return f
+}
+
+// proxyUnreachableError is the fault of a request whose proxy cannot be reached.
+func (e *endpoint) proxyUnreachableError(err error) *httpError {
+	name := ""
+	var dial *net.OpError
+	var dns *net.DNSError
+	if connecting := dialError(err); errors.As(connecting.Err, &dial) && dial.Addr != nil {
+		name = dial.Addr.String() + " "
+	} else if errors.As(err, &dns) {
+		name = dns.Name + " "
+	}
+	return e.notSentError("the proxy "+name+"for "+e.hostport+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
+}
+
+// statusText is a status as people read it.
+func statusText(code int) string {
+	return "HTTP " + strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))
+}

@@ -1,0 +1,87 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// proxyFor is a client whose proxy answers every request with a status.
+func proxyFor(t *testing.T, code int) (client *http.Client, address string) {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+	t.Cleanup(proxy.Close)
+	u, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	address = u.Host
+	u.User = url.UserPassword("carol", "canary-9f3b")
+	own := &http.Transport{Proxy: http.ProxyURL(u)}
+	t.Cleanup(own.CloseIdleConnections)
+	return &http.Client{Transport: own}, address
+}
+
+// TestProxyRefusesConnect checks that a proxy's refusal to connect names the proxy.
+func TestProxyRefusesConnect(t *testing.T) {
+	rows := []struct {
+		code int
+		kind supervisor.CauseKind
+		says string
+		hint string
+	}{
+		{407, supervisor.CauseAuth, "HTTP 407 Proxy Authentication Required", "user and password"},
+		{403, supervisor.CauseSpawn, "HTTP 403 Forbidden", "allow"},
+		{502, supervisor.CauseSpawn, "HTTP 502 Bad Gateway", "reach"},
+		{504, supervisor.CauseSpawn, "HTTP 504 Gateway Timeout", "reach"},
+	}
+	for _, row := range rows {
+		t.Run(row.says, func(t *testing.T) {
+			checkLeaks(t)
+			client, address := proxyFor(t, row.code)
+			spec := httpSpec("https://mcp.invalid/mcp")
+			spec.HTTP.Client = client
+			cause := openFails(t, spec)
+			require.Contains(t, cause.Message, "the proxy "+address+" refused to connect to mcp.invalid:443: "+row.says)
+			require.Contains(t, cause.Message, row.hint)
+			require.Equal(t, row.kind, cause.Kind)
+			require.Equal(t, row.code == 407, cause.Permanent)
+			require.NotContains(t, cause.Message+cause.Err.Error(), "canary")
+		})
+	}
+}
+
+// TestProxyHostsOwnHook checks that a host's own look at the proxy's answer counts.
+func TestProxyHostsOwnHook(t *testing.T) {
+	checkLeaks(t)
+	client, _ := proxyFor(t, 502)
+	spec := httpSpec("https://mcp.invalid/mcp")
+	spec.HTTP.Client = client
+	asked := ""
+	client.Transport.(*http.Transport).OnProxyConnectResponse = func(_ context.Context, _ *url.URL, req *http.Request, _ *http.Response) error {
+		asked = req.Method
+		return errors.New("the host does not like it")
+	}
+	cause := openFails(t, spec)
+	require.Equal(t, http.MethodConnect, asked)
+	require.Contains(t, cause.Message, "the host does not like it")
+}
+
+// TestProxyAnswersForServer checks that credentials for a proxy are not taken for
+// those of the server where no connection is made through it.
+func TestProxyAnswersForServer(t *testing.T) {
+	checkLeaks(t)
+	client, _ := proxyFor(t, 407)
+	spec := httpSpec("http://mcp.invalid/mcp")
+	spec.HTTP.Client = client
+	cause := openFails(t, spec)
+	require.Contains(t, cause.Message, "proxy")
+	require.NotContains(t, cause.Message, "headers of this server")
+	require.NotContains(t, cause.Message, "canary")
+
+}

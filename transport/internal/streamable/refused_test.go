@@ -1,0 +1,227 @@
+package streamable
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Frames of HTTP/2 (RFC 9113, section 6).
+const (
+	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
+
+	flagEnd, flagAck, flagEndHeaders = 1, 1, 4
+)
+
+// bareH2 is an MCP server of which every frame is known.
+type bareH2 struct {
+	addr   string
+	client *http.Client
+	mu     sync.Mutex
+	conns  []net.Conn
+	calls  int
+	// onCall replaces the answer to call n, from 1, unless it returns false.
+	onCall func(h *h2conn, stream uint32, n int) bool
+}
+
+type h2conn struct {
+	net.Conn
+	server *bareH2
+	bodies map[uint32][]byte
+}
+
+func newBareH2(t *testing.T) *bareH2 {
+	t.Helper()
+	checkLeaks(t)
+	certified := httptest.NewUnstartedServer(nil)
+	certified.EnableHTTP2 = true
+	certified.StartTLS()
+	certified.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+	s := &bareH2{addr: l.Addr().String(), client: certified.Client()}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.conns = append(s.conns, conn)
+			s.mu.Unlock()
+			serving.Go((&h2conn{Conn: conn, server: s, bodies: make(map[uint32][]byte)}).serve)
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		s.mu.Lock()
+		for _, conn := range s.conns {
+			_ = conn.Close()
+		}
+		s.mu.Unlock()
+		serving.Wait()
+	})
+	return s
+}
+
+func (s *bareH2) seen() (calls, conns int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls, len(s.conns)
+}
+
+func (h *h2conn) serve() {
+	defer h.Close()
+	if _, err := io.CopyN(io.Discard, h, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return
+	}
+	h.send(frameSettings, 0, 0, nil)
+	head := make([]byte, 9)
+	for {
+		if _, err := io.ReadFull(h, head); err != nil {
+			return
+		}
+		payload := make([]byte, int(head[0])<<16|int(head[1])<<8|int(head[2]))
+		if _, err := io.ReadFull(h, payload); err != nil {
+			return
+		}
+		kind, flags, stream := head[3], head[4], binary.BigEndian.Uint32(head[5:])
+		switch {
+		case (kind == frameSettings || kind == framePing) && flags&flagAck == 0:
+			if kind == frameSettings {
+				payload = nil
+			}
+			h.send(kind, flagAck, 0, payload)
+		case kind == frameData || kind == frameHeaders:
+			if kind == frameData {
+				h.bodies[stream] = append(h.bodies[stream], payload...)
+			}
+			if flags&flagEnd != 0 {
+				h.answer(stream, h.bodies[stream])
+			}
+		}
+	}
+}
+
+func (h *h2conn) send(kind, flags byte, stream uint32, payload []byte) {
+	frame := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
+	_, _ = h.Write(append(binary.BigEndian.AppendUint32(frame, stream), payload...))
+}
+
+func (h *h2conn) answer(stream uint32, body []byte) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	_ = json.Unmarshal(body, &m)
+	var result string
+	switch {
+	case m.ID == nil: // ":status" by its index in the static table, and its value
+		code := map[bool]string{true: "202", false: "405"}[m.Method != ""]
+		h.send(frameHeaders, flagEndHeaders|flagEnd, stream, append([]byte{8, 3}, code...))
+		return
+	case m.Method == "initialize":
+		result = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bare","version":"1"}}`
+	case m.Method == "tools/call":
+		h.server.mu.Lock()
+		h.server.calls++
+		n := h.server.calls
+		h.server.mu.Unlock()
+		if h.server.onCall(h, stream, n) {
+			return
+		}
+		result = `{"a":"hello"}`
+	default:
+		result = `{}`
+	}
+	h.send(frameHeaders, flagEndHeaders, stream, []byte{0x88}) // :status 200
+	h.send(frameData, flagEnd, stream, bytes.Join([][]byte{[]byte(`{"jsonrpc":"2.0","id":`), m.ID, []byte(`,"result":` + result + `}`)}, nil))
+}
+
+func (h *h2conn) reset(stream, code uint32) {
+	h.send(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
+}
+
+const (
+	h2Protocol = 1 // PROTOCOL_ERROR
+	h2Refused  = 7 // REFUSED_STREAM
+)
+
+// openBareH2 opens a legacy session.
+func openBareH2(t *testing.T, web *bareH2, onCall func(h *h2conn, stream uint32, n int) bool) *httpSession {
+	t.Helper()
+	web.onCall = onCall
+	spec := httpSpec("https://" + web.addr)
+	spec.Era = mcpvisor.EraLegacy
+	spec.HTTP.Client = web.client
+	return openHTTP(t, spec)
+}
+
+// A server of HTTP/2 may say that it has not looked at a request, which is
+// what one that is being restarted does all the time.
+func TestHTTP2TurnedAwayUnread(t *testing.T) {
+	rows := map[string]func(h *h2conn, stream uint32){
+		"REFUSED_STREAM": func(h *h2conn, stream uint32) { h.reset(stream, h2Refused) },
+		"GOAWAY": func(h *h2conn, stream uint32) {
+			h.send(frameGoAway, 0, 0, append(binary.BigEndian.AppendUint32(nil, stream-2), 0, 0, 0, 0))
+		},
+	}
+	for name, turnAway := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newBareH2(t)
+			s := openBareH2(t, web, func(h *h2conn, stream uint32, n int) bool {
+				if n == 2 {
+					turnAway(h, stream)
+				}
+				return n == 2
+			})
+			requireServing(t, s)
+			requireServing(t, s)
+			calls, conns := web.seen()
+			require.Equal(t, 3, calls)
+			require.Equal(t, map[string]int{"REFUSED_STREAM": 1, "GOAWAY": 2}[name], conns)
+		})
+	}
+}
+
+// It does not go on for ever.
+func TestHTTP2TurnsAllAway(t *testing.T) {
+	web := newBareH2(t)
+	s := openBareH2(t, web, func(h *h2conn, stream uint32, _ int) bool {
+		h.reset(stream, h2Refused)
+		return true
+	})
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+	calls, _ := web.seen()
+	require.Equal(t, 1+maxUnprocessedRetries, calls)
+	require.Nil(t, s.Cause())
+}
+
+// Every other end of a stream leaves open what the server has done.
+func TestHTTP2ResetIsNoRefusal(t *testing.T) {
+	web := newBareH2(t)
+	s := openBareH2(t, web, func(h *h2conn, stream uint32, n int) bool {
+		h.reset(stream, h2Protocol)
+		return n > 0
+	})
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
+	calls, _ := web.seen()
+	require.Equal(t, 1, calls, "the call ran twice")
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+}

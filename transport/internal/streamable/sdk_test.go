@@ -1,0 +1,231 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// sdkServer is a server by the go-sdk with a few tools.
+func sdkServer(t *testing.T, o *mcp.StreamableHTTPOptions) *httptest.Server {
+	t.Helper()
+	checkLeaks(t)
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)
+	type text struct {
+		Text string `json:"text"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in text) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Text}}}, nil, nil
+	})
+	server.AddTool(&mcp.Tool{Name: "marked", InputSchema: json.RawMessage(
+		`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"deep":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"Depth"}}}}}`)},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			h := r.Extra.Header
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{
+				Text: h.Get("Mcp-Param-Region") + "/" + h.Get("Mcp-Param-Depth")}}}, nil
+		})
+	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, o)
+	web := httptest.NewServer(h)
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+		for ss := range server.Sessions() {
+			_ = ss.Close()
+		}
+	})
+	return web
+}
+
+func TestHTTPAgainstSDK(t *testing.T) {
+	kinds := map[string]*mcp.StreamableHTTPOptions{
+		"stateful, events":  {},
+		"stateful, JSON":    {JSONResponse: true},
+		"stateless, events": {Stateless: true},
+		"stateless, JSON":   {Stateless: true, JSONResponse: true},
+	}
+	for name, options := range kinds {
+		for _, era := range []mcpvisor.Era{mcpvisor.EraAuto, mcpvisor.EraLegacy} {
+			t.Run(name+", era "+string(era), func(t *testing.T) {
+				web := sdkServer(t, options)
+				spec := httpSpec(web.URL)
+				spec.Era = era
+				s := openHTTP(t, spec)
+
+				info := s.Info()
+				modern := options.Stateless && era == mcpvisor.EraAuto
+				require.Equal(t, modern, jsonrpc.IsModern(info.ProtocolVersion), info.ProtocolVersion)
+				require.Equal(t, "sdk", info.ServerName)
+				require.Equal(t, "2", info.ServerVersion)
+				require.False(t, s.LastHeard().IsZero())
+
+				for range 20 {
+					got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "echo",
+						Params: json.RawMessage(`{"name":"echo","arguments":{"text":"world"}}`)})
+					require.NoError(t, err)
+					var result mcp.CallToolResult
+					require.NoError(t, json.Unmarshal(got, &result))
+					require.Equal(t, "hello world", result.Content[0].(*mcp.TextContent).Text)
+				}
+
+				_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "nope", Params: json.RawMessage(`{"name":"nope"}`)})
+				var rpc *sdkrpc.Error
+				require.ErrorAs(t, err, &rpc)
+				require.ErrorIs(t, err, mcpvisor.ErrRPC)
+				require.Nil(t, s.Cause())
+			})
+		}
+	}
+}
+
+func TestHTTPRemembersEra(t *testing.T) {
+	web := newScripted(t)
+	d := httpDialerFor(httpSpec(web.URL))
+	for range 2 {
+		s := d.NewSession()
+		transporttest.ReleaseAtEnd(t, s)
+		require.NoError(t, s.Open(transporttest.Context(t)))
+	}
+	require.Len(t, web.requests("server/discover"), 1, "the second session asked again")
+	require.Len(t, web.requests("initialize"), 2)
+
+	modern := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true})
+	d = httpDialerFor(httpSpec(modern.URL))
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	require.Equal(t, mcpvisor.EraModern, d.knownEra())
+}
+
+func TestHTTPParamHeaders(t *testing.T) {
+	web := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+	s := openHTTP(t, httpSpec(web.URL))
+	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
+	require.NoError(t, err)
+	got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
+		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"zürich","deep":{"n":42}}}`)})
+	require.NoError(t, err)
+	require.Contains(t, string(got), headerValue("zürich")+"/42")
+}
+
+// What a server asks on the way to an answer reaches the go-sdk, and its
+// reply reaches the server.
+func TestHTTPServerAsksDuringCall(t *testing.T) {
+	checkLeaks(t)
+	server := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
+	var ponged atomic.Bool
+	server.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if err := r.Session.Ping(ctx, nil); err != nil {
+				return nil, err
+			}
+			ponged.Store(true)
+			return &mcp.CallToolResult{}, nil
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+		for ss := range server.Sessions() {
+			_ = ss.Close()
+		}
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "ask", Params: json.RawMessage(`{"name":"ask","arguments":{}}`)})
+	require.NoError(t, err)
+	require.True(t, ponged.Load())
+}
+
+func TestHTTPManyCallsReuseConnections(t *testing.T) {
+	for name, options := range map[string]*mcp.StreamableHTTPOptions{"JSON": {JSONResponse: true}, "events": {}} {
+		t.Run(name, func(t *testing.T) {
+			web := sdkServer(t, options)
+			var dialled atomic.Int32
+			spec := httpSpec(web.URL)
+			spec.HTTP.Client = &http.Client{Transport: &http.Transport{
+				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					dialled.Add(1)
+					return new(net.Dialer).DialContext(ctx, network, addr)
+				},
+			}}
+			s := openHTTP(t, spec)
+			const callers, each = 16, 25
+			errs := make(chan error, callers)
+			for range callers {
+				go func() {
+					for range each {
+						_, err := s.Request(context.Background(), transport.Request{Method: "tools/call", Target: "echo",
+							Params: json.RawMessage(`{"name":"echo","arguments":{"text":"x"}}`)})
+						if err != nil {
+							errs <- err
+							return
+						}
+					}
+					errs <- nil
+				}()
+			}
+			for range callers {
+				require.NoError(t, <-errs)
+			}
+			require.Less(t, dialled.Load(), int32(callers*each/4), "connections are not used again")
+		})
+	}
+}
+
+func TestHTTPLargeResult(t *testing.T) {
+	web := newScripted(t)
+	big := strings.Repeat("x", 3<<20)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		sayResult(w, id, `{"content":[{"type":"text","text":"`+big+`"}]}`)
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	start := time.Now()
+	got, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
+	require.NoError(t, err)
+	require.Greater(t, len(got), 3<<20)
+	require.False(t, s.LastHeard().Before(start))
+}
+
+func TestHTTPOverTLSAndHTTP2(t *testing.T) {
+	checkLeaks(t)
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)
+	var proto atomic.Int32
+	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		proto.Store(int32(r.ProtoMajor))
+		return server
+	}, nil)
+	web := httptest.NewUnstartedServer(handler)
+	web.EnableHTTP2 = true
+	web.StartTLS()
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+		for ss := range server.Sessions() {
+			_ = ss.Close()
+		}
+	})
+	spec := httpSpec(web.URL)
+	spec.HTTP.Client = web.Client()
+	s := openHTTP(t, spec)
+	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "ping"})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, proto.Load())
+	web.CloseClientConnections()
+	web.Close()
+	_, err = s.Request(transporttest.Context(t), transport.Request{Method: "ping"})
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+}

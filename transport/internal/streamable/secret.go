@@ -1,0 +1,52 @@
+package streamable
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+)
+
+// clean makes a text that came from elsewhere fit to be shown: on one line, and
+// without the secrets of the endpoint. Servers like to repeat the token that
+// they refuse.
+func (e *endpoint) clean(text string) string { return display.Line(e.redact(text)) }
+
+// redact replaces secrets: those of the spec, and the tokens that came since.
+func (e *endpoint) redact(text string) string {
+	text = e.secrets.Replace(text)
+	if p := e.postTarget.Load(); p != nil {
+		text = p.secrets.Replace(text)
+	}
+	if e.auth != nil {
+		text = e.auth.Redact(text)
+	}
+	return text
+}
+
+func (e *endpoint) cleanError(err error) error { return redact.Redactor(e.redact).Error(err) }
+
+func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage {
+	return redact.Redactor(e.redact).JSON(raw)
+}
+
+// endpointSecrets finds what must not be shown: user, password and query of the URL, the
+// tokens in its path, and the values of the headers.
+func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
+	var found secret.List
+	found.Add(secrets...)
+	found.AddEndpoint(u)
+	for name, value := range headers {
+		found.AddHeader(name, value)
+	}
+	return found.Replacer()
+}
+
+// basicToken is the token of the Basic scheme (RFC 7617).
+func basicToken(name, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
+}

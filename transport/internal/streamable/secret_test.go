@@ -1,0 +1,176 @@
+package streamable
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// canaries are the secrets of secretSpec; none may ever be seen.
+var canaries = []string{"canary-user", "canary-password", "canary-query", "canary-header", "canary-token"}
+
+func secretSpec(addr string) mcpvisor.ServerSpec {
+	spec := httpSpec("http://canary-user:canary-password@" + addr + "/mcp?key=canary-query#canary-user")
+	spec.HTTP.Headers = map[string]string{"X-Key": "canary-header", "Authorization": "Bearer canary-token"}
+	return spec
+}
+
+// allTexts is everything that an error tells, through its whole chain.
+func allTexts(err error) string {
+	var b strings.Builder
+	for err != nil {
+		fmt.Fprintf(&b, "%v\n", err)
+		var c *supervisor.Cause
+		if errors.As(err, &c) {
+			text, _ := json.Marshal(c)
+			b.Write(text)
+			b.WriteString(c.Describe())
+		}
+		err = errors.Unwrap(err)
+	}
+	return b.String()
+}
+
+func requireNoCanary(t *testing.T, text string) {
+	t.Helper()
+	require.NotEmpty(t, text)
+	for _, canary := range canaries {
+		require.NotContains(t, text, canary)
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestHTTPSecretsStaySecret(t *testing.T) {
+	// parrot repeats all it was told.
+	parrot := func(code int) handler {
+		return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			w.WriteHeader(code)
+			fmt.Fprintf(w, "refused: %s %s %s", r.URL, r.Header.Get("X-Key"), r.Header.Get("Authorization"))
+		}
+	}
+	away := func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		http.Redirect(w, r, "http://canary-user:canary-password@elsewhere.invalid/x?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+	}
+	replies := map[string]handler{"401": parrot(401), "400": parrot(400), "404": parrot(404), "502": parrot(502), "redirect": away,
+		"hang up": func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
+		"html":    status(200, "text/html", "<html>")}
+	for name, reply := range replies {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			var log lockedBuffer
+			d := NewDialer(secretSpec(web.Listener.Addr().String()).WithDefaults(),
+				transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
+			web.handle("GET", parrot(403))
+
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			require.NoError(t, s.Open(transporttest.Context(t)))
+			require.Equal(t, "canary-header", web.requests("initialize")[0].header.Get("X-Key"), "the test holds no secret")
+			require.Equal(t, "Bearer canary-token", web.requests("initialize")[0].header.Get("Authorization"))
+			web.handle("tools/call", reply)
+			requireNoCanary(t, allTexts(callFails(t, s)))
+			if cause := s.Cause(); cause != nil {
+				requireNoCanary(t, allTexts(cause))
+			}
+
+			web.handle("initialize", reply)
+			failing := d.NewSession()
+			err := failing.Open(transporttest.Context(t))
+			require.Error(t, err)
+			requireNoCanary(t, allTexts(err))
+			transporttest.RequireClosed(t, failing.Released(), "session is not released")
+			requireNoCanary(t, log.String()+" ")
+			require.NotEmpty(t, log.String(), "the refused stream is worth a line")
+		})
+	}
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	requireNoCanary(t, allTexts(openFails(t, secretSpec(l.Addr().String()))))
+}
+
+// Headers and cookies go to the endpoint's origin and nowhere else.
+func TestHTTPHeadersStayAtHome(t *testing.T) {
+	web := newScripted(t)
+	visited := make(chan struct{}, 8)
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visited <- struct{}{} }))
+	t.Cleanup(thief.Close)
+	for _, what := range []string{"tools/call", "GET", "DELETE"} {
+		web.handle(what, func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+		})
+	}
+	s := openHTTP(t, secretSpec(web.Listener.Addr().String()))
+	e := callFails(t, s)
+	require.ErrorContains(t, e, "redirects to "+thief.URL)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	require.Empty(t, visited)
+}
+
+// A secret is hidden in each form in which it travels or is told again.
+func TestHTTPSecretsInAllForms(t *testing.T) {
+	spec := httpSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
+	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basicToken("login 1", "pass 2")}
+	e, err := newEndpoint(spec.WithDefaults())
+	require.NoError(t, err)
+	for _, secret := range []string{
+		"us er/1", "us%20er%2F1", "pass w/ord", "pass%20w%2Ford", "pass+w%2Ford", "us%20er%2F1:pass%20w%2Ford", basicToken("us er/1", "pass w/ord"),
+		"key=qu%20e%2Fry&b=other+1", "qu e/ry", "qu+e%2Fry", "other 1", "other+1",
+		"header value", "Basic " + basicToken("login 1", "pass 2"), basicToken("login 1", "pass 2"), "login 1:pass 2", "pass 2",
+	} {
+		require.NotContains(t, e.clean("refused: "+secret+"!"), secret)
+		require.NotContains(t, string(e.cleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)
+	}
+}
+
+// Nor does a server tell them to whoever watches.
+func TestHTTPSecretsInNotices(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"%[1]s","data":"got %[1]s"}},{"jsonrpc":"2.0","id":%[2]s,"result":%[3]s}]`,
+			r.Header.Get("X-Key"), id, hello)
+	})
+	s := httpDialerFor(secretSpec(web.Listener.Addr().String())).NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	told := make(chan transport.Notice, 1)
+	s.OnNotice(func(n transport.Notice) { told <- n })
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	requireServing(t, s)
+	log := (<-told).Log
+	require.Contains(t, log.Text, "got ")
+	requireNoCanary(t, log.Text+log.Logger)
+}

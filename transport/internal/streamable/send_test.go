@@ -1,0 +1,227 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// A call goes out once, also if a header makes net/http believe that it may be
+// repeated.
+func TestHTTPCallGoesOutOnce(t *testing.T) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key", "X-Other"} {
+		web := newScripted(t)
+		var ran atomic.Int32
+		spec := httpSpec(web.URL)
+		spec.HTTP.Headers = map[string]string{name: "service-7"}
+		s := openHTTP(t, spec)
+		requireServing(t, s)
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			ran.Add(1)
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_ = conn.Close()
+			}
+		})
+		e := callFails(t, s)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
+		require.EqualValues(t, 1, ran.Load(), name)
+		require.Equal(t, "service-7", web.requests("tools/call")[1].header.Get(name))
+		require.Nil(t, s.Cause())
+	}
+}
+
+// mortal are the connections of one dialer, which can die without a sign: a
+// read waits, and a write takes only so much.
+type mortal struct {
+	mu        sync.Mutex
+	conns     []*mortalConn
+	stillborn bool // those to come
+	takes     int
+}
+
+type mortalConn struct {
+	net.Conn
+	of   *mortal
+	dead bool
+}
+
+func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &mortalConn{Conn: conn, of: m, dead: m.stillborn && len(m.conns) > 0}
+	m.conns = append(m.conns, c)
+	return c, nil
+}
+
+// kill lets the connections that there are die.
+func (m *mortal) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		c.dead = true
+	}
+}
+
+func (m *mortal) dialled() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.conns)
+}
+
+func (c *mortalConn) Write(p []byte) (int, error) {
+	c.of.mu.Lock()
+	dead, takes := c.dead, min(len(p), c.of.takes)
+	c.of.mu.Unlock()
+	if !dead {
+		return c.Conn.Write(p)
+	}
+	if takes > 0 {
+		_, _ = c.Conn.Write(p[:takes])
+	}
+	return takes, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
+}
+
+// openMortal opens a session over connections that can die, of which some are
+// idle.
+func openMortal(t *testing.T, web *scripted, m *mortal, secure bool) *httpSession {
+	t.Helper()
+	spec := httpSpec(web.URL)
+	host := &http.Transport{}
+	if secure {
+		tls := httptest.NewTLSServer(web)
+		t.Cleanup(tls.Close)
+		spec.HTTP.URL = tls.URL
+		host = tls.Client().Transport.(*http.Transport).Clone()
+	}
+	host.DialContext = m.dial
+	spec.HTTP.Client = &http.Client{Transport: host}
+	s := openHTTP(t, spec)
+	together := make(chan struct{})
+	var entered atomic.Int32
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		if entered.Add(1) == 4 {
+			close(together)
+		}
+		<-together
+		sayResult(w, id, `{"a":"hello"}`)
+	})
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() { _, _ = s.Request(context.Background(), transporttest.ToolCall) })
+	}
+	calls.Wait()
+	require.GreaterOrEqual(t, m.dialled(), 4)
+	return s
+}
+
+func TestHTTPConnectionsThatDiedIdle(t *testing.T) {
+	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
+		t.Run(name+", nothing written", func(t *testing.T) {
+			web, m := newScripted(t), new(mortal)
+			s := openMortal(t, web, m, secure)
+			before := m.dialled()
+			m.kill()
+			requireServing(t, s)
+			require.Len(t, web.requests("tools/call"), 5)
+			require.Equal(t, before+1, m.dialled())
+		})
+		t.Run(name+", something written", func(t *testing.T) {
+			web, m := newScripted(t), &mortal{takes: 10}
+			s := openMortal(t, web, m, secure)
+			m.kill()
+			e := callFails(t, s)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
+			require.Len(t, web.requests("tools/call"), 4)
+		})
+		t.Run(name+", and so are the new ones", func(t *testing.T) {
+			web, m := newScripted(t), &mortal{}
+			s := openMortal(t, web, m, secure)
+			m.kill()
+			m.mu.Lock()
+			m.stillborn = true
+			m.mu.Unlock()
+			e := callFails(t, s)
+			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
+			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+			require.Len(t, web.requests("tools/call"), 4)
+			m.mu.Lock()
+			m.stillborn = false
+			m.mu.Unlock()
+			requireServing(t, s)
+		})
+	}
+}
+
+// A redirect is followed with the whole body.
+func TestHTTPRedirectRepeatsTheBody(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		if r.URL.Path != "/there" {
+			http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
+			return
+		}
+		sayResult(w, id, `{"a":"hello"}`)
+	})
+	requireServing(t, openHTTP(t, httpSpec(web.URL)))
+	seen := web.requests("tools/call")
+	require.Len(t, seen, 2)
+	require.Equal(t, seen[0].body, seen[1].body)
+}
+
+// Redirects are followed a few times, each from where the last one led, and
+// none that names no place.
+func TestHTTPRedirects(t *testing.T) {
+	rows := map[string]struct {
+		to    func(path string) string
+		paths []string
+		works bool
+	}{
+		"relative to the last": {func(path string) string {
+			return map[string]string{"/mcp": "/a/b/", "/a/b/": "c"}[path]
+		}, []string{"/mcp", "/a/b/", "/a/b/c"}, true},
+		"without end": {func(string) string { return "/mcp" }, []string{"/mcp", "/mcp", "/mcp", "/mcp", "/mcp", "/mcp"}, false},
+		"to nowhere":  {func(string) string { return "" }, []string{"/mcp"}, false},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			var mu sync.Mutex
+			var paths []string
+			web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				mu.Lock()
+				paths = append(paths, r.URL.Path)
+				last := row.works && len(paths) == len(row.paths)
+				mu.Unlock()
+				if last {
+					sayResult(w, id, hello)
+					return
+				}
+				if to := row.to(r.URL.Path); to != "" {
+					w.Header().Set("Location", to)
+				}
+				w.WriteHeader(http.StatusTemporaryRedirect)
+			})
+			s := openHTTP(t, httpSpec(web.URL+"/mcp"))
+			_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
+			require.Equal(t, row.works, err == nil, "%v", err)
+			require.Equal(t, row.paths, paths)
+			require.Nil(t, s.Cause())
+		})
+	}
+}

@@ -1,0 +1,231 @@
+package streamable
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// maxEventID is the longest event id that is remembered; it goes back to the
+// server in a header.
+const maxEventID = 1 << 10
+
+// sseEvent is one server-sent event.
+type sseEvent struct {
+	// id is the event's id. hasID tells an empty one, which resets the last id of
+	// the stream, from none.
+	id    string
+	hasID bool
+	// name is empty or "message" for what MCP calls a message.
+	name string
+	// retry is the delay before a reconnect that the server asks for; 0 if none.
+	retry time.Duration
+	// data belongs to the caller. Of an event beyond the limit it is the
+	// beginning of the first line that was too long, and tail its end.
+	data []byte
+	tail []byte
+	over bool
+	// crowded: the event was skipped, because there is no room for it.
+	crowded bool
+}
+
+// sseReader splits a stream into events, by the rules of the HTML standard
+// ("Interpreting an event stream") with two exceptions: an event without data
+// is returned when it carries an id or a delay, because MCP primes streams
+// that way, and an event that the end of the stream cuts short is returned,
+// because some servers leave out the last blank line. Whoever decodes the data
+// finds out whether it is whole.
+type sseReader struct {
+	r       *bufio.Reader
+	limit   int
+	started bool // the first line was read; only that can begin with a byte order mark
+	skipLF  bool // the last line ended in CR; a LF that follows belongs to it
+
+	// reserve, if set, makes room for a large event; free gives it back when the
+	// next one is read, or when the stream ends.
+	reserve      func(bytes int) bool
+	releaseShare func()
+	reserved     int
+	crowded      bool
+}
+
+func newSSEReader(r io.Reader, limit int) *sseReader {
+	return &sseReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
+}
+
+// next returns the next event. The data that it holds in memory never exceeds
+// the limit by more than one line's field name; the rest of a larger event is
+// skipped.
+func (s *sseReader) next() (sseEvent, error) {
+	var e sseEvent
+	s.crowded = false
+	s.release()
+	started := false // a data, id or retry field was seen
+	first := true    // no data line was seen
+	for {
+		line, tail, over, err := s.line(s.limit - len(e.data) + len("data: "))
+		if !s.started {
+			s.started = true
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		e.crowded = s.crowded
+		if len(line) > 0 {
+			name, value, _ := bytes.Cut(line, []byte(":"))
+			value = bytes.TrimPrefix(value, []byte(" "))
+			switch string(name) {
+			case "data":
+				e.addData(value, tail, over, first, s.limit)
+				first, started = false, true
+			case "id":
+				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !over {
+					e.id, e.hasID = string(value), true
+					started = true
+				}
+			case "event":
+				if !over {
+					e.name = string(value)
+				}
+			case "retry":
+				if d, ok := retryDelay(value); ok {
+					e.retry = d
+					started = true
+				}
+			}
+		}
+		switch {
+		case err != nil && errors.Is(err, io.EOF) && started:
+			return e, nil
+		case err != nil:
+			s.release() // what the broken event holds
+			return sseEvent{}, err
+		case len(line) == 0 && started:
+			return e, nil
+		case len(line) == 0:
+			e.name = ""
+		}
+	}
+}
+
+// release gives back what was reserved for the last event.
+func (s *sseReader) release() {
+	if s.reserved > 0 {
+		s.releaseShare()
+		s.reserved = 0
+	}
+}
+
+func (e *sseEvent) addData(value, tail []byte, over, first bool, limit int) {
+	switch {
+	case e.over:
+		if over {
+			e.tail = tail
+		} else if len(value) > 0 {
+			_, e.tail = jsonrpc.ClipEnds(e.tail, value)
+		}
+	case over || len(e.data)+len(value)+1 > limit+1:
+		e.over = true
+		if !over {
+			value, tail = jsonrpc.ClipEnds(nil, value)
+		}
+		if first {
+			e.data = value
+		} else {
+			e.data, _ = jsonrpc.ClipEnds(e.data, value)
+		}
+		e.tail = tail
+	case first:
+		e.data = value // the line is ours, and usually the only one
+	default:
+		e.data = append(append(e.data, '\n'), value...)
+	}
+}
+
+// line returns the next line without its end: LF, CR LF or CR. Of a line
+// beyond the limit it keeps the two ends, as lineReader does.
+func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
+	for {
+		if _, err := s.r.Peek(1); err != nil {
+			return line, tail, over, err
+		}
+		chunk, _ := s.r.Peek(s.r.Buffered())
+		if s.skipLF {
+			s.skipLF = false
+			if chunk[0] == '\n' {
+				_, _ = s.r.Discard(1)
+				continue
+			}
+		}
+		end := lineEnd(chunk)
+		piece := chunk
+		if end >= 0 {
+			piece = chunk[:end]
+		}
+		switch {
+		case over:
+			_, tail = jsonrpc.ClipEnds(tail, piece)
+		case len(line)+len(piece) > limit, !s.hold(s.limit - limit + len(line) + len(piece)):
+			over = true
+			line, tail = jsonrpc.ClipEnds(line, piece)
+		default:
+			line = append(line, piece...)
+		}
+		if end < 0 {
+			_, _ = s.r.Discard(len(chunk))
+			continue
+		}
+		s.skipLF = chunk[end] == '\r'
+		_, _ = s.r.Discard(end + 1)
+		return line, tail, over, nil
+	}
+}
+
+// hold reserves room for so many bytes of the event in all, and some more: it
+// grows by pieces.
+func (s *sseReader) hold(bytes int) bool {
+	if s.reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= s.reserved {
+		return true
+	}
+	more := bytes + bytes/4 - s.reserved
+	if !s.reserve(more) {
+		s.crowded = true
+		return false
+	}
+	s.reserved += more
+	return true
+}
+
+// lineEnd is the index of the first CR or LF, or -1.
+func lineEnd(b []byte) int {
+	lf := bytes.IndexByte(b, '\n')
+	if lf >= 0 {
+		b = b[:lf]
+	}
+	if cr := bytes.IndexByte(b, '\r'); cr >= 0 {
+		return cr
+	}
+	return lf
+}
+
+// retryDelay reads the value of a retry field: milliseconds, digits only.
+func retryDelay(value []byte) (time.Duration, bool) {
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+	}
+	ms, err := strconv.ParseInt(string(value), 10, 64)
+	if err != nil || ms > math.MaxInt64/int64(time.Millisecond) {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// isForbiddenInHeader reports what no header may hold (RFC 9110, 5.5): an event's id is
+// to be sent back in one.
+func isForbiddenInHeader(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

@@ -1,0 +1,382 @@
+package streamable
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// maxEndpointURL bounds the address that a server names for our messages.
+const maxEndpointURL = 8 << 10
+
+// sseConn is the channel of a session over HTTP+SSE (MCP 2024-11-05, transports,
+// "HTTP with SSE"): one GET whose event stream carries every message of the
+// server, and an address, named by the first event, that takes every message of
+// the client as a POST.
+//
+// The stream is the session: it cannot be resumed, and its end is the end of the
+// session. Safe for concurrent use.
+type sseConn struct {
+	s *httpSession
+
+	// opened gets the outcome of the opening, once: nil when the server has named
+	// the address.
+	opened chan *httpError
+	// openingOver is taken by whichever comes first: the endpoint event, or the end of
+	// the time for it.
+	openingOver atomic.Bool
+	// strict ends the opening at the first event that is no "endpoint". Set when
+	// it is not known whether the server speaks HTTP+SSE at all.
+	strict bool
+
+	// share is what the current event holds of Limits.Buffer. It belongs to run.
+	share budget.Share
+
+	mu      sync.Mutex
+	waiting map[int64]*sseRequest // the requests of ours that have no answer yet
+
+	postCount atomic.Uint64   // how many messages of ours were POSTed
+	remarks   jsonrpc.Remarks // the errors without an id; run adds
+	orphans   *rate.Limiter   // of what is logged of them
+}
+
+// sseAnswer is what became of one request.
+type sseAnswer struct {
+	reply
+	fault *httpError
+	// share is what it holds of Limits.Buffer; whoever gets it releases it.
+	share budget.Share
+}
+
+// openSSE opens the event stream and waits until the server has named the address
+// for POSTs. From then on the session sends there. The stream outlives ctx, which
+// bounds the opening only.
+func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
+	if !s.startTask() {
+		return connectionLost("the session ended", s.Cause())
+	}
+	s.openingSSE.Store(true)
+	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *httpError, 1), waiting: make(map[int64]*sseRequest),
+		orphans: rate.NewLimiter(jsonrpc.OrphanLogRate, 1)}
+	stream := s.startExchange(s.ctx, 0)
+	go func() {
+		defer s.tasks.Done()
+		defer stream.finish()
+		c.run(stream)
+	}()
+	select {
+	case f := <-c.opened:
+		s.openingSSE.Store(false)
+		return f
+	case <-ctx.Done():
+	}
+	if !c.openingOver.CompareAndSwap(false, true) {
+		s.openingSSE.Store(false)
+		return <-c.opened
+	}
+	stream.end(jsonrpc.ContextEnd(ctx))
+	return invalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+}
+
+// run reads the stream from its opening to its end.
+func (c *sseConn) run(stream *exchange) {
+	s := c.s
+	header := s.endpoint.newHeader(1)
+	header["Accept"] = headerEvents
+	resp, f := stream.get(s.endpoint, header)
+	if f != nil {
+		c.opened <- f
+		return
+	}
+	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
+		c.opened <- s.streamRefusedError(resp, noSession)
+		return
+	}
+	defer resp.Body.Close()
+	opening := &openingBody{r: resp.Body, left: maxOpeningBytes}
+	events := newSSEReader(opening, s.spec.Limits.MaxMessageBytes)
+	s.reserveForEvents(events, &c.share)
+	defer c.share.Release()
+	if f := c.readEndpoint(events, resp); f != nil {
+		c.opened <- f
+		return
+	}
+	opening.opened = true
+	c.opened <- nil
+	for {
+		e, err := events.next()
+		if err != nil {
+			s.end(c.streamEndCause(err))
+			return
+		}
+		c.receive(e)
+	}
+}
+
+// readEndpoint reads up to the event that names the address for POSTs.
+func (c *sseConn) readEndpoint(events *sseReader, resp *http.Response) *httpError {
+	e := c.s.endpoint
+	for {
+		event, err := events.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return invalidReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
+		case errors.Is(err, errOpeningTooLong):
+			return invalidReply(mcpvisor.OutcomeNotSent, "%v", err)
+		case err != nil:
+			return e.connectionLost("the event stream broke before the server named an endpoint: ", err)
+		case event.name == "endpoint":
+			target, f := c.address(event, resp)
+			if f == nil && !c.openingOver.CompareAndSwap(false, true) {
+				f = invalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
+			}
+			if f == nil {
+				e.sendPostsTo(target)
+				c.s.sse.Store(c)
+				c.s.forgotten.Store(true) // no DELETE: closing the stream ends the session
+			}
+			return f
+		case c.strict:
+			return invalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
+		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
+			c.s.noise.Malformed.Add(1)
+		}
+	}
+}
+
+// address reads an endpoint event. The address must have the origin of the
+// stream: the headers and tokens of the endpoint go there.
+func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *httpError) {
+	e := c.s.endpoint
+	text := string(bytes.TrimSpace(event.data))
+	if text == "" {
+		return nil, invalidEndpoint("that is empty")
+	}
+	if event.over || len(text) > maxEndpointURL {
+		return nil, invalidEndpoint("that is longer than %d bytes", maxEndpointURL)
+	}
+	base := e.url
+	if resp.Request != nil && resp.Request.URL != nil { // a redirect within the origin
+		base = resp.Request.URL
+	}
+	target, err := base.Parse(text)
+	if err != nil {
+		return nil, invalidEndpoint("that is no URL")
+	}
+	if !sameOrigin(target, e.url) {
+		f := invalidEndpoint("at another origin: %s", e.clean(bareURL(target)))
+		f.hint = "headers and tokens are sent to " + e.hostport + " only; correct the base URL in the server's or the proxy's configuration"
+		return nil, f
+	}
+	target.User, target.Fragment, target.RawFragment = nil, "", ""
+	return target, nil
+}
+
+// streamEndCause is the cause of death of a session whose stream has ended.
+func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
+	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, which is the session"}
+	if !errors.Is(err, io.EOF) {
+		cause.Err = c.s.endpoint.cleanError(err)
+		cause.Message = "the event stream of the server broke: " + c.s.endpoint.clean(err.Error())
+	}
+	return cause
+}
+
+// receive handles one event.
+func (c *sseConn) receive(e sseEvent) {
+	s := c.s
+	if e.over {
+		s.noise.Oversize.Add(1)
+		id, ok := jsonrpc.FindID(e.data, e.tail)
+		if !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
+			id, ok = c.onlyWaiting(false)
+		}
+		if ok {
+			f := oversizeReply(s.spec.Limits.MaxMessageBytes)
+			if e.crowded {
+				f = noRoomReply()
+			}
+			c.deliver(id, sseAnswer{fault: f})
+		}
+		return
+	}
+	switch e.name {
+	case "", "message":
+	case "endpoint": // a later one is not believed
+		s.noise.Malformed.Add(1)
+		return
+	default:
+		return
+	}
+	text := bytes.TrimSpace(e.data)
+	switch {
+	case len(text) == 0:
+	case text[0] != '[':
+		c.receiveMessage(text)
+	case !json.Valid(text):
+		s.noise.Malformed.Add(1)
+	default: // a batch (2025-03-26)
+		jsonscan.EachItem(text, func(one []byte) bool {
+			if one[0] == '{' {
+				c.receiveMessage(one)
+			} else {
+				s.noise.Malformed.Add(1)
+			}
+			return true
+		})
+	}
+}
+
+// receiveMessage handles one message of the server.
+func (c *sseConn) receiveMessage(text []byte) {
+	env, ok := jsonrpc.ScanEnvelope(text)
+	if !ok || env.Method != nil {
+		_, _, _ = c.s.handleMessage(text, noRequestID, false) // no answer: passed on, or counted as junk
+		return
+	}
+	id, known := env.NumericID()
+	if env.Error != nil && (env.ID == nil || string(env.ID) == "null") {
+		c.receiveOrphan(text, &env)
+		return
+	}
+	switch {
+	case known && c.deliver(id, c.answerOf(text, &env)):
+	case env.Result != nil || env.Error != nil:
+		c.s.noise.Unmatched.Add(1)
+	default:
+		c.s.noise.Malformed.Add(1)
+	}
+}
+
+// answerOf is the answer that a message carries.
+func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
+	switch {
+	case env.Error != nil:
+		return sseAnswer{reply: reply{errorMember: env.Error}}
+	case env.Malformed:
+		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
+	case env.Result == nil:
+		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
+	}
+	a := sseAnswer{reply: reply{result: detachPart(env.Result, text)}}
+	a.share.TakeOver(&c.share)
+	return a
+}
+
+// deliver ends the wait for an answer. It reports false if there is no such wait.
+func (c *sseConn) deliver(id int64, a sseAnswer) bool {
+	c.mu.Lock()
+	r := c.waiting[id]
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	if r == nil {
+		a.share.Release()
+		return false
+	}
+	r.answer <- a // has room for one, and is sent one
+	return true
+}
+
+// stopWaiting ends the wait for an answer. It returns the answer if that has come.
+// Call it once, and only if the answer was not received.
+func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, came bool) {
+	c.mu.Lock()
+	came = c.waiting[id] == nil
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	if came {
+		a = <-r.answer // deliver sends it without waiting
+	}
+	return a, came
+}
+
+// onlyWaiting is the id of the request under way, if there is exactly one. last asks
+// that no other message of ours was POSTed after it.
+func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) != 1 {
+		return 0, false
+	}
+	for id, r := range c.waiting {
+		return id, !last || r.posted == c.postCount.Load()
+	}
+	return 0, false
+}
+
+// exchange POSTs one request and waits for its answer on the stream.
+func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
+	r := c.addRequest(id)
+	if !c.s.startTask() {
+		a, _ := c.stopWaiting(id, r)
+		a.share.Release()
+		f := connectionLost("the session ended", c.s.Cause())
+		f.outcome = mcpvisor.OutcomeNotSent
+		return reply{}, f
+	}
+	posted := make(chan sseAnswer, 1)
+	var left atomic.Bool // what is posted is wanted no more
+	leaves := false      // somebody else waits for it
+	defer func() {
+		if !leaves {
+			releasePosted(posted, &left)
+		}
+	}()
+	go func() {
+		defer c.s.tasks.Done()
+		posted <- c.post(x, id, body, header)
+		if left.Load() {
+			releasePosted(posted, &left)
+		}
+	}()
+	var got sseAnswer
+	select {
+	case got = <-r.answer:
+		leaves = c.finishPostInBackground(x, posted, &left)
+	case p := <-posted:
+		got = c.afterPost(x, id, p, r)
+	}
+	x.share.TakeOver(&got.share)
+	if got.errorMember != nil {
+		got.errorMember = c.s.endpoint.cleanJSON(got.errorMember)
+	}
+	return got.reply, got.fault
+}
+
+// accepted reports whether a POST says no more than that the answer will come.
+func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorMember == nil }
+
+// afterPost is the outcome of a request whose POST ended with p: the answer on the
+// stream if it has come, whatever the POST says. An accepted POST waits for it.
+func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
+	if p.accepted() {
+		select {
+		case a := <-r.answer:
+			return a
+		case <-x.ctx.Done():
+		}
+		p.fault = connectionLost("the request was given up before its answer came", c.s.endpoint.cleanError(x.cause()))
+	}
+	if p.fault != nil {
+		p.fault.remark = c.remarks.Since(r.remarks, nil)
+	}
+	if a, came := c.stopWaiting(id, r); came {
+		p.share.Release()
+		return a
+	}
+	return p
+}

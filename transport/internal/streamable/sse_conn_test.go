@@ -1,0 +1,379 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+func TestSSECall(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reply   func(web *sseServer, w http.ResponseWriter, id json.RawMessage)
+		kind    error // nil: the call succeeds
+		outcome mcpvisor.Outcome
+		says    string
+		dies    bool
+	}{
+		"answer before the POST is accepted": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) { web.answer("tools/call", id) }},
+		"POST never accepted": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.answer("tools/call", id)
+			<-web.quit
+		}},
+		"200 without a body": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(200)
+			web.answer("tools/call", id)
+		}},
+		"text that says HTML": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "Accepted")
+			web.answer("tools/call", id)
+		}},
+		"answer in the body of the POST": {reply: func(_ *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			sayResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
+		}},
+		"id as a string": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"id":"%s","result":{"content":[{"type":"text","text":"hello"}]}}`, id)
+		}},
+		"batch": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`[7,{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"hello"}]}}]`, id)
+		}},
+		"doubled, among junk": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.write("data: junk\n\nevent: heartbeat\ndata: 1\n\nevent: endpoint\ndata: http://example.invalid/\n\nevent: endpoint\ndata: /elsewhere\n\nevent: message\n\ndata:\n\n")
+			web.send(`{"jsonrpc":"2.0","id":999999999999999,"result":{}}`)
+			web.send(`{"jsonrpc":"2.0","id":"what","result":{}}`)
+			web.answer("tools/call", id)
+			web.answer("tools/call", id)
+		}},
+		"error of the server": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no, %s"}}`, id, sseSecret)
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, says: "no, ***"},
+		"error without an id": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, says: "parse error"},
+		"neither result nor error": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s}`, id)
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "neither a result nor an error"},
+		"broken JSON": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":nothing}}`, id)
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "not valid JSON"},
+		"too long": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":"%s"}}`, id, strings.Repeat("x", 100_000))
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "longer than 65536 bytes"},
+		"too long, id unknown": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
+			web.send(`{"result":{"content":"%s"}}`, strings.Repeat("x", 100_000))
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "longer than 65536 bytes"},
+		"web page": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>login</html>")
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "web page"},
+		"refused, 413": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(413) },
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 413"},
+		"refused, 500": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(500) },
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 500"},
+		"refused, 401": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(401) },
+			kind: mcpvisor.ErrAuthRequired, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 401"},
+		"redirected": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Location", "http://example.invalid/")
+			w.WriteHeader(307)
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "redirects to"},
+		"POST broken": {reply: func(*sseServer, http.ResponseWriter, json.RawMessage) { panic(http.ErrAbortHandler) },
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeUnknown, says: "broke before the answer came"},
+		"never answered": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(202) },
+			kind: mcpvisor.ErrTimeout, outcome: mcpvisor.OutcomeUnknown},
+		"POST and answer never come": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) { <-web.quit },
+			kind: mcpvisor.ErrTimeout, outcome: mcpvisor.OutcomeUnknown},
+		"stream breaks": {reply: func(web *sseServer, w http.ResponseWriter, _ json.RawMessage) {
+			w.WriteHeader(202)
+			web.write("")
+		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, says: "event stream", dies: true},
+		"stream breaks in the middle of the answer": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(202)
+			web.write(`data: {"jsonrpc":"2.0","id":` + string(id) + `,"result":{"con`)
+			web.write("")
+		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, says: "event stream", dies: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			spec := sseSpec(web)
+			spec.Limits.MaxMessageBytes = 64 << 10
+			s := openHTTP(t, spec)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { tc.reply(web, w, id) })
+			r := transporttest.ToolCall
+			if tc.kind == mcpvisor.ErrTimeout {
+				r.Timeout = 50 * time.Millisecond
+			} else {
+				r.Timeout = transporttest.Patience
+			}
+			got, err := s.Request(t.Context(), r)
+			if tc.kind == nil {
+				require.NoError(t, err)
+				require.Contains(t, string(got), "hello")
+			} else {
+				require.ErrorIs(t, err, tc.kind)
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, tc.outcome, e.Outcome)
+				require.Contains(t, err.Error(), tc.says)
+				require.NotContains(t, err.Error(), sseSecret)
+			}
+			if tc.dies {
+				transporttest.RequireClosed(t, s.Dead(), "the end of the stream is the end of the session")
+				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
+				transporttest.RequireClosed(t, s.Released(), "session is not released")
+				return
+			}
+			web.handle("tools/call", nil)
+			requireServing(t, s)
+			c := s.sse.Load()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			require.Empty(t, c.waiting, "nothing is kept of a request that has ended")
+		})
+	}
+}
+
+// TestSSESessionLost checks that a 404 over HTTP+SSE ends the session, and that the
+// call counts as NotSent only if the text is that of an SDK: MCP 2024-11-05 gives
+// the status no meaning.
+func TestSSESessionLost(t *testing.T) {
+	for name, row := range map[string]struct {
+		kind, body string
+		outcome    mcpvisor.Outcome
+	}{
+		"empty":                     {"", "", mcpvisor.OutcomeUnknown},
+		"status text":               {"text/plain", "Not Found\n", mcpvisor.OutcomeUnknown},
+		"of net/http":               {"text/plain", "404 page not found\n", mcpvisor.OutcomeUnknown},
+		"of FastAPI":                {"application/json", `{"detail":"Not Found"}`, mcpvisor.OutcomeUnknown},
+		"after work":                {"text/plain", "payment booked; template not found", mcpvisor.OutcomeUnknown},
+		"of the Go SDK":             {"text/plain", "session not found\n", mcpvisor.OutcomeNotSent},
+		"of the Python SDK":         {"text/plain", "Could not find session", mcpvisor.OutcomeNotSent},
+		"of the TypeScript example": {"text/plain", "No transport found for sessionId", mcpvisor.OutcomeNotSent},
+		"of the Java SDK":           {"application/json", `{"message":"Session not found: 41cb0bfd-8e"}`, mcpvisor.OutcomeNotSent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			s := openHTTP(t, sseSpec(web))
+			web.handle("tools/call", status(http.StatusNotFound, row.kind, row.body))
+			e := callFails(t, s)
+			require.ErrorIs(t, e, mcpvisor.ErrCrashed)
+			require.Equal(t, row.outcome, e.Outcome, e.Error())
+			transporttest.RequireClosed(t, s.Dead(), "session goes on")
+		})
+	}
+}
+
+// When the stream ends, every call in flight ends, each with the truth about it.
+// TestSSEAnswerBeforeRefusedPOST checks that an answer on the stream counts, although
+// its POST is refused or breaks.
+func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	c := s.sse.Load()
+	for name, p := range map[string]sseAnswer{
+		"404":      {fault: &httpError{status: http.StatusNotFound, lost: true, outcome: mcpvisor.OutcomeUnknown}},
+		"500":      {fault: &httpError{status: http.StatusInternalServerError, outcome: mcpvisor.OutcomeAnswered}},
+		"broken":   {fault: connectionLost("broken", io.ErrUnexpectedEOF)},
+		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
+		"accepted": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := s.startExchange(t.Context(), 0)
+			defer x.finish()
+			request := c.addRequest(1 << 40)
+			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
+			got := c.afterPost(x, 1<<40, p, request)
+			require.Nil(t, got.fault)
+			require.Nil(t, got.errorMember)
+			require.JSONEq(t, `{}`, string(got.result))
+			if p.accepted() {
+				return
+			}
+			got = c.afterPost(x, 1<<40, p, c.addRequest(1<<40))
+			require.Equal(t, p, got, "no answer has come")
+			require.Empty(t, c.waiting)
+		})
+	}
+}
+
+func TestSSECrashWithCallsInFlight(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	var arrived sync.WaitGroup
+	arrived.Add(20)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		w.WriteHeader(http.StatusAccepted)
+		arrived.Done()
+	})
+	failed := make(chan error, 20)
+	for range cap(failed) {
+		go func() {
+			_, err := s.Request(context.Background(), transporttest.ToolCall)
+			failed <- err
+		}()
+	}
+	arrived.Wait()
+	web.CloseClientConnections()
+	for range cap(failed) {
+		err := <-failed
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	}
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+	_, err := s.Request(t.Context(), transporttest.ToolCall)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+}
+
+// What the endpoint itself needs goes to both addresses.
+func TestSSEHeadersAndCookies(t *testing.T) {
+	web := newSSEServer(t)
+	spec := sseSpec(web)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	spec.HTTP.Client = &http.Client{Jar: jar}
+	spec.HTTP.Headers = map[string]string{"X-Key": "canary-of-the-header"}
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		http.SetCookie(w, &http.Cookie{Name: "sticky", Value: "seven"})
+		web.stream(w, r)
+	})
+	requireServing(t, openHTTP(t, spec))
+	for _, what := range []string{"initialize", "notifications/initialized", "tools/call"} {
+		for _, r := range web.requests(what) {
+			require.Equal(t, "canary-of-the-header", r.header.Get("X-Key"))
+			require.Equal(t, "sticky=seven", r.header.Get("Cookie"))
+			require.Equal(t, "/messages?sessionId="+sseSecret, r.host)
+			require.Equal(t, "application/json", r.header.Get("Content-Type"))
+		}
+	}
+	get := web.requests("GET")[0].header
+	require.Equal(t, "text/event-stream", get.Get("Accept"))
+	require.Equal(t, "canary-of-the-header", get.Get("X-Key"))
+}
+
+func TestSSEBesideCalls(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+
+	t.Run("progress", func(t *testing.T) {
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			for n := range 3 {
+				web.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, id, n+1)
+			}
+			web.answer("tools/call", id)
+		})
+		r := transporttest.ToolCall
+		var seen []float64
+		r.Track, r.Progress = true, func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }
+		_, err := s.Request(transporttest.Context(t), r)
+		require.NoError(t, err)
+		require.Equal(t, []float64{1, 2, 3}, seen)
+	})
+	t.Run("cancellation", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			w.(http.Flusher).Flush()
+			cancel()
+		})
+		told := make(chan struct{})
+		web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { close(told) })
+		_, err := s.Request(ctx, transporttest.ToolCall)
+		require.ErrorIs(t, err, context.Canceled)
+		transporttest.RequireClosed(t, told, "the server is not told")
+	})
+	t.Run("ping of the server", func(t *testing.T) {
+		pong := make(chan struct{})
+		web.handle("", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			w.WriteHeader(http.StatusAccepted)
+			if string(id) == `"beat"` {
+				close(pong)
+			}
+		})
+		web.send(`{"jsonrpc":"2.0","id":"beat","method":"ping"}`)
+		transporttest.RequireClosed(t, pong, "the ping is not answered")
+	})
+}
+
+// A POST that the server never accepts holds up neither its answer nor the end.
+func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
+	web := newSSEServer(t)
+	s := openHTTP(t, sseSpec(web))
+	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		web.answer("tools/call", id)
+		select {
+		case <-r.Context().Done():
+		case <-web.quit:
+		}
+	})
+	for range 10 {
+		requireServing(t, s)
+	}
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
+	select {
+	case <-s.Released():
+	case <-time.After(drainTimeout / 2):
+		require.FailNow(t, "the end waits for POSTs that are not accepted")
+	}
+}
+
+// Tokens are made and renewed for the stream and for POSTs.
+func TestSSEAuth(t *testing.T) {
+	web := newSSEServer(t)
+	web.endpoint = "/mcp?sessionId=" + sseSecret
+	a := oauthtest.NewServer(web.URL)
+	t.Cleanup(a.Close)
+	for _, told := range []bool{true, false} {
+		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})
+		spec.HTTP.SSE = told
+		s := openHTTP(t, spec)
+		requireServing(t, s)
+		a.Revoke(false, false)
+		requireServing(t, s)
+	}
+}
+
+// A RoundTripper of the host's that ignores its context holds up neither the
+// start nor the end.
+func TestSSEForeignRoundTripperIgnoresContext(t *testing.T) {
+	web := newSSEServer(t)
+	release := make(chan struct{})
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	var hangs atomic.Bool
+	spec := sseSpec(web)
+	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+		if hangs.Load() {
+			<-release
+		}
+		return own.RoundTrip(r)
+	})}
+	s := openHTTP(t, spec)
+	requireServing(t, s)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
+	transporttest.RequireClosed(t, s.Released(), "the end waits for the body of the stream")
+
+	hangs.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	late := httpDialerFor(spec).NewSession()
+	require.Error(t, late.Open(ctx))
+	transporttest.RequireClosed(t, late.Released(), "the start waits for the RoundTripper")
+	close(release)
+}

@@ -1,0 +1,142 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// deprecatedSSE is what a status says about a session over HTTP+SSE.
+const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; ask for a version of it that speaks Streamable HTTP"
+
+// errInvalidEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
+var errInvalidEndpoint = errors.New("the endpoint event is not usable")
+
+func invalidEndpoint(format string, args ...any) *httpError {
+	f := invalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	f.err = errInvalidEndpoint
+	return f
+}
+
+// maxOpeningBytes bounds what a server may send before its endpoint is named.
+const maxOpeningBytes = 2 << 20
+
+var errOpeningTooLong = fmt.Errorf("the server sent %d bytes on its event stream without naming an endpoint", maxOpeningBytes)
+
+// openingBody is the body of an event stream that is bounded until it is opened. It
+// belongs to the goroutine that reads it.
+type openingBody struct {
+	r      io.Reader
+	left   int
+	opened bool
+}
+
+// Read implements io.Reader.
+func (b *openingBody) Read(p []byte) (int, error) {
+	if b.opened {
+		return b.r.Read(p)
+	}
+	if b.left == 0 {
+		return 0, errOpeningTooLong
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// knownSSE reports whether the server speaks HTTP+SSE, by its specification or by
+// what an earlier session found.
+func (d *httpDialer) knownSSE() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spec.HTTP.SSE || d.sse
+}
+
+// rememberSSE keeps what was found. It reports whether that is news.
+func (d *httpDialer) rememberSSE(found bool) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = d.sse != found
+	d.sse = found
+	return changed
+}
+
+// mayBeSSE reports whether the outcome of an initialize over Streamable HTTP
+// calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
+// Not Allowed" (MCP, transports, backwards compatibility).
+func (s *httpSession) mayBeSSE(got reply, f *httpError) bool {
+	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
+		return false
+	}
+	switch refusedWith(got, f) {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return true
+	}
+	return false
+}
+
+// refusedWith is the HTTP status of an answer or a fault; 0 if it has none.
+func refusedWith(got reply, f *httpError) int {
+	if f != nil {
+		return f.status
+	}
+	return got.status
+}
+
+// retryOverSSE tries an initialize that was refused over the older transport.
+// If the server does not speak that either, the refusal stands, unless the fault of
+// the event stream tells more. It has Timeouts.Negotiate to show that it does.
+func (s *httpSession) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *httpError) (reply, *httpError) {
+	ctx := x.ctx
+	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	f := s.openSSE(ctx, true)
+	switch {
+	case f == nil:
+		return s.roundTrip(x, id, body, header)
+	case errors.Is(f.err, errInvalidEndpoint):
+		return reply{}, f
+	case x.ctx.Err() == nil:
+		s.openingSSE.Store(false)
+	}
+	if f.explainsMore(refusedWith(got, refused)) {
+		return reply{}, f
+	}
+	s.log.Debug().Str("reply", f.problem).Msg("server does not speak HTTP+SSE either")
+	return got, refused
+}
+
+// recordSSE records that the session speaks HTTP+SSE, if it does.
+func (s *httpSession) recordSSE(info *mcpvisor.SessionInfo) {
+	if s.sse.Load() == nil {
+		return
+	}
+	info.Deprecated = deprecatedSSE
+	if s.dialer.rememberSSE(true) {
+		s.log.Warn().Str("target", s.endpoint.target).Msg(deprecatedSSE)
+	}
+}
+
+// suggestStreamable adds the way out to the fault of an event stream that a server was
+// said to offer, and does not.
+func (s *httpSession) suggestStreamable(f *httpError) *httpError {
+	if s.spec.HTTP.SSE && f.status >= 400 && f.status < 500 && f.kind != mcpvisor.KindAuthRequired {
+		f.hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
+	}
+	return f
+}
+
+// explainSSETimeout says what a start waited for that took too long.
+func (s *httpSession) explainSSETimeout(cause *supervisor.Cause) {
+	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
+		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"
+	}
+}

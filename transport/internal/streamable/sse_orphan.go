@@ -1,0 +1,54 @@
+package streamable
+
+import (
+	"fmt"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// sseRequest is a request of ours that has no answer yet.
+type sseRequest struct {
+	answer chan sseAnswer // has room for one
+	// posted and remarks are how many messages of ours, and how many errors without
+	// an id, there were when the request was added.
+	posted, remarks uint64
+}
+
+// addRequest begins the wait for an answer.
+func (c *sseConn) addRequest(id int64) *sseRequest {
+	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.posted = c.postCount.Add(1)
+	c.waiting[id] = r
+	return r
+}
+
+// countPost notes that a message of ours that has no answer is about to be POSTed.
+func (s *httpSession) countPost() {
+	if c := s.sse.Load(); c != nil {
+		c.postCount.Add(1)
+	}
+}
+
+// receiveOrphan gives an error without an id to the one request that has no answer yet. If
+// there are more, or it may be about another message of ours that was POSTed later, it
+// is logged, and kept for the errors of requests that time out.
+func (c *sseConn) receiveOrphan(text []byte, env *jsonrpc.Envelope) {
+	failed := jsonrpc.ServerError(c.s.endpoint.cleanJSON(env.Error))
+	if code, ok := transport.ErrorCode(failed); !ok || code != sdkrpc.CodeMethodNotFound {
+		if id, only := c.onlyWaiting(true); only && c.deliver(id, c.answerOf(text, env)) {
+			return
+		}
+	}
+	said := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), jsonrpc.MaxErrorText)
+	c.remarks.AddOrphan(said)
+	c.s.noise.Unmatched.Add(1)
+	if c.orphans.Allow() {
+		c.s.log.Warn().Str("error", said).Msg("the server sent an error that names no request")
+	}
+}

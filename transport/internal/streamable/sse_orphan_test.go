@@ -1,0 +1,92 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// TestSSEErrorWithoutID checks that an error without an id does not fail a call if it
+// may be about another message of ours; a call that times out quotes it.
+func TestSSEErrorWithoutID(t *testing.T) {
+	for name, row := range map[string]struct {
+		code   string
+		notify bool // a notification is sent after the call
+	}{
+		"unknown method":                   {"-32601", false},
+		"unknown method, notification":     {"-32601", true},
+		"invalid request of notification":  {"-32600", true},
+		"invalid params of a notification": {"-32602", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			s := openHTTP(t, sseSpec(web))
+			called := make(chan json.RawMessage, 1)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.WriteHeader(http.StatusAccepted)
+				called <- id
+			})
+			complain := func() {
+				web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":%s,"message":"no such thing, %s"}}`, row.code, sseSecret)
+			}
+			web.handle("notifications/test", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+				w.WriteHeader(http.StatusAccepted)
+				complain()
+			})
+			provoke := func() {
+				if row.notify {
+					s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/test"}`))
+				} else {
+					complain()
+				}
+			}
+			done := make(chan error, 1)
+			provokeAndWait := func(unmatched uint64) {
+				provoke()
+				require.Eventually(t, func() bool { return s.noise.Unmatched.Load() == unmatched || len(done) == 1 }, transporttest.Patience, time.Millisecond)
+			}
+			call := func() json.RawMessage {
+				r := transporttest.ToolCall
+				r.Timeout = transporttest.Patience
+				go func() {
+					_, err := s.Request(t.Context(), r)
+					done <- err
+				}()
+				return <-called
+			}
+			id := call()
+			provokeAndWait(1)
+			web.answer("tools/call", id)
+			require.NoError(t, <-done)
+			call()
+			provokeAndWait(2)
+			s.exchanges.expireCalls()
+			err := <-done
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+			require.ErrorContains(t, err, "an error that names no request: no such thing, ***")
+		})
+	}
+}
+
+// expireCalls ends the requests of the call lane as their deadline does.
+func (s *exchangeTable) expireCalls() {
+	s.mu.Lock()
+	var calls []*tableRow
+	for key, b := range s.open {
+		if key > 0 {
+			calls = append(calls, b)
+		}
+	}
+	s.mu.Unlock()
+	for _, b := range calls {
+		b.owner.end(context.DeadlineExceeded, jsonrpc.ErrOverdue)
+	}
+}

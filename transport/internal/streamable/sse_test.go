@@ -1,0 +1,174 @@
+package streamable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// readEvents reads to the end of the stream.
+func readEvents(r io.Reader, limit int) ([]sseEvent, error) {
+	s := newSSEReader(r, limit)
+	var all []sseEvent
+	for {
+		e, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, e)
+	}
+}
+
+func TestSSEReader(t *testing.T) {
+	rows := []struct {
+		name, text string
+		want       []sseEvent
+	}{
+		{"empty", "", nil},
+		{"one", "data: a\n\n", []sseEvent{{data: []byte("a")}}},
+		{"no space, two spaces", "data:a\n\ndata:  b\n\n", []sseEvent{{data: []byte("a")}, {data: []byte(" b")}}},
+		{"CR LF", "data: a\r\n\r\ndata: b\r\n\r\n", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
+		{"CR", "data: a\r\rdata: b\r\r", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
+		{"BOM", "\ufeffdata: a\n\n", []sseEvent{{data: []byte("a")}}},
+		{"BOM only at the beginning", "data: a\n\n\ufeffdata: b\n\n", []sseEvent{{data: []byte("a")}}},
+		{"BOM after blank lines", "\n\n\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
+		{"BOM after CR LF", "\r\n\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
+		{"two BOMs", "\ufeff\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
+		{"lines join", "data: a\ndata:\ndata: b\n\n", []sseEvent{{data: []byte("a\n\nb")}}},
+		{"fields", "event: message\nid: 7\nretry: 1500\ndata: a\n\n", []sseEvent{{name: "message", id: "7", hasID: true, retry: 1500 * time.Millisecond, data: []byte("a")}}},
+		{"comments and unknown fields", ": hi\nfoo: bar\nfoo\n\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
+		{"priming", "id: 7\ndata:\n\n", []sseEvent{{id: "7", hasID: true, data: []byte{}}}},
+		{"id alone", "id: 7\n\n", []sseEvent{{id: "7", hasID: true}}},
+		{"empty id", "id: 7\ndata: a\n\nid\ndata: b\n\ndata: c\n\n", []sseEvent{{id: "7", hasID: true, data: []byte("a")}, {hasID: true, data: []byte("b")}, {data: []byte("c")}}},
+		{"empty id alone", "id:\n\n", []sseEvent{{hasID: true}}},
+		{"retry that is no number", "retry: 1s\nretry: -1\nretry: 99999999999999999999\n\n", nil},
+		{"id with NUL", "id: a\x00b\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
+		{"id too long", "id: " + strings.Repeat("x", maxEventID+1) + "\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
+		{"name of an empty event is forgotten", "event: x\n\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
+		{"cut short", "data: a\n\ndata: b", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			got, err := readEvents(strings.NewReader(row.text), 4096)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got)
+		})
+	}
+}
+
+func TestSSEReaderBroken(t *testing.T) {
+	broken := errors.New("reset")
+	got, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
+	require.ErrorIs(t, err, broken)
+	require.Len(t, got, 1, "an event that broke off is no event")
+}
+
+func TestSSEReaderOversize(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for name, text := range map[string]string{
+		"one line":      "data: {\"id\":1," + long + "}tail\n\ndata: next\n\n",
+		"several lines": "data: {\"id\":1,\ndata: " + long[:50] + "\ndata: " + long[:50] + "\ndata: }tail\n\ndata: next\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := readEvents(strings.NewReader(text), 64)
+			require.NoError(t, err)
+			require.Len(t, got, 2)
+			require.True(t, got[0].over)
+			require.True(t, bytes.HasPrefix(got[0].data, []byte(`{"id":1,`)))
+			require.True(t, bytes.HasSuffix(got[0].tail, []byte("}tail")), string(got[0].tail))
+			require.Equal(t, sseEvent{data: []byte("next")}, got[1])
+		})
+	}
+	got, err := readEvents(strings.NewReader("data: "+long+"\n\n"), 100)
+	require.NoError(t, err)
+	require.False(t, got[0].over, "the limit itself is allowed")
+}
+
+// How the bytes are cut into reads makes no difference, and what was written
+// by the rules is read back.
+func TestSSEReaderProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
+		lines := rapid.SliceOfN(rapid.StringMatching(`[ -~äß]{0,40}`), 1, 4)
+		var text strings.Builder
+		var want []sseEvent
+		for range rapid.IntRange(0, 5).Draw(t, "events") {
+			data := lines.Draw(t, "data")
+			id := rapid.StringMatching(`[a-z0-9]{0,5}`).Draw(t, "id")
+			if id != "" {
+				fmt.Fprintf(&text, "id: %s%s", id, end)
+			}
+			for _, line := range data {
+				fmt.Fprintf(&text, "data: %s%s", line, end)
+			}
+			text.WriteString(end)
+			want = append(want, sseEvent{id: id, hasID: id != "", data: []byte(strings.Join(data, "\n"))})
+		}
+		for _, r := range []io.Reader{strings.NewReader(text.String()), iotest.OneByteReader(strings.NewReader(text.String()))} {
+			got, err := readEvents(r, 1000)
+			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("got %v (%v), want %v", got, err, want)
+			}
+		}
+	})
+}
+
+func FuzzSSE(f *testing.F) {
+	f.Add([]byte("data: a\n\nid: 1\rretry: 5\r\ndata\n\n"), 16)
+	f.Add([]byte("\ufeffdata: "+strings.Repeat("x", 2000)+"\ndata: y\n\n: c\n\n"), 20)
+	f.Add([]byte("id: \x00\nevent: e\n\n\r\r\n"), 1)
+	f.Fuzz(func(t *testing.T, text []byte, limit int) {
+		limit = 1 + max(limit, -limit, 0)%2048
+		whole, err := readEvents(bytes.NewReader(text), limit)
+		require.NoError(t, err)
+		parts, err := readEvents(iotest.OneByteReader(bytes.NewReader(text)), limit)
+		require.NoError(t, err)
+		require.Len(t, parts, len(whole))
+		for i, e := range whole {
+			require.LessOrEqual(t, len(e.data), max(limit+1, 2*jsonrpc.EdgeSize))
+			require.LessOrEqual(t, len(e.tail), jsonrpc.EdgeSize)
+			require.LessOrEqual(t, len(e.id), maxEventID)
+			require.GreaterOrEqual(t, e.retry, time.Duration(0))
+			require.Equal(t, e.over, parts[i].over)
+			if !e.over {
+				require.Equal(t, e, parts[i])
+			}
+		}
+	})
+}
+
+// A line without end costs no memory.
+func TestSSEReaderMemory(t *testing.T) {
+	const size = 16 << 20
+	for _, field := range []string{"data: ", ": ", ""} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readEvents(io.MultiReader(strings.NewReader(field), io.LimitReader(endless{}, size)), 1<<10)
+		runtime.ReadMemStats(&after)
+		require.NoError(t, err)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/2))
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}

@@ -1,0 +1,16 @@
+package streamable
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+func TestSecretsOfTheSpecOverHTTP(t *testing.T) {
+	const word = "correct horse"
+	e, err := newEndpoint(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
+	require.NoError(t, err)
+	require.Equal(t, "no ***", e.redact("no "+word))
+}

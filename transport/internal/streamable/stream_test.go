@@ -1,0 +1,250 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+const hello = `{"content":[{"type":"text","text":"hello"}]}`
+
+func TestHTTPStreamAnswer(t *testing.T) {
+	rows := map[string]func(say func(string, ...any), id json.RawMessage){
+		"plain": func(say func(string, ...any), id json.RawMessage) {
+			say("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		},
+		"last blank line missing": func(say func(string, ...any), id json.RawMessage) {
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, hello)
+		},
+		"CR LF, BOM, comments, several data lines": func(say func(string, ...any), id json.RawMessage) {
+			say("\ufeff: welcome\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata:\"id\":%s,\r\ndata:\"result\":%s}\r\n\r\n", id, hello)
+		},
+		"noise before": func(say func(string, ...any), id json.RawMessage) {
+			say("data: not json\n\n")
+			say("event: ping\ndata: 12:00\n\n")
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n\n")
+			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{}}\n\n")
+			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":%q}\n\n", strings.Repeat("x", 8192))
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		},
+	}
+	for name, script := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				script(sayEvents(w), id)
+			})
+			spec := httpSpec(web.URL)
+			spec.Limits.MaxMessageBytes = 4096
+			s := openHTTP(t, spec)
+			requireServing(t, s)
+			if name == "noise before" {
+				require.Equal(t, mcpvisor.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
+			}
+		})
+	}
+}
+
+func TestHTTPStreamOversizeAnswer(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", oneTime(func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%q}\n\n", id, strings.Repeat("x", 8192))
+		web.hang(r)
+	}))
+	spec := httpSpec(web.URL)
+	spec.Limits.MaxMessageBytes = 4096
+	s := openHTTP(t, spec)
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.KindProtocol, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+	require.ErrorContains(t, e, "raise Limits.MaxMessageBytes")
+	requireServing(t, s)
+}
+
+func TestHTTPStreamCutWithoutIDs(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		sayEvents(w)(": hold on\n\n")
+	}))
+	s := openHTTP(t, httpSpec(web.URL))
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.ErrorContains(t, e, "ended without the answer")
+	requireServing(t, s)
+}
+
+func TestHTTPStreamResumed(t *testing.T) {
+	web := newScripted(t)
+	var call atomic.Value
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		call.Store(string(id))
+		sayEvents(w)("id: a1\nretry: 10\ndata:\n\n")
+	})
+	var tries atomic.Int32
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		switch r.Header.Get("Last-Event-ID") {
+		case "":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case "a1":
+			if tries.Add(1) == 1 { // an error that passes
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			sayEvents(w)("id: a2\nretry: 10\ndata:\n\n")
+		case "a2":
+			sayEvents(w)("id: a3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.Load(), hello)
+		}
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	requireServing(t, s)
+	require.EqualValues(t, 2, tries.Load())
+	require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
+	for _, r := range web.requests("GET")[1:] {
+		require.Equal(t, "session-1", r.header.Get("Mcp-Session-Id"))
+	}
+}
+
+func TestHTTPStreamNotResumed(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		sayEvents(w)("id: a1\nretry: 10\ndata:\n\n")
+	}))
+	s := openHTTP(t, httpSpec(web.URL))
+	e := callFails(t, s)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+	require.ErrorContains(t, e, "could not be resumed: HTTP 405")
+	requireServing(t, s)
+}
+
+// The event stream comes and goes, with every status there is; the session
+// and its calls notice nothing.
+func TestHTTPStandaloneStreamReconnects(t *testing.T) {
+	web := newScripted(t)
+	var tries atomic.Int32
+	resumed := make(chan string, 1)
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		switch tries.Add(1) {
+		case 1:
+			sayEvents(w)("id: e1\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
+		case 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 3:
+			resumed <- r.Header.Get("Last-Event-ID")
+			sayEvents(w)("retry: 10\ndata: broken {\n\n")
+		default:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	select {
+	case id := <-resumed:
+		require.Equal(t, "e1", id)
+	case <-transporttest.Context(t).Done():
+		require.FailNow(t, "the stream was not opened again")
+	}
+	require.Eventually(t, func() bool { return tries.Load() == 4 }, transporttest.Patience, transporttest.TimeStep)
+	requireServing(t, s)
+	require.EqualValues(t, 1, s.Info().Discarded.Malformed)
+}
+
+// A session that is gone shows on the event stream first.
+func TestHTTPStandaloneStreamForgotten(t *testing.T) {
+	web := newScripted(t)
+	var tries atomic.Int32
+	opened := make(chan struct{})
+	web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		if tries.Add(1) > 1 {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		say := sayEvents(w)
+		<-opened
+		say("retry: 10\ndata:\n\n")
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	close(opened)
+	transporttest.RequireClosed(t, s.Dead(), "the loss went unnoticed")
+	require.Contains(t, s.Cause().Message, "forgot the session")
+}
+
+func TestHTTPMessagesOnTheWay(t *testing.T) {
+	web := newScripted(t)
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		say := sayEvents(w)
+		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
+		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+	})
+	s := httpDialerFor(httpSpec(web.URL)).NewSession().(*httpSession)
+	transporttest.ReleaseAtEnd(t, s)
+	var seen []string
+	s.onMessage = func(m sdkrpc.Message) {
+		if r, ok := m.(*sdkrpc.Request); ok {
+			seen = append(seen, r.Method)
+		}
+	}
+	require.NoError(t, s.Open(transporttest.Context(t)))
+	requireServing(t, s)
+	require.Equal(t, []string{"notifications/of/our/own"}, seen)
+}
+
+// A server that floods loses its own messages and nothing else.
+func TestHTTPInboxOverflow(t *testing.T) {
+	i := newSDKStream()
+	for n := range sdkStreamSize {
+		require.True(t, i.push(fmt.Appendf(nil, `{"n":%d}`, n)))
+	}
+	require.False(t, i.push([]byte(`{}`)))
+	ctx, cancel := context.WithCancel(context.Background())
+	body := i.open(ctx)
+	p := make([]byte, 7)
+	n, err := body.Read(p)
+	require.NoError(t, err)
+	require.Equal(t, `data: {`, string(p[:n]))
+	require.True(t, i.push([]byte("{\n\"a\":1}")), "room again")
+	cancel()
+	require.Eventually(t, func() bool {
+		_, err := body.Read(make([]byte, 1<<10))
+		return err != nil
+	}, transporttest.Patience, transporttest.TimeStep)
+}
+
+// Many servers end the stream a moment after the answer. The call does not
+// wait for that, and the connection serves the next one nevertheless.
+func TestHTTPStreamConnectionIsKept(t *testing.T) {
+	web := newScripted(t)
+	finish := make(chan struct{})
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		select {
+		case <-finish:
+		case <-r.Context().Done():
+		}
+	})
+	s := openHTTP(t, httpSpec(web.URL))
+	kept := make(chan error, 1)
+	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(transporttest.Context(t), &httptrace.ClientTrace{
+		PutIdleConn: func(err error) { kept <- err },
+	}))
+	_, err := s.Request(ctx, transporttest.ToolCall)
+	require.NoError(t, err)
+	cancel() // the caller is done with it
+	close(finish)
+	select {
+	case err := <-kept:
+		require.NoError(t, err)
+	case <-transporttest.Context(t).Done():
+		require.FailNow(t, "the connection was thrown away")
+	}
+}

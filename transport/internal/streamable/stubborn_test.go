@@ -1,0 +1,220 @@
+package streamable
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// stubborn is a RoundTripper of the host's whose calls of a tool ignore their
+// context in one way.
+type stubborn struct {
+	http.RoundTripper
+	on   atomic.Bool
+	free chan struct{} // closed to let it go on
+	how  func(s *stubborn, r *http.Request) (*http.Response, error)
+}
+
+func (s *stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.on.Load() && r.Method == http.MethodPost {
+		return s.how(s, r)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// hostBody is a body of the host's.
+type hostBody struct {
+	io.Reader
+	close func() error
+}
+
+func (b hostBody) Close() error { return b.close() }
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
+}
+
+var stubbornWays = map[string]func(s *stubborn, r *http.Request) (*http.Response, error){
+	"round_trip": func(s *stubborn, _ *http.Request) (*http.Response, error) {
+		<-s.free
+		return nil, errors.New("late")
+	},
+	"late_response": func(s *stubborn, r *http.Request) (*http.Response, error) {
+		<-s.free
+		return replyWith(r, http.NoBody)
+	},
+	"read": func(s *stubborn, r *http.Request) (*http.Response, error) {
+		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { return nil }})
+	},
+	"read_and_close": func(s *stubborn, r *http.Request) (*http.Response, error) {
+		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { <-s.free; return nil }})
+	},
+}
+
+// A RoundTripper that ignores its context holds up neither a call beyond its
+// context or its clock, nor the end of the session; what is left behind is counted.
+func TestStubbornRoundTripper(t *testing.T) {
+	for name, how := range stubbornWays {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				web := newWireless(t)
+				host := &stubborn{RoundTripper: web, free: make(chan struct{}), how: how}
+				spec := web.spec()
+				spec.HTTP.Client = &http.Client{Transport: host}
+				spec.Timeouts.Shutdown = 2 * time.Second
+				s := httpDialerFor(spec).NewSession().(*httpSession)
+				require.NoError(t, s.Open(t.Context()))
+				requireServing(t, s)
+				host.on.Store(true)
+
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := s.Request(ctx, transporttest.ToolCall)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, time.Second, time.Since(began))
+				require.Equal(t, 1, s.Info().AbandonedRequests)
+
+				r := transporttest.ToolCall
+				r.TotalTimeout = 3 * time.Second
+				began = time.Now()
+				_, err = s.Request(t.Context(), r)
+				require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+				require.Equal(t, 3*time.Second, time.Since(began))
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+				synctest.Wait()
+				require.GreaterOrEqual(t, s.Info().AbandonedRequests, 2)
+
+				pending := make(chan error, 1)
+				go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); pending <- err }()
+				synctest.Wait()
+				began = time.Now()
+				s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+				require.Error(t, <-pending)
+				<-s.Released()
+				require.LessOrEqual(t, time.Since(began), 3*spec.Timeouts.Shutdown)
+
+				next := s.dialer.NewSession().(*httpSession)
+				require.GreaterOrEqual(t, next.Info().AbandonedRequests, 3, "the count outlives the session")
+				close(host.free)
+				synctest.Wait()
+				require.Zero(t, next.Info().AbandonedRequests)
+				require.Empty(t, web.unclosed())
+			})
+		})
+	}
+}
+
+// A RoundTripper that never returns does not cost a goroutine for each request
+// for ever.
+func TestStubbornRoundTripper_bounded(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newWireless(t)
+		host := &stubborn{RoundTripper: web, free: make(chan struct{}), how: stubbornWays["round_trip"]}
+		spec := web.spec()
+		spec.HTTP.Client = &http.Client{Transport: host}
+		s := openWireless(t, spec)
+		host.on.Store(true)
+		giveUp := func(times int) int {
+			for range times {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				_, err := s.Request(ctx, transporttest.ToolCall)
+				require.Error(t, err)
+				cancel()
+			}
+			time.Sleep(time.Minute) // what was sent besides is given up, too
+			return s.Info().AbandonedRequests
+		}
+		n := giveUp(300)
+		require.GreaterOrEqual(t, n, 256)
+		require.Equal(t, n, giveUp(100))
+		_, err := s.Request(t.Context(), transporttest.ToolCall)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		require.ErrorContains(t, err, "it must return when the context of a request ends")
+		waits := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); waits <- err }()
+		synctest.Wait()
+		host.on.Store(false)
+		close(host.free)
+		require.NoError(t, <-waits, "a request waits a moment for others to return")
+		requireServing(t, s)
+	})
+}
+
+// A function of the host's without a context of its own holds up nothing either.
+func TestStubbornClient(t *testing.T) {
+	for name, prepare := range map[string]func(c *http.Client, now *atomic.Bool, free chan struct{}){
+		"proxy": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
+			c.Transport = &http.Transport{DisableKeepAlives: true, Proxy: func(*http.Request) (*url.URL, error) {
+				if now.Load() {
+					<-free
+				}
+				return nil, nil
+			}}
+		},
+		"dial": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
+			c.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if now.Load() {
+					<-free
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}}
+		},
+		"jar": func(c *http.Client, now *atomic.Bool, free chan struct{}) { c.Jar = stubbornJar{now, free} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newScripted(t)
+			free := make(chan struct{})
+			t.Cleanup(func() { close(free) })
+			var now atomic.Bool
+			spec := httpSpec(web.URL)
+			spec.HTTP.Client = &http.Client{}
+			prepare(spec.HTTP.Client, &now, free)
+			spec.Timeouts.Shutdown = time.Second
+			s := openHTTP(t, spec)
+			requireServing(t, s)
+			now.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			_, err := s.Request(ctx, transporttest.ToolCall)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+			transporttest.RequireClosed(t, s.Released(), "session is not released")
+		})
+	}
+}
+
+type stubbornJar struct {
+	now  *atomic.Bool
+	free chan struct{}
+}
+
+func (j stubbornJar) Cookies(*url.URL) []*http.Cookie {
+	if j.now.Load() {
+		<-j.free
+	}
+	return nil
+}
+
+func (j stubbornJar) SetCookies(*url.URL, []*http.Cookie) {}

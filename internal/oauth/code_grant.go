@@ -25,11 +25,11 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 	a.mu.Lock()
 	tokens := a.tokens
 	a.mu.Unlock()
-	c := r.challenge
+	why, c := r.reason, r.reason.challenge
 	required := &mcpvisor.AuthRequired{Resource: safehttp.Redacted(a.http.Server()), Reason: "the server requires the user to authorize this client", Err: cmp.Or(refreshErr, c.Err())}
 	// A step-up makes sense only for scopes that were neither granted nor requested. MCP,
 	// "Step-Up Authorization Flow": clients must not repeat the same request for ever.
-	if r.trigger == triggerScopes {
+	if why.trigger == triggerScopes {
 		required.Reason = "the server requires more scopes than the token has"
 		required.Scopes = c.Scopes
 		switch {
@@ -44,7 +44,7 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 	if a.config.FetchAuthorizationCode != nil {
 		// The token of the last authorization was rejected at once: another one would be,
 		// too.
-		if r.trigger == triggerRejected && r.repeated && source == fromGrant {
+		if why.trigger == triggerRejected && why.repeated && source == fromGrant {
 			required.Reason = "the server rejects the token that its authorization server issued"
 			return required
 		}
@@ -54,11 +54,11 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 	// Finish or Authorize goes on.
 	preparing, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
-	request, err := a.newAuthRequest(preparing, c, nil, r.trigger == triggerRejected)
+	request, err := a.newAuthRequest(preparing, c, nil, why.trigger == triggerRejected)
 	if err != nil {
 		return a.asAuthRequired(err)
 	}
-	if r.trigger == triggerScopes {
+	if why.trigger == triggerScopes {
 		a.rememberScopes(ctx, request.scopes)
 	}
 	required.URL, required.Scopes = request.url, request.scopes
@@ -71,7 +71,7 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 func (a *Authorizer) fetchCode(ctx context.Context, r *renewal, required *mcpvisor.AuthRequired) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	request, err := a.newAuthRequest(ctx, r.challenge, nil, r.trigger == triggerRejected)
+	request, err := a.newAuthRequest(ctx, r.reason.challenge, nil, r.reason.trigger == triggerRejected)
 	if err != nil {
 		return a.asAuthRequired(err)
 	}

@@ -22,17 +22,17 @@ const (
 
 // requestWithoutUser gets a token by a grant that needs no user: client credentials
 // (RFC 6749, section 4.4) or a JWT assertion (RFC 7523, section 2.1).
-func (a *Authorizer) requestWithoutUser(ctx context.Context, r *renewal) error {
+func (a *Authorizer) requestWithoutUser(ctx context.Context, why reason) error {
 	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
-	c := r.challenge
+	c := why.challenge
 	a.mu.Lock()
 	d, tokens, source := a.discovery, a.tokens, a.source
 	a.mu.Unlock()
-	if r.trigger >= triggerRejected {
+	if why.trigger >= triggerRejected {
 		// The same request would yield the same token again.
-		if tokens != nil && (r.trigger == triggerScopes && (metadata.CoverScopes(tokens.Scopes, c.Scopes) || metadata.CoverScopes(tokens.RequestedScopes, c.Scopes)) ||
-			r.trigger == triggerRejected && r.repeated && source == fromGrant) {
+		if tokens != nil && (why.trigger == triggerScopes && (metadata.CoverScopes(tokens.Scopes, c.Scopes) || metadata.CoverScopes(tokens.RequestedScopes, c.Scopes)) ||
+			why.trigger == triggerRejected && why.repeated && source == fromGrant) {
 			return &mcpvisor.AuthRequired{Reason: "the server rejects the token that its authorization server issued to this client", Err: c.Err()}
 		}
 		d = nil // the authorization server may have changed

@@ -15,8 +15,9 @@ import (
 // renew gets another token than used, by the first of these that works: the store,
 // the refresh token, a new authorization. Grants without a user have one step.
 func (a *Authorizer) renew(ctx context.Context, r *renewal, used string) error {
+	why := r.reason
 	if a.config.Unattended() {
-		return a.requestWithoutUser(ctx, r)
+		return a.requestWithoutUser(ctx, why)
 	}
 	// Step 1, the store: another process may have renewed the token meanwhile. The lock is
 	// held until the end, so the refresh token is used once.
@@ -34,17 +35,17 @@ func (a *Authorizer) renew(ctx context.Context, r *renewal, used string) error {
 	// Step 2, the refresh token. It cannot add scopes (RFC 6749, section 6). If the server
 	// rejected a token that was just refreshed, refreshing it again is useless.
 	var refreshErr error
-	if r.trigger != triggerScopes && tokens != nil && tokens.RefreshToken != "" && !(r.repeated && source == fromRefresh) {
-		refreshErr = a.refresh(ctx, tokens, r.challenge)
+	if why.trigger != triggerScopes && tokens != nil && tokens.RefreshToken != "" && !(why.repeated && source == fromRefresh) {
+		refreshErr = a.refresh(ctx, tokens, why.challenge)
 		if _, temporary := safehttp.IsTemporary(refreshErr); refreshErr == nil || temporary {
 			return refreshErr
 		}
-		if !a.dropRejected(ctx, tokens, r.trigger, refreshErr) && r.trigger == triggerAhead {
+		if !a.dropRejected(ctx, tokens, why.trigger, refreshErr) && why.trigger == triggerAhead {
 			return refreshErr
 		}
 	}
 	// Step 3, a new authorization, only if the server really asks for it.
-	if r.trigger < triggerRejected {
+	if why.trigger < triggerRejected {
 		return nil // the next request shows what the server wants
 	}
 	return a.authorizeAgain(ctx, r, source, refreshErr)

@@ -50,7 +50,7 @@ func TestRenewalAhead_rejected(t *testing.T) {
 	token := a.AccessToken()
 	refuse.Store(true)
 	a.mu.Lock()
-	f, err := a.joinRenewal(&renewal{trigger: triggerAhead}, token)
+	f, err := a.joinRenewal(reason{trigger: triggerAhead}, token)
 	a.mu.Unlock()
 	require.NoError(t, err)
 	<-f.done

@@ -32,16 +32,31 @@ const (
 	triggerScopes                  // the server needs more scopes (403, insufficient_scope)
 )
 
-// renewal is one attempt to get another token. It runs in a goroutine of its own,
-// and every caller whose request it satisfies waits for it. All fields but err are
-// set before the goroutine starts.
-type renewal struct {
+// reason is why another token is needed.
+type reason struct {
 	trigger trigger
 	// repeated: the rejected token came from a renewal for the same request.
 	repeated  bool
-	challenge metadata.Challenge
-	began     time.Time
-	cancel    context.CancelCauseFunc
+	challenge metadata.Challenge // of the refused request; zero for the first two triggers
+}
+
+// coveredBy reports whether the outcome of a renewal for another reason is also the
+// outcome for this one. A step-up keeps the token, so it neither covers the other triggers
+// nor is covered by them.
+func (why reason) coveredBy(other reason) bool {
+	if why.trigger == triggerScopes || other.trigger == triggerScopes {
+		return why.trigger == other.trigger && metadata.CoverScopes(other.challenge.Scopes, why.challenge.Scopes)
+	}
+	return other.trigger >= why.trigger
+}
+
+// renewal is one attempt to get another token. It runs in a goroutine of its own,
+// and every caller whose reason it covers waits for it. All fields but err are
+// set before the goroutine starts.
+type renewal struct {
+	reason reason
+	began  time.Time
+	cancel context.CancelCauseFunc
 	// fetching is closed when the host's FetchAuthorizationCode is called. Callers
 	// then wait for it beyond OAuth.TokenWait.
 	fetching chan struct{}
@@ -50,16 +65,7 @@ type renewal struct {
 	err  error
 }
 
-// satisfies reports whether the outcome of r is also the outcome of a renewal for
-// another reason. A step-up keeps the token, so it neither satisfies the other
-// triggers nor is satisfied by them.
-func (r *renewal) satisfies(t trigger, c metadata.Challenge) bool {
-	if r.trigger == triggerScopes || t == triggerScopes {
-		return r.trigger == t && metadata.CoverScopes(r.challenge.Scopes, c.Scopes)
-	}
-	return r.trigger >= t
-}
-
+// isClosed reports whether a channel is closed.
 func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -86,8 +92,8 @@ type failure struct {
 	until   time.Time
 	pause   time.Duration
 	err     error
-	// permanent: err is an AuthRequired. It is the outcome of those requests only
-	// that the renewal satisfies.
+	// permanent: err is an AuthRequired. It is the outcome of those requests only whose
+	// reason the renewal covers.
 	permanent bool
 }
 
@@ -108,7 +114,7 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 	if tokens.AccessToken == "" || !isExpired(tokens, time.Now()) || !a.isRenewable(tokens) {
 		return tokens.AccessToken, nil
 	}
-	if err := a.awaitOtherToken(ctx, &renewal{trigger: triggerExpired}, tokens.AccessToken); err != nil {
+	if err := a.awaitOtherToken(ctx, reason{trigger: triggerExpired}, tokens.AccessToken); err != nil {
 		return "", err
 	}
 	return a.AccessToken(), nil
@@ -122,44 +128,43 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 func (a *Authorizer) Renew(ctx context.Context, used string, repeated bool, status int, h http.Header) error {
 	// RFC 6750, section 3.1: 401 means that the token is missing or not valid, 403 that
 	// it lacks scopes.
-	wanted := &renewal{trigger: triggerRejected, repeated: repeated, challenge: metadata.ParseChallenge(h)}
+	why := reason{trigger: triggerRejected, repeated: repeated, challenge: metadata.ParseChallenge(h)}
 	if status == http.StatusForbidden {
-		wanted.trigger = triggerScopes
+		why.trigger = triggerScopes
 	}
 	a.mu.Lock()
-	a.challenge = wanted.challenge
+	a.challenge = why.challenge
 	a.mu.Unlock()
-	return a.awaitOtherToken(ctx, wanted, used)
+	return a.awaitOtherToken(ctx, why, used)
 }
 
-// awaitOtherToken waits until the current token is another one than used. wanted
-// describes the renewal that it needs.
-func (a *Authorizer) awaitOtherToken(ctx context.Context, wanted *renewal, used string) error {
+// awaitOtherToken waits until the current token is another one than used.
+func (a *Authorizer) awaitOtherToken(ctx context.Context, why reason, used string) error {
 	deadline := time.Now().Add(a.tokenWait())
 	// Each round waits for one renewal. If that was for another reason, the next round
-	// starts the wanted one.
+	// starts another one.
 	for {
 		a.mu.Lock()
 		if t := a.tokens; t != nil && t.AccessToken != "" && t.AccessToken != used {
 			a.mu.Unlock()
 			return nil // renewed by another caller
 		}
-		r, err := a.joinRenewal(wanted, used)
+		r, err := a.joinRenewal(why, used)
 		a.mu.Unlock()
 		if err != nil {
 			return err
 		}
 		err = a.awaitRenewal(ctx, r, deadline)
 		// The wait itself failed (r is not done), or the outcome is this caller's, too.
-		if err != nil && !isClosed(r.done) || r.satisfies(wanted.trigger, wanted.challenge) {
+		if err != nil && !isClosed(r.done) || why.coveredBy(r.reason) {
 			return err
 		}
 	}
 }
 
-// joinRenewal returns the renewal that runs, or starts the wanted one. The caller
-// holds a.mu.
-func (a *Authorizer) joinRenewal(wanted *renewal, used string) (*renewal, error) {
+// joinRenewal returns the renewal that runs, for whatever reason, or starts one. The
+// caller holds a.mu.
+func (a *Authorizer) joinRenewal(why reason, used string) (*renewal, error) {
 	if a.renewal != nil {
 		return a.renewal, nil
 	}
@@ -167,7 +172,7 @@ func (a *Authorizer) joinRenewal(wanted *renewal, used string) (*renewal, error)
 		switch {
 		case !f.permanent: // the authorization server is not asked again so soon
 			return nil, &Unavailable{RetryAfter: time.Until(f.until), Err: f.err}
-		case f.renewal.satisfies(wanted.trigger, wanted.challenge):
+		case why.coveredBy(f.renewal.reason):
 			return nil, f.err
 		}
 	}
@@ -177,8 +182,7 @@ func (a *Authorizer) joinRenewal(wanted *renewal, used string) (*renewal, error)
 	if ctx == nil { // no session was ever attached
 		ctx = context.Background()
 	}
-	r := &renewal{trigger: wanted.trigger, repeated: wanted.repeated, challenge: wanted.challenge,
-		began: time.Now(), fetching: make(chan struct{}), done: make(chan struct{})}
+	r := &renewal{reason: why, began: time.Now(), fetching: make(chan struct{}), done: make(chan struct{})}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	a.renewal = r
 	go a.runRenewal(ctx, r, used)
@@ -289,7 +293,7 @@ func (a *Authorizer) scheduleRenewal() {
 	// Five minutes ahead, or after four fifths of a short lifetime.
 	due := t.Expires.Add(-min(5*time.Minute, t.Expires.Sub(t.Obtained)/5))
 	if f := a.lastFailure; f != nil {
-		if f.permanent && f.renewal.satisfies(triggerAhead, metadata.Challenge{}) {
+		if f.permanent && (reason{trigger: triggerAhead}).coveredBy(f.renewal.reason) {
 			return // another attempt would fail as well
 		}
 		if f.until.After(due) {
@@ -302,7 +306,7 @@ func (a *Authorizer) scheduleRenewal() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.sessions > 0 && a.tokens == t {
-			_, _ = a.joinRenewal(&renewal{trigger: triggerAhead}, t.AccessToken)
+			_, _ = a.joinRenewal(reason{trigger: triggerAhead}, t.AccessToken)
 		}
 	})
 }

@@ -28,7 +28,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	}
 	// The user wants another token, so the renewal counts as one after a rejection.
 	if a.config.Unattended() {
-		return a.requestWithoutUser(ctx, &renewal{trigger: triggerRejected, challenge: c})
+		return a.requestWithoutUser(ctx, reason{trigger: triggerRejected, challenge: c})
 	}
 	a.mu.Lock()
 	tokens := a.tokens

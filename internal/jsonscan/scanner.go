@@ -8,10 +8,10 @@ import (
 // MaxDepth is how deep arrays and objects may be nested, as in encoding/json.
 const MaxDepth = 10000
 
-// Scanner is a position in JSON text. The zero Scanner is at the start of
-// nothing; use Scanner{B: text}. Not safe for concurrent use.
+// Scanner is a position in JSON text. Make one with Scanner{Text: text}. Not safe for
+// concurrent use.
 type Scanner struct {
-	// Text is the text, I the position in it.
+	// Text is the text, Pos the position in it, in bytes.
 	Text []byte
 	Pos  int
 	// MaxDepth is how deep values may be nested; 0 means MaxDepth.

@@ -24,16 +24,16 @@ const (
 	// InputStop: the registration ends.
 	InputStop InputKind = "stop"
 
-	// InputServing, for the standby only: the lifecycle has published a session that
+	// InputServing: for the standby only. The lifecycle has published a session that
 	// it had dialled.
 	InputServing InputKind = "serving"
-	// InputTakenOver, for the standby only: the lifecycle has put the standby in
+	// InputTakenOver: for the standby only. The lifecycle has put the standby in
 	// service; Attempt is that of the lifecycle.
 	InputTakenOver InputKind = "taken over"
-	// InputDrained, for the standby only: the session that the last standby replaced is
+	// InputDrained: for the standby only. The session that the last standby replaced is
 	// released.
 	InputDrained InputKind = "drained"
-	// InputWithdrawn, for the standby only: the lifecycle has left the state ready.
+	// InputWithdrawn: for the standby only. The lifecycle has left the state ready.
 	InputWithdrawn InputKind = "withdrawn"
 )
 

@@ -30,7 +30,7 @@ type Lifecycle struct {
 	tooMany  bool
 	lastExit lastExit
 
-	restartRequested bool   // while the session is being released
+	restartRequested bool   // dial when the session is released
 	cause            *Cause // why the last session ended; nil if none has
 	stopCause        *Cause // why the registration ends; nil before InputStop
 

@@ -129,7 +129,7 @@ func lifecyclePage(t *testing.T) string {
 // section explains the constants of one type.
 func section(t *testing.T, words map[string][]word, title, kind, lead string) string {
 	require.NotEmpty(t, words[kind], "no constants of type %s found", kind)
-	text := "\n## " + title + "\n\n" + lead + "\n\n| word | in Go | meaning |\n|---|---|---|\n"
+	text := "\n## " + title + "\n\n" + lead + "\n\n| name | in Go | meaning |\n|---|---|---|\n"
 	for _, w := range words[kind] {
 		text += "| " + w.value + " | `" + w.name + "` | " + w.meaning + " |\n"
 	}

@@ -8,8 +8,8 @@ type Guard string
 const (
 	// GuardAlways: the row has no condition.
 	GuardAlways Guard = ""
-	// GuardRestartRequested: the user asked for a restart while the session was being
-	// released.
+	// GuardRestartRequested: the user asked for a restart, and the session had to be
+	// released first.
 	GuardRestartRequested Guard = "restart requested"
 	// GuardFirstStart: the server was never ready, and its first start is not
 	// supervised.
@@ -24,10 +24,10 @@ const (
 	GuardStandbyReady Guard = "standby ready, budget left"
 	// GuardMayPark: the policy parks the server instead of evicting it.
 	GuardMayPark Guard = "budget spent, policy parks"
-	// GuardDraining, for the standby only: the session that the last standby replaced is
+	// GuardDraining: for the standby only. The session that the last standby replaced is
 	// not released yet.
 	GuardDraining Guard = "replaced session not released"
-	// GuardStandbyRetry, for the standby only: the policy allows another start.
+	// GuardStandbyRetry: for the standby only. The policy allows another start.
 	GuardStandbyRetry Guard = "standby attempts left"
 )
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
 func one(f Fault) Script { return Script{Faults: []Fault{f}} }
@@ -79,9 +81,9 @@ func TestExitWhenStdinCloses(t *testing.T) {
 }
 
 func TestJunkIsNoJSONRPC(t *testing.T) {
-	raw(t, one(Fault{At: StageStart, Do: ActionJunk, Count: len(chatter)}), func(c *rawClient) {
+	raw(t, one(Fault{At: StageStart, Do: ActionJunk, Count: len(junk.Kinds)}), func(c *rawClient) {
 		synctest.Wait()
-		for _, want := range chatter {
+		for _, want := range junk.Kinds {
 			require.Equal(t, want+"\n", c.line())
 		}
 		c.initialize()

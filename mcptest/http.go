@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
 // HTTPServer is a script served over Streamable HTTP on a loopback port, by
@@ -17,10 +19,10 @@ type HTTPServer struct {
 	// URL is the MCP endpoint. It stays the same over Stop and Restart.
 	URL string
 
-	script   Script
-	options  mcp.StreamableHTTPOptions
-	address  string
-	accounts *accounts
+	script  Script
+	options mcp.StreamableHTTPOptions
+	address string
+	counter *statedir.Counter
 
 	mu       sync.Mutex
 	life     *httpLife
@@ -53,7 +55,7 @@ func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 			panic(fmt.Errorf("%w: fault %q at %q cannot be had over HTTP; use Hang, Error, Delay, Exit or Die before an answer", ErrScript, f.Do, f.At))
 		}
 	}
-	h := &HTTPServer{script: s.withDefaults(), accounts: newAccounts(s.StateDir), address: "127.0.0.1:0"}
+	h := &HTTPServer{script: s.withDefaults(), counter: statedir.New(s.StateDir), address: "127.0.0.1:0"}
 	for _, opt := range opts {
 		opt(h)
 	}
@@ -71,7 +73,7 @@ func (h *HTTPServer) begin() error {
 	if err != nil {
 		return err
 	}
-	start, err := h.accounts.begin()
+	start, err := h.counter.CountStart()
 	if err != nil {
 		_ = listener.Close()
 		return err

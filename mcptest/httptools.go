@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
 // overHTTP reports whether a fault can be committed by a go-sdk server.
@@ -185,7 +187,7 @@ type httpStand struct {
 
 func (h httpStand) identity() (string, int) { return h.life.instance, h.life.start }
 
-func (h httpStand) ledger() *accounts { return h.life.owner.accounts }
+func (h httpStand) stateCounter() *statedir.Counter { return h.life.owner.counter }
 
 func (h httpStand) progress(c *toolCall, done, total int) {
 	var meta struct {

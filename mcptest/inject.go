@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
 // commit commits the faults of a stage that is about no request. false means
@@ -76,7 +78,7 @@ func (s *server) act(f *Fault) {
 		s.stubborn.Store(true)
 		s.host.ignoreShutdown()
 	case ActionJunk:
-		s.junk(max(1, f.Count), f.Text)
+		s.writeJunk(max(1, f.Count), f.Text)
 	case ActionStderrFlood:
 		s.stderrFlood(f.Bytes)
 	case ActionStderrLine:
@@ -143,7 +145,7 @@ func (s *server) interrupt(faults []*Fault, line []byte) {
 			case ActionDelay:
 				s.pause(s.ctx, f.Delay)
 			case ActionJunk:
-				rest = append(junkLines(max(1, f.Count), f.Text), rest...)
+				rest = append(junk.Lines(max(1, f.Count), f.Text), rest...)
 			case ActionFlood:
 				rest = append(flood(f), rest...)
 			default:
@@ -209,33 +211,7 @@ func malform(r *request, line []byte, how string) [][]byte {
 	return reply(id, `,"result":"not an object"`)
 }
 
-// chatter is what servers really print on stdout.
-var chatter = []string{
-	"example-server v1.0 listening on stdio",
-	"\xef\xbb\xbfwith a byte order mark",
-	"\x1b[32m✔ ready\x1b[0m",
-	"",
-	"42",
-	`{"level":30,"time":1700000000000,"msg":"started"}`,
-	"null",
-	`"text"`,
-	"[]",
-	"DEBUG {unbalanced",
-}
-
-func junkLines(count int, text string) []byte {
-	var b []byte
-	for i := range count {
-		line := text
-		if text == "" {
-			line = chatter[i%len(chatter)]
-		}
-		b = append(append(b, line...), '\n')
-	}
-	return b
-}
-
-func (s *server) junk(count int, text string) { s.out.raw(junkLines(count, text)) }
+func (s *server) writeJunk(count int, text string) { s.out.raw(junk.Lines(count, text)) }
 
 // stderrFlood writes lines of 100 bytes, the last one shorter.
 func (s *server) stderrFlood(size int) {

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +31,7 @@ func command(spec *mcpvisor.Stdio) *exec.Cmd {
 }
 
 func TestMainReturnsInAnOrdinaryProcess(t *testing.T) {
-	require.Empty(t, os.Getenv(envRole))
+	require.Empty(t, os.Getenv(role.Env))
 	Main()
 }
 

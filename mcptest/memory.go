@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/mcpvisor/mcpvisor"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
 // ExitError is what an in-memory incarnation returns where a process would
@@ -41,13 +43,13 @@ func (e *ExitError) Error() string {
 func InMemory(s Script) *mcpvisor.InMemory {
 	s.mustBeValid()
 	s = s.withDefaults()
-	acc := newAccounts(s.StateDir)
+	counter := statedir.New(s.StateDir)
 	return &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-		start, err := acc.begin()
+		start, err := counter.CountStart()
 		if err != nil {
 			return err
 		}
-		return newServer(ctx, s, memoryHost{}, acc, start, stdin, stdout, stderr).run()
+		return newServer(ctx, s, memoryHost{}, counter, start, stdin, stdout, stderr).run()
 	}}
 }
 

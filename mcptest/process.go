@@ -14,57 +14,50 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// The environment variables by which a re-executed binary knows its part. The
-// script is compressed and cut, for one variable holds little on some systems.
+// The script travels in numbered environment variables. It is compressed and cut,
+// because one variable holds little on some systems.
 const (
-	envRole   = "MCPTEST_ROLE"
 	envScript = "MCPTEST_SCRIPT_"
-
-	roleServer     = "server"
-	roleGrandchild = "grandchild"
-
 	chunkSize = 24 << 10
 )
 
-// maxLoiter ends processes that nobody ended: a fixture that ignores every
-// polite request must not outlive a failed test by more than this.
-const maxLoiter = 10 * time.Minute
+// The roles of fixture processes; see package role.
+const (
+	roleServer     = "server"
+	roleGrandchild = "grandchild"
+)
 
-// Main must be called first in TestMain, or in main, of a binary that uses
-// [Stdio]. In a process that was started as a fixture it serves and exits; in
-// any other it returns at once.
+// Main runs the fixture that this process was started as, and exits with its status.
+// In an ordinary process it returns at once. Call it first in TestMain, or in main, of
+// every binary that uses [Stdio] or package hostile: both execute the current binary
+// again.
 func Main() {
-	switch os.Getenv(envRole) {
+	switch os.Getenv(role.Env) {
 	case roleServer:
 		os.Exit(serveProcess())
 	case roleGrandchild:
-		loiter()
-	case roleZoo:
-		os.Exit(serveZoo())
+		holdStreams()
+	default:
+		role.Run()
 	}
 }
 
-// Stdio is the script as a process: the current binary, executed again. Its
-// environment holds all that it needs. The process exits with status 0 when
-// stdin ends.
+// Stdio returns the script as a process: the current binary, executed again, which
+// must call [Main] first. Its environment holds all that it needs. The process exits
+// with status 0 when stdin ends.
 //
 // Stdio panics if the script is not valid (see [Script.Validate]), if one of its
 // faults has [Fault.Starts] and there is no StateDir to count them in, or if the
-// path of the current binary cannot be found out.
+// path of the current binary is unknown.
 func Stdio(s Script) *mcpvisor.Stdio {
 	s.mustBeValid()
 	s.mustCountStarts()
-	exe, err := os.Executable()
-	if err != nil {
-		panic(fmt.Errorf("mcptest: finding the current binary: %w", err))
-	}
-	env := encodeScript(s)
-	env[envRole] = roleServer
-	// A binary built with -race would sleep for a second at every exit.
-	env["GORACE"] = "atexit_sleep_ms=0"
-	return &mcpvisor.Stdio{Command: exe, Env: env}
+	return role.Stdio(roleServer, encodeScript(s))
 }
 
 // encodeScript spreads the script over numbered variables.
@@ -102,7 +95,7 @@ func decodeScript() (Script, error) {
 		text.WriteString(chunk)
 		_ = os.Unsetenv(name)
 	}
-	_ = os.Unsetenv(envRole)
+	_ = os.Unsetenv(role.Env)
 	packed := base64.NewDecoder(base64.RawStdEncoding, strings.NewReader(text.String()))
 	var s Script
 	if err := json.NewDecoder(flate.NewReader(packed)).Decode(&s); err != nil {
@@ -113,19 +106,19 @@ func decodeScript() (Script, error) {
 
 func serveProcess() int {
 	script, err := decodeScript()
-	acc := newAccounts(script.StateDir)
+	counter := statedir.New(script.StateDir)
 	start := 0
 	if err == nil {
-		start, err = acc.begin()
+		start, err = counter.CountStart()
 	}
 	if err == nil {
-		err = acc.recordPid(os.Getpid())
+		err = counter.RecordPID(os.Getpid())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	s := newServer(context.Background(), script.withDefaults(), processHost{}, acc, start, os.Stdin, os.Stdout, os.Stderr)
+	s := newServer(context.Background(), script.withDefaults(), processHost{}, counter, start, os.Stdin, os.Stdout, os.Stderr)
 	// A timer that runs keeps the runtime from taking a deaf server, in which
 	// nothing ever happens again, for a deadlock.
 	watch := time.NewTicker(time.Minute)
@@ -133,7 +126,7 @@ func serveProcess() int {
 	go func() {
 		for range watch.C {
 			if s.isDeaf() || s.stubborn.Load() {
-				time.Sleep(maxLoiter)
+				time.Sleep(role.MaxLifetime)
 				os.Exit(3)
 			}
 		}
@@ -155,7 +148,7 @@ func (processHost) die(_ *server, signal string) {
 		os.Exit(1)
 	}
 	// The signal is on its way; nothing must be answered meanwhile.
-	time.Sleep(maxLoiter)
+	time.Sleep(role.MaxLifetime)
 }
 
 func (processHost) ignoreShutdown() { ignoreTermination() }
@@ -167,7 +160,7 @@ func (processHost) fork(detached bool) (int, error) {
 		return 0, fmt.Errorf("fork: finding the current binary: %w", err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), envRole+"="+roleGrandchild)
+	cmd.Env = append(os.Environ(), role.Env+"="+roleGrandchild)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := startGrandchild(cmd, detached); err != nil {
 		return 0, fmt.Errorf("fork: %w", err)
@@ -177,11 +170,12 @@ func (processHost) fork(detached bool) (int, error) {
 	return cmd.Process.Pid, nil
 }
 
-// loiter is the grandchild: it holds the streams and does nothing.
-func loiter() {
+// holdStreams is the grandchild: it holds the streams it inherited, ignores polite
+// signals, and does nothing.
+func holdStreams() {
 	ignoreTermination()
 	grandchildReady()
-	time.Sleep(maxLoiter)
+	time.Sleep(role.MaxLifetime)
 	os.Exit(0)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
 // child is a fixture process spoken to by lines.
@@ -152,7 +154,7 @@ func TestProcessWithoutAStateDirSaysSo(t *testing.T) {
 func TestProcessHidesItsScriptFromItself(t *testing.T) {
 	c := startChild(t, Script{})
 	c.initialize()
-	for _, name := range []string{envRole, envScript + "0"} {
+	for _, name := range []string{role.Env, envScript + "0"} {
 		c.call("env", `{"name":"`+name+`"}`)
 		require.Contains(t, c.line(), `"set":false`)
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
 // host is what differs between a process and a goroutine: how to end.
@@ -31,7 +33,7 @@ type host interface {
 type server struct {
 	script   Script
 	host     host
-	accounts *accounts
+	counter  *statedir.Counter
 	start    int
 	instance string
 
@@ -58,12 +60,12 @@ type server struct {
 // errEnded is the cause of an incarnation that ended because stdin did.
 var errEnded = errors.New("mcptest: stdin ended")
 
-func newServer(ctx context.Context, script Script, h host, acc *accounts, start int, in io.ReadCloser, out io.WriteCloser, errs io.Writer) *server {
+func newServer(ctx context.Context, script Script, h host, counter *statedir.Counter, start int, in io.ReadCloser, out io.WriteCloser, errs io.Writer) *server {
 	if errs == nil {
 		errs = io.Discard
 	}
 	s := &server{
-		script: script, host: h, accounts: acc, start: start, instance: newInstance(),
+		script: script, host: h, counter: counter, start: start, instance: newInstance(),
 		in: in, out: newWire(out), errs: errs,
 		deaf: make(chan struct{}), plan: newPlan(script.Faults, start),
 		catalog: newCatalog(script),

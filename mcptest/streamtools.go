@@ -3,6 +3,8 @@ package mcptest
 import (
 	"encoding/json"
 	"strconv"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
 // The tools of this file need a pair of streams, or what a process has beside
@@ -18,8 +20,8 @@ func stderr(c *toolCall, a textArgs) toolAnswer {
 	return saying("written")
 }
 
-func junk(c *toolCall, a countArgs) toolAnswer {
-	c.lines.junk(max(1, a.Count), "")
+func writeJunk(c *toolCall, a countArgs) toolAnswer {
+	c.lines.writeJunk(max(1, a.Count), "")
 	return saying("written")
 }
 
@@ -68,7 +70,7 @@ func ask(c *toolCall, a struct {
 
 func (s *server) identity() (string, int) { return s.instance, s.start }
 
-func (s *server) ledger() *accounts { return s.accounts }
+func (s *server) stateCounter() *statedir.Counter { return s.counter }
 
 func (s *server) progress(c *toolCall, done, total int) {
 	var meta struct {
@@ -103,5 +105,5 @@ func (s *server) fork(detached bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return child, s.accounts.recordPid(child)
+	return child, s.counter.RecordPID(child)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
 // toolCall is one call of a tool, over whichever transport.
@@ -33,7 +35,7 @@ type toolCall struct {
 // stand is what a tool can reach of the server that it runs in.
 type stand interface {
 	identity() (instance string, start int)
-	ledger() *accounts
+	stateCounter() *statedir.Counter
 	progress(c *toolCall, done, total int)
 	// log sends a log message, if the client wants it.
 	log(c *toolCall, level, text string)
@@ -158,7 +160,7 @@ func pid(c *toolCall, _ none) toolAnswer {
 }
 
 func count(c *toolCall, a struct{ Key string }) toolAnswer {
-	n, err := c.on.ledger().execute(a.Key)
+	n, err := c.on.stateCounter().CountExecution(a.Key)
 	if err != nil {
 		return failing(err.Error())
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
 func TestDefaultTools(t *testing.T) {
@@ -25,8 +27,8 @@ func TestDefaultTools(t *testing.T) {
 		require.Equal(t, "written", c.result().Text)
 		require.Equal(t, "a line\n", c.stderr.String())
 		c.call(6, "junk", `{"count":2}`)
-		require.Equal(t, chatter[0]+"\n", c.line())
-		require.Equal(t, chatter[1]+"\n", c.line())
+		require.Equal(t, junk.Kinds[0]+"\n", c.line())
+		require.Equal(t, junk.Kinds[1]+"\n", c.line())
 		require.Equal(t, "written", c.result().Text)
 		c.call(7, "fork", `{}`)
 		require.True(t, c.result().IsError, "there is no process to fork")

@@ -1,0 +1,26 @@
+package hostile_test
+
+import (
+	"fmt"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
+)
+
+// A test goes through every misbehaviour. Those that need no process can run as a
+// goroutine; for the others TestMain must call mcptest.Main first.
+func ExampleMisbehaviours() {
+	stages := map[string]int{}
+	for _, m := range hostile.Misbehaviours() {
+		stages[m.Stage()]++
+	}
+	fmt.Println("ways to fail a call:", stages["call"] > 20)
+
+	m, ok := hostile.MisbehaviourNamed("call/half-line")
+	fmt.Println(ok, m.About)
+	_, ok = m.InMemory()
+	fmt.Println("in memory:", ok)
+	// Output:
+	// ways to fail a call: true
+	// true Ends the line in the middle of the answer and goes on.
+	// in memory: true
+}

@@ -1,0 +1,159 @@
+package hostilehttp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// block is a piece of what there is too much of: 64 KiB.
+var block = bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
+
+// bodyMisbehaviours are about how a body comes, or does not.
+var bodyMisbehaviours = []Misbehaviour{
+	whenCalled("call/no-answer", "Never answers the call, not even with a header.", (*request).hang),
+	whenCalled("call/stalled-body", "Sends half of the answer and then nothing more.", func(req *request) {
+		req.begin(http.StatusOK, "application/json", req.answer()[:20])
+		req.hang()
+	}),
+	whenCalled("call/stalled-error", "Sends half of the body of a 500 and then nothing more.", func(req *request) {
+		req.begin(http.StatusInternalServerError, "text/plain", "it is a long sto")
+		req.hang()
+	}),
+	whenCalled("call/slow", "Sends the answer byte by byte, but all of it.", func(req *request) {
+		req.begin(http.StatusOK, "application/json", "")
+		req.drip(req.answer(), dripInterval)
+	}),
+	whenCalled("call/slow-for-ever", "Sends a blank every few milliseconds and never the answer.", func(req *request) {
+		req.begin(http.StatusOK, "application/json", "")
+		for req.drip(strings.Repeat(" ", 1<<10), 5*time.Millisecond) {
+			continue
+		}
+	}),
+	whenCalled("call/late", "Answers the call only after the client has stopped waiting.", func(req *request) {
+		req.hang()
+		req.say(req.answer())
+	}),
+	whenCalled("call/html-200", "Answers 200 with a web page.", func(req *request) { req.reply(200, "text/html; charset=utf-8", webPage) }),
+	whenCalled("call/html-as-json", "Calls a web page application/json.", func(req *request) { req.reply(200, "application/json", webPage) }),
+	whenCalled("call/no-type", "Answers in JSON and does not say so.", func(req *request) { req.reply(200, "", req.answer()) }),
+	whenCalled("call/loud-type", "Writes the content type in capitals, with a charset.", func(req *request) {
+		req.reply(200, `APPLICATION/JSON; CHARSET="UTF-8"`, req.answer())
+	}),
+	whenCalled("call/plain-type", "Calls its JSON text/plain.", func(req *request) { req.reply(200, "text/plain", req.answer()) }),
+	whenCalled("call/broken-type", "Sends a content type that cannot be parsed.", func(req *request) { req.reply(200, "application/json;;=;", req.answer()) }),
+	whenCalled("call/json-as-events", "Calls plain JSON an event stream.", func(req *request) { req.reply(200, "text/event-stream", req.answer()) }),
+	whenCalled("call/events-as-json", "Calls an event stream application/json.", func(req *request) {
+		req.reply(200, "application/json", "data: "+req.answer()+"\n\n")
+	}),
+	whenCalled("call/binary", "Answers with bytes that mean nothing.", func(req *request) {
+		req.reply(200, "application/octet-stream", "\x00\x01\xff\xfe\x89PNG\r\n\x1a\n")
+	}),
+	whenCalled("call/empty-200", "Answers 200 without a body.", func(req *request) { req.reply(200, "application/json", "") }),
+	whenCalled("call/blank-200", "Answers 200 with blank lines.", func(req *request) { req.reply(200, "application/json", " \r\n\r\n ") }),
+	whenCalled("call/truncated", "Ends the answer in the middle, as if it were whole.", func(req *request) {
+		req.reply(200, "application/json", req.answer()[:len(req.answer())/2])
+	}),
+	whenCalled("call/trailing-junk", "Writes a line of log behind the answer.", func(req *request) {
+		req.reply(200, "application/json", req.answer()+"\nDEBUG served in 3 ms")
+	}),
+	whenCalled("call/bom", "Begins the answer with a byte order mark.", func(req *request) { req.reply(200, "application/json", "\ufeff"+req.answer()) }),
+	whenCalled("call/utf16", "Answers in UTF-16.", func(req *request) {
+		var wide []byte
+		for _, c := range []byte(req.answer()) {
+			wide = append(wide, c, 0)
+		}
+		req.reply(200, "application/json; charset=utf-16", "\xff\xfe"+string(wide))
+	}),
+	whenCalled("call/gzip-lie", "Says gzip and sends plain JSON.", func(req *request) {
+		req.w.Header().Set("Content-Encoding", "gzip")
+		req.say(req.answer())
+	}),
+	whenCalled("call/gzip-cut", "Ends a gzip body in the middle.", func(req *request) {
+		packed := zipped(req.answer())
+		req.w.Header().Set("Content-Encoding", "gzip")
+		req.say(packed[:len(packed)-12])
+	}),
+	whenCalled("call/gzip-unasked", "Compresses the answer.", func(req *request) {
+		req.w.Header().Set("Content-Encoding", "gzip")
+		req.say(zipped(req.answer()))
+	}),
+	whenCalled("call/gzip-twice", "Compresses the answer twice and admits to one time.", func(req *request) {
+		req.w.Header().Set("Content-Encoding", "gzip")
+		req.say(zipped(zipped(req.answer())))
+	}),
+	whenCalled("call/brotli", "Answers in an encoding that nobody asked for.", func(req *request) {
+		req.w.Header().Set("Content-Encoding", "br")
+		req.say("\x0b\x02\x80{}\x03")
+	}),
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text)) // to memory
+	_ = z.Close()
+	return b.String()
+}
+
+// bomb sends a gigabyte in compressed form: gzip bodies may be strung together.
+func (req *request) bomb() {
+	part := []byte(zipped(string(block)))
+	for n := 0; n < 1<<30; n += len(block) {
+		if _, err := req.w.Write(part); err != nil {
+			return // the client has left
+		}
+	}
+}
+
+// largeMisbehaviours are about too much of it.
+var largeMisbehaviours = []Misbehaviour{
+	whenCalled("call/gzip-bomb", "Sends a gzip body of four megabytes that unfolds to a gigabyte.", func(req *request) {
+		req.w.Header().Set("Content-Encoding", "gzip")
+		req.begin(http.StatusOK, "application/json", zipped(`{"jsonrpc":"2.0","id":1,"result":"`))
+		req.bomb()
+	}),
+	whenCalled("call/endless-json", "Sends a string of JSON that never ends.", func(req *request) {
+		req.begin(http.StatusOK, "application/json", `{"jsonrpc":"2.0","result":"`)
+		req.flood("abcdefgh")
+	}),
+	whenCalled("call/endless-blanks", "Sends blanks in front of an answer that never comes.", func(req *request) {
+		req.begin(http.StatusOK, "application/json", "")
+		req.flood("  \r\n")
+	}),
+	whenCalled("call/endless-error", "Sends the body of a 500 that never ends.", func(req *request) {
+		req.begin(http.StatusInternalServerError, "text/plain", "")
+		req.flood("and then ")
+	}),
+	whenCalled("call/50-mb", "Answers with a text of 50 MB.", func(req *request) {
+		head, tail, _ := strings.Cut(req.resultMessage(`{"content":[{"type":"text","text":"|"}]}`), "|")
+		req.begin(http.StatusOK, "application/json", head)
+		for n := 0; n < 50_000_000; n += len(block) {
+			if _, err := req.w.Write(block); err != nil {
+				return
+			}
+		}
+		_, _ = req.w.Write([]byte(tail)) // the client may have left
+	}),
+	whenCalled("call/broad-content", "Answers with 700,000 empty pieces of content.", func(req *request) {
+		req.say(req.resultMessage(`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, 700_000) + `{"type":"text","text":""}]}`))
+	}),
+	whenCalled("call/broad-structured", "Answers with structured content of 700,000 objects.", func(req *request) {
+		req.say(req.resultMessage(`{"content":[],"structuredContent":{"rows":[` + strings.Repeat(`{"a":0},`, 700_000) + `0]}}`))
+	}),
+	whenCalled("call/says-huge", "Announces a body of an exabyte, and sends an answer of the usual size.", func(req *request) {
+		req.w.Header().Set("Content-Length", "1152921504606846976")
+		req.begin(http.StatusOK, "application/json", req.answer())
+		req.hang()
+	}),
+	whenCalled("call/deep", "Nests the result a hundred thousand levels deep.", func(req *request) {
+		const levels = 100_000
+		req.say(req.resultMessage(strings.Repeat("[", levels) + strings.Repeat("]", levels)))
+	}),
+	whenCalled("call/deep-objects", "Nests the structured content of a result a hundred thousand levels deep.", func(req *request) {
+		const levels = 100_000
+		req.say(req.resultMessage(`{"content":[],"structuredContent":` + strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels) + "}"))
+	}),
+}

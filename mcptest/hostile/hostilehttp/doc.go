@@ -1,0 +1,26 @@
+// Package hostilehttp holds MCP servers over Streamable HTTP, and over HTTP+SSE, that
+// misbehave, to try a client against.
+//
+//	m, _ := hostilehttp.MisbehaviourNamed("call/html-400")
+//	server := m.Serve()
+//	defer server.Close()
+//	spec := mcpvisor.ServerSpec{Name: "hostile", HTTP: &mcpvisor.HTTP{URL: server.URL}}
+//
+// A [Server] also counts what its client does: requests, connections, values of
+// headers, and requests that followed a redirect to another origin.
+//
+// # How to add a hostile server
+//
+//  1. Choose the place and a name, as "call/html-400". The places are listed at
+//     [Misbehaviour]; each table holds a few of them: start.go, version.go (version,
+//     list), status.go (statuses of calls, redirect), body.go and answer.go (call),
+//     wire.go (wire, head), events.go, resume.go, server_request.go (answers),
+//     session.go (session, shutdown), stream.go (stream, secret), sse_rows.go (sse).
+//  2. Add a row: whenCalled(name, about, handler) for a misbehaviour in calls,
+//     whenever(…, methods…) for one elsewhere. legacyOnly(…) marks what needs sessions
+//     of 2025-11-25. The handler answers with the methods of reply.go: reply, say,
+//     events, drip, flood, hang, and raw for what is not HTTP.
+//  3. Run go test ./mcptest/hostile/hostilehttp.
+//  4. Say what a client must do: add a row of the same name to a table in
+//     test/integration/hostile_http_*_test.go. TestHostileHTTP fails without it.
+package hostilehttp

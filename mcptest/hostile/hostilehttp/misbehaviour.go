@@ -1,0 +1,122 @@
+package hostilehttp
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// endpointPath is the path of the MCP endpoint of a [Server].
+const endpointPath = "/mcp"
+
+// The tools of every server here. Both answer with their argument text.
+const (
+	// BadTool is the tool whose calls go wrong, if the misbehaviour is about calls.
+	BadTool = "misbehave"
+	// EchoTool shows whether the session has survived.
+	EchoTool = "echo"
+)
+
+// Misbehaviour is one way in which an MCP server over Streamable HTTP, or over
+// HTTP+SSE, misbehaves. In everything else the server is small and correct: it
+// speaks 2025-11-25 with sessions and 2026-07-28 without. What is named "call/…"
+// happens each time [BadTool] is called, so that [EchoTool] shows whether the client
+// has survived.
+//
+// A misbehaviour is a value: copy it freely, serve it as often as needed.
+type Misbehaviour struct {
+	// Name is unique: where the misbehaviour happens (start, version, session, list,
+	// call, redirect, wire, head, events, resume, stream, sse, answers, secret,
+	// shutdown), a slash, and what happens, as in "call/html-400".
+	Name string
+	// About says in one sentence what the server does.
+	About string
+
+	// legacyOnly: the server does not know 2026-07-28.
+	legacyOnly bool
+	// handlers makes the handlers of one server, with a state of their own.
+	handlers func() handlers
+}
+
+// handlers replace what a correct server does. The key is the JSON-RPC method of a
+// request, or one of:
+//
+//	"misbehave"      a call of BadTool
+//	"answer"         an answer to a request of the server
+//	"GET", "DELETE"  the HTTP method
+//	"resume"         a GET with Last-Event-ID
+//	"*"              everything else
+type handlers map[string]handler
+
+// handler answers one request.
+type handler func(*request)
+
+// Handler returns a server that misbehaves in this way, in a fresh state. Some
+// misbehave below HTTP and take over the connection, which needs HTTP/1. A handler
+// that hangs ends with its connection.
+func (m Misbehaviour) Handler() http.Handler { return m.newHTTPServer() }
+
+func (m Misbehaviour) newHTTPServer() *httpServer {
+	h := &httpServer{legacyOnly: m.legacyOnly, sessions: map[string]bool{}, counts: map[string]int{}, streams: map[chan string]bool{}}
+	if m.handlers != nil {
+		h.handlers = m.handlers()
+	}
+	return h
+}
+
+// Eras returns the eras of the protocol in which the misbehaviour shows. A client may
+// also ask a server of the legacy era for 2026-07-28.
+func (m Misbehaviour) Eras() []mcpvisor.Era {
+	if m.legacyOnly {
+		return []mcpvisor.Era{mcpvisor.EraLegacy}
+	}
+	return []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern}
+}
+
+// Misbehaviours returns every misbehaviour, sorted by name. The first, "none", is a
+// server that behaves.
+func Misbehaviours() []Misbehaviour {
+	all := slices.Concat(
+		startMisbehaviours, versionMisbehaviours, listMisbehaviours,
+		statusMisbehaviours(), redirectMisbehaviours, bodyMisbehaviours, answerMisbehaviours, largeMisbehaviours,
+		wireMisbehaviours, headMisbehaviours, eventMisbehaviours, resumeMisbehaviours, serverRequestMisbehaviours,
+		sessionMisbehaviours, streamMisbehaviours, secretMisbehaviours, sseMisbehaviours,
+	)
+	slices.SortFunc(all, func(a, b Misbehaviour) int { return strings.Compare(a.Name, b.Name) })
+	return slices.Insert(all, 0, Misbehaviour{Name: "none", About: "Behaves, in both eras of the protocol."})
+}
+
+// MisbehaviourNamed returns the one of [Misbehaviours] with that name; ok is false if
+// there is no such one.
+func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
+	for _, m := range Misbehaviours() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Misbehaviour{}, false
+}
+
+// whenCalled is what happens when the tool "misbehave" is called.
+func whenCalled(name, about string, do handler) Misbehaviour {
+	return whenever(name, about, do, "misbehave")
+}
+
+// whenever is what happens on any of these occasions.
+func whenever(name, about string, do handler, occasions ...string) Misbehaviour {
+	return Misbehaviour{Name: name, About: about, handlers: func() handlers {
+		h := handlers{}
+		for _, occasion := range occasions {
+			h[occasion] = do
+		}
+		return h
+	}}
+}
+
+// legacyOnly makes it a server that has never heard of 2026-07-28.
+func legacyOnly(m Misbehaviour) Misbehaviour {
+	m.legacyOnly = true
+	return m
+}

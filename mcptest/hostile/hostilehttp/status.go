@@ -1,0 +1,153 @@
+package hostilehttp
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// statuses are answered without anything of JSON-RPC, each by a
+// misbehaviour of its own.
+var statuses = []int{202, 204, 205, 300, 304, 400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 413, 415,
+	418, 421, 422, 426, 428, 429, 431, 451, 500, 501, 502, 503, 504, 505, 507, 511, 599}
+
+// statusMisbehaviours answer a call with a status.
+func statusMisbehaviours() []Misbehaviour {
+	var all []Misbehaviour
+	for _, status := range statuses {
+		name := fmt.Sprintf("call/status-%d", status)
+		all = append(all, whenCalled(name, fmt.Sprintf("Answers the call with HTTP %d and no JSON-RPC.", status), plainStatus(status)))
+	}
+	return append(all,
+		whenCalled("call/challenge-401", "Answers 401 with a WWW-Authenticate header of OAuth.", func(req *request) {
+			req.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", resource_metadata="http://127.0.0.1:1/none"`)
+			req.reply(http.StatusUnauthorized, "application/json", `{"error":"invalid_token","error_description":"The token has expired"}`)
+		}),
+		whenCalled("call/scope-403", "Answers 403 and asks for another scope.", func(req *request) {
+			req.w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="admin"`)
+			req.reply(http.StatusForbidden, "", "")
+		}),
+		whenCalled("call/html-400", "Answers 400 with a web page.", func(req *request) {
+			req.reply(http.StatusBadRequest, "text/html", webPage)
+		}),
+		whenCalled("call/html-502", "Answers 502 with the web page of a gateway.", func(req *request) {
+			req.reply(http.StatusBadGateway, "text/html", webPage)
+		}),
+		whenCalled("call/html-404", "Answers 404 with a web page, in the middle of a session.", func(req *request) {
+			req.reply(http.StatusNotFound, "text/html", webPage)
+		}),
+		whenCalled("call/rpc-400", "Answers 400 with a JSON-RPC error that carries the request's id.", rpcStatus(400, -32602, "that will not do", true)),
+		whenCalled("call/rpc-400-null", "Answers 400 with a JSON-RPC error whose id is null.", rpcStatus(400, -32600, "that will not do", false)),
+		whenCalled("call/rpc-404", "Answers 404 with a JSON-RPC error that carries the request's id and is about the tool.",
+			rpcStatus(404, -32602, "the tool has gone fishing", true)),
+		whenCalled("call/rpc-500", "Answers 500 with a JSON-RPC error that carries the request's id.", rpcStatus(500, -32603, "something broke", true)),
+		whenCalled("call/rpc-401", "Answers 401 with a JSON-RPC error that carries the request's id.", rpcStatus(401, -32001, "who are you?", true)),
+		whenCalled("call/retry-seconds", "Answers 429 with Retry-After in seconds.", retryAfterIs(429, "7")),
+		whenCalled("call/retry-date", "Answers 503 with Retry-After as a date.", func(req *request) {
+			retryAfterIs(503, time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))(req)
+		}),
+		whenCalled("call/retry-absurd", "Answers 429 and wants to be left alone for a century.", retryAfterIs(429, "3155760000")),
+		whenCalled("call/retry-huge", "Answers 429 with a Retry-After that fits no integer.", retryAfterIs(429, "99999999999999999999999")),
+		whenCalled("call/retry-negative", "Answers 503 with a negative Retry-After.", retryAfterIs(503, "-30")),
+		whenCalled("call/retry-words", "Answers 503 with a Retry-After in words.", retryAfterIs(503, "tomorrow, perhaps")),
+		whenCalled("call/long-reason", "Answers 500 with a megabyte of text, in colours and control characters.", func(req *request) {
+			req.begin(http.StatusInternalServerError, "text/plain", "\x1b[31mred\x00\a\r\n")
+			for range 16 {
+				_, _ = req.w.Write(block)
+			}
+		}),
+	)
+}
+
+// webPage is what people see who went astray.
+const webPage = "<!DOCTYPE html>\n<html><head><title>Oops</title></head><body>Please log in</body></html>"
+
+func plainStatus(status int) handler {
+	return func(req *request) {
+		if status == http.StatusNoContent || status == http.StatusNotModified || status == http.StatusResetContent {
+			req.w.WriteHeader(status)
+			return
+		}
+		body := http.StatusText(status)
+		if status < 300 {
+			body = ""
+		}
+		req.reply(status, "text/plain", body)
+	}
+}
+
+func rpcStatus(status, code int, message string, own bool) handler {
+	return func(req *request) {
+		id := "null"
+		if own {
+			id = string(req.id)
+		}
+		req.reply(status, "application/json", req.errorMessage(id, code, message))
+	}
+}
+
+func retryAfterIs(status int, value string) handler {
+	return func(req *request) {
+		req.w.Header().Set("Retry-After", value)
+		req.reply(status, "text/plain", "not now")
+	}
+}
+
+// redirectMisbehaviours send the client elsewhere.
+var redirectMisbehaviours = []Misbehaviour{
+	whenCalled("redirect/same-origin-307", "Redirects the call with 307 within its origin, where it is answered.", func(req *request) {
+		if req.http.URL.Path == endpointPath {
+			redirectTo(req, 307, endpointPath+"/new?home=1")
+			return
+		}
+		req.answerWell()
+	}),
+	whenCalled("redirect/same-origin-308-absolute", "Redirects the call with 308 to a whole URL of its origin.", func(req *request) {
+		if req.http.URL.Path == endpointPath {
+			redirectTo(req, 308, "http://"+req.http.Host+"/other")
+			return
+		}
+		req.answerWell()
+	}),
+	whenCalled("redirect/same-origin-302", "Redirects the call with 302, after which a POST would be a GET.", func(req *request) {
+		redirectTo(req, 302, "/other")
+	}),
+	whenCalled("redirect/see-other-303", "Redirects the call with 303.", func(req *request) { redirectTo(req, 303, "/other") }),
+	whenCalled("redirect/elsewhere-307", "Redirects the call to another origin, which would like its headers.", func(req *request) {
+		redirectTo(req, 307, req.server.otherOrigin)
+	}),
+	whenCalled("redirect/elsewhere-301", "Redirects the call with 301 to another origin.", func(req *request) { redirectTo(req, 301, req.server.otherOrigin) }),
+	whenCalled("redirect/user-in-url", "Redirects the call within its origin, with a user and a password of its own in the URL.", func(req *request) {
+		if req.http.URL.Path == endpointPath {
+			redirectTo(req, 307, "http://admin:letmein@"+req.http.Host+"/other")
+			return
+		}
+		req.answerWell()
+	}),
+	whenCalled("redirect/loop", "Redirects the call to itself, for ever.", func(req *request) { redirectTo(req, 307, req.http.URL.Path) }),
+	whenCalled("redirect/file", "Redirects the call to a file.", func(req *request) { redirectTo(req, 307, "file:///etc/passwd") }),
+	whenCalled("redirect/websocket", "Redirects the call to a WebSocket.", func(req *request) { redirectTo(req, 308, "ws://"+req.http.Host+endpointPath) }),
+	whenCalled("redirect/nowhere", "Redirects the call without saying where to.", func(req *request) { req.reply(307, "", "") }),
+	whenCalled("redirect/garbage", "Redirects the call to something that is no URL.", func(req *request) { redirectTo(req, 307, "http://[::1") }),
+	whenCalled("redirect/stalled-body", "Redirects the call, and never ends the body of the redirect.", func(req *request) {
+		if req.http.URL.Path != endpointPath {
+			req.answerWell()
+			return
+		}
+		req.w.Header().Set("Location", "/other")
+		req.begin(307, "text/plain", "moved, and")
+		req.hang()
+	}),
+	whenCalled("redirect/to-slash", "Redirects the call to its own path with a slash, as web frameworks do.", func(req *request) {
+		if req.http.URL.Path == endpointPath {
+			redirectTo(req, 307, endpointPath+"/")
+			return
+		}
+		req.answerWell()
+	}),
+}
+
+func redirectTo(req *request, status int, target string) {
+	req.w.Header().Set("Location", target)
+	req.reply(status, "text/html", "<a href=elsewhere>elsewhere</a>")
+}

@@ -1,0 +1,21 @@
+package hostile
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(m)
+}
+
+// Polling, where there is nothing to wait on.
+const (
+	eventually = 30 * time.Second
+	tick       = 5 * time.Millisecond
+)

@@ -1,0 +1,179 @@
+package hostile
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
+)
+
+// ignoreTermination makes the signals by which a process is asked to end have no
+// effect.
+func ignoreTermination() { signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
+
+// withChild serves well, save for do; a child of the process does as its part
+// says instead.
+func withChild(name, about string, part func(*stdioServer), do func(*stdioServer, request)) Misbehaviour {
+	return alone(handWritten(name, about, func(s *stdioServer) {
+		if s.part != "" {
+			part(s)
+			return
+		}
+		s.handlers["tools/call"] = do
+		s.serve()
+	}))
+}
+
+// hold is the part of a child that ignores polite signals, and stays.
+func hold(s *stdioServer) {
+	ignoreTermination()
+	s.park()
+}
+
+func lone(name, about string, serve func(*stdioServer)) Misbehaviour {
+	return alone(handWritten(name, about, serve))
+}
+
+// linuxRows is what a process on Linux can do.
+var linuxRows = []Misbehaviour{
+	alone(scripted("process/grandchild", "Exits at the call, while a child of its own holds stdout and stderr and ignores SIGTERM.",
+		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
+	alone(scripted("process/grandchild-detached", "Exits at the call, while a child that has left the process group holds stdout and stderr and ignores SIGTERM.",
+		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild, Text: "detached"}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
+	withChild("process/grandchild-answers", "Exits at the call, and leaves the answer to a child.", func(s *stdioServer) {
+		s.pause(5 * time.Millisecond)
+		s.result(request{id: s.part}, fineResult)
+		s.park()
+	}, func(s *stdioServer, r request) {
+		_ = s.child(r.id).Start()
+		s.exit(3)
+	}),
+	withChild("process/grandchild-detached-answers", "Exits at the call, and leaves the answer, and more, to a child that has left the process group.", func(s *stdioServer) {
+		s.pause(20 * time.Millisecond)
+		s.result(request{id: s.part}, fineResult)
+		s.write("junk\n")
+		s.park()
+	}, func(s *stdioServer, r request) {
+		cmd := s.child(r.id)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		_ = cmd.Start()
+		s.exit(3)
+	}),
+	withChild("process/grandchild-stderr", "Exits at the call, while a child of its own holds stderr only.", hold, func(s *stdioServer, r request) {
+		cmd := s.child("hold")
+		cmd.Stdin, cmd.Stdout = nil, nil
+		_ = cmd.Start()
+		s.exit(3)
+	}),
+	withChild("process/grandchild-writes", "Has a child of its own write rubbish to stdout while it serves.", func(s *stdioServer) {
+		for {
+			if _, err := s.out.Write([]byte("tick\n")); err != nil {
+				return
+			}
+			s.pause(time.Millisecond)
+		}
+	}, func(s *stdioServer, r request) {
+		cmd := s.child("write")
+		cmd.Stdin = nil
+		_ = cmd.Start()
+		s.answerWell(r)
+	}),
+	withChild("process/family", "Has a child in a session of its own for each call, all of which ignore SIGTERM.", hold, func(s *stdioServer, r request) {
+		for range 3 {
+			cmd := s.child("hold")
+			cmd.Stdin = nil
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			_ = cmd.Start()
+		}
+		s.answerWell(r)
+	}),
+	lone("process/stops", "Stops itself at the call, as by a terminal's Ctrl-Z.", onCall(func(s *stdioServer, _ request) {
+		// The thread that says so may run on for a moment.
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+		s.park()
+	})),
+	lone("process/kills-group", "Kills its whole process group at the call.", onCall(func(*stdioServer, request) { _ = unix.Kill(0, unix.SIGKILL) })),
+	lone("process/exec", "Answers the call, and then becomes another program in the same process.", onCall(func(s *stdioServer, r request) {
+		s.answerWell(r)
+		_ = syscall.Exec(role.Executable(), os.Args[:1], append(os.Environ(), role.Env+"="+roleName))
+	})),
+	lone("process/descriptors", "Opens a thousand files at the call.", onCall(func(s *stdioServer, r request) {
+		for range 1000 {
+			_, _ = unix.Open(os.DevNull, unix.O_RDONLY, 0)
+		}
+		s.answerWell(r)
+	})),
+	lone("process/nonblocking", "Makes its ends of the pipes non-blocking.", onCall(func(s *stdioServer, r request) {
+		_, _ = unix.SetNonblock(1, true), unix.SetNonblock(2, true)
+		s.answerWell(r)
+	})),
+	lone("process/small-pipes", "Shrinks the pipes to one page at its start.", func(s *stdioServer) {
+		for fd := range uintptr(3) {
+			_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 4096)
+		}
+		s.serve()
+	}),
+	lone("process/full-stdout", "Writes eight megabytes through a pipe of one page before the answer.", onCall(func(s *stdioServer, r request) {
+		_, _ = unix.FcntlInt(1, unix.F_SETPIPE_SZ, 4096)
+		s.write(many(many("x", 1000)+"\n", 8<<10))
+		s.answerWell(r)
+	})),
+	lone("process/title", "Writes its name over its arguments and its environment, as far as it can.", onCall(func(s *stdioServer, r request) {
+		_ = unix.Prctl(unix.PR_SET_NAME, 0, 0, 0, 0)
+		os.Clearenv()
+		s.answerWell(r)
+	})),
+	lone("shutdown/own-stdin", "Holds the other end of its stdin, too, and so never sees it end.", func(s *stdioServer) {
+		f, err := os.OpenFile("/proc/self/fd/0", os.O_WRONLY, 0)
+		s.serve()
+		if err == nil {
+			_ = f.Close()
+		}
+	}),
+	lone("shutdown/own-stdout", "Holds the other end of its stdout, too, and writes for ever when it is asked to end.", atEnd(func(s *stdioServer) {
+		if f, err := os.Open("/proc/self/fd/1"); err == nil {
+			go func() { _, _ = io.Copy(io.Discard, f) }()
+		}
+		for {
+			s.write("still here\n")
+			s.pause(time.Millisecond)
+		}
+	})),
+	lone("shutdown/joins-our-group", "Moves to the process group of its host, and ends neither when its stdin does nor by SIGTERM.", func(s *stdioServer) {
+		ignoreTermination()
+		if group, err := unix.Getpgid(os.Getppid()); err == nil {
+			_ = unix.Setpgid(0, group)
+		}
+		s.serve()
+		s.park()
+	}),
+	lone("shutdown/phoenix", "Starts a child that ignores SIGTERM whenever it gets one, and lives on.", func(s *stdioServer) {
+		if s.part != "" {
+			hold(s)
+			return
+		}
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, unix.SIGTERM)
+		s.serve()
+		for range asked {
+			_ = s.child("hold").Start()
+		}
+	}),
+	lone("shutdown/last-child", "Starts a child in a session of its own when its stdin ends, and exits.", func(s *stdioServer) {
+		if s.part != "" {
+			hold(s)
+			return
+		}
+		s.serve()
+		cmd := s.child("hold")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		_ = cmd.Start()
+	}),
+	lone("shutdown/segfault", "Dies of a signal when its stdin ends.", atEnd(func(*stdioServer) { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })),
+}

@@ -1,0 +1,17 @@
+package mcptest
+
+import "github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+
+// Starts returns how many incarnations have started with this StateDir; 0 if dir is
+// not one.
+func Starts(dir string) int { return statedir.Starts(dir) }
+
+// Executions returns how often the tool count has run with this StateDir, by the key
+// it was called with. A count above 1 for a key that was called once shows a call
+// that ran twice.
+func Executions(dir string) map[string]int { return statedir.Executions(dir) }
+
+// PIDs returns every process that was started with this StateDir, servers and
+// grandchildren, in the order of their start. Most of them may have ended; see
+// [Alive].
+func PIDs(dir string) []int { return statedir.PIDs(dir) }

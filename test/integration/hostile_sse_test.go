@@ -1,0 +1,165 @@
+//go:build linux
+
+package integration
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// overSSE registers the server as one that speaks HTTP+SSE.
+func overSSE(s *mcpvisor.ServerSpec) { s.HTTP.SSE = true }
+
+// declared is the row for a server whose transport is known before.
+func (r httpRow) declared() httpRow { return r.with("declared", overSSE) }
+
+// declaredShort is that with little time to start.
+func (r httpRow) declaredShort() httpRow {
+	return r.with("declared", func(s *mcpvisor.ServerSpec) {
+		overSSE(s)
+		s.Timeouts.Start = time.Second
+	})
+}
+
+// sseRefused: the older transport is not found either, so that the refusal of
+// initialize stands.
+func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") }
+
+// onStatus looks at the status of the session.
+func (r httpRow) onStatus(look func(*sceneHTTP, mcpvisor.ServerStatus)) httpRow {
+	return r.then(func(s *sceneHTTP) {
+		st, ok := s.c.ServerStatus(hostileServer)
+		require.True(s.t, ok)
+		look(s, st)
+	})
+}
+
+// onlyLoses makes the call, which ends by its clock, and restarts the server, whose
+// stream is of no use any more.
+func (r httpRow) onlyLoses() httpRow {
+	return r.acting(func(s *sceneHTTP) {
+		s.misbehave()
+		s.server.Restart()
+		s.noticesEnd()
+		s.serves(2)
+	})
+}
+
+// noticesEnd waits until the first session is known to have ended.
+func (s *sceneHTTP) noticesEnd() {
+	until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
+		st, _ := s.c.ServerStatus(hostileServer)
+		return st.Epoch == 2 || len(st.History) == 1
+	})
+}
+
+var sseRows = []httpRow{
+	httpFine("sse/none").in(mcpvisor.EraLegacy, mcpvisor.EraAuto).onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+		require.Contains(s.t, st.Session.Deprecated, "HTTP+SSE")
+		require.Equal(s.t, mcpvisor.EraLegacy, st.Session.Era)
+	}),
+	httpFine("sse/none").declared().then(func(s *sceneHTTP) {
+		require.Equal(s.t, 1, s.server.Requests("GET"))
+	}),
+	httpRow{name: "sse/none"}.with("killed", overSSE).acting(func(s *sceneHTTP) {
+		s.misbehave()
+		s.server.Stop()
+		until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
+			st, _ := s.c.ServerStatus(hostileServer)
+			return st.State != supervisor.StateReady && len(s.c.Tools()) == 2
+		})
+		s.server.Restart()
+		res, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "again"}, facade.WithWaitReady())
+		require.NoError(s.t, err)
+		require.Equal(s.t, "again", textOf(res))
+	}),
+
+	sseRefused("sse/no-endpoint"),
+	httpUnstartable("sse/no-endpoint", "did not name its endpoint").declaredShort(),
+	sseRefused("sse/no-endpoint-ends"),
+	httpUnstartable("sse/no-endpoint-ends", "without naming an endpoint").declared(),
+	sseRefused("sse/no-answer"),
+	httpUnstartable("sse/no-answer", "did not name its endpoint").declaredShort(),
+	sseRefused("sse/html"),
+	httpUnstartable("sse/html", "without an event stream").declared(),
+	sseRefused("sse/redirect"),
+	httpUnstartable("sse/redirect", "redirects to").declared(),
+	sseRefused("sse/head-endless"),
+	httpUnstartable("sse/head-endless", "headers exceeded").declared(),
+	sseRefused("sse/message-first"),
+	httpFine("sse/message-first").declared(),
+	httpUnstartable("sse/endpoint-elsewhere", "another origin"),
+	httpUnstartable("sse/endpoint-elsewhere", "another origin").declared(),
+	httpUnstartable("sse/endpoint-protocol", "another origin"),
+	httpUnstartable("sse/endpoint-secret", "another origin"),
+	httpFine("sse/endpoint-user"),
+	httpUnstartable("sse/endpoint-megabyte", "longer than 8192 bytes"),
+	sseRefused("sse/endpoint-endless"),
+	httpUnstartable("sse/endpoint-endless", "2097152 bytes").declared(),
+	sseRefused("sse/endpoint-slow"),
+	httpUnstartable("sse/endpoint-slow", "did not name its endpoint").declaredShort(),
+	httpFine("sse/endpoint-twice"),
+	httpUnstartable("sse/endpoint-dead", "HTTP 405"),
+	// The end of the stream, or the next POST that finds no session: either comes first.
+	httpUnstartable("sse/closes-always", "the server "),
+
+	httpRefused("sse/post-400", "not like this"),
+	httpFails("sse/post-lost", mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").renewed(),
+	httpRefused("sse/post-500", "HTTP 500"),
+	httpFails("sse/post-503", mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, "HTTP 503"),
+	httpRefused("sse/post-html", "web page"),
+	httpRefused("sse/post-elsewhere", "redirects to"),
+	httpGarbled("sse/post-reset", "broke before the answer came"),
+	httpFine("sse/post-never"),
+	httpFine("sse/post-endless").within(frugal),
+	httpFine("sse/answer-in-post"),
+	httpFine("sse/answer-in-both"),
+	httpFine("sse/answer-first"),
+
+	httpOverdue("sse/never"),
+	httpFails("sse/ends", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
+	httpRow{name: "sse/ends-after"}.acting(func(s *sceneHTTP) {
+		s.misbehave()
+		s.noticesEnd()
+		s.serves(2)
+	}),
+	httpFails("sse/half-event", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
+	httpRow{name: "sse/no-blank-line"}.acting(func(s *sceneHTTP) {
+		s.misbehave()
+		s.noticesEnd()
+		s.serves(2)
+	}),
+	httpFails("sse/reset", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
+	httpRefused("sse/oversize", "longer than 1048576 bytes").within(frugal),
+	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+		require.GreaterOrEqual(s.t, st.Session.Discarded.Malformed, uint64(4))
+	}),
+	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+		require.Equal(s.t, mcpvisor.Discarded{Unmatched: 2}, st.Session.Discarded)
+	}),
+	httpFine("sse/twice"),
+	httpFine("sse/flood"),
+	httpFine("sse/slow"),
+	httpOverdue("sse/trickle").onlyLoses(),
+	httpOverdue("sse/endless").within(frugal).onlyLoses(),
+	httpFails("sse/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "parse error"),
+	httpFine("sse/crlf"),
+
+	// Each session ends with its first answer: the budget ends the server.
+	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *sceneHTTP) {
+		var err error
+		for range 8 {
+			if _, err = s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, mcpvisor.ErrEvicted) {
+				break
+			}
+		}
+		require.ErrorIs(s.t, err, mcpvisor.ErrEvicted)
+	}),
+}

@@ -8,13 +8,14 @@ import (
 // MaxDepth is how deep arrays and objects may be nested, as in encoding/json.
 const MaxDepth = 10000
 
-// Scanner is a position in JSON text. Make one with Scanner{Text: text}. Not safe for
-// concurrent use.
+// Scanner is a position in JSON text. Make one with Scanner{Text: text}. It is not safe
+// for concurrent use.
 type Scanner struct {
-	// Text is the text, Pos the position in it, in bytes.
+	// Text is the JSON text.
 	Text []byte
-	Pos  int
-	// MaxDepth is how deep values may be nested; 0 means MaxDepth.
+	// Pos is the position in Text.
+	Pos int
+	// MaxDepth is how deep values may be nested. 0 means the constant MaxDepth.
 	MaxDepth int
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// playwright is a server without a browser, whatever this machine has.
+// playwright returns a server that has no browser, whatever is installed here.
 func playwright(t *testing.T) *mcpvisor.Stdio {
 	return playwrightWith(t, filepath.Join(t.TempDir(), "none"))
 }
@@ -39,9 +39,9 @@ func checkPlaywright(t *testing.T, c *facade.Client) {
 	require.True(t, res.IsError)
 }
 
-// silentBrowser is a program that starts one of its own, writes down the
-// process ids of both, and says nothing. Playwright runs browsers in a process
-// group of their own, and gives them three minutes.
+// silentBrowser returns a program in the place of a browser. It starts a child, writes
+// both process ids to a file, and prints nothing. Playwright runs browsers in their
+// own process group, and waits three minutes for them.
 func silentBrowser(t *testing.T) (program, pids string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,8 +51,8 @@ func silentBrowser(t *testing.T) (program, pids string) {
 	return program, pids
 }
 
-// started waits for a browser and returns its processes.
-func started(t *testing.T, path string) (pids [2]int) {
+// awaitBrowser waits for a browser and returns its processes.
+func awaitBrowser(t *testing.T, path string) (pids [2]int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(path)
@@ -71,8 +71,8 @@ func started(t *testing.T, path string) (pids [2]int) {
 	return pids
 }
 
-// running reports whether a process is there and no zombie.
-func running(pid int) bool {
+// isRunning reports whether a process exists and is not a zombie.
+func isRunning(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
@@ -81,16 +81,16 @@ func running(pid int) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-func TestABrowserEndsWithItsServer(t *testing.T) {
+func TestDescendants_browser_ends_with_its_server(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("what has left the group of a server is out of reach here")
+		t.Skip("processes that leave the group of a server cannot be found on this system")
 	}
 	program, pids := silentBrowser(t)
 	c := newClient(t)
 	events := c.Watch(t.Context())
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "playwright", Stdio: playwrightWith(t, program),
 		Policy: supervisor.Retry(3, 100*time.Millisecond)}))
-	until(t, events, mcpvisor.EventReady)
+	awaitKind(t, events, mcpvisor.EventReady)
 
 	navigate := func() (browser [2]int, server int, ended <-chan error) {
 		result := make(chan error, 1)
@@ -98,34 +98,34 @@ func TestABrowserEndsWithItsServer(t *testing.T) {
 			_, err := c.CallTool(t.Context(), "playwright/browser_navigate", map[string]any{"url": "http://127.0.0.1:9/"})
 			result <- err
 		}()
-		browser = started(t, pids) // it leads its group
+		browser = awaitBrowser(t, pids) // the leader of its group
 		st, ok := c.ServerStatus("playwright")
 		require.True(t, ok)
 		require.EqualValues(t, 1, st.Calls.InFlight)
 		for _, pid := range browser {
-			require.True(t, running(pid))
+			require.True(t, isRunning(pid))
 			group, err := syscall.Getpgid(pid)
 			require.NoError(t, err)
-			require.NotEqual(t, st.Session.PID, group, "playwright keeps its browser in its own group; this test checks nothing")
+			require.NotEqual(t, st.Session.PID, group, "playwright runs its browser in the group of the server, so this test checks nothing")
 		}
 		return browser, st.Session.PID, result
 	}
-	ends := func(browser [2]int, server int) {
-		gone(t, server)
+	requireEnded := func(browser [2]int, server int) {
+		requireGroupGone(t, server)
 		for _, pid := range browser {
-			require.Eventually(t, func() bool { return !running(pid) }, 10*time.Second, 10*time.Millisecond,
-				"process %d of the browser is still there", pid)
+			require.Eventually(t, func() bool { return !isRunning(pid) }, 10*time.Second, 10*time.Millisecond,
+				"process %d of the browser still runs", pid)
 		}
 	}
 
 	browser, server, ended := navigate()
 	require.NoError(t, syscall.Kill(server, syscall.SIGKILL))
-	lost(t, ended)
-	until(t, events, mcpvisor.EventReady)
-	ends(browser, server)
+	requireCrashed(t, ended)
+	awaitKind(t, events, mcpvisor.EventReady)
+	requireEnded(browser, server)
 
 	browser, server, ended = navigate()
 	closeClient(t, c)
 	require.Error(t, <-ended)
-	ends(browser, server)
+	requireEnded(browser, server)
 }

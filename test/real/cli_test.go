@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// tool builds the operator's tool.
-func tool(t *testing.T) string {
+// buildCLI builds cmd/mcpvisor.
+func buildCLI(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "mcpvisor")
 	out, err := exec.Command("go", "build", "-o", bin, "../../cmd/mcpvisor").CombinedOutput()
@@ -26,7 +26,7 @@ func tool(t *testing.T) string {
 	return bin
 }
 
-func configure(t *testing.T, entries map[string]*mcpvisor.Stdio) string {
+func writeConfig(t *testing.T, entries map[string]*mcpvisor.Stdio) string {
 	t.Helper()
 	list := map[string]any{}
 	for name, s := range entries {
@@ -54,15 +54,15 @@ func run(t *testing.T, bin string, args ...string) (stdout, stderr string, code 
 	return out.String(), errs.String(), code
 }
 
-func TestTheOperatorsToolOnRealServers(t *testing.T) {
-	bin := tool(t)
+func TestCLI_with_real_servers(t *testing.T) {
+	bin := buildCLI(t)
 	entries := map[string]*mcpvisor.Stdio{"broken": {Command: "node", Args: []string{"no-such-script.js"}}}
 	for _, s := range servers[:4] {
 		entries[s.name] = s.stdio(t)
 	}
-	path := configure(t, entries)
+	path := writeConfig(t, entries)
 
-	// Four of five serve.
+	// Four of the five servers work.
 	out, errs, code := run(t, bin, "--config", path, "--json", "tools")
 	require.Zero(t, code, errs)
 	require.Contains(t, errs, "server broken is evicted") // in a warning

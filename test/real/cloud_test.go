@@ -14,12 +14,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// cloud stands in for the web service behind a server. It has one document for
-// each path, given to those who bring the token; any other path is never
-// answered, as by a service that hangs.
+// cloud starts a web service for the server under test. It returns one document for
+// each path to requests with the token. It never answers any other path, as a service
+// that hangs.
 func cloud(t *testing.T, token string, documents map[string]string) string {
 	t.Helper()
-	over := make(chan struct{})
+	closed := make(chan struct{})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		document, ok := documents[r.URL.Path]
 		switch {
@@ -30,21 +30,21 @@ func cloud(t *testing.T, token string, documents map[string]string) string {
 			_, _ = w.Write([]byte(document))
 		default:
 			select {
-			case <-over:
+			case <-closed:
 			case <-r.Context().Done():
 			}
 		}
 	}))
 	t.Cleanup(func() {
-		close(over)
+		close(closed)
 		web.Close()
 	})
 	return web.URL
 }
 
-// hangs makes a call that the service behind the server does not answer. It
-// ends by its own clock.
-func hangs(t *testing.T, c *facade.Client, tool string, args map[string]any) {
+// requireTimeout makes a call that the service behind the server does not answer, and
+// requires that it times out.
+func requireTimeout(t *testing.T, c *facade.Client, tool string, args map[string]any) {
 	t.Helper()
 	_, err := c.CallTool(t.Context(), tool, args, facade.WithTimeout(500*time.Millisecond))
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
@@ -61,7 +61,7 @@ func context7(t *testing.T) *mcpvisor.Stdio {
 func checkContext7(t *testing.T, c *facade.Client) {
 	args := map[string]any{"query": "supervisors", "libraryName": "otp"}
 	require.Contains(t, call(t, c, "context7/resolve-library-id", args), "/erlang/otp")
-	hangs(t, c, "context7/query-docs", map[string]any{"query": "supervisors", "libraryId": "/erlang/otp"})
+	requireTimeout(t, c, "context7/query-docs", map[string]any{"query": "supervisors", "libraryId": "/erlang/otp"})
 	res, err := c.CallTool(t.Context(), "context7/resolve-library-id", nil)
 	require.NoError(t, err)
 	require.True(t, res.IsError)
@@ -77,5 +77,5 @@ func notion(t *testing.T) *mcpvisor.Stdio {
 
 func checkNotion(t *testing.T, c *facade.Client) {
 	require.Contains(t, call(t, c, "notion/API-get-self", nil), "Robot")
-	hangs(t, c, "notion/API-get-users", nil)
+	requireTimeout(t, c, "notion/API-get-users", nil)
 }

@@ -1,4 +1,4 @@
-// A small server written with fastmcp, as its users write them.
+// A small server written with fastmcp.
 import { setTimeout as pause } from "node:timers/promises";
 import { FastMCP } from "fastmcp";
 import { z } from "zod";

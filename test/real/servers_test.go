@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// server is one real server and what it answers without a network.
+// server is one real server, and a check that needs no network.
 type server struct {
 	name     string
 	protocol string
@@ -36,7 +36,7 @@ func module(t *testing.T, script string) string {
 	return path
 }
 
-// dbhub needs a newer node than most: it uses the SQLite that comes with node.
+// dbhub needs a newer node than the others, because it uses node's own SQLite.
 func dbhub(t *testing.T) *mcpvisor.Stdio {
 	s := node("node_modules/@bytebase/dbhub/dist/index.js", "--transport", "stdio",
 		"--dsn", "sqlite://"+filepath.Join(t.TempDir(), "test.db"))(t)
@@ -51,7 +51,7 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// call makes a call that has to succeed, and returns its first text.
+// call makes a call that must succeed, and returns the first text of its result.
 func call(t *testing.T, c *facade.Client, tool string, args map[string]any) string {
 	t.Helper()
 	res, err := c.CallTool(t.Context(), tool, args)
@@ -107,12 +107,12 @@ var servers = []server{
 	{"playwright", "2025-11-25", playwright, 20, checkPlaywright},
 	{"fastmcp", "2025-11-25", node("fastmcp-server.mjs"), 2, func(t *testing.T, c *facade.Client) {
 		require.Equal(t, "42", call(t, c, "fastmcp/add", map[string]any{"a": 2, "b": 40}))
-		counts(t, c)
+		checkProgress(t, c)
 	}},
 }
 
-// counts has the server report how far it is.
-func counts(t *testing.T, c *facade.Client) {
+// checkProgress checks the progress reports of a call.
+func checkProgress(t *testing.T, c *facade.Client) {
 	t.Helper()
 	var seen []mcpvisor.Progress
 	res, err := c.CallTool(t.Context(), "fastmcp/count", map[string]any{"to": 3},

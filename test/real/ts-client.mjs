@@ -1,6 +1,6 @@
-// The TypeScript SDK's client as an arm of the comparison. It starts the
-// server that its arguments name, and measures by itself: each line on stdin
-// is {"callers", "ms", "tool", "arg", "size", "reply"}, each line on stdout
+// The client of the TypeScript SDK, for the benchmarks. It connects to the server that
+// its arguments name, and measures calls: each line on stdin is
+// {"callers", "ms", "tool", "arg", "size", "reply"}, each line on stdout
 // {"calls", "units", "seconds", "cpuMicros"} or {"error"}.
 import { createInterface } from "node:readline";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";

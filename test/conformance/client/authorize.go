@@ -13,25 +13,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// callTestTool is what the suite's protected servers offer.
+// callTestTool calls the tool of the suite's protected servers.
 var callTestTool = calls(call{"test-tool", map[string]any{}})
 
-// authorization is the Auth of a scenario about authorization.
-// The suite's authorization servers consent to everything, so that a visit by
-// program is enough.
+// authorization returns HTTP.Auth for a scenario about authorization. The suite's
+// authorization servers consent to everything, so no user is needed.
 func authorization(scenario string) (*mcpvisor.OAuth, error) {
 	o := &mcpvisor.OAuth{
 		ClientMetadataURL:      "https://conformance-test.local/client-metadata.json",
 		RedirectURL:            "http://localhost:3000/callback",
 		Store:                  facade.NewMemoryTokenStore(),
-		FetchAuthorizationCode: visit,
+		FetchAuthorizationCode: fetchCode,
 	}
 	var supplied struct {
 		ClientID   string `json:"client_id"`
 		Secret     string `json:"client_secret"`
 		PrivateKey string `json:"private_key_pem"`
 		Issuer     string `json:"issuer"`
-		// Of an enterprise's identity provider, and of a workload's platform.
+		// These belong to an identity provider, and to the platform of a workload.
 		ProviderID       string `json:"idp_client_id"`
 		ProviderEndpoint string `json:"idp_token_endpoint"`
 		Login            string `json:"idp_id_token"`
@@ -39,7 +38,7 @@ func authorization(scenario string) (*mcpvisor.OAuth, error) {
 	}
 	if text := os.Getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {
 		if err := json.Unmarshal([]byte(text), &supplied); err != nil {
-			return nil, fmt.Errorf("MCP_CONFORMANCE_CONTEXT is not what it should be: %w", err)
+			return nil, fmt.Errorf("MCP_CONFORMANCE_CONTEXT is not valid: %w", err)
 		}
 	}
 	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
@@ -58,9 +57,9 @@ func authorization(scenario string) (*mcpvisor.OAuth, error) {
 	return o, nil
 }
 
-// visit opens an authorization URL and returns where it leads to, without going
-// there: nobody listens.
-func visit(ctx context.Context, url string) (redirect string, err error) {
+// fetchCode opens an authorization URL and returns the URL of the redirect. It does not
+// follow the redirect, because no server listens there.
+func fetchCode(ctx context.Context, url string) (redirect string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err

@@ -1,6 +1,6 @@
-// Command client is what the official conformance suite drives: a host that
-// knows nothing but the facade. The suite appends the server's URL to the
-// command line and names the scenario in the environment.
+// Command client is the host that the official conformance suite tests. It uses only
+// the public API. The suite appends the server's URL to the command line and names
+// the scenario in the environment.
 package main
 
 import (
@@ -20,11 +20,11 @@ import (
 
 const server = "conformance"
 
-// scenario is what a host does once its server is ready. What is called there
-// may be meant to fail; only the wire is judged.
+// scenario is what the host does when its server is ready. A call may be meant to
+// fail: the suite judges only the messages.
 type scenario func(ctx context.Context, c *facade.Client) error
 
-// scenarios are those that ask for more than to connect and to list.
+// scenarios are those that need more than to connect and to list.
 var scenarios = map[string]scenario{
 	"tools_call":                          calls(call{"add_numbers", map[string]any{"a": 5, "b": 3}}),
 	"sse-retry":                           calls(call{"test_reconnection", map[string]any{}}),
@@ -50,7 +50,7 @@ func run() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, err := facade.New(facade.WithElicitationHandler(consent), facade.WithURLElicitationHandler(consent), facade.WithSamplingHandler(say), facade.WithSamplingTools(),
+	c, err := facade.New(facade.WithElicitationHandler(consent), facade.WithURLElicitationHandler(consent), facade.WithSamplingHandler(sample), facade.WithSamplingTools(),
 		facade.WithRoots(mcp.Root{URI: "file:///", Name: "all"}))
 	if err != nil {
 		return err
@@ -70,12 +70,12 @@ func run() error {
 	return errors.Join(err, c.Close(ctx))
 }
 
-// say is a model that says hello.
-func say(context.Context, facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+// sample is a model that answers hello.
+func sample(context.Context, facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 	return &mcp.CreateMessageWithToolsResult{Model: "none", StopReason: "endTurn", Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
 }
 
-// consent accepts every form as it stands, and every URL.
+// consent accepts every form without changes, and every URL.
 func consent(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 	return &mcp.ElicitResult{Action: "accept"}, nil
 }
@@ -97,18 +97,18 @@ func calls(list ...call) scenario {
 	}
 }
 
-// suppliedCalls makes the calls that the suite names.
+// suppliedCalls makes the calls that the suite lists in the environment.
 func suppliedCalls(ctx context.Context, c *facade.Client) error {
 	var supplied struct {
 		ToolCalls []call `json:"toolCalls"`
 	}
 	if err := json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &supplied); err != nil {
-		return fmt.Errorf("MCP_CONFORMANCE_CONTEXT is not what it should be: %w", err)
+		return fmt.Errorf("MCP_CONFORMANCE_CONTEXT is not valid: %w", err)
 	}
 	return calls(supplied.ToolCalls...)(ctx, c)
 }
 
-// everyTool calls whatever is listed.
+// everyTool calls every listed tool.
 func everyTool(ctx context.Context, c *facade.Client) error {
 	var list []call
 	for t := range c.AllTools() {

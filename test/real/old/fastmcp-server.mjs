@@ -5,7 +5,7 @@ import { z } from "zod";
 const server = new FastMCP({ name: "fast", version: "1.0.0" });
 server.addTool({
   name: "echo",
-  description: "Says it again",
+  description: "Returns the text",
   parameters: z.object({ text: z.string() }),
   execute: async ({ text }) => text,
 });

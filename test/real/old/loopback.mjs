@@ -1,5 +1,5 @@
-// Preloaded into servers that would listen on every address: they listen on the
-// loopback only.
+// Preloaded into servers that would listen on every address. With it they listen on
+// the loopback only.
 import net from "node:net";
 
 const listen = net.Server.prototype.listen;

@@ -9,7 +9,7 @@ const { CallToolRequestSchema, ListToolsRequestSchema } = await import(`${sdk}/t
 function makeServer() {
   const server = new Server({ name: sdk, version: "1.0.0" }, { capabilities: { tools: {} } });
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
-    tools: [{ name: "echo", description: "Says it again", inputSchema: { type: "object", properties: { text: { type: "string" } } } }],
+    tools: [{ name: "echo", description: "Returns the text", inputSchema: { type: "object", properties: { text: { type: "string" } } } }],
   }));
   server.setRequestHandler(CallToolRequestSchema, async ({ params }) => ({
     content: [{ type: "text", text: params.arguments.text }],
@@ -31,7 +31,7 @@ if (process.env.PORT) {
     } else if (req.method === "POST" && open.has(url.searchParams.get("sessionId"))) {
       await open.get(url.searchParams.get("sessionId")).handlePostMessage(req, res);
     } else {
-      res.writeHead(404).end("no such thing here");
+      res.writeHead(404).end("not found");
     }
   }).listen(Number(process.env.PORT), "127.0.0.1");
 } else {

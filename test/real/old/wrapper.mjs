@@ -1,4 +1,4 @@
-// Starts a program that an npm package ships, as the wrappers of such packages do.
+// Starts the program of an npm package, as the wrappers of such packages do.
 import { spawn } from "node:child_process";
 
 const [program, ...args] = process.argv.slice(2);

@@ -3,7 +3,7 @@ import { z } from "zod";
 
 export default class EchoTool extends MCPTool {
   name = "echo";
-  description = "Says it again";
+  description = "Returns the text";
   schema = { text: { type: z.string(), description: "what to say" } };
 
   async execute({ text }) {

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// serveGroup starts a server that listens on a port, as a group of its own. The
-// returned function kills all of it.
+// serveGroup starts a server that listens on a port, in its own process group. The
+// returned function kills the group.
 func serveGroup(t *testing.T, port int, args ...string) (kill func()) {
 	t.Helper()
 	cmd := exec.Command("node", args...)
@@ -34,28 +34,29 @@ func serveGroup(t *testing.T, port int, args ...string) (kill func()) {
 		killed = true
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
-		gone(t, cmd.Process.Pid)
+		requireGroupGone(t, cmd.Process.Pid)
 	}
 	t.Cleanup(kill)
 	listening(t, port)
 	return kill
 }
 
-// oldHTTPServer is a server over HTTP that speaks an old dialect, or a bridge.
+// oldHTTPServer is a server over HTTP with an old version of the protocol, or a bridge.
 type oldHTTPServer struct {
 	args     func(port string) []string
 	path     string
 	protocol string
 	tool     string
 	argument string
-	sse      bool // it speaks HTTP+SSE
+	sse      bool // it uses the transport HTTP+SSE
 }
 
 func script(args ...string) func(string) []string {
 	return func(string) []string { return args }
 }
 
-// bridged is supergateway in front of the reference server on stdio.
+// bridged returns the arguments of supergateway in front of the reference server on
+// stdio.
 func bridged(transport string, more ...string) func(string) []string {
 	return func(port string) []string {
 		return append([]string{supergateway, "--stdio", "node " + everything, "--port", port, "--outputTransport", transport, "--logLevel", "none"}, more...)
@@ -74,8 +75,8 @@ var oldHTTPServers = map[string]oldHTTPServer{
 	"supergateway-stateless": {bridged("streamableHttp"), "/mcp", "2025-11-25", "echo", "message", false},
 }
 
-// Each is found by its URL alone.
-func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
+// The transport of each server is found out from its URL alone.
+func TestOldHTTP_server_killed_and_restarted_on_its_port(t *testing.T) {
 	for name, s := range oldHTTPServers {
 		t.Run(name, func(t *testing.T) {
 			port := freePort(t)
@@ -88,7 +89,7 @@ func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name,
 				HTTP:   &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d%s", port, s.path)},
 				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: mcpvisor.Probe{Interval: 200 * time.Millisecond}}))
-			serves := func() {
+			requireServes := func() {
 				t.Helper()
 				st, ok := c.ServerStatus(name)
 				require.True(t, ok)
@@ -96,32 +97,32 @@ func TestOldHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 				require.Equal(t, s.sse, strings.Contains(st.Session.Deprecated, "HTTP+SSE"))
 				echoes(name, s.tool, s.argument)(t, c)
 			}
-			serves()
+			requireServes()
 			tools := c.Tools()
 			require.NotEmpty(t, tools)
 
 			kill()
-			until(t, events, mcpvisor.EventDown)
+			awaitKind(t, events, mcpvisor.EventDown)
 			require.Empty(t, c.Tools())
 			serveGroup(t, port, args...)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			require.NoError(t, c.WaitReady(ctx, name))
 			require.Equal(t, tools, c.Tools())
-			serves()
+			requireServes()
 			closeClient(t, c)
 		})
 	}
 }
 
-// The end of the stream is the end of what is under way on it.
-func TestCallInFlightEndsWithItsServerOverSSE(t *testing.T) {
+// The end of the event stream ends the calls in flight.
+func TestOldHTTP_call_in_flight_ends_with_its_server(t *testing.T) {
 	port := freePort(t)
 	kill := serveGroup(t, port, everything, "sse")
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "everything",
 		HTTP: &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/sse", port), SSE: true}, Probe: mcpvisor.Probe{Interval: -1}}))
-	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
+	working := startCall(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
 	kill()
-	lost(t, working)
+	requireCrashed(t, working)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// freePort finds a loopback port that nobody uses at the moment.
+// freePort returns a loopback port that is not in use.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,11 +57,11 @@ func listening(t *testing.T, port int) {
 	}, 30*time.Second, 20*time.Millisecond)
 }
 
-func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
+func TestHTTP_server_killed_and_restarted_on_its_port(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string
 		server
-		tool  string // takes long, and reports progress
+		tool  string // runs long and reports progress
 		input map[string]any
 	}{
 		"everything": {[]string{scope + "server-everything/dist/index.js", "streamableHttp"}, servers[0],
@@ -77,32 +77,32 @@ func TestStreamableHTTPServersAreKilledAndRestartedOnTheirPort(t *testing.T) {
 			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name,
 				HTTP:   &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
 				Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: mcpvisor.Probe{Interval: 200 * time.Millisecond}}))
-			speaks := func() {
+			requireVersion := func() {
 				st, ok := c.ServerStatus(name)
 				require.True(t, ok)
 				require.Equal(t, tc.protocol, st.Session.ProtocolVersion)
 			}
-			speaks()
+			requireVersion()
 			tools := c.Tools()
 			tc.check(t, c)
 
-			working := begin(t, c, tc.tool, tc.input)
+			working := startCall(t, c, tc.tool, tc.input)
 			kill()
-			lost(t, working)
-			until(t, events, mcpvisor.EventDown)
+			requireCrashed(t, working)
+			awaitKind(t, events, mcpvisor.EventDown)
 			require.Empty(t, c.Tools())
 			serve(t, port, tc.args...)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			require.NoError(t, c.WaitReady(ctx, name))
-			speaks()
+			requireVersion()
 			require.Equal(t, tools, c.Tools())
 			tc.check(t, c)
 		})
 	}
 }
 
-func until(t *testing.T, events <-chan mcpvisor.Event, kind mcpvisor.EventKind) {
+func awaitKind(t *testing.T, events <-chan mcpvisor.Event, kind mcpvisor.EventKind) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for {

@@ -34,19 +34,19 @@ func closeClient(t *testing.T, c *facade.Client) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// gone asserts that no process of a server's group is left. Zombies do not
-// count: who reaps orphans is the system's affair.
-func gone(t *testing.T, pid int) {
+// requireGroupGone requires that no process of a server's group is left. Zombies do
+// not count: the system reaps orphans.
+func requireGroupGone(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return syscall.Kill(-pid, 0) != nil }, 10*time.Second, 10*time.Millisecond,
-		"the process group of %d is still there", pid)
+		"the process group %d still exists", pid)
 }
 
-// patient leaves a server that has to load a lot the time to say what it
-// speaks. One that says nothing for Negotiate is asked the old way.
+// patient gives servers that load slowly time to answer server/discover. A server
+// that does not answer within Negotiate is sent initialize.
 var patient = mcpvisor.Timeouts{Negotiate: 25 * time.Second}
 
-func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
+func TestStdio_server_listed_called_killed_and_restarted(t *testing.T) {
 	for _, s := range slices.Concat(servers, oldServers) {
 		t.Run(s.name, func(t *testing.T) {
 			c := newClient(t)
@@ -75,7 +75,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 					break
 				}
 			}
-			gone(t, first)
+			requireGroupGone(t, first)
 			require.Equal(t, tools, c.Tools())
 			require.Equal(t, resources, c.Resources())
 			require.Equal(t, templates, c.ResourceTemplates())
@@ -87,7 +87,7 @@ func TestEachServerIsListedCalledKilledAndRecovered(t *testing.T) {
 			require.Equal(t, s.protocol, st.Session.ProtocolVersion)
 			require.NotEqual(t, first, st.Session.PID)
 			closeClient(t, c)
-			gone(t, st.Session.PID)
+			requireGroupGone(t, st.Session.PID)
 		})
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// old is where the servers and bridges of old and unusual dialects are installed.
+// old is the directory of servers and bridges with old or unusual protocols.
 const old = "old/"
 
-// The programs of that directory.
+// These are programs in that directory.
 const (
 	sdkServer    = old + "sdk-server.mjs"
 	supergateway = old + "node_modules/supergateway/dist/index.js"
@@ -27,18 +27,18 @@ const (
 // everything is the reference server, here behind bridges.
 const everything = scope + "server-everything/dist/index.js"
 
-// loopback keeps a program on node from listening on any other address.
+// loopback returns an option of node that restricts listening to the loopback.
 func loopback(t *testing.T) string { return "--import=" + module(t, old+"loopback.mjs") }
 
-// echoes calls the tool "echo", which all of them have.
+// echoes returns a check that calls the tool "echo", which all these servers have.
 func echoes(name, tool, argument string) func(*testing.T, *facade.Client) {
 	return func(t *testing.T, c *facade.Client) {
 		require.Contains(t, call(t, c, name+"/"+tool, map[string]any{argument: "hello"}), "hello")
 	}
 }
 
-// oldServers speak old or unusual dialects on stdio. The last ones are bridges to
-// servers over HTTP, which live on when the bridge is killed.
+// oldServers use old or unusual versions of the protocol on stdio. The last ones are
+// bridges to servers over HTTP, which continue to run when the bridge is killed.
 var oldServers = []server{
 	{"sdk-0.6", "2024-11-05", node(sdkServer, "0.6"), 1, echoes("sdk-0.6", "echo", "text")},
 	{"sdk-1.0", "2024-11-05", node(sdkServer, "1.0"), 1, echoes("sdk-1.0", "echo", "text")},
@@ -57,15 +57,15 @@ var oldServers = []server{
 	{"mcp-remote-http", "2025-11-25", mcpRemoteTo("http-only", "streamableHttp"), 10, echoes("mcp-remote-http", "echo", "message")},
 }
 
-// azure is written in .NET, and compiled ahead of time. Without credentials its
-// tools can be asked what they offer.
+// azure is a native binary of a .NET program. Without credentials its tools can still
+// describe themselves.
 func azure(t *testing.T) *mcpvisor.Stdio {
 	return &mcpvisor.Stdio{Command: installed(t, old+"node_modules/@azure/mcp-linux-x64/dist/azmcp"), Args: []string{"server", "start"},
 		Env: map[string]string{"AZURE_MCP_COLLECT_TELEMETRY": "false"}}
 }
 
-// kubernetes is written in Go, below a wrapper on node such as npm's packages of it
-// have. Without a cluster it can show its configuration.
+// kubernetes is written in Go and started by a wrapper on node, as its npm package
+// does. Without a cluster it can show its configuration.
 func kubernetes(t *testing.T) *mcpvisor.Stdio {
 	program := installed(t, old+"node_modules/kubernetes-mcp-server-linux-amd64/bin/kubernetes-mcp-server-linux-amd64")
 	config := filepath.Join(t.TempDir(), "config")
@@ -73,8 +73,8 @@ func kubernetes(t *testing.T) *mcpvisor.Stdio {
 apiVersion: v1
 kind: Config
 clusters: [{name: nowhere, cluster: {server: "http://127.0.0.1:1"}}]
-contexts: [{name: here, context: {cluster: nowhere, user: nobody}}]
-users: [{name: nobody, user: {}}]
+contexts: [{name: here, context: {cluster: nowhere, user: test}}]
+users: [{name: test, user: {}}]
 current-context: here
 `), 0o600))
 	s := node(old+"wrapper.mjs", program)(t)
@@ -82,7 +82,8 @@ current-context: here
 	return s
 }
 
-// installed skips a test whose program there is not for this platform.
+// installed returns the path of a program. It skips the test if npm has no such
+// program for this platform.
 func installed(t *testing.T, program string) string {
 	t.Helper()
 	path := module(t, program)
@@ -92,7 +93,7 @@ func installed(t *testing.T, program string) string {
 	return path
 }
 
-// supergatewayTo is a bridge from stdio to a server over HTTP.
+// supergatewayTo returns supergateway as a bridge from stdio to a server over HTTP.
 func supergatewayTo(flag, kind string) func(*testing.T) *mcpvisor.Stdio {
 	return func(t *testing.T) *mcpvisor.Stdio {
 		s := node(supergateway, flag, everythingOver(t, kind), "--logLevel", "none")(t)
@@ -101,7 +102,7 @@ func supergatewayTo(flag, kind string) func(*testing.T) *mcpvisor.Stdio {
 	}
 }
 
-// mcpRemoteTo is another one.
+// mcpRemoteTo returns mcp-remote as such a bridge.
 func mcpRemoteTo(strategy, kind string) func(*testing.T) *mcpvisor.Stdio {
 	return func(t *testing.T) *mcpvisor.Stdio {
 		s := node(mcpRemote, everythingOver(t, kind), "--transport", strategy, "--allow-http")(t)
@@ -110,7 +111,7 @@ func mcpRemoteTo(strategy, kind string) func(*testing.T) *mcpvisor.Stdio {
 	}
 }
 
-// everythingOver starts the reference server and returns its address.
+// everythingOver starts the reference server over HTTP and returns its URL.
 func everythingOver(t *testing.T, kind string) string {
 	port := freePort(t)
 	serveGroup(t, port, everything, kind)

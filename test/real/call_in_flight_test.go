@@ -12,9 +12,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// begin makes a long call that reports progress, and returns when the server is
-// at work on it.
-func begin(t *testing.T, c *facade.Client, tool string, args map[string]any) (ended <-chan error) {
+// startCall makes a long call that reports progress, and returns after the first
+// report.
+func startCall(t *testing.T, c *facade.Client, tool string, args map[string]any) (ended <-chan error) {
 	t.Helper()
 	working, result := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
@@ -36,9 +36,9 @@ func begin(t *testing.T, c *facade.Client, tool string, args map[string]any) (en
 	return result
 }
 
-// lost asserts that a call in flight failed with its server, and that nobody
-// claims to know what became of it.
-func lost(t *testing.T, ended <-chan error) {
+// requireCrashed requires that a call in flight failed with its server, and that its
+// outcome is unknown.
+func requireCrashed(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
 	case err := <-ended:

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// heard waits for an event and returns the log lines that came before it.
-func heard(t *testing.T, events <-chan mcpvisor.Event, what string, is func(mcpvisor.Event) bool) (log []mcpvisor.LogMessage) {
+// awaitEvent waits for an event and returns the log lines that came before it.
+func awaitEvent(t *testing.T, events <-chan mcpvisor.Event, what string, matches func(mcpvisor.Event) bool) (log []mcpvisor.LogMessage) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for {
@@ -23,7 +23,7 @@ func heard(t *testing.T, events <-chan mcpvisor.Event, what string, is func(mcpv
 		case ev, ok := <-events:
 			require.True(t, ok)
 			require.NotEqual(t, mcpvisor.EventMissed, ev.Kind)
-			if is(ev) {
+			if matches(ev) {
 				return log
 			}
 			if ev.Kind == mcpvisor.EventLog {
@@ -45,11 +45,10 @@ func logged(text string) func(mcpvisor.Event) bool {
 	}
 }
 
-// TestSubscriptionsAndTheLogLevelOutliveAServer: server-everything logs each
-// subscription at the level info, and tells of updates on demand, all of it on
-// one stream. So an update that came shows that a log line before it was not
-// sent.
-func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
+// Subscriptions and the log level are applied again after a restart. server-everything
+// logs each subscription at the level info, and sends updates on demand, all on one
+// stream. So an update that arrives shows that no log line was sent before it.
+func TestSubscriptions_and_log_level_after_restart(t *testing.T) {
 	const name, updates = "everything", "everything/toggle-subscriber-updates"
 	const first, second, third = "demo://resource/dynamic/text/1", "demo://resource/dynamic/text/2", "demo://resource/dynamic/text/3"
 	script := []string{scope + "server-everything/dist/index.js", "streamableHttp"}
@@ -62,30 +61,30 @@ func TestSubscriptionsAndTheLogLevelOutliveAServer(t *testing.T) {
 		Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond), Probe: mcpvisor.Probe{Interval: 200 * time.Millisecond}}))
 
 	require.NoError(t, c.Subscribe(t.Context(), name, first))
-	heard(t, events, "the log line about the first subscription", logged(first))
+	awaitEvent(t, events, "the log line about the first subscription", logged(first))
 	require.NoError(t, c.SetLoggingLevel(t.Context(), name, "warning"))
 	require.NoError(t, c.Subscribe(t.Context(), name, second))
 	call(t, c, updates, nil)
-	require.Empty(t, heard(t, events, "an update", updated(second)))
+	require.Empty(t, awaitEvent(t, events, "an update", updated(second)))
 
-	working := begin(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
+	working := startCall(t, c, "everything/trigger-long-running-operation", map[string]any{"duration": 300, "steps": 3000})
 	kill()
-	lost(t, working)
-	until(t, events, mcpvisor.EventDown)
+	requireCrashed(t, working)
+	awaitKind(t, events, mcpvisor.EventDown)
 	serve(t, port, script...)
-	until(t, events, mcpvisor.EventReady)
+	awaitKind(t, events, mcpvisor.EventReady)
 
-	// Nobody subscribes again, and nobody sets the level.
+	// The test does not subscribe or set the level again.
 	call(t, c, updates, nil)
-	require.Empty(t, heard(t, events, "an update of the first after the restart", updated(first)))
-	require.Empty(t, heard(t, events, "an update of the second after the restart", updated(second)))
+	require.Empty(t, awaitEvent(t, events, "an update of the first after the restart", updated(first)))
+	require.Empty(t, awaitEvent(t, events, "an update of the second after the restart", updated(second)))
 	require.NoError(t, c.Subscribe(t.Context(), name, third))
 	require.NoError(t, c.Unsubscribe(t.Context(), name, second))
 	call(t, c, updates, nil) // off
 	call(t, c, updates, nil) // on, and at once
-	require.Empty(t, heard(t, events, "an update of the third", updated(third)))
+	require.Empty(t, awaitEvent(t, events, "an update of the third", updated(third)))
 
 	require.NoError(t, c.SetLoggingLevel(t.Context(), name, "debug"))
 	call(t, c, "everything/toggle-simulated-logging", nil)
-	heard(t, events, "a log line", logged("message - SessionId"))
+	awaitEvent(t, events, "a log line", logged("message - SessionId"))
 }

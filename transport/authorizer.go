@@ -8,8 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
-// Authorization is what obtains the tokens of a dialer's sessions; nil if its
-// spec has no Auth.
+// Authorization returns the authorizer of a dialer; nil if its spec has no Auth.
 func Authorization(d Dialer) Authorizer {
 	if h, ok := d.(interface{ Authorizer() Authorizer }); ok {
 		return h.Authorizer()
@@ -17,32 +16,27 @@ func Authorization(d Dialer) Authorizer {
 	return nil
 }
 
-// Authorizer is the part of authorization that needs a person.
+// Authorizer is the part of OAuth authorization that needs the user. Safe for concurrent
+// use.
 type Authorizer interface {
-	// Authorize hands an authorization URL to open, and waits until the person
-	// has come back and the token is stored.
+	// Authorize passes an authorization URL to open, waits for the redirect on this
+	// machine, and stores the tokens.
 	Authorize(ctx context.Context, open func(url string) error) error
-	// Finish takes the URL to which a person was redirected.
+	// Finish completes an authorization with the URL to which the authorization server
+	// redirected.
 	Finish(ctx context.Context, redirect string) error
-	// Forget drops tokens and registration.
+	// Forget deletes the tokens and the registration.
 	Forget(ctx context.Context) error
 }
 
-// Inherit hands over from the authorizer of an earlier registration of a server
-// to that of the next; see oauth.Authorizer.Inherit.
-func Inherit(next, last Authorizer) {
+// Inherit hands the pending authorization requests of the previous registration of a
+// server over to the next one; see oauth.Authorizer.Inherit.
+func Inherit(next, previous Authorizer) {
 	n, ok := next.(*oauth.Authorizer)
-	if l, same := last.(*oauth.Authorizer); ok && same {
-		n.Inherit(l)
+	if p, same := previous.(*oauth.Authorizer); ok && same {
+		n.Inherit(p)
 	}
 }
 
-// NewTokenFiles returns a store of files in a directory; see tokenstore.NewFile.
-func NewTokenFiles(dir string) (mcpvisor.TokenStore, error) { return tokenstore.NewFile(dir) }
-
-// NewTokenKeyring returns a store in the keyring of the operating system; see
-// tokenstore.NewKeyring.
-func NewTokenKeyring() mcpvisor.TokenStore { return tokenstore.NewKeyring() }
-
-// NewTokenMemory returns a store that forgets at the end of the process.
+// NewTokenMemory returns a token store that is lost when the process ends.
 func NewTokenMemory() mcpvisor.TokenStore { return tokenstore.NewMemory() }

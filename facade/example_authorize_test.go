@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -48,4 +50,21 @@ func ExampleClient_Authorize() {
 	// Output:
 	// authorization required: true true
 	// call: <nil>
+}
+
+// Tokens are stored in files by default. Another directory, the keyring of the operating
+// system, or memory are chosen with OAuth.Store.
+func ExampleNewFileTokenStore() {
+	dir, err := os.MkdirTemp("", "tokens")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	store, err := facade.NewFileTokenStore(filepath.Join(dir, "tokens"))
+	if err != nil {
+		panic(err)
+	}
+	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: "https://mcp.example.com/mcp", Auth: &mcpvisor.OAuth{Store: store}}}
+	fmt.Println(spec.Validate())
+	// Output: <nil>
 }

@@ -77,3 +77,33 @@ func ExampleClient_SetRoots() {
 	// <nil>
 	// set roots: invalid: root "letters" must be a file:// URI; write it as file:///path
 }
+
+// A server may ask the user to visit a URL, for example to log in at another service. The
+// handler only asks for consent; the server reports the end of the visit.
+func ExampleWithURLElicitationHandler() {
+	ctx := context.Background()
+	done := make(chan struct{})
+	client, err := facade.New(
+		facade.WithURLElicitationHandler(func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			fmt.Printf("%s asks to visit %s: %s\n", r.Server, r.URL, r.Message)
+			close(done)
+			return &mcp.ElicitResult{Action: "accept"}, nil
+		}),
+		facade.WithElicitationCompleteHandler(func(_ context.Context, done facade.ElicitationComplete) {
+			fmt.Println(done.Server, "is done with", done.ElicitationID) // not every server reports it
+		}))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = client.Close(ctx) }()
+	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		panic(err)
+	}
+	_, err = client.CallTool(ctx, "demo/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{
+		"mode": "url", "message": "log in", "url": "https://example.org/login", "elicitationId": "e1"}})
+	<-done
+	fmt.Println(err)
+	// Output:
+	// demo asks to visit https://example.org/login: log in
+	// <nil>
+}

@@ -34,11 +34,11 @@ type reply struct {
 
 // roundTrip sends one request and waits for its answer, in whichever of the
 // allowed forms it comes. What else the server says on the way is passed on.
-func (s *httpSession) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
+func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *HTTPError) {
 	if c := s.sse.Load(); c != nil {
 		return c.exchange(x, id, body, header)
 	}
-	ref := sessionRefOf(header)
+	ref := SessionRefOf(header)
 	resp, f := x.post(s.endpoint, body, header)
 	if f != nil {
 		return reply{}, f
@@ -49,7 +49,7 @@ func (s *httpSession) roundTrip(x *exchange, id int64, body []byte, header http.
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
 		got, ended, f = s.readRefusal(resp, id, ref, x.reserve)
-	case isEventStream(resp):
+	case IsEventStream(resp):
 		resp, got, f = s.readStreamAnswer(x, resp, id, ref) //nolint:bodyclose // leave closes it
 	default:
 		got, ended, f = s.readBodyAnswer(resp, id, x.reserve)
@@ -59,14 +59,14 @@ func (s *httpSession) roundTrip(x *exchange, id int64, body []byte, header http.
 	}
 	got.sessionID = named
 	if got.errorMember != nil {
-		got.errorMember = s.endpoint.cleanJSON(got.errorMember)
+		got.errorMember = s.endpoint.CleanJSON(got.errorMember)
 	}
 	return got, f
 }
 
 // closeBody closes the body of an exchange. Behind an answer there may be more, which
 // is read in the background, so that the connection can be used again.
-func (s *httpSession) closeBody(body io.ReadCloser, x *exchange, more bool) {
+func (s *session) closeBody(body io.ReadCloser, x *exchange, more bool) {
 	if !more || !x.detach() {
 		_ = body.Close()
 		return
@@ -75,7 +75,7 @@ func (s *httpSession) closeBody(body io.ReadCloser, x *exchange, more bool) {
 }
 
 // drainBody reads the rest of a body in the background and closes it.
-func (s *httpSession) drainBody(body io.ReadCloser, x *exchange) {
+func (s *session) drainBody(body io.ReadCloser, x *exchange) {
 	if !s.startTask() {
 		_ = body.Close()
 		x.finishDetached()
@@ -93,27 +93,27 @@ func (s *httpSession) drainBody(body io.ReadCloser, x *exchange) {
 
 // readBodyAnswer finds the answer in a body that is no stream. It does not wait for the
 // end of the body when the answer is complete; ended says whether that came.
-func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *httpError) {
+func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *HTTPError) {
 	limit := s.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
-	if isHTML(contentType, nil) {
-		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
+	if IsHTML(contentType, nil) {
+		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
 	}
-	b := bodyReader{r: resp.Body, reserve: reserve}
-	body, ended, err := b.readUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
+	b := BodyReader{Body: resp.Body, Reserve: reserve}
+	body, ended, err := b.ReadUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
-	case err == errTooLong:
+	case err == ErrTooLong:
 		s.noise.Oversize.Add(1)
-		return reply{}, true, oversizeReply(limit)
+		return reply{}, true, OversizeReply(limit)
 	case err != nil:
-		return reply{}, true, s.endpoint.connectionLost("the connection broke in the middle of the answer: ", err)
+		return reply{}, true, s.endpoint.ConnectionLost("the connection broke in the middle of the answer: ", err)
 	}
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
-	case isHTML("", body):
-		return reply{}, true, s.endpoint.htmlReply(resp.StatusCode)
+		return reply{}, true, InvalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+	case IsHTML("", body):
+		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
 	}
 	if got, found, f := s.handleMessage(body, id, true); found || f != nil {
 		got.result = detachPart(got.result, body)
@@ -121,15 +121,15 @@ func (s *httpSession) readBodyAnswer(resp *http.Response, id int64, reserve func
 	}
 	if !jsonscan.Valid(body) {
 		s.noise.Malformed.Add(1)
-		return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
+		return reply{}, true, InvalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
 	}
-	return reply{}, true, invalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
+	return reply{}, true, InvalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
 }
 
 // handleMessage looks for the answer to id in one message or a batch, and passes
 // everything else on. sole means that the text is the whole reply to that one
 // request, so that an error without id is meant for it.
-func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
+func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *HTTPError) {
 	if len(text) > 0 && text[0] == '[' {
 		return s.handleBatch(text, id, sole)
 	}
@@ -148,7 +148,7 @@ func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply
 		case env.Error != nil:
 			return reply{errorMember: env.Error}, true, nil
 		case env.Malformed:
-			return reply{}, false, invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
+			return reply{}, false, InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
 		}
 		return reply{result: env.Result}, true, nil
 	}
@@ -179,7 +179,7 @@ func (s *httpSession) handleMessage(text []byte, id int64, sole bool) (got reply
 
 // handleBatch does that for each message of a batch (2025-03-26). A batch in
 // a batch is junk.
-func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *httpError) {
+func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *HTTPError) {
 	if !jsonscan.Valid(text) {
 		return reply{}, false, nil
 	}
@@ -210,9 +210,9 @@ func (s *httpSession) handleBatch(text []byte, id int64, sole bool) (got reply, 
 // the request's id is an answer like any other, whatever it says: the server may
 // have worked on the request. Under a 404 it can end the session besides. An
 // error without id is an answer too, unless the status says more.
-func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef, reserve func(int) bool) (got reply, ended bool, f *httpError) {
+func (s *session) readRefusal(resp *http.Response, id int64, ref SessionRef, reserve func(int) bool) (got reply, ended bool, f *HTTPError) {
 	body, ended := s.errorBody(resp, id, reserve)
-	f = s.endpoint.statusError(resp, body[:min(len(body), maxErrorBody)], ref)
+	f = s.endpoint.StatusError(resp, body[:min(len(body), MaxErrorBody)], ref)
 	env, ok := jsonrpc.ScanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.Error == nil || env.Method != nil {
 		return reply{}, ended, f
@@ -220,18 +220,18 @@ func (s *httpSession) readRefusal(resp *http.Response, id int64, ref sessionRef,
 	var rpc *sdkrpc.Error
 	n, numeric := env.NumericID()
 	ours := numeric && n == id
-	if errors.As(jsonrpc.ServerError(s.endpoint.cleanJSON(env.Error)), &rpc) {
-		f.err = rpc
+	if errors.As(jsonrpc.ServerError(s.endpoint.CleanJSON(env.Error)), &rpc) {
+		f.Err = rpc
 	}
 	switch {
-	case f.kind == mcpvisor.KindAuthRequired, f.kind == mcpvisor.KindUnavailable:
+	case f.Kind == mcpvisor.KindAuthRequired, f.Kind == mcpvisor.KindUnavailable:
 		return reply{}, ended, f
 	case ours:
-		if f.lost && f.status == http.StatusNotFound && f.outcome == mcpvisor.OutcomeNotSent {
+		if f.Lost && f.Status == http.StatusNotFound && f.Outcome == mcpvisor.OutcomeNotSent {
 			s.endWithError(f)
 		}
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
-	case !f.lost && (env.ID == nil || string(env.ID) == "null"):
+	case !f.Lost && (env.ID == nil || string(env.ID) == "null"):
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
 	}
 	return reply{}, ended, f

@@ -19,7 +19,7 @@ import (
 
 // An error with the id of the request is its answer, whatever it speaks of:
 // the session goes on, and nobody may take the call for one that was not sent.
-func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
+func TestErrorStatusWithOurIDIsAnAnswer(t *testing.T) {
 	rows := []struct {
 		status, code int
 		message      string
@@ -37,14 +37,14 @@ func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(strconv.Itoa(row.status)+" "+row.message, func(t *testing.T) {
-			web := newScripted(t)
-			web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			web := newHTTPServer(t)
+			web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(row.status)
-				sayError(w, id, row.code, row.message)
+				writeError(w, id, row.code, row.message)
 			}))
-			s := openHTTP(t, httpSpec(web.URL))
-			e := callFails(t, s)
+			s := openSession(t, specFor(web.URL))
+			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 			var rpc *sdkrpc.Error
@@ -56,16 +56,16 @@ func TestHTTPOwnErrorIsAnAnswer(t *testing.T) {
 }
 
 // Where the status says who has to act, it is heard besides.
-func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
+func TestErrorStatusOutranksJSONRPCError(t *testing.T) {
 	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
 	for code, kind := range rows {
-		web := newScripted(t)
-		web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		web := newHTTPServer(t)
+		web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(code)
-			sayError(w, id, -32000, "no session for you")
+			writeError(w, id, -32000, "no session for you")
 		}))
-		s := openHTTP(t, httpSpec(web.URL))
-		e := callFails(t, s)
+		s := openSession(t, specFor(web.URL))
+		e := requireCallFails(t, s)
 		require.Equal(t, kind, e.Kind, e.Error())
 		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		var rpc *sdkrpc.Error
@@ -76,54 +76,54 @@ func TestHTTPOwnErrorWithAStatusThatMatters(t *testing.T) {
 
 // A server that was restarted may say so without a 404: its new process knows
 // of no initialize. Without a session of ours that means nothing.
-func TestHTTPServerThatWasRestarted(t *testing.T) {
+func TestServerRestartedBehindItsAddress(t *testing.T) {
 	texts := []string{"Bad Request: Server not initialized", "Bad Request: No valid session ID provided", "Session not found"}
 	for _, text := range texts {
 		reply := status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("tools/call", reply)
-		s := openHTTP(t, httpSpec(web.URL))
-		e := callFails(t, s)
+		s := openSession(t, specFor(web.URL))
+		e := requireCallFails(t, s)
 		require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 		transporttest.RequireClosed(t, s.Dead(), text)
 		require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 
-		web = newScripted(t)
+		web = newHTTPServer(t)
 		web.session = ""
-		web.handle("tools/call", oneTime(reply))
-		s = openHTTP(t, httpSpec(web.URL))
-		require.Equal(t, mcpvisor.KindRPC, callFails(t, s).Kind)
+		web.handle("tools/call", firstTime(reply))
+		s = openSession(t, specFor(web.URL))
+		require.Equal(t, mcpvisor.KindRPC, requireCallFails(t, s).Kind)
 		requireServing(t, s)
 	}
 }
 
 // An error that is the answer is read whole, within Limits.Line, though a status
 // says that it is one.
-func TestHTTPLongErrorIsAnAnswer(t *testing.T) {
-	data := strings.Repeat("x", 2*maxErrorBody)
-	web := newScripted(t)
+func TestErrorStatusWithLongBody(t *testing.T) {
+	data := strings.Repeat("x", 2*MaxErrorBody)
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no","data":%q}}`, id, data)
 	})
 	var rpc *sdkrpc.Error
-	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
+	require.ErrorAs(t, requireCallFails(t, openSession(t, specFor(web.URL))), &rpc)
 	require.Len(t, rpc.Data, len(data)+2)
 }
 
 // No memory is set aside for a length that is only claimed.
-func TestReadUpToTrustsNoClaim(t *testing.T) {
-	got, _, err := (&bodyReader{r: strings.NewReader("{}")}).readUpTo(1<<28, 1<<27, nil)
+func TestReadUpTo_doubtsContentLength(t *testing.T) {
+	got, _, err := (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1<<28, 1<<27, nil)
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(got))
 	require.Less(t, cap(got), 2*maxPreallocated)
-	_, _, err = (&bodyReader{r: strings.NewReader("{}")}).readUpTo(1, 2, nil)
-	require.ErrorIs(t, err, errTooLong)
+	_, _, err = (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1, 2, nil)
+	require.ErrorIs(t, err, ErrTooLong)
 }
 
-// TestErrorTextNotDoubled: many servers repeat the status as the body.
-func TestErrorTextNotDoubled(t *testing.T) {
+// TestErrorText_notRepeated: many servers repeat the status as the body.
+func TestErrorText_notRepeated(t *testing.T) {
 	rows := []struct {
 		status     int
 		kind, body string
@@ -139,10 +139,10 @@ func TestErrorTextNotDoubled(t *testing.T) {
 		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
 		{599, "text/plain", "599", "HTTP 599"},
 	}
-	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
+	e, err := New(specFor("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	for _, row := range rows {
-		f := e.statusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), noSession)
-		require.Equal(t, row.want, f.problem, row.body)
+		f := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
+		require.Equal(t, row.want, f.Message, row.body)
 	}
 }

@@ -15,7 +15,7 @@ const answerTimeout = 30 * time.Second
 
 // receiveMessage passes on a request or notification of the server's. call is the
 // id of our request on whose way to an answer it came.
-func (s *httpSession) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64) {
+func (s *session) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64) {
 	if s.onMessage != nil {
 		if m, err := sdkrpc.DecodeMessage(text); err == nil {
 			s.onMessage(m)
@@ -36,7 +36,7 @@ func (s *httpSession) receiveMessage(text []byte, env *jsonrpc.Envelope, call in
 }
 
 // receiveNotification passes a notification on to the go-sdk.
-func (s *httpSession) receiveNotification(text []byte, env *jsonrpc.Envelope) {
+func (s *session) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 	if inbound.CheckParams(env.Params) != nil {
 		s.noise.Malformed.Add(1)
 		return
@@ -55,7 +55,7 @@ func (s *httpSession) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 
 // admitRequest begins to serve a request of the server's, or drops it: to refuse
 // it would take one more connection.
-func (s *httpSession) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
+func (s *session) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
 	switch s.asked.Accept(text, env, call) {
 	case inbound.Accepted:
 	case inbound.MalformedRequest, inbound.IDInUse:
@@ -66,7 +66,7 @@ func (s *httpSession) admitRequest(text []byte, env *jsonrpc.Envelope, call int6
 }
 
 // reply sends an answer of ours.
-func (s *httpSession) reply(line []byte) {
+func (s *session) reply(line []byte) {
 	select {
 	case <-s.answers.Ready(): // before that the server cannot tell whose answer it is
 	case <-s.Dead():

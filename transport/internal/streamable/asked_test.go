@@ -21,12 +21,12 @@ import (
 
 // A server that asks without end and takes no answer has a bounded number of
 // connections busy with them; the calls are not concerned.
-func TestHTTPFloodOfRequests(t *testing.T) {
+func TestServerRequests_flood(t *testing.T) {
 	const flood = 3000
-	web := newScripted(t)
+	web := newHTTPServer(t)
 	var stalled, most atomic.Int64
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		say := sayEvents(w)
+		say := startEvents(w)
 		for n := range flood {
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n\n", n+1)
 		}
@@ -39,7 +39,7 @@ func TestHTTPFloodOfRequests(t *testing.T) {
 		}
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	require.Eventually(t, func() bool { return s.Info().Discarded.Dropped+uint64(most.Load()) >= flood }, transporttest.Patience, transporttest.TimeStep)
 	require.LessOrEqual(t, most.Load(), int64(sdkStreamSize))
 	requireServing(t, s)
@@ -47,18 +47,18 @@ func TestHTTPFloodOfRequests(t *testing.T) {
 }
 
 // A stalled answer does not keep its place for ever.
-func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
-	web := newScripted(t)
+func TestServerRequests_answerTimeout(t *testing.T) {
+	web := newHTTPServer(t)
 	asked := make(chan struct{})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
 		web.hang(r)
 	})
 	web.handle("", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		close(asked)
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	transporttest.RequireClosed(t, asked, "the ping is not answered")
 	owes := func() int {
 		return s.asked.Count()
@@ -79,17 +79,17 @@ func TestHTTPAnswersAreBoundedInTime(t *testing.T) {
 }
 
 // A server's request is answered, whatever it is; one whose id is in use is not.
-func TestHTTPRequestsAreAllAnswered(t *testing.T) {
-	web := newScripted(t)
+func TestServerRequests_allAnswered(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		say := sayEvents(w)
+		say := startEvents(w)
 		for n, method := range []string{"ping", "completion/complete", "unknown/method", "roots/list", "sampling/createMessage"} {
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":%q,\"params\":{}}\n\n", 100+n, method)
 		}
 		say("data: {\"jsonrpc\":\"2.0\",\"id\":\"text\",\"method\":\"ping\"}\n\n")
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	want := map[string]bool{`"text"`: true}
 	for n := range 5 {
 		want[fmt.Sprint(100+n)] = true
@@ -113,9 +113,9 @@ func TestHTTPRequestsAreAllAnswered(t *testing.T) {
 
 // What a server asked in the midst of a call is taken back when the call has
 // failed: nobody works on an answer that nobody wants.
-func TestHTTPQuestionsEndWithTheirCall(t *testing.T) {
+func TestServerRequests_endWithTheirCall(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			events("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
 			<-r.Context().Done()
@@ -128,7 +128,7 @@ func TestHTTPQuestionsEndWithTheirCall(t *testing.T) {
 				close(ended)
 				return nil, ctx.Err()
 			}}}
-		s := NewDialer(web.spec().WithDefaults(), options).NewSession().(*httpSession)
+		s := NewDialer(web.spec().WithDefaults(), options).NewSession().(*session)
 		transporttest.ReleaseAtEnd(t, s)
 		require.NoError(t, s.Open(transporttest.Context(t)))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -144,9 +144,9 @@ func TestHTTPQuestionsEndWithTheirCall(t *testing.T) {
 
 // A request that only servers can serve is refused, and not put to the server in
 // return, which the go-sdk would do. The refusal makes its id free.
-func TestHTTPRequestForServersIsRefused(t *testing.T) {
+func TestServerRequests_refusedMethod(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		refused := make(chan string, 2)
 		web.handle("", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(http.StatusAccepted)
@@ -154,7 +154,7 @@ func TestHTTPRequestForServersIsRefused(t *testing.T) {
 			refused <- sent[len(sent)-1].body
 		})
 		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			say := sayEvents(w)
+			say := startEvents(w)
 			for range 2 {
 				say("data: {\"jsonrpc\":\"2.0\",\"id\":\"c1\",\"method\":\"completion/complete\",\"params\":{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"p\"},\"argument\":{\"name\":\"a\",\"value\":\"v\"}}}\n\n")
 				body := <-refused
@@ -164,7 +164,7 @@ func TestHTTPRequestForServersIsRefused(t *testing.T) {
 			}
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 		})
-		requireServing(t, openWireless(t, web.spec()))
+		requireServing(t, openInMemory(t, web.spec()))
 		require.Empty(t, web.requests("completion/complete"))
 	})
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// guarded is the scripted server behind an authorization server.
-func guarded(t *testing.T, rules oauthtest.Rules) (*scripted, *oauthtest.Server) {
+// newProtectedServer is the httpServer server behind an authorization server.
+func newProtectedServer(t *testing.T, rules oauthtest.Rules) (*httpServer, *oauthtest.Server) {
 	t.Helper()
-	s := newScripted(t)
+	s := newHTTPServer(t)
 	a := oauthtest.NewServer(s.URL)
 	a.Set(rules)
 	t.Cleanup(a.Close)
@@ -32,7 +32,7 @@ func guarded(t *testing.T, rules oauthtest.Rules) (*scripted, *oauthtest.Server)
 }
 
 func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
-	spec := httpSpec(a.URL)
+	spec := specFor(a.URL)
 	if o.Store == nil {
 		o.Store = transport.NewTokenMemory()
 	}
@@ -40,8 +40,8 @@ func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
 	return spec
 }
 
-// consentAtOnce visits an authorization URL of a server that asks nobody.
-func consentAtOnce(ctx context.Context, url string) (string, error) {
+// approveAtOnce visits an authorization URL of a server that asks nobody.
+func approveAtOnce(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", err
@@ -54,9 +54,9 @@ func consentAtOnce(ctx context.Context, url string) (string, error) {
 	return resp.Header.Get("Location"), nil
 }
 
-func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
-	s, a := guarded(t, oauthtest.Rules{Rotate: true})
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce}))
+func TestAuth_concurrentRefusalsRenewOnce(t *testing.T) {
+	s, a := newProtectedServer(t, oauthtest.Rules{Rotate: true})
+	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce}))
 	require.Equal(t, 1, a.Counts().Authorizations)
 	a.Revoke(false, false)
 	before := len(s.requests("tools/call"))
@@ -74,9 +74,9 @@ func TestHTTPAuthConcurrentRefusalsMakeOneRenewal(t *testing.T) {
 	require.Len(t, s.requests("tools/call"), before+len(errs), "each call reached the server once")
 }
 
-func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
-	_, a := guarded(t, oauthtest.Rules{})
-	cause := openFails(t, authSpec(a, mcpvisor.OAuth{}))
+func TestAuth_userNeededAtStart(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	cause := requireOpenFails(t, authSpec(a, mcpvisor.OAuth{}))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.True(t, cause.Permanent)
 	var required *mcpvisor.AuthRequired
@@ -87,15 +87,15 @@ func TestHTTPAuthPersonIsNeededAtStart(t *testing.T) {
 }
 
 // Without a usable token a session ends; nobody waits for a person in a call.
-func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
-	_, a := guarded(t, oauthtest.Rules{})
+func TestAuth_userNeededLater(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
 	store := transport.NewTokenMemory()
-	first := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
+	first := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
 	requireServing(t, first)
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	session := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	requireServing(t, session)
 	a.Revoke(true, false)
-	e := callFails(t, session)
+	e := requireCallFails(t, session)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	var required *mcpvisor.AuthRequired
@@ -106,19 +106,19 @@ func TestHTTPAuthPersonIsNeededLater(t *testing.T) {
 	require.True(t, session.Cause().Permanent)
 }
 
-func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
-	s, a := guarded(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
+func TestAuth_stepUpFailsOneCall(t *testing.T) {
+	s, a := newProtectedServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
 	store := transport.NewTokenMemory()
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store, Scopes: []string{"read"}}))
+	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
 	requireServing(t, session)
 	require.Equal(t, "read write", a.Counts().LastAuthorization.Get("scope"))
 	require.Len(t, s.requests("tools/call"), 1)
 
 	a.Revoke(true, false)
 	a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "admin"}})
-	visiting := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
-	alone := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
-	e := callFails(t, alone)
+	visiting := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
+	alone := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	e := requireCallFails(t, alone)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	require.Nil(t, alone.Cause(), "what needs no more scopes goes on")
@@ -129,18 +129,18 @@ func TestHTTPAuthStepUpConcernsOneCall(t *testing.T) {
 
 // A call that wants more scopes ends the session for nobody whose token is merely
 // to be refreshed.
-func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
+func TestAuth_refusalDuringStepUp(t *testing.T) {
 	var slow atomic.Bool
 	gate := make(chan struct{})
-	_, a := guarded(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Document: func(string, map[string]any) int {
+	_, a := newProtectedServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Document: func(string, map[string]any) int {
 		if slow.Load() {
 			<-gate
 		}
 		return 0
 	}})
 	store := transport.NewTokenMemory()
-	openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store, Scopes: []string{"read"}}))
-	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
+	s := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	slow.Store(true)
 	before := a.Counts().Refused
 	stepUp, ping := make(chan error, 1), make(chan error, 1)
@@ -157,9 +157,9 @@ func TestHTTPAuthRefusalDuringAStepUp(t *testing.T) {
 }
 
 // A client that is blocked has no session without a token.
-func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
+func TestAuth_clientRefusedLater(t *testing.T) {
 	var refuse atomic.Bool
-	_, a := guarded(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
+	_, a := newProtectedServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		if refuse.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte(`{"error":"invalid_client"}`))
@@ -167,7 +167,7 @@ func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
 		return refuse.Load()
 	}})
 	a.AddClient("me", "secret-of-me")
-	s := openHTTP(t, authSpec(a, mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "me", ClientSecret: "secret-of-me"}))
+	s := openSession(t, authSpec(a, mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "me", ClientSecret: "secret-of-me"}))
 	requireServing(t, s)
 	refuse.Store(true)
 	var e *mcpvisor.Error
@@ -183,7 +183,7 @@ func TestHTTPAuthClientIsRefusedLater(t *testing.T) {
 
 // A token endpoint that hangs costs a call no more than OAuth.TokenWait, and the
 // session nothing.
-func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
+func TestAuth_tokenEndpointHangs(t *testing.T) {
 	quit := make(chan struct{})
 	hang := func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.PostForm.Get("grant_type") == "refresh_token" {
@@ -194,10 +194,10 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 		}
 		return false
 	}
-	_, a := guarded(t, oauthtest.Rules{TokenLifetime: 3 * time.Second, Token: hang})
-	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, TokenWait: 100 * time.Millisecond})
+	_, a := newProtectedServer(t, oauthtest.Rules{TokenLifetime: 3 * time.Second, Token: hang})
+	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, TokenWait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
-	session := openHTTP(t, spec)
+	session := openSession(t, spec)
 	for deadline := time.Now().Add(transporttest.Patience); ; {
 		_, err := session.Request(transporttest.Context(t), transporttest.ToolCall)
 		if err == nil && time.Now().Before(deadline) {
@@ -219,88 +219,88 @@ func TestHTTPAuthTokenEndpointHangs(t *testing.T) {
 }
 
 // Whatever the server makes of a token: it is seen nowhere.
-func TestHTTPAuthTokensStaySecret(t *testing.T) {
-	s, a := guarded(t, oauthtest.Rules{})
+func TestAuth_tokensStaySecret(t *testing.T) {
+	s, a := newProtectedServer(t, oauthtest.Rules{})
 	log := new(lockedBuffer)
-	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})
-	d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log)}).(*httpDialer)
-	session := d.NewSession().(*httpSession)
+	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
+	d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log)}).(*dialer)
+	session := d.NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, session)
 	require.NoError(t, session.Open(transporttest.Context(t)))
 	token := d.auth.AccessToken()
 	require.Contains(t, token, "access-")
 	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		sayError(w, id, -32000, "your token is "+token)
+		writeError(w, id, -32000, "your token is "+token)
 	})
-	e := callFails(t, session)
+	e := requireCallFails(t, session)
 	require.Contains(t, e.Error(), "your token is")
 	require.NotContains(t, allTexts(e), token)
 	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		http.Error(w, "no: Bearer "+token, http.StatusInternalServerError)
 	})
-	require.NotContains(t, allTexts(callFails(t, session)), token)
+	require.NotContains(t, allTexts(requireCallFails(t, session)), token)
 	require.NotContains(t, log.String(), token)
 }
 
-func TestHTTPAuthTokenStaysAtTheOrigin(t *testing.T) {
+func TestAuth_tokenStaysAtOrigin(t *testing.T) {
 	seen := make(chan string, 8)
 	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 	defer stranger.Close()
-	s, a := guarded(t, oauthtest.Rules{})
-	session := openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce}))
+	s, a := newProtectedServer(t, oauthtest.Rules{})
+	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce}))
 	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
 	})
-	callFails(t, session)
+	requireCallFails(t, session)
 	require.Empty(t, seen)
 }
 
 // The registration of one dialer is authorized from outside.
-func TestHTTPAuthorization(t *testing.T) {
-	_, a := guarded(t, oauthtest.Rules{})
-	d := httpDialerFor(authSpec(a, mcpvisor.OAuth{}))
+func TestAuthorization(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	d := newTestDialer(authSpec(a, mcpvisor.OAuth{}))
 	session := d.NewSession()
 	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, session.Open(transporttest.Context(t)), &required)
 	transporttest.RequireClosed(t, session.Released(), "session is not released")
-	redirect, err := consentAtOnce(transporttest.Context(t), required.URL)
+	redirect, err := approveAtOnce(transporttest.Context(t), required.URL)
 	require.NoError(t, err)
 	require.NoError(t, transport.Authorization(d).Finish(transporttest.Context(t), redirect))
 	next := d.NewSession()
 	transporttest.ReleaseAtEnd(t, next)
 	require.NoError(t, next.Open(transporttest.Context(t)))
-	require.Nil(t, transport.Authorization(httpDialerFor(httpSpec(a.URL))))
+	require.Nil(t, transport.Authorization(newTestDialer(specFor(a.URL))))
 }
 
 // Whoever has set no Auth is told that there could be one.
-func TestHTTPAuthIsOffered(t *testing.T) {
-	_, a := guarded(t, oauthtest.Rules{})
-	cause := openFails(t, httpSpec(a.URL))
+func TestAuth_suggestedAfter401(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	cause := requireOpenFails(t, specFor(a.URL))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.Contains(t, cause.Message, `"auth": {}`)
 }
 
 // The first refusal is the reason, whatever the older way of starting meets.
-func TestHTTPAuthIsTheReasonOfARefusedStart(t *testing.T) {
+func TestAuth_reasonOfRefusedStart(t *testing.T) {
 	for name, initialize := range map[string]func(http.ResponseWriter, *http.Request, json.RawMessage){
 		"an error": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayError(w, id, -32020, "header missing")
+			writeError(w, id, -32020, "header missing")
 		},
 		"a status":  func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(http.StatusNotFound) },
 		"it starts": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, a := guarded(t, oauthtest.Rules{})
+			s, a := newProtectedServer(t, oauthtest.Rules{})
 			store := transport.NewTokenMemory()
-			openHTTP(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce, Store: store}))
+			openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
 			a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"server/discover": "admin"}})
 			s.handle("initialize", initialize)
 			spec := authSpec(a, mcpvisor.OAuth{Store: store})
 			if initialize == nil {
-				requireServing(t, openHTTP(t, spec))
+				requireServing(t, openSession(t, spec))
 				return
 			}
-			cause := openFails(t, spec)
+			cause := requireOpenFails(t, spec)
 			require.Equal(t, supervisor.CauseAuth, cause.Kind)
 			require.True(t, cause.Permanent)
 			require.Contains(t, cause.Message, "the server requires more scopes")

@@ -11,7 +11,7 @@ func TestBatchesCostNoMemoryOverHTTP(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	s := new(httpSession)
+	s := new(session)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
 		_, found, f := s.handleMessage(batch, 1, true)
 		require.False(t, found)
@@ -38,7 +38,7 @@ func TestHTTPBatch(t *testing.T) {
 		"cut":               {`[{"id":1,"result":"a"}`, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := new(httpSession)
+			s := new(session)
 			got, found, f := s.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
 			require.Nil(t, f)
 			require.Equal(t, c.result+c.error != "", found)

@@ -20,34 +20,34 @@ const (
 	maxWaste = 1 << 10
 )
 
-var errTooLong = errors.New("too long")
+var ErrTooLong = errors.New("too long")
 
-// readUpTo reads the body to its end, or until it is a complete JSON value that is
+// ReadUpTo reads the body to its end, or until it is a complete JSON value that is
 // enough. It fails with errTooLong beyond limit bytes. expected is the length that
 // the server has promised, or -1. ended says whether the end of the body came.
-func (b *bodyReader) readUpTo(limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
+func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
 	if expected > int64(limit) {
-		return nil, false, errTooLong
+		return nil, false, ErrTooLong
 	}
 	if !b.hold(int(min(expected, maxPreallocated))) {
 		return nil, false, jsonrpc.ErrNoRoom
 	}
 	if expected >= 0 && expected <= maxPreallocated {
 		whole := make([]byte, expected)
-		_, err := io.ReadFull(b.r, whole)
+		_, err := io.ReadFull(b.Body, whole)
 		return whole, true, err
 	}
 	if expected > 0 {
-		b.text = make([]byte, 0, maxPreallocated+bytes.MinRead)
+		b.Text = make([]byte, 0, maxPreallocated+bytes.MinRead)
 	}
-	ended, err = b.read(min(limit, math.MaxInt-1)+1, enough)
+	ended, err = b.Read(min(limit, math.MaxInt-1)+1, enough)
 	switch {
 	case err != nil:
 		return nil, false, err
-	case len(b.text) > limit:
-		return nil, false, errTooLong
+	case len(b.Text) > limit:
+		return nil, false, ErrTooLong
 	}
-	return b.text, ended, nil
+	return b.Text, ended, nil
 }
 
 // completeAnswer makes the function that ends the reading of a body before its end:
@@ -61,45 +61,45 @@ func completeAnswer(resp *http.Response, id int64) func(text []byte) bool {
 	return func(text []byte) bool { return holdsAnswer(text, id) }
 }
 
-// bodyReader collects the text of a body.
-type bodyReader struct {
-	r    io.Reader
-	text []byte
+// BodyReader collects the text of a body.
+type BodyReader struct {
+	Body io.Reader
+	Text []byte
 	end  valueEnd
 	seen int // how much of text isEnough has looked at
-	// reserve, if set, makes room for a large body; it fails when the exchange ends.
-	reserve  func(bytes int) bool
+	// Reserve, if set, makes room for a large body; it fails when the exchange ends.
+	Reserve  func(bytes int) bool
 	reserved int
 }
 
 // hold reserves room for so many bytes of the body in all.
-func (b *bodyReader) hold(bytes int) bool {
-	if b.reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
+func (b *BodyReader) hold(bytes int) bool {
+	if b.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
 		return true
 	}
-	if !b.reserve(bytes - b.reserved) {
+	if !b.Reserve(bytes - b.reserved) {
 		return false
 	}
 	b.reserved = bytes
 	return true
 }
 
-// read reads until the body ends, the text is most bytes long, or it is a complete
+// Read reads until the body ends, the text is most bytes long, or it is a complete
 // JSON value that is enough.
-func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, err error) {
-	for len(b.text) < most {
-		if len(b.text) == cap(b.text) {
-			if !b.hold(2*len(b.text) + bytes.MinRead) {
+func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, err error) {
+	for len(b.Text) < most {
+		if len(b.Text) == cap(b.Text) {
+			if !b.hold(2*len(b.Text) + bytes.MinRead) {
 				return false, jsonrpc.ErrNoRoom
 			}
-			b.text = slices.Grow(b.text, len(b.text)+bytes.MinRead)
+			b.Text = slices.Grow(b.Text, len(b.Text)+bytes.MinRead)
 		}
-		n, err := b.r.Read(b.text[len(b.text):min(cap(b.text), most)])
-		b.text = b.text[:len(b.text)+n]
+		n, err := b.Body.Read(b.Text[len(b.Text):min(cap(b.Text), most)])
+		b.Text = b.Text[:len(b.Text)+n]
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
-		case n > 0 && len(b.text) < most && b.isEnough(enough):
+		case n > 0 && len(b.Text) < most && b.isEnough(enough):
 			return false, nil
 		case err != nil:
 			return false, err
@@ -110,13 +110,13 @@ func (b *bodyReader) read(most int, enough func(text []byte) bool) (ended bool, 
 
 // isEnough asks whether the text is a value that is enough: once for each value, and
 // not again for white space behind it.
-func (b *bodyReader) isEnough(enough func(text []byte) bool) bool {
+func (b *BodyReader) isEnough(enough func(text []byte) bool) bool {
 	if enough == nil {
 		return false
 	}
-	added := bytes.TrimRight(b.text[b.seen:], " \t\r\n")
-	value := b.text[:b.seen+len(added)]
-	b.seen = len(b.text)
+	added := bytes.TrimRight(b.Text[b.seen:], " \t\r\n")
+	value := b.Text[:b.seen+len(added)]
+	b.seen = len(b.Text)
 	return len(added) > 0 && b.end.reached(value) && enough(value)
 }
 
@@ -200,14 +200,14 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 
 // errorBody reads the body of an error status: the beginning of what it says, or
 // all of what may be an answer.
-func (s *httpSession) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
-	b := bodyReader{r: resp.Body, reserve: reserve}
+func (s *session) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
+	b := BodyReader{Body: resp.Body, Reserve: reserve}
 	enough := completeAnswer(resp, id)
-	ended, err := b.read(maxErrorBody, enough)
-	if err == nil && !ended && len(b.text) == maxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.text), []byte("{")) {
-		ended, _ = b.read(s.spec.Limits.MaxMessageBytes, enough)
+	ended, err := b.Read(MaxErrorBody, enough)
+	if err == nil && !ended && len(b.Text) == MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Text), []byte("{")) {
+		ended, _ = b.Read(s.spec.Limits.MaxMessageBytes, enough)
 	}
-	return b.text, ended
+	return b.Text, ended
 }
 
 // detachPart is a part of a text that is kept without the rest: a part of less than

@@ -22,9 +22,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// sayAndStay writes text in pieces without a length, and keeps the body open
+// writeAndHold writes text in pieces without a length, and keeps the body open
 // until the client leaves.
-func sayAndStay(web *scripted, code int, format string) handler {
+func writeAndHold(web *httpServer, code int, format string) handler {
 	return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
@@ -39,9 +39,9 @@ func sayAndStay(web *scripted, code int, format string) handler {
 	}
 }
 
-// TestAnswerBeforeBodyEnds checks that an answer is delivered when its value is
+// TestBody_answerBeforeItsEnd checks that an answer is delivered when its value is
 // complete, although the body goes on.
-func TestAnswerBeforeBodyEnds(t *testing.T) {
+func TestBody_answerBeforeItsEnd(t *testing.T) {
 	const result = `{"content":[{"type":"text","text":"}]\\\"{hello"}]}`
 	rows := map[string]struct {
 		code int
@@ -58,9 +58,9 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
-			s := openHTTP(t, httpSpec(web.URL))
-			web.handle("tools/call", sayAndStay(web, row.code, row.text))
+			web := newHTTPServer(t)
+			s := openSession(t, specFor(web.URL))
+			web.handle("tools/call", writeAndHold(web, row.code, row.text))
 			got, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 			if row.kind == "" {
 				require.NoError(t, err)
@@ -75,22 +75,22 @@ func TestAnswerBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// TestOtherValueBeforeBodyEnds: a complete value that answers something
+// TestBody_otherValueBeforeItsEnd: a complete value that answers something
 // else does not end the exchange.
-func TestOtherValueBeforeBodyEnds(t *testing.T) {
-	web := newScripted(t)
-	s := openHTTP(t, httpSpec(web.URL))
-	web.handle("tools/call", sayAndStay(web, 200, `{"jsonrpc":"2.0","id":1,"result":{}}`))
+func TestBody_otherValueBeforeItsEnd(t *testing.T) {
+	web := newHTTPServer(t)
+	s := openSession(t, specFor(web.URL))
+	web.handle("tools/call", writeAndHold(web, 200, `{"jsonrpc":"2.0","id":1,"result":{}}`))
 	r := transporttest.ToolCall
 	r.Timeout = 50 * time.Millisecond
 	_, err := s.Request(transporttest.Context(t), r)
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 }
 
-// TestConnectionReusedAfterEarlyAnswer: a body that ends a moment after the
+// TestBody_connectionReusedAfterEarlyAnswer: a body that ends a moment after the
 // answer leaves its connection for the next call.
-func TestConnectionReusedAfterEarlyAnswer(t *testing.T) {
-	web := newScripted(t)
+func TestBody_connectionReusedAfterEarlyAnswer(t *testing.T) {
+	web := newHTTPServer(t)
 	conns := map[string]bool{}
 	end := make(chan struct{})
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -99,7 +99,7 @@ func TestConnectionReusedAfterEarlyAnswer(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-end
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	for range 3 {
 		requireServing(t, s)
 		end <- struct{}{}
@@ -108,10 +108,10 @@ func TestConnectionReusedAfterEarlyAnswer(t *testing.T) {
 	require.Len(t, conns, 1)
 }
 
-// TestBodyBreaksAfterAnswer: what happens to a body behind its answer costs nothing.
-func TestBodyBreaksAfterAnswer(t *testing.T) {
-	web := newScripted(t)
-	s := openHTTP(t, httpSpec(web.URL))
+// TestBody_breaksAfterAnswer: what happens to a body behind its answer costs nothing.
+func TestBody_breaksAfterAnswer(t *testing.T) {
+	web := newHTTPServer(t)
+	s := openSession(t, specFor(web.URL))
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}`, id)
 		w.(http.Flusher).Flush()
@@ -156,9 +156,9 @@ func TestValueEnd(t *testing.T) {
 	}
 }
 
-// TestPartsKeepNoBody checks that what is kept of an answer does not keep a body
+// TestDetachPart_releasesBody checks that what is kept of an answer does not keep a body
 // that is much longer.
-func TestPartsKeepNoBody(t *testing.T) {
+func TestDetachPart_releasesBody(t *testing.T) {
 	const size, calls = 1 << 20, 8
 	pad := strings.Repeat("x", size)
 	shapes := map[string]string{
@@ -175,7 +175,7 @@ func TestPartsKeepNoBody(t *testing.T) {
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			reply := func(result string) handler {
 				return func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 					w.Header().Set("Content-Type", "application/json")
@@ -187,7 +187,7 @@ func TestPartsKeepNoBody(t *testing.T) {
 			}
 			web.handle("tools/call", reply(`{"a":"hello"}`))
 			web.handle("tools/list", reply(`{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}`))
-			s := openHTTP(t, httpSpec(web.URL))
+			s := openSession(t, specFor(web.URL))
 			before := heap()
 			var results []json.RawMessage
 			var lists []json.RawMessage // discovery keeps them: schemas share their memory
@@ -212,44 +212,44 @@ func TestPartsKeepNoBody(t *testing.T) {
 // TestReadUpTo checks how much of a body is read, and what remains of it.
 func TestReadUpTo(t *testing.T) {
 	long := strings.Repeat("x", 5000)
-	got, ended, err := (&bodyReader{r: iotest.OneByteReader(strings.NewReader(long))}).readUpTo(5000, -1, nil)
+	got, ended, err := (&BodyReader{Body: iotest.OneByteReader(strings.NewReader(long))}).ReadUpTo(5000, -1, nil)
 	require.NoError(t, err)
 	require.True(t, ended)
 	require.Equal(t, long, string(got))
-	_, _, err = (&bodyReader{r: strings.NewReader(long)}).readUpTo(4999, -1, nil)
-	require.ErrorIs(t, err, errTooLong)
-	_, _, err = (&bodyReader{r: strings.NewReader(long)}).readUpTo(math.MaxInt, 6000, nil)
+	_, _, err = (&BodyReader{Body: strings.NewReader(long)}).ReadUpTo(4999, -1, nil)
+	require.ErrorIs(t, err, ErrTooLong)
+	_, _, err = (&BodyReader{Body: strings.NewReader(long)}).ReadUpTo(math.MaxInt, 6000, nil)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	broken := errors.New("reset")
-	_, _, err = (&bodyReader{r: io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken))}).readUpTo(100, -1, nil)
+	_, _, err = (&BodyReader{Body: io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken))}).ReadUpTo(100, -1, nil)
 	require.ErrorIs(t, err, broken)
-	_, ended, err = (&bodyReader{r: io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(broken))}).readUpTo(100, -1, func(b []byte) bool { return bytes.Equal(b, []byte("{}")) })
+	_, ended, err = (&BodyReader{Body: io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(broken))}).ReadUpTo(100, -1, func(b []byte) bool { return bytes.Equal(b, []byte("{}")) })
 	require.NoError(t, err)
 	require.False(t, ended)
 }
 
-// TestBodyWhiteSpaceBehindOtherValue checks that a complete value that is not the
+// TestBody_whiteSpaceBehindOtherValue checks that a complete value that is not the
 // answer is looked at once, however much white space follows it.
-func TestBodyWhiteSpaceBehindOtherValue(t *testing.T) {
-	for name, read := range map[string]func(b *bodyReader, enough func([]byte) bool) error{
-		"answer": func(b *bodyReader, enough func([]byte) bool) error {
-			_, _, err := b.readUpTo(1<<20, -1, enough)
+func TestBody_whiteSpaceBehindOtherValue(t *testing.T) {
+	for name, read := range map[string]func(b *BodyReader, enough func([]byte) bool) error{
+		"answer": func(b *BodyReader, enough func([]byte) bool) error {
+			_, _, err := b.ReadUpTo(1<<20, -1, enough)
 			return err
 		},
-		"error status": func(b *bodyReader, enough func([]byte) bool) error {
-			if _, err := b.read(40, enough); err != nil {
+		"error status": func(b *BodyReader, enough func([]byte) bool) error {
+			if _, err := b.Read(40, enough); err != nil {
 				return err
 			}
-			_, err := b.read(1<<20, enough)
+			_, err := b.Read(1<<20, enough)
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			body := bodyReader{r: iotest.OneByteReader(strings.NewReader(" \n{\"a\": {}} " + strings.Repeat(" \r\n\t", 100)))}
+			body := BodyReader{Body: iotest.OneByteReader(strings.NewReader(" \n{\"a\": {}} " + strings.Repeat(" \r\n\t", 100)))}
 			require.NoError(t, read(&body, func([]byte) bool { asked++; return false }))
 			require.Equal(t, 1, asked)
-			require.Len(t, body.text, 412, "all of it is kept")
+			require.Len(t, body.Text, 412, "all of it is kept")
 		})
 	}
 }

@@ -19,16 +19,16 @@ func (b *exchange) keep(r transport.Request, err error) {
 }
 
 // noRoomReply is the fault of a call whose answer was skipped.
-func noRoomReply() *httpError {
+func noRoomReply() *HTTPError {
 	e := jsonrpc.NoRoomError()
-	f := invalidReply(e.Outcome, "%v", e.Cause)
-	f.kind, f.hint = e.Kind, e.Hint
+	f := InvalidReply(e.Outcome, "%v", e.Cause)
+	f.Kind, f.Hint = e.Kind, e.Hint
 	return f
 }
 
 // reserveForEvents makes room for the events of a stream that carries more than one
 // call. s is the stream's own share.
-func (s *httpSession) reserveForEvents(events *sseReader, share *budget.Share) {
-	events.reserve = func(bytes int) bool { return jsonrpc.GrowShare(share, s.Dead(), bytes, s.endpoint.noteReceived) }
-	events.releaseShare = share.Release
+func (s *session) reserveForEvents(events *EventReader, share *budget.Share) {
+	events.Reserve = func(bytes int) bool { return jsonrpc.GrowShare(share, s.Dead(), bytes, s.endpoint.NoteReceived) }
+	events.Release = share.Release
 }

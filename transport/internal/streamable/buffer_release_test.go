@@ -18,18 +18,18 @@ func TestHTTPBufferBrokenStream(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		var used atomic.Int64
 		used.Store(-1)
-		var s *httpSession
-		web, spec, _ := resuming(t, "", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		var s *session
+		web, spec, _ := newResumingServer(t, "", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			used.Store(s.exchanges.buffer.Used())
-			restOfCall(w, r, id)
+			resumeCall(w, r, id)
 		})
-		opened := web.on["tools/call"]
+		opened := web.replies["tools/call"]
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			opened(w, r, id)
-			sayEvents(w)("id: a\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"a\":\"%s", id, strings.Repeat("x", 300<<10))
+			startEvents(w)("id: a\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"a\":\"%s", id, strings.Repeat("x", 300<<10))
 			panic(http.ErrAbortHandler)
 		})
-		s = openWireless(t, spec)
+		s = openInMemory(t, spec)
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
 		require.NoError(t, err)
 		require.Zero(t, used.Load(), "while the stream is resumed")

@@ -21,18 +21,18 @@ func TestHTTPBuffer(t *testing.T) {
 	const size, calls = 1 << 20, 8
 	for name, events := range map[string]bool{"bodies": false, "events": true} {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 				if events {
-					sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, transporttest.Filler(size))
+					startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, transporttest.Filler(size))
 					return
 				}
 				w.Header().Set("Content-Type", "application/json")
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, transporttest.Filler(size))
 			})
-			spec := httpSpec(web.URL)
+			spec := specFor(web.URL)
 			spec.Limits.MaxBufferBytes = size / 2
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			buffer := s.exchanges.buffer
 
 			one := new(budget.Share)
@@ -71,7 +71,7 @@ func TestSSEBuffer(t *testing.T) {
 	})
 	spec := sseSpec(web)
 	spec.Limits.MaxBufferBytes = 1 << 20
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	buffer := s.exchanges.buffer
 	one := new(budget.Share)
 	require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)

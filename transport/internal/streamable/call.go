@@ -33,7 +33,7 @@ var (
 )
 
 // Request implements Session.
-func (s *httpSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if died := s.Cause(); died != nil {
 		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)
 	}
@@ -63,7 +63,7 @@ func (s *httpSession) Request(ctx context.Context, r transport.Request) (json.Ra
 
 // checkHandshake ends the session if the server has lost its handshake. It does not
 // wait for that to be known.
-func (s *httpSession) checkHandshake(a *agreement, list string) {
+func (s *session) checkHandshake(a *agreement, list string) {
 	if !s.startTask() {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *httpSession) checkHandshake(a *agreement, list string) {
 
 // sendRequest sends a request once. What the session waits for at its end is the
 // exchange, and nothing of the caller's.
-func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r transport.Request) (json.RawMessage, error) {
+func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Request) (json.RawMessage, error) {
 	if !s.startTask() {
 		return nil, jsonrpc.DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
 	}
@@ -96,7 +96,7 @@ func (s *httpSession) sendRequest(ctx context.Context, a *agreement, r transport
 	return result, err
 }
 
-func (s *httpSession) sendExchange(x *exchange, a *agreement, r transport.Request) (json.RawMessage, error) {
+func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (json.RawMessage, error) {
 	got, f := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
 	if f != nil {
 		return nil, s.callError(x, a, f)
@@ -105,7 +105,7 @@ func (s *httpSession) sendExchange(x *exchange, a *agreement, r transport.Reques
 		return nil, jsonrpc.ServerError(got.errorMember)
 	}
 	if a.modern && r.Method == "tools/list" {
-		s.params.learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
+		s.params.Learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
 	}
 	return got.result, nil
 }
@@ -116,7 +116,7 @@ func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, [
 // sendWithProgress sends a request whose caller wants to hear of its progress. The
 // caller's goroutine does nothing but that, for as long as it likes; if it panics,
 // the exchange is given up.
-func (s *httpSession) sendWithProgress(x *exchange, a *agreement, r transport.Request) (result json.RawMessage, err error) {
+func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -147,7 +147,7 @@ func (s *httpSession) sendWithProgress(x *exchange, a *agreement, r transport.Re
 
 // callHeader is the header of a request on the call lane. It may be shared: do
 // not change it.
-func (s *httpSession) callHeader(a *agreement, r transport.Request) http.Header {
+func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	id := s.sessionID.Load()
 	plain := s.sharedHeader.Load()
 	if plain == nil || plain.agreed != a || plain.sessionID != id {
@@ -163,10 +163,10 @@ func (s *httpSession) callHeader(a *agreement, r transport.Request) http.Header 
 	h["Mcp-Method"] = []string{r.Method}
 	switch r.Method {
 	case "tools/call", "prompts/get", "resources/read":
-		h["Mcp-Name"] = []string{headerValue(r.Target)}
+		h["Mcp-Name"] = []string{HeaderValue(r.Target)}
 	}
 	if r.Method == "tools/call" {
-		s.params.addTo(h, r)
+		s.params.AddTo(h, r)
 	}
 	return h
 }
@@ -179,8 +179,8 @@ type sharedHeader struct {
 }
 
 // sessionHeader says which session and version a request belongs to.
-func (s *httpSession) sessionHeader(a *agreement) http.Header {
-	h := s.endpoint.newHeader(8)
+func (s *session) sessionHeader(a *agreement) http.Header {
+	h := s.endpoint.NewHeader(8)
 	if a != nil {
 		h["Mcp-Protocol-Version"] = []string{a.info.ProtocolVersion}
 	}
@@ -193,37 +193,37 @@ func (s *httpSession) sessionHeader(a *agreement) http.Header {
 // callError makes the error of a call, and draws the conclusions: for the
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
-func (s *httpSession) callError(x *exchange, a *agreement, f *httpError) error {
+func (s *session) callError(x *exchange, a *agreement, f *HTTPError) error {
 	s.asked.CancelOfCall(x.id())
 	switch {
-	case f.lost || f.gone:
+	case f.Lost || f.Gone:
 		s.endWithError(f)
-	case f.broken && x.ctx.Err() == nil:
+	case f.Broken && x.ctx.Err() == nil:
 		s.confirmAlive(x.ctx, a)
 	}
-	if f.outcome == mcpvisor.OutcomeAnswered {
-		return f.callError()
+	if f.Outcome == mcpvisor.OutcomeAnswered {
+		return f.CallError()
 	}
 	if died := s.Cause(); died != nil {
-		return jsonrpc.DeathError(died, f.outcome)
+		return jsonrpc.DeathError(died, f.Outcome)
 	}
 	if x.ctx.Err() != nil {
-		if f.outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
+		if f.Outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
 			s.notifyCancelled(x, a)
 		}
-		e := jsonrpc.RequestError(x.ctx, nil, f.outcome, f)
+		e := jsonrpc.RequestError(x.ctx, nil, f.Outcome, f)
 		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
-			e.Cause = f.remark
+			e.Cause = f.Remark
 		}
 		return e
 	}
-	return f.callError()
+	return f.CallError()
 }
 
 // confirmAlive finds out whether a server whose connection broke is still there,
 // so that a crash is not taken for a bad reply. Calls that broke together ask
 // once. It returns when that is known, when ctx ends, or after confirmWait.
-func (s *httpSession) confirmAlive(ctx context.Context, a *agreement) {
+func (s *session) confirmAlive(ctx context.Context, a *agreement) {
 	s.mu.Lock()
 	known := s.confirming
 	if known == nil {
@@ -251,7 +251,7 @@ func (s *httpSession) confirmAlive(ctx context.Context, a *agreement) {
 }
 
 // pingServer sends the cheapest request there is. Any answer counts as life.
-func (s *httpSession) pingServer(a *agreement) {
+func (s *session) pingServer(a *agreement) {
 	ctx, cancel := context.WithTimeout(s.ctx, confirmTimeout)
 	defer cancel()
 	r := transport.Request{Method: "ping"}
@@ -262,14 +262,14 @@ func (s *httpSession) pingServer(a *agreement) {
 	defer x.finish()
 	defer x.share.Release()
 	_, f := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
-	if f != nil && (f.lost || f.gone) {
+	if f != nil && (f.Lost || f.Gone) {
 		s.endWithError(f)
 	}
 }
 
 // notifyCancelled tells a legacy server that nobody waits any more; closing the
 // connection does not mean that there. It does not wait for the notice.
-func (s *httpSession) notifyCancelled(x *exchange, a *agreement) {
+func (s *session) notifyCancelled(x *exchange, a *agreement) {
 	reason := "canceled"
 	if err, _ := jsonrpc.ContextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
 		reason = "timed out"
@@ -278,10 +278,10 @@ func (s *httpSession) notifyCancelled(x *exchange, a *agreement) {
 }
 
 // notifyServer sends a notification of ours. It does not wait for it to arrive.
-func (s *httpSession) notifyServer(a *agreement, body []byte) { s.postInBackground(a, body, func() {}) }
+func (s *session) notifyServer(a *agreement, body []byte) { s.postInBackground(a, body, func() {}) }
 
 // postInBackground sends a message of ours, and calls then when that has ended.
-func (s *httpSession) postInBackground(a *agreement, body []byte, then func()) {
+func (s *session) postInBackground(a *agreement, body []byte, then func()) {
 	if !s.startTask() {
 		then()
 		return
@@ -294,7 +294,7 @@ func (s *httpSession) postInBackground(a *agreement, body []byte, then func()) {
 		h := s.sessionHeader(a)
 		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
 		s.countPost()
-		resp, f := s.endpoint.do(ctx, outgoingRequest{method: http.MethodPost, body: body, header: h})
+		resp, f := s.endpoint.Do(ctx, OutgoingRequest{Method: http.MethodPost, Body: body, Header: h})
 		if f == nil {
 			_ = resp.Body.Close()
 		}

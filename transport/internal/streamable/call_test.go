@@ -19,7 +19,7 @@ import (
 )
 
 // A bad reply is the error of that one call; the next one works.
-func TestHTTPCallBadReply(t *testing.T) {
+func TestCall_invalidReply(t *testing.T) {
 	rows := []struct {
 		name    string
 		reply   handler
@@ -55,17 +55,17 @@ func TestHTTPCallBadReply(t *testing.T) {
 		{"hung up", func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
 			mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "before the answer came"},
 		{"answer to another", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			sayResult(w, json.RawMessage("5"), `{}`)
+			writeResult(w, json.RawMessage("5"), `{}`)
 		}, mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"},
 		{"invalid result", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayResult(w, id, `{"a":tru}`)
+			writeResult(w, id, `{"a":tru}`)
 		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not valid JSON"},
 		{"oversize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
+			writeResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
 		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "raise Limits.MaxMessageBytes"},
 		{"oversize, length unknown", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.(http.Flusher).Flush()
-			sayResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
+			writeResult(w, id, `"`+strings.Repeat("x", 5000)+`"`)
 		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "longer than 4096 bytes"},
 		{"redirect to GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			http.Redirect(w, r, "/login?next=canary", http.StatusFound)
@@ -74,7 +74,7 @@ func TestHTTPCallBadReply(t *testing.T) {
 			http.Redirect(w, r, "http://other.invalid/mcp?canary", http.StatusTemporaryRedirect)
 		}, mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "redirects to http://other.invalid/mcp;"},
 		{"error without id", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			sayError(w, json.RawMessage("null"), -32603, "oops")
+			writeError(w, json.RawMessage("null"), -32603, "oops")
 		}, mcpvisor.KindRPC, mcpvisor.OutcomeAnswered, "oops"},
 		{"error with status", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.WriteHeader(500)
@@ -87,12 +87,12 @@ func TestHTTPCallBadReply(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			web := newScripted(t)
-			web.handle("tools/call", oneTime(row.reply))
-			spec := httpSpec(web.URL)
+			web := newHTTPServer(t)
+			web.handle("tools/call", firstTime(row.reply))
+			spec := specFor(web.URL)
 			spec.Limits.MaxMessageBytes = 4096
-			s := openHTTP(t, spec)
-			e := callFails(t, s)
+			s := openSession(t, spec)
+			e := requireCallFails(t, s)
 			require.Equal(t, row.kind, e.Kind, e.Error())
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
 			require.Contains(t, e.Error(), row.says)
@@ -105,14 +105,14 @@ func TestHTTPCallBadReply(t *testing.T) {
 }
 
 // Forms of a good answer that are unusual but unmistakable.
-func TestHTTPCallLenient(t *testing.T) {
+func TestCall_toleratedReply(t *testing.T) {
 	rows := map[string]handler{
 		"batch": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{}},{"jsonrpc":"2.0","id":%s,"result":{"a":"hello"}}]`, id)
 		},
 		"id as text": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayResult(w, json.RawMessage(`"`+string(id)+`"`), `{"a":"hello"}`)
+			writeResult(w, json.RawMessage(`"`+string(id)+`"`), `{"a":"hello"}`)
 		},
 		"no content type": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.Header()["Content-Type"] = nil
@@ -123,34 +123,34 @@ func TestHTTPCallLenient(t *testing.T) {
 				http.Redirect(w, r, "/mcp/", http.StatusTemporaryRedirect)
 				return
 			}
-			sayResult(w, id, `{"a":"hello"}`)
+			writeResult(w, id, `{"a":"hello"}`)
 		},
 	}
 	for name, reply := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("tools/call", reply)
-			requireServing(t, openHTTP(t, httpSpec(web.URL)))
+			requireServing(t, openSession(t, specFor(web.URL)))
 		})
 	}
 }
 
-func TestHTTPCallErrorKeepsCodeAndData(t *testing.T) {
-	web := newScripted(t)
+func TestCall_errorKeepsCodeAndData(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32042,"message":"m","data":{"k":[1]}}}`, id)
 	})
 	var rpc *sdkrpc.Error
-	require.ErrorAs(t, callFails(t, openHTTP(t, httpSpec(web.URL))), &rpc)
+	require.ErrorAs(t, requireCallFails(t, openSession(t, specFor(web.URL))), &rpc)
 	require.EqualValues(t, -32042, rpc.Code)
 	require.JSONEq(t, `{"k":[1]}`, string(rpc.Data))
 }
 
-func TestHTTPCallCanceled(t *testing.T) {
-	web := newScripted(t)
+func TestCall_canceled(t *testing.T) {
+	web := newHTTPServer(t)
 	asked := make(chan string, 1)
 	noticed := make(chan string, 1)
-	web.handle("tools/call", oneTime(func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
+	web.handle("tools/call", firstTime(func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		asked <- string(id)
 		web.hang(r)
 	}))
@@ -159,7 +159,7 @@ func TestHTTPCallCanceled(t *testing.T) {
 		last := web.requests("notifications/cancelled")
 		noticed <- last[len(last)-1].body
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	failed := make(chan error, 1)
 	go func() {
@@ -186,11 +186,11 @@ func TestHTTPCallCanceled(t *testing.T) {
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 
-func TestHTTPRequestHeaders(t *testing.T) {
-	web := newScripted(t)
-	spec := httpSpec(web.URL)
+func TestCall_headers(t *testing.T) {
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
 	spec.HTTP.Headers = map[string]string{"authorization": "Bearer abc", "Host": "virtual.example", "accept": "text/html", "X-Tenant": "t1"}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	requireServing(t, s)
 	seen := web.requests("tools/call")[0]
 	require.Equal(t, "application/json, text/event-stream", seen.header.Get("Accept"))
@@ -206,12 +206,12 @@ func TestHTTPRequestHeaders(t *testing.T) {
 	}
 }
 
-func TestHTTPModernRequest(t *testing.T) {
-	web := newScripted(t)
+func TestCall_modernHeaders(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete"}`)
+		writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete"}`)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	require.Equal(t, mcpvisor.EraModern, s.Info().Era)
 	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "grüß", Params: json.RawMessage(`{"name":"grüß"}`)})
 	require.NoError(t, err)
@@ -246,10 +246,10 @@ func TestHTTPModernRequest(t *testing.T) {
 
 // A RoundTripper of the host's that reports nothing about its connections
 // must not make us say that nothing was sent.
-func TestHTTPForeignRoundTripper(t *testing.T) {
-	web := newScripted(t)
+func TestCall_hostRoundTripper(t *testing.T) {
+	web := newHTTPServer(t)
 	fail := make(chan struct{})
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	spec.HTTP.Client = &http.Client{Timeout: time.Nanosecond, Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -260,10 +260,10 @@ func TestHTTPForeignRoundTripper(t *testing.T) {
 			return own.RoundTrip(r)
 		}
 	})}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	requireServing(t, s)
 	close(fail)
-	e := callFails(t, s)
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 }
 

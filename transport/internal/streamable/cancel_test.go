@@ -22,13 +22,13 @@ import (
 func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			asked := make(chan struct{}, 1)
-			web.handle("tools/call", oneTime(func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			web.handle("tools/call", firstTime(func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 				asked <- struct{}{}
 				web.hang(r)
 			}))
-			s := openHTTP(t, httpSpec(web.URL))
+			s := openSession(t, specFor(web.URL))
 			ctx, cancel := context.WithCancelCause(context.Background())
 			failed := make(chan error, 1)
 			go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
@@ -44,10 +44,10 @@ func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
 func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			dialling := make(chan struct{}, 1)
 			hold := make(chan struct{}, 1)
-			spec := httpSpec(web.URL)
+			spec := specFor(web.URL)
 			spec.HTTP.Client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 					select {
@@ -59,7 +59,7 @@ func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
 						return new(net.Dialer).DialContext(ctx, network, addr)
 					}
 				}}}
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			hold <- struct{}{}
 			ctx, cancel := context.WithCancelCause(context.Background())
 			failed := make(chan error, 1)
@@ -77,9 +77,9 @@ func TestDeadlinesOfCallerAndSession(t *testing.T) {
 	quiet := func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		return transporttest.LegacyServer(nil)(context.Background(), stdin, &deafTo{WriteCloser: stdout, what: `"content"`}, stderr)
 	}
-	web := newScripted(t)
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
-	for name, s := range map[string]transport.Session{"HTTP": openHTTP(t, httpSpec(web.URL)), "memory": openPipes(t, quiet)} {
+	for name, s := range map[string]transport.Session{"HTTP": openSession(t, specFor(web.URL)), "memory": openPipes(t, quiet)} {
 		t.Run(name, func(t *testing.T) {
 			call := transporttest.TinyCall("any")
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

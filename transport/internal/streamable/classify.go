@@ -23,8 +23,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxErrorBody is how much of the body of an error status is read.
-const maxErrorBody = 64 << 10
+// MaxErrorBody is how much of the body of an error status is read.
+const MaxErrorBody = 64 << 10
 
 // maxHeader bounds the header of a response. net/http's own bound is 10 MB.
 const maxHeader = 1 << 20
@@ -35,7 +35,7 @@ const maxRetryAfter = 24 * time.Hour
 // connectError explains an error of the HTTP client. sent is whether a
 // connection had been handed to the request: from then on the server may have
 // seen it.
-func (e *endpoint) connectError(err error, sent bool) *httpError {
+func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err // the wrapping names the whole URL
@@ -47,7 +47,7 @@ func (e *endpoint) connectError(err error, sent bool) *httpError {
 		}
 	}
 	if sent {
-		return e.connectionLost("the connection to "+e.hostport+" broke before the answer came: ", err)
+		return e.ConnectionLost("the connection to "+e.HostPort+" broke before the answer came: ", err)
 	}
 	var (
 		dns     *net.DNSError
@@ -62,30 +62,30 @@ func (e *endpoint) connectError(err error, sent bool) *httpError {
 	case errors.As(err, &refused):
 		return e.proxyRefusedError(refused)
 	case isRefused(err):
-		f := e.notSentError("nothing listens at "+e.hostport, "start the server or correct the URL", err)
-		f.gone = true
+		f := e.notSentError("nothing listens at "+e.HostPort, "start the server or correct the URL", err)
+		f.Gone = true
 		return f
 	case errors.As(err, &dns):
 		return e.notSentError(fmt.Sprintf("the host name %q cannot be resolved", dns.Name), "correct the URL or check the network", err)
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return e.notSentError(e.hostport+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
+		return e.notSentError(e.HostPort+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
 		return e.certificateError(invalid.Cert, err)
 	case errors.As(err, &verify), errors.As(err, &unknown):
-		return e.notSentError("the certificate of "+e.hostport+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
+		return e.notSentError("the certificate of "+e.HostPort+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return e.notSentError(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
+		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
 	}
-	return e.notSentError("cannot connect to "+e.hostport+": "+err.Error(), "check the URL and the network", err)
+	return e.notSentError("cannot connect to "+e.HostPort+": "+err.Error(), "check the URL and the network", err)
 }
 
 // certificateError is the fault of a certificate that is not valid at this time.
-func (e *endpoint) certificateError(cert *x509.Certificate, err error) *httpError {
+func (e *Endpoint) certificateError(cert *x509.Certificate, err error) *HTTPError {
 	if now := time.Now(); now.Before(cert.NotBefore) {
-		return e.notSentError(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.hostport, cert.NotBefore.UTC().Format(time.RFC3339)),
+		return e.notSentError(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.HostPort, cert.NotBefore.UTC().Format(time.RFC3339)),
 			"check the clock of this machine", err)
 	}
-	return e.notSentError(fmt.Sprintf("the certificate of %s has expired: it was valid until %s", e.hostport, cert.NotAfter.UTC().Format(time.RFC3339)),
+	return e.notSentError(fmt.Sprintf("the certificate of %s has expired: it was valid until %s", e.HostPort, cert.NotAfter.UTC().Format(time.RFC3339)),
 		"renew the certificate of the server", err)
 }
 
@@ -108,56 +108,56 @@ func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaeConnRefused)
 }
 
-// statusError explains a reply with a status that is no success and a body
+// StatusError explains a reply with a status that is no success and a body
 // that is no answer. ref says how the request named a session.
-func (e *endpoint) statusError(resp *http.Response, body []byte, ref sessionRef) *httpError {
-	f := &httpError{
-		status:  resp.StatusCode,
-		problem: statusText(resp.StatusCode),
-		kind:    mcpvisor.KindProtocol,
-		outcome: mcpvisor.OutcomeAnswered,
-		cause:   supervisor.CauseHandshake,
+func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef) *HTTPError {
+	f := &HTTPError{
+		Status:  resp.StatusCode,
+		Message: statusText(resp.StatusCode),
+		Kind:    mcpvisor.KindProtocol,
+		Outcome: mcpvisor.OutcomeAnswered,
+		Cause:   supervisor.CauseHandshake,
 	}
 	// A secret that is cut in two could not be found any more.
-	text := printable(e.clean(errorText(resp.Header.Get("Content-Type"), body)))
+	text := printable(e.Clean(errorText(resp.Header.Get("Content-Type"), body)))
 	if text = withoutStatusPrefix(text, resp.StatusCode); text != "" {
-		f.problem += ": " + text
+		f.Message += ": " + text
 	}
 	if loss := sessionLossOf(resp, body, ref); loss.lost {
-		f.lost, f.outcome, f.kind = true, loss.outcome, mcpvisor.KindCrashed
+		f.Lost, f.Outcome, f.Kind = true, loss.outcome, mcpvisor.KindCrashed
 		return e.unknownIfHostTripper(f)
 	}
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:
-		f.problem = fmt.Sprintf("HTTP %d redirects to %s", code, e.clean(describeRedirect(resp)))
-		f.hint = "if that is the endpoint, put this URL into the configuration"
+		f.Message = fmt.Sprintf("HTTP %d redirects to %s", code, e.Clean(describeRedirect(resp)))
+		f.Hint = "if that is the endpoint, put this URL into the configuration"
 	case code == http.StatusProxyAuthRequired:
-		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
-		f.hint = "a proxy on the way wants credentials; put its user and password into the proxy URL (HTTP_PROXY)"
+		f.Kind, f.Cause, f.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		f.Hint = "a proxy on the way wants credentials; put its user and password into the proxy URL (HTTP_PROXY)"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
-		f.hint = "set or renew the credentials in the headers of this server"
-		if e.auth == nil && oauth.OffersAuthorization(resp.Header) {
-			f.hint += ", or let it be authorized by OAuth (HTTP.Auth, in a file \"auth\": {})"
+		f.Kind, f.Cause, f.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		f.Hint = "set or renew the credentials in the headers of this server"
+		if e.Auth == nil && oauth.OffersAuthorization(resp.Header) {
+			f.Hint += ", or let it be authorized by OAuth (HTTP.Auth, in a file \"auth\": {})"
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
-		f.kind = mcpvisor.KindUnavailable
-		f.retryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
-		f.hint = "call less often"
+		f.Kind = mcpvisor.KindUnavailable
+		f.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
+		f.Hint = "call less often"
 		if code == http.StatusServiceUnavailable {
-			f.hint = "try again later"
+			f.Hint = "try again later"
 		}
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
-		f.problem += " at " + e.target
-		f.hint = "check the path of the URL"
+		f.Message += " at " + e.Target
+		f.Hint = "check the path of the URL"
 	case code == http.StatusRequestEntityTooLarge:
-		f.hint = "send smaller arguments, or raise the server's limit"
+		f.Hint = "send smaller arguments, or raise the server's limit"
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
 		// Some proxy speaks; what became of the request behind it is not known.
-		f.outcome = mcpvisor.OutcomeUnknown
-		f.hint = "look at the proxy or gateway in front of the server"
+		f.Outcome = mcpvisor.OutcomeUnknown
+		f.Hint = "look at the proxy or gateway in front of the server"
 	default:
-		f.hint = "look at the server's log"
+		f.Hint = "look at the server's log"
 	}
 	return f
 }
@@ -180,10 +180,10 @@ func withoutStatusPrefix(text string, code int) string {
 	return text
 }
 
-// htmlReply: a page for people came where an answer was expected.
-func (e *endpoint) htmlReply(status int) *httpError {
-	f := invalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.target, status)
-	f.hint = "check the path of the URL, and whether a login page is in the way"
+// HTMLReply: a page for people came where an answer was expected.
+func (e *Endpoint) HTMLReply(status int) *HTTPError {
+	f := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.Target, status)
+	f.Hint = "check the path of the URL, and whether a login page is in the way"
 	return f
 }
 
@@ -193,11 +193,11 @@ func describeRedirect(resp *http.Response) string {
 	if err != nil {
 		return "an unreadable location"
 	}
-	return bareURL(u)
+	return BareURL(u)
 }
 
-// bareURL is a URL without its secrets.
-func bareURL(u *url.URL) string { return printable(secret.RedactURL(u)) }
+// BareURL is a URL without its secrets.
+func BareURL(u *url.URL) string { return printable(secret.RedactURL(u)) }
 
 // parseRetryAfter reads a Retry-After header: seconds or a date. It is 0 if the
 // header is missing or cannot be read.
@@ -215,7 +215,7 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 // of a JSON error, or the first line of a text; nothing of a web page.
 func errorText(contentType string, body []byte) string {
 	text := strings.TrimSpace(string(body))
-	if isHTML(contentType, body) || text == "" {
+	if IsHTML(contentType, body) || text == "" {
 		return ""
 	}
 	if text[0] == '{' {
@@ -265,7 +265,7 @@ func printable(s string) string {
 	return s
 }
 
-func isHTML(contentType string, body []byte) bool {
+func IsHTML(contentType string, body []byte) bool {
 	if t := mediaType(contentType); t == "text/html" || t == "application/xhtml+xml" {
 		return true
 	}
@@ -282,7 +282,7 @@ func mediaType(contentType string) string {
 	return t
 }
 
-// isEventStream reports whether a reply is a stream of events.
-func isEventStream(resp *http.Response) bool {
+// IsEventStream reports whether a reply is a stream of events.
+func IsEventStream(resp *http.Response) bool {
 	return strings.EqualFold(mediaType(resp.Header.Get("Content-Type")), "text/event-stream")
 }

@@ -40,7 +40,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestSaidInAnErrorBody(t *testing.T) {
+func TestErrorText(t *testing.T) {
 	rows := []struct{ contentType, body, want string }{
 		{"text/plain", "", ""},
 		{"text/plain", "\n\n one \r\ntwo", "one"},
@@ -82,7 +82,7 @@ func TestHeaderValue(t *testing.T) {
 		"=?base64?YQ==?=":  "=?base64?PT9iYXNlNjQ/WVE9PT89?=",
 		"=?base64?no end ": "=?base64?PT9iYXNlNjQ/bm8gZW5kIA==?=",
 	} {
-		require.Equal(t, want, headerValue(text))
+		require.Equal(t, want, HeaderValue(text))
 	}
 }
 
@@ -99,13 +99,13 @@ func TestParamValue(t *testing.T) {
 }
 
 // A listing that no longer marks an argument takes its header away.
-func TestParamHeadersForget(t *testing.T) {
-	var p headerParams
+func TestTable_annotationRemoved(t *testing.T) {
+	var p HeaderParams
 	call := transport.Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
 	learnAndSet := func(listing string) http.Header {
 		h := make(http.Header)
-		p.learn([]byte(listing), true, 100)
-		p.addTo(h, call)
+		p.Learn([]byte(listing), true, 100)
+		p.AddTo(h, call)
 		return h
 	}
 	require.Equal(t, http.Header{"Mcp-Param-A": {"x"}}, learnAndSet(`{"tools":[null,{"name":"t","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}]}`))
@@ -113,11 +113,11 @@ func TestParamHeadersForget(t *testing.T) {
 	require.Empty(t, learnAndSet(`{"tools":[{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"no token"}}}}]}`))
 }
 
-// TestParamHeadersForgotten: what the lists do not name any more is forgotten,
+// TestTable_toolsDropped: what the lists do not name any more is forgotten,
 // and no list costs more than what is taken of it.
-func TestParamHeadersForgotten(t *testing.T) {
+func TestTable_toolsDropped(t *testing.T) {
 	const pages, tools = 4, 50
-	var p headerParams
+	var p HeaderParams
 	page := func(reading, number int) []byte {
 		var b strings.Builder
 		for i := range tools {
@@ -127,18 +127,18 @@ func TestParamHeadersForgotten(t *testing.T) {
 	}
 	for reading := range 20 {
 		for number := range pages {
-			p.learn(page(reading, number), number == 0, pages*tools)
+			p.Learn(page(reading, number), number == 0, pages*tools)
 		}
 		require.LessOrEqual(t, len(p.tools), 2*pages*tools)
 		h := make(http.Header)
-		p.addTo(h, transport.Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
+		p.AddTo(h, transport.Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
 		require.Len(t, h, 1, "the tool of the newest list")
 	}
-	p.learn([]byte(`{"tools":[]}`), true, 100)
-	p.learn([]byte(`{"tools":[]}`), true, 100)
+	p.Learn([]byte(`{"tools":[]}`), true, 100)
+	p.Learn([]byte(`{"tools":[]}`), true, 100)
 	require.Empty(t, p.tools)
-	p.learn(page(0, 0), true, 10)
-	p.learn(page(0, 1), false, 10)
+	p.Learn(page(0, 0), true, 10)
+	p.Learn(page(0, 1), false, 10)
 	require.Len(t, p.tools, 10, "more is not taken of a list")
 }
 
@@ -148,16 +148,16 @@ func TestSameOrigin(t *testing.T) {
 		require.NoError(t, err)
 		return u
 	}
-	require.True(t, sameOrigin(parse("http://Host/a"), parse("http://host:80/b")))
-	require.True(t, sameOrigin(parse("https://host/a"), parse("https://host:443/b")))
-	require.False(t, sameOrigin(parse("https://host/a"), parse("http://host/a")))
-	require.False(t, sameOrigin(parse("https://host:443/a"), parse("http://host:443/a")), "the same port without TLS")
-	require.False(t, sameOrigin(parse("http://host/a"), parse("http://host:81/a")))
-	require.False(t, sameOrigin(parse("http://host/a"), parse("http://host.evil/a")))
+	require.True(t, SameOrigin(parse("http://Host/a"), parse("http://host:80/b")))
+	require.True(t, SameOrigin(parse("https://host/a"), parse("https://host:443/b")))
+	require.False(t, SameOrigin(parse("https://host/a"), parse("http://host/a")))
+	require.False(t, SameOrigin(parse("https://host:443/a"), parse("http://host:443/a")), "the same port without TLS")
+	require.False(t, SameOrigin(parse("http://host/a"), parse("http://host:81/a")))
+	require.False(t, SameOrigin(parse("http://host/a"), parse("http://host.evil/a")))
 }
 
-func TestConnectFault(t *testing.T) {
-	e, err := newEndpoint(httpSpec("http://host.example/mcp?key=canary").WithDefaults())
+func TestConnectError(t *testing.T) {
+	e, err := New(specFor("http://host.example/mcp?key=canary").WithDefaults())
 	require.NoError(t, err)
 	wrap := func(err error) error {
 		return &url.Error{Op: "Post", URL: "http://host.example/mcp?key=canary", Err: err}
@@ -189,9 +189,9 @@ func TestConnectFault(t *testing.T) {
 	}
 	for _, row := range rows {
 		f := e.connectError(wrap(row.err), row.sent)
-		require.Equal(t, row.want, f.outcome, row.name)
-		require.Equal(t, row.gone, f.gone, row.name)
-		require.Contains(t, f.problem+f.hint, row.says, row.name)
+		require.Equal(t, row.want, f.Outcome, row.name)
+		require.Equal(t, row.gone, f.Gone, row.name)
+		require.Contains(t, f.Message+f.Hint, row.says, row.name)
 		require.NotContains(t, f.Error()+f.Unwrap().Error(), "canary", row.name)
 	}
 }
@@ -205,12 +205,12 @@ func TestWithToken(t *testing.T) {
 }
 
 // While no token can be had, it is said when to come again.
-func TestNoTokenForNow(t *testing.T) {
-	e, err := newEndpoint(httpSpec("http://host.example/mcp").WithDefaults())
+func TestTokenError_retryAfter(t *testing.T) {
+	e, err := New(specFor("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	f := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
-	require.Equal(t, mcpvisor.KindUnavailable, f.kind)
-	require.Equal(t, mcpvisor.OutcomeNotSent, f.outcome)
-	require.Equal(t, 7*time.Second, f.retryAfter)
-	require.False(t, f.permanent)
+	require.Equal(t, mcpvisor.KindUnavailable, f.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, f.Outcome)
+	require.Equal(t, 7*time.Second, f.RetryAfter)
+	require.False(t, f.Permanent)
 }

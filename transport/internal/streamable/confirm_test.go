@@ -16,11 +16,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// breaksAndHangs is a server whose connections break at a call, together when
+// breakThenHang is a server whose connections break at a call, together when
 // after has passed, and that says nothing to the question whether it lives.
-func breaksAndHangs(t *testing.T, after time.Duration) *wireless {
+func breakThenHang(t *testing.T, after time.Duration) *memoryTransport {
 	t.Helper()
-	web := newWireless(t)
+	web := newMemoryTransport(t)
 	web.handle("tools/call", func(http.ResponseWriter, *http.Request, json.RawMessage) {
 		time.Sleep(after)
 		panic(http.ErrAbortHandler)
@@ -31,10 +31,10 @@ func breaksAndHangs(t *testing.T, after time.Duration) *wireless {
 
 // Calls that break together ask together, and no longer than confirmWait: a
 // server that is silent then holds nobody, and a broken call proves no death.
-func TestHTTPBrokenCallsAskOnceAndBriefly(t *testing.T) {
+func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := breaksAndHangs(t, time.Second)
-		s := openWireless(t, web.spec())
+		web := breakThenHang(t, time.Second)
+		s := openInMemory(t, web.spec())
 		const calls = 8
 		failed := make(chan error, calls)
 		began := time.Now()
@@ -59,9 +59,9 @@ func TestHTTPBrokenCallsAskOnceAndBriefly(t *testing.T) {
 
 // Whoever waits to hear whether the server lives still leaves with his context,
 // and with the session.
-func TestHTTPDoubtHoldsNobody(t *testing.T) {
+func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		s := openWireless(t, breaksAndHangs(t, 0).spec())
+		s := openInMemory(t, breakThenHang(t, 0).spec())
 		ctx, cancel := context.WithTimeout(t.Context(), confirmTimeout/4)
 		defer cancel()
 		began := time.Now()
@@ -78,16 +78,16 @@ func TestHTTPDoubtHoldsNobody(t *testing.T) {
 
 // A notice that nobody waits any more says why, and holds neither the caller
 // nor a connection for long if the server does not take it.
-func TestHTTPNoticeOfACanceledCallIsBrief(t *testing.T) {
+func TestNotifyCancelled_bounded(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
 		given := make(chan time.Time, 2)
 		web.handle("notifications/cancelled", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			web.hang(r)
 			given <- time.Now()
 		})
-		s := openWireless(t, web.spec())
+		s := openInMemory(t, web.spec())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -114,9 +114,9 @@ func TestHTTPNoticeOfACanceledCallIsBrief(t *testing.T) {
 
 // An answer is an answer, though the caller has left or the session has died by
 // the time it is looked at.
-func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
+func TestCallError_answerAfterCallerLeft(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		s := openWireless(t, newWireless(t).spec())
+		s := openInMemory(t, newMemoryTransport(t).spec())
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		canceled := s.startRequest(gone, transporttest.ToolCall)
@@ -124,7 +124,7 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 		open := s.startRequest(t.Context(), transporttest.ToolCall)
 		defer open.finish()
 		<-canceled.ctx.Done()
-		said := &httpError{problem: "no", kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered}
+		said := &HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
 		var e *mcpvisor.Error
 		require.ErrorAs(t, s.callError(canceled, s.agreed.Load(), said), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
@@ -135,8 +135,8 @@ func TestHTTPAnswerOutlivesItsCaller(t *testing.T) {
 }
 
 // A session that was never opened takes no call, and says that none was sent.
-func TestHTTPRequestBeforeOpen(t *testing.T) {
-	s := httpDialerFor(httpSpec("http://wireless.invalid/mcp")).NewSession()
+func TestRequest_beforeOpen(t *testing.T) {
+	s := newTestDialer(specFor("http://wireless.invalid/mcp")).NewSession()
 	_, err := s.Request(t.Context(), transporttest.ToolCall)
 	var e *mcpvisor.Error
 	require.True(t, errors.As(err, &e))

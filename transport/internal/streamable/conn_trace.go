@@ -8,10 +8,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 )
 
-// connTrace records which connection net/http gave to a request. It answers the
+// ConnTrace records which connection net/http gave to a request. It answers the
 // question whether the server may have seen that request. The zero value is ready;
 // do not copy it. Goroutines of net/http write the fields, the sender reads them.
-type connTrace struct {
+type ConnTrace struct {
 	hooks httptrace.ClientTrace
 	// connected: the request was given a connection. From then on the server may
 	// have seen it.
@@ -24,14 +24,14 @@ type connTrace struct {
 	writtenBefore atomic.Int64
 }
 
-// withTrace returns a context whose requests report to t.
-func (t *connTrace) withTrace(ctx context.Context) context.Context {
+// Attach returns a context whose requests report to t.
+func (t *ConnTrace) Attach(ctx context.Context) context.Context {
 	t.hooks.GotConn = t.gotConn
 	return httptrace.WithClientTrace(guard.Trace(ctx), &t.hooks)
 }
 
 // gotConn is the hook that net/http calls when it has a connection for the request.
-func (t *connTrace) gotConn(info httptrace.GotConnInfo) {
+func (t *ConnTrace) gotConn(info httptrace.GotConnInfo) {
 	conn := trackedUnder(info.Conn)
 	if conn != nil {
 		t.writtenBefore.Store(conn.written.Load())
@@ -42,7 +42,7 @@ func (t *connTrace) gotConn(info httptrace.GotConnInfo) {
 }
 
 // reset forgets the connection of an earlier attempt.
-func (t *connTrace) reset() {
+func (t *ConnTrace) reset() {
 	t.connected.Store(false)
 	t.reused.Store(false)
 	t.conn.Store(nil)
@@ -51,7 +51,7 @@ func (t *connTrace) reset() {
 // neverWritten reports whether it is certain that nothing of the request was
 // written, and that nothing will be: the connection is closed, and no byte was
 // written to it since the request got it.
-func (t *connTrace) neverWritten() bool {
+func (t *ConnTrace) neverWritten() bool {
 	conn := t.conn.Load()
 	return conn != nil && conn.closed.Load() && conn.written.Load() == t.writtenBefore.Load()
 }

@@ -22,7 +22,7 @@ func TestConnTraceNeverWritten(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Write([]byte("of another request"))
 	require.NoError(t, err)
-	var trace, late connTrace
+	var trace, late ConnTrace
 	require.False(t, trace.neverWritten(), "no connection yet")
 	trace.gotConn(httptrace.GotConnInfo{Conn: conn})
 	require.False(t, trace.neverWritten(), "it may still be written to")

@@ -20,8 +20,8 @@ import (
 
 // A host's transport connects as it always did, whichever of the four ways
 // that net/http knows it uses.
-func TestHTTPHostsOwnDial(t *testing.T) {
-	web := newScripted(t)
+func TestHostDialFunctions(t *testing.T) {
+	web := newHTTPServer(t)
 	secure := httptest.NewTLSServer(web)
 	t.Cleanup(secure.Close)
 	var dialled atomic.Int32
@@ -53,9 +53,9 @@ func TestHTTPHostsOwnDial(t *testing.T) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			dialled.Store(0)
-			spec := httpSpec(row.url)
+			spec := specFor(row.url)
 			spec.HTTP.Client = &http.Client{Transport: row.with}
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			requireServing(t, s)
 			require.Positive(t, dialled.Load())
 			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
@@ -68,18 +68,18 @@ func withoutContext(dial dialFunc) func(network, addr string) (net.Conn, error) 
 }
 
 // HTTP/2 survives a host's own way to TLS.
-func TestHTTPHostsOwnDialSpeaksHTTP2(t *testing.T) {
-	web := newBareH2(t)
+func TestHostDialFunctions_http2(t *testing.T) {
+	web := newRawHTTP2Server(t)
 	config := web.client.Transport.(*http.Transport).TLSClientConfig.Clone()
 	config.NextProtos = []string{"h2"}
 	web.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		DialTLSContext: (&tls.Dialer{Config: config}).DialContext}}
-	requireServing(t, openBareH2(t, web, func(*h2conn, uint32, int) bool { return false }))
+	requireServing(t, openRawHTTP2(t, web, func(*h2conn, uint32, int) bool { return false }))
 }
 
 // A set knows the connections that are open, and those only. Its end is theirs,
 // and that of one which comes later.
-func TestConnSetEndsItsConnections(t *testing.T) {
+func TestConnTracker(t *testing.T) {
 	set := newConnTracker()
 	var peers []net.Conn
 	dial := set.track(func(context.Context, string, string) (net.Conn, error) {
@@ -107,30 +107,30 @@ func TestConnSetEndsItsConnections(t *testing.T) {
 
 // A host's transport is made fit for calls that take their time and for a server
 // that is hostile, and its own way to TLS is watched as well.
-func TestHTTPHostsTransportIsTuned(t *testing.T) {
-	spec := httpSpec("https://host.example/mcp")
+func TestTuneTransport(t *testing.T) {
+	spec := specFor("https://host.example/mcp")
 	spec.HTTP.Client = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: time.Second,
 		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 			mine, _ := net.Pipe()
 			return mine, nil
 		}}}
-	e, err := newEndpoint(spec.WithDefaults())
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
-	tuned := e.roundTripper.(*http.Transport)
+	tuned := e.RoundTripper.(*http.Transport)
 	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
 	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
 	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
 	_, err = tuned.DialTLSContext(t.Context(), "tcp", "host.example:443")
 	require.NoError(t, err)
 	require.Len(t, e.conns.open, 1)
-	e.close()
+	e.Close()
 }
 
 // A connection that no exchange has taken ends with the session as well.
-func TestHTTPReleaseEndsEveryConnection(t *testing.T) {
-	web := newScripted(t)
-	s := openHTTP(t, httpSpec(web.URL))
-	conn, err := s.endpoint.roundTripper.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+func TestRelease_closesConnections(t *testing.T) {
+	web := newHTTPServer(t)
+	s := openSession(t, specFor(web.URL))
+	conn, err := s.endpoint.RoundTripper.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(transporttest.Patience)))
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})

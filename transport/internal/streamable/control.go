@@ -20,7 +20,7 @@ import (
 // through. The go-sdk gives the whole session up over one reply that it does
 // not like (a status, a truncated body, a reconnect that is refused); so it
 // only ever gets to see replies that it likes, or an error of one exchange.
-type sdkTransport struct{ s *httpSession }
+type sdkTransport struct{ s *session }
 
 // RoundTrip implements http.RoundTripper.
 func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -46,12 +46,12 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // sendRequest sends a request of the go-sdk's and returns its answer.
 func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
-	var unauthorized *httpError // a refusal of server/discover that may be the reason for what comes next
+	var unauthorized *HTTPError // a refusal of server/discover that may be the reason for what comes next
 	if earlier := s.lastError.Load(); method == "initialize" && earlier != nil {
 		switch {
-		case earlier.isUnavailable():
+		case earlier.IsUnavailable():
 			return nil, earlier
-		case earlier.kind == mcpvisor.KindAuthRequired:
+		case earlier.Kind == mcpvisor.KindAuthRequired:
 			unauthorized = earlier
 		}
 	}
@@ -79,9 +79,9 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	}
 	switch {
 	case f != nil:
-		s.eraUncertain = s.eraUncertain || method == "server/discover" && !f.rejectsRequest()
+		s.eraUncertain = s.eraUncertain || method == "server/discover" && !f.RejectsRequest()
 		s.lastError.Store(cmp.Or(unauthorized, f))
-		if f.lost || f.gone && s.agreed.Load() != nil {
+		if f.Lost || f.Gone && s.agreed.Load() != nil {
 			s.endWithError(f)
 		}
 		return nil, f
@@ -91,14 +91,14 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 		s.lastError.Store(nil)
 	}
 	if err := jsonrpc.CheckBounds(got.result, jsonrpc.AnswerBounds); err != nil {
-		f := invalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
+		f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
 		s.lastError.Store(f)
 		return nil, f
 	}
 	message, err := got.message(id)
 	if err != nil {
-		f := invalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
-		f.err = err
+		f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
+		f.Err = err
 		s.lastError.Store(f)
 		return nil, f
 	}
@@ -130,23 +130,23 @@ func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.R
 
 // postMessage posts a message that has no answer, and draws the conclusions of
 // what the server says to it.
-func (s *httpSession) postMessage(x *exchange, body []byte, header http.Header) *httpError {
+func (s *session) postMessage(x *exchange, body []byte, header http.Header) *HTTPError {
 	s.countPost()
 	resp, f := x.post(s.endpoint, body, header)
 	if f == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
-			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-			f = s.endpoint.statusError(resp, said, s.sessionRef())
-			if !f.lost && f.kind != mcpvisor.KindAuthRequired {
-				s.log.Debug().Str("reply", f.problem).Msg("server did not accept a message")
+			said, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+			f = s.endpoint.StatusError(resp, said, s.sessionRef())
+			if !f.Lost && f.Kind != mcpvisor.KindAuthRequired {
+				s.log.Debug().Str("reply", f.Message).Msg("server did not accept a message")
 				f = nil
 			}
 		}
 	}
 	if f != nil {
 		s.lastError.Store(f)
-		if f.lost || f.gone && s.agreed.Load() != nil {
+		if f.Lost || f.Gone && s.agreed.Load() != nil {
 			s.endWithError(f)
 		}
 	}
@@ -167,9 +167,9 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	resp, f := s.endpoint.do(ctx, outgoingRequest{method: http.MethodDelete, header: c.header(req)})
+	resp, f := s.endpoint.Do(ctx, OutgoingRequest{Method: http.MethodDelete, Header: c.header(req)})
 	if f != nil {
-		s.log.Debug().Str("reason", f.problem).Msg("session was not deleted at the server")
+		s.log.Debug().Str("reason", f.Message).Msg("session was not deleted at the server")
 		return done, nil
 	}
 	_ = resp.Body.Close()
@@ -178,9 +178,9 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 
 // header takes over what the go-sdk says about the protocol.
 func (c *sdkTransport) header(req *http.Request) http.Header {
-	h := c.s.endpoint.newHeader(len(req.Header))
+	h := c.s.endpoint.NewHeader(len(req.Header))
 	for name, values := range req.Header {
-		if isProtocolHeader(name) && name != "Content-Length" {
+		if IsProtocolHeader(name) && name != "Content-Length" {
 			h[name] = values
 		}
 	}
@@ -192,9 +192,9 @@ func (c *sdkTransport) header(req *http.Request) http.Header {
 }
 
 // endWithError ends the session because of a fault that means its end.
-func (s *httpSession) endWithError(f *httpError) {
+func (s *session) endWithError(f *HTTPError) {
 	s.forgotten.Store(true)
-	s.end(f.endCause(s.endpoint.target))
+	s.end(f.EndCause(s.endpoint.Target))
 }
 
 func plainResponse(req *http.Request, status int, contentType string, body io.ReadCloser) *http.Response {
@@ -229,7 +229,7 @@ func (r reply) message(id int64) ([]byte, error) {
 
 // streamHeaderTimeout is how long the opening of the event stream may hold up the
 // opening of the session.
-func (s *httpSession) streamHeaderTimeout() time.Duration {
+func (s *session) streamHeaderTimeout() time.Duration {
 	const most = 2 * time.Second
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
 		return min(limit, most)

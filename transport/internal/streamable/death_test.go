@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestHTTPSessionForgotten(t *testing.T) {
+func TestSessionLost_endsSession(t *testing.T) {
 	rows := map[string]handler{
 		"404":          status(404, "text/plain", "not found"),
 		"404 JSON-RPC": status(404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`),
@@ -28,17 +28,17 @@ func TestHTTPSessionForgotten(t *testing.T) {
 		"400 python":   status(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`),
 		"404 another's": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(404)
-			sayError(w, json.RawMessage("5"), -32001, "Session not found")
+			writeError(w, json.RawMessage("5"), -32001, "Session not found")
 		},
 		"400 not initialized": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
 	}
 	for name, reply := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
-			s := openHTTP(t, httpSpec(web.URL))
+			web := newHTTPServer(t)
+			s := openSession(t, specFor(web.URL))
 			requireServing(t, s)
 			web.handle("tools/call", reply)
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 			require.ErrorContains(t, e, "forgot the session")
@@ -51,12 +51,12 @@ func TestHTTPSessionForgotten(t *testing.T) {
 }
 
 // Without a session a 404 is only the error of the call.
-func TestHTTPNoSessionToForget(t *testing.T) {
-	web := newScripted(t)
+func TestSessionLost_withoutSession(t *testing.T) {
+	web := newHTTPServer(t)
 	web.session = ""
-	web.handle("tools/call", oneTime(status(404, "", "")))
-	s := openHTTP(t, httpSpec(web.URL))
-	require.Equal(t, mcpvisor.KindProtocol, callFails(t, s).Kind)
+	web.handle("tools/call", firstTime(status(404, "", "")))
+	s := openSession(t, specFor(web.URL))
+	require.Equal(t, mcpvisor.KindProtocol, requireCallFails(t, s).Kind)
 	requireServing(t, s)
 }
 
@@ -75,28 +75,28 @@ func ownServer(t *testing.T, addr string, h http.Handler) (*http.Server, string)
 	return server, l.Addr().String()
 }
 
-func TestHTTPServerGone(t *testing.T) {
-	web := newScripted(t)
+func TestServerGone(t *testing.T) {
+	web := newHTTPServer(t)
 	server, addr := ownServer(t, "127.0.0.1:0", web)
-	s := openHTTP(t, httpSpec("http://"+addr))
+	s := openSession(t, specFor("http://"+addr))
 	requireServing(t, s)
 	require.NoError(t, server.Close())
-	e := callFails(t, s)
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 	require.ErrorContains(t, e, "nothing listens at "+addr)
 	require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-func TestHTTPServerDiesDuringCall(t *testing.T) {
-	web := newScripted(t)
+func TestServerDies_duringCall(t *testing.T) {
+	web := newHTTPServer(t)
 	server, addr := ownServer(t, "127.0.0.1:0", web)
 	asked := make(chan struct{}, 8)
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		asked <- struct{}{}
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec("http://"+addr))
+	s := openSession(t, specFor("http://"+addr))
 	const calls = 4
 	failed := make(chan error, calls)
 	for range calls {
@@ -120,16 +120,16 @@ func TestHTTPServerDiesDuringCall(t *testing.T) {
 
 // The end of the event stream is noticed, and the refusal of the next one is
 // the proof; nobody has to call.
-func TestHTTPServerDiesUnasked(t *testing.T) {
-	web := newScripted(t)
+func TestServerDies_idle(t *testing.T) {
+	web := newHTTPServer(t)
 	server, addr := ownServer(t, "127.0.0.1:0", web)
 	listening := make(chan struct{}, 8)
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		sayEvents(w)
+		startEvents(w)
 		listening <- struct{}{}
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec("http://"+addr))
+	s := openSession(t, specFor("http://"+addr))
 	<-listening
 	require.NoError(t, server.Close())
 	transporttest.RequireClosed(t, s.Dead(), "the death went unnoticed")
@@ -138,17 +138,17 @@ func TestHTTPServerDiesUnasked(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-func TestHTTPServerRestartedOnSamePort(t *testing.T) {
-	first := newScripted(t)
+func TestServerRestarted_samePort(t *testing.T) {
+	first := newHTTPServer(t)
 	server, addr := ownServer(t, "127.0.0.1:0", first)
-	d := httpDialerFor(httpSpec("http://" + addr))
+	d := newTestDialer(specFor("http://" + addr))
 	s := d.NewSession()
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	requireServing(t, s)
 	require.NoError(t, server.Close())
 
-	second := newScripted(t)
+	second := newHTTPServer(t)
 	second.session = "session-2"
 	for _, what := range []string{"tools/call", "ping"} {
 		second.handle(what, func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -156,13 +156,13 @@ func TestHTTPServerRestartedOnSamePort(t *testing.T) {
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
-			sayResult(w, id, `{"content":[{"type":"text","text":"hello again"}]}`)
+			writeResult(w, id, `{"content":[{"type":"text","text":"hello again"}]}`)
 		})
 	}
 	ownServer(t, addr, second)
 	// Whether the call still went out on an old connection is a race; that the
 	// session is lost is not.
-	e := callFails(t, s)
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 	require.ErrorContains(t, e, "forgot the session")
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -173,14 +173,14 @@ func TestHTTPServerRestartedOnSamePort(t *testing.T) {
 	requireServing(t, again)
 }
 
-func TestHTTPAbort(t *testing.T) {
-	web := newScripted(t)
+func TestAbort(t *testing.T) {
+	web := newHTTPServer(t)
 	asked := make(chan struct{})
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		close(asked)
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	failed := make(chan error, 1)
 	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); failed <- err }()
 	<-asked
@@ -199,12 +199,12 @@ func TestHTTPAbort(t *testing.T) {
 	require.Empty(t, s.endpoint.conns.open)
 }
 
-func TestHTTPDeleteHangs(t *testing.T) {
-	web := newScripted(t)
+func TestDelete_hangs(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("DELETE", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.Timeouts.Shutdown = 50 * time.Millisecond
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	start := time.Now()
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -213,16 +213,16 @@ func TestHTTPDeleteHangs(t *testing.T) {
 }
 
 // A session leaves the host's transport and its connections alone.
-func TestHTTPKeepsOffTheHostsTransport(t *testing.T) {
-	web := newScripted(t)
+func TestClose_leavesHostTransport(t *testing.T) {
+	web := newHTTPServer(t)
 	var other http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	elsewhere := httptest.NewServer(other)
 	t.Cleanup(elsewhere.Close)
 	host := &http.Transport{ResponseHeaderTimeout: time.Hour}
 	t.Cleanup(host.CloseIdleConnections)
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.HTTP.Client = &http.Client{Transport: host}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	requireServing(t, s)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -235,13 +235,13 @@ func TestHTTPKeepsOffTheHostsTransport(t *testing.T) {
 
 // Released means that everything has returned, a RoundTripper of the host's
 // that takes its time included.
-func TestHTTPReleaseWaitsForWork(t *testing.T) {
-	web := newScripted(t)
+func TestRelease_waitsForTasks(t *testing.T) {
+	web := newHTTPServer(t)
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	stuck, free := make(chan struct{}), make(chan struct{})
 	var hold atomic.Bool
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodPost && hold.Swap(false) {
 			close(stuck)
@@ -249,7 +249,7 @@ func TestHTTPReleaseWaitsForWork(t *testing.T) {
 		}
 		return own.RoundTrip(r)
 	})}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	hold.Store(true)
 	failed := make(chan error, 1)
 	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); failed <- err }()

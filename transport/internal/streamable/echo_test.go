@@ -27,7 +27,7 @@ var echoSecrets = []string{
 }
 
 func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
-	spec := httpSpec("http://" + addr + "/mcp")
+	spec := specFor("http://" + addr + "/mcp")
 	spec.HTTP.Headers = map[string]string{"X-Slash": "canary/slash", "X-Quote": `canary"quote`,
 		"X-Long": "canary-long", "X-Longer": "canary-long-and-more"}
 	if login {
@@ -38,8 +38,8 @@ func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
 	return spec
 }
 
-// heardSecrets is everything that a server learns, in one text.
-func heardSecrets(r *http.Request) string {
+// receivedSecrets is everything that a server learns, in one text.
+func receivedSecrets(r *http.Request) string {
 	user, password, _ := r.BasicAuth()
 	return strings.Join([]string{user, password, r.Header.Get("Authorization"), r.Header.Get("X-Slash"),
 		r.Header.Get("X-Quote"), r.Header.Get("X-Long"), r.Header.Get("X-Longer")}, " ")
@@ -53,14 +53,14 @@ func escaped(text string) string {
 
 // A server that repeats the credentials it was given, in whatever it says,
 // must not spread them through our errors, causes and logs.
-func TestHTTPEchoedSecrets(t *testing.T) {
+func TestSecrets_echoedByServer(t *testing.T) {
 	said := func(w http.ResponseWriter, code int, body string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		fmt.Fprint(w, body)
 	}
 	rpc := func(r *http.Request, id json.RawMessage) string {
-		text := heardSecrets(r)
+		text := receivedSecrets(r)
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32001,"message":%s,"data":{"k":[1,%s],%s:true}}}`,
 			id, escaped("invalid: "+text), escaped(text), escaped("key "+text))
 	}
@@ -74,7 +74,7 @@ func TestHTTPEchoedSecrets(t *testing.T) {
 		},
 		"401 JSON-RPC": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { said(w, 401, rpc(r, id)) },
 		"401 text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			said(w, 401, "bad credentials: "+heardSecrets(r))
+			said(w, 401, "bad credentials: "+receivedSecrets(r))
 		},
 		"long text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			said(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // what is shown ends in a secret
@@ -83,10 +83,10 @@ func TestHTTPEchoedSecrets(t *testing.T) {
 			said(w, 400, `{"message":`+escaped(strings.Repeat("x", 185)+" "+r.Header.Get("Authorization"))+`}`)
 		},
 		"bare string": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			said(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, escaped(heardSecrets(r))))
+			said(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, escaped(receivedSecrets(r))))
 		},
 		"event": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			sayEvents(w)("data: %s\n\n", rpc(r, id))
+			startEvents(w)("data: %s\n\n", rpc(r, id))
 		},
 		"redirect": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			w.Header().Set("Location", "http://elsewhere.invalid/"+r.Header.Get("X-Longer")+"/"+r.Header.Get("Authorization"))
@@ -94,7 +94,7 @@ func TestHTTPEchoedSecrets(t *testing.T) {
 		},
 		"no HTTP": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
-				fmt.Fprintf(conn, "NO %s\r\n\r\n", heardSecrets(r))
+				fmt.Fprintf(conn, "NO %s\r\n\r\n", receivedSecrets(r))
 				_ = conn.Close()
 			}
 		},
@@ -102,19 +102,19 @@ func TestHTTPEchoedSecrets(t *testing.T) {
 	for name, reply := range rows {
 		for _, login := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, login %v", name, login), func(t *testing.T) {
-				web := newScripted(t)
+				web := newHTTPServer(t)
 				var log lockedBuffer
 				d := NewDialer(echoSpec(web.Listener.Addr().String(), login).WithDefaults(),
 					transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
 				web.handle("GET", reply)
 				web.handle("notifications/initialized", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-					said(w, 400, heardSecrets(r))
+					said(w, 400, receivedSecrets(r))
 				})
 				s := d.NewSession()
 				transporttest.ReleaseAtEnd(t, s)
 				require.NoError(t, s.Open(transporttest.Context(t)))
 				web.handle("tools/call", reply)
-				e := callFails(t, s)
+				e := requireCallFails(t, s)
 				requireNoEcho(t, allTexts(e))
 				if rpc := new(sdkrpc.Error); errors.As(e, &rpc) {
 					requireNoEcho(t, string(rpc.Data)+" "+rpc.Message)
@@ -148,21 +148,21 @@ func requireNoEcho(t *testing.T, text string) {
 }
 
 // Data without a secret is the server's own, byte for byte.
-func TestHTTPErrorDataStaysVerbatim(t *testing.T) {
+func TestSecrets_errorDataVerbatim(t *testing.T) {
 	const data = `{"b":1.50, "a":"\u00e9\/ \u001b[0m", "a":12345678901234567890}`
-	web := newScripted(t)
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"m","data":%s}}`, id, data)
 	})
 	var rpc *sdkrpc.Error
-	require.ErrorAs(t, callFails(t, openHTTP(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
+	require.ErrorAs(t, requireCallFails(t, openSession(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
 	require.Equal(t, data, string(rpc.Data))
 }
 
-func TestHTTPSecretsInJSON(t *testing.T) {
-	spec := httpSpec("http://host.example/")
+func TestSecrets_inJSON(t *testing.T) {
+	spec := specFor("http://host.example/")
 	spec.HTTP.Headers = map[string]string{"X-Pin": "12345678", "X-Odd": `":[1,2]`, "Authorization": "Basic " + basicToken("login-name", "pass-word")}
-	e, err := newEndpoint(spec.WithDefaults())
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	for raw, want := range map[string]string{
 		`{"pin":"12345678"}`:             `{"pin":"***"}`,
@@ -174,7 +174,7 @@ func TestHTTPSecretsInJSON(t *testing.T) {
 		`{"\u0031\u0032345678": "x" }`:   `{"***": "x" }`,
 		`{"harmless": ["\u0031", 1.0 ]}`: `{"harmless": ["\u0031", 1.0 ]}`,
 	} {
-		require.Equal(t, want, string(e.cleanJSON(json.RawMessage(raw))), raw)
+		require.Equal(t, want, string(e.CleanJSON(json.RawMessage(raw))), raw)
 	}
 	for _, sent := range []bool{true, false} {
 		f := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
@@ -182,6 +182,6 @@ func TestHTTPSecretsInJSON(t *testing.T) {
 		require.Contains(t, allTexts(f), "bad pin ***")
 	}
 	harmless := errors.New("harmless")
-	require.Same(t, harmless, e.cleanError(harmless))
-	require.NoError(t, e.cleanError(nil))
+	require.Same(t, harmless, e.CleanError(harmless))
+	require.NoError(t, e.CleanError(nil))
 }

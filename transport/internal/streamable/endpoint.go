@@ -24,37 +24,37 @@ const (
 	maxPooled = 256
 )
 
-// endpoint is the place where one session sends its HTTP requests. Everything
+// Endpoint is the place where one session sends its HTTP requests. Everything
 // passes through do: the endpoint's own headers, its tokens, its redirect rules,
 // and the note of when the server was last heard.
-type endpoint struct {
-	url          *url.URL
-	target       string // the URL without its secrets
-	hostport     string
+type Endpoint struct {
+	URL          *url.URL
+	Target       string // the URL without its secrets
+	HostPort     string
 	host         string
 	ownHeaders   http.Header // the endpoint's own headers
-	roundTripper http.RoundTripper
+	RoundTripper http.RoundTripper
 	jar          guard.Jar
 	conns        *connTracker
 	// hostTripper: the RoundTripper is the host's own and may not report when it
 	// has a connection.
 	hostTripper  bool
-	lastReceived jsonrpc.LastReceived
+	LastReceived jsonrpc.LastReceived
 	// postTarget is where POSTs go on a session over HTTP+SSE; nil: to url.
 	postTarget atomic.Pointer[postTarget]
 	secrets    *strings.Replacer
-	auth       *oauth.Authorizer // nil: no tokens but those in own
-	// onUnauthorized is told when no token can be had without a person.
-	onUnauthorized func(*httpError)
+	Auth       *oauth.Authorizer // nil: no tokens but those in own
+	// OnUnauthorized is told when no token can be had without a person.
+	OnUnauthorized func(*HTTPError)
 }
 
-func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
+func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	u, err := url.Parse(spec.HTTP.URL)
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{url: u, host: u.Host, target: bareURL(u), hostport: hostPort(u), ownHeaders: http.Header{},
-		conns: newConnTracker(), lastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
+	e := &Endpoint{URL: u, host: u.Host, Target: BareURL(u), HostPort: hostPort(u), ownHeaders: http.Header{},
+		conns: newConnTracker(), LastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.ownHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
 	}
@@ -62,7 +62,7 @@ func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 		switch name = http.CanonicalHeaderKey(name); {
 		case name == "Host":
 			e.host = value
-		case isProtocolHeader(name):
+		case IsProtocolHeader(name):
 			// Another value would break the protocol.
 		default:
 			e.ownHeaders[name] = []string{value}
@@ -76,17 +76,17 @@ func newEndpoint(spec mcpvisor.ServerSpec) (*endpoint, error) {
 		}
 	}
 	if t, ok := base.(*http.Transport); ok {
-		e.roundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
+		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 	} else {
 		// Its connections belong to the host and are left alone.
-		e.roundTripper, e.hostTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
+		e.RoundTripper, e.hostTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
 	}
 	return e, nil
 }
 
 // tuneTransport makes a transport fit for many calls at once to one host. The copy
 // belongs to one session, so that its connections end with it.
-func (e *endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transport {
+func (e *Endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transport {
 	pool := min(inFlight, maxPooled) + 2 // the event stream, and one to spare
 	t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, pool)
 	if t.MaxIdleConns != 0 {
@@ -112,8 +112,8 @@ func (e *endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transpor
 	return t
 }
 
-// newHeader begins a header with what belongs to the endpoint itself.
-func (e *endpoint) newHeader(size int) http.Header {
+// NewHeader begins a header with what belongs to the endpoint itself.
+func (e *Endpoint) NewHeader(size int) http.Header {
 	h := make(http.Header, len(e.ownHeaders)+size)
 	maps.Copy(h, e.ownHeaders)
 	return h
@@ -121,19 +121,19 @@ func (e *endpoint) newHeader(size int) http.Header {
 
 // followRedirects sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
 // request is of no use here: it knows nothing of our rules for redirects.
-func (e *endpoint) followRedirects(ctx context.Context, r outgoingRequest) (*http.Response, *httpError) {
-	target := e.urlFor(r.method)
+func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
+	target := e.urlFor(r.Method)
 	for redirects := 0; ; redirects++ {
 		resp, f := e.sendTo(ctx, target, r)
 		if f != nil {
 			return nil, f
 		}
-		next := e.redirectURL(resp, r.method)
+		next := e.redirectURL(resp, r.Method)
 		if next == nil || redirects == maxRedirects {
-			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.noteReceived}
+			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.NoteReceived}
 			return resp, nil
 		}
-		if resp.ContentLength >= 0 && resp.ContentLength <= maxErrorBody { // so that the connection can be used again
+		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // so that the connection can be used again
 			late := time.AfterFunc(drainTimeout, func() { _ = resp.Body.Close() })
 			_, _ = io.Copy(io.Discard, resp.Body)
 			late.Stop()
@@ -146,7 +146,7 @@ func (e *endpoint) followRedirects(ctx context.Context, r outgoingRequest) (*htt
 // redirectURL is where a reply sends the request to, if that is followed: within
 // the endpoint's origin, and only if the method survives it (RFC 9110, section
 // 15.4). Otherwise the redirect itself is the reply.
-func (e *endpoint) redirectURL(resp *http.Response, method string) *url.URL {
+func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
@@ -156,19 +156,19 @@ func (e *endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	default:
 		return nil
 	}
-	base := e.url
+	base := e.URL
 	if resp.Request != nil && resp.Request.URL != nil {
 		base = resp.Request.URL
 	}
 	next, err := base.Parse(resp.Header.Get("Location"))
-	if err != nil || resp.Header.Get("Location") == "" || !sameOrigin(next, e.url) {
+	if err != nil || resp.Header.Get("Location") == "" || !SameOrigin(next, e.URL) {
 		return nil
 	}
 	return next
 }
 
-// isProtocolHeader reports whether the protocol owns a header.
-func isProtocolHeader(name string) bool {
+// IsProtocolHeader reports whether the protocol owns a header.
+func IsProtocolHeader(name string) bool {
 	switch name {
 	case "Accept", "Content-Type", "Content-Length", "Last-Event-Id":
 		return true
@@ -176,26 +176,26 @@ func isProtocolHeader(name string) bool {
 	return strings.HasPrefix(name, "Mcp-")
 }
 
-func (e *endpoint) noteReceived() { e.lastReceived.Note() }
+func (e *Endpoint) NoteReceived() { e.LastReceived.Note() }
 
-// awaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
+// AwaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
 // longer than limit. It returns how many goroutines are left behind in it.
-func (e *endpoint) awaitRoundTripper(limit time.Duration) int {
-	if t, ok := e.roundTripper.(*guard.RoundTripper); ok {
+func (e *Endpoint) AwaitRoundTripper(limit time.Duration) int {
+	if t, ok := e.RoundTripper.(*guard.RoundTripper); ok {
 		return t.Settle(limit)
 	}
 	return 0
 }
 
-// close ends every connection that is left.
-func (e *endpoint) close() {
-	if t, ok := e.roundTripper.(*http.Transport); ok {
+// Close ends every connection that is left.
+func (e *Endpoint) Close() {
+	if t, ok := e.RoundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
 	}
 	e.conns.closeAll()
 }
 
-func sameOrigin(a, b *url.URL) bool {
+func SameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
 }
 

@@ -20,7 +20,7 @@ import (
 
 // A server that was modern is waited for, though it starts more slowly than one
 // that is not known would be; and it may have become a legacy one.
-func TestHTTPEraOfTheNextSession(t *testing.T) {
+func TestEra_remembered(t *testing.T) {
 	rows := map[string]struct {
 		discover handler
 		want     mcpvisor.Era
@@ -35,8 +35,8 @@ func TestHTTPEraOfTheNextSession(t *testing.T) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web := newWireless(t)
-				d := httpDialerFor(web.spec())
+				web := newMemoryTransport(t)
+				d := newTestDialer(web.spec())
 				web.handle("server/discover", isModernHTTP)
 				for _, want := range []mcpvisor.Era{mcpvisor.EraModern, row.want} {
 					s := d.NewSession()
@@ -55,7 +55,7 @@ func TestHTTPEraOfTheNextSession(t *testing.T) {
 
 // What is remembered of a server is given up when it may be the reason why
 // a session could not be opened, and only then.
-func TestHTTPEraIsForgotten(t *testing.T) {
+func TestEra_forgotten(t *testing.T) {
 	never := func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() }
 	rows := map[string]struct {
 		reply    handler
@@ -72,7 +72,7 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web := newWireless(t)
+				web := newMemoryTransport(t)
 				web.handle("server/discover", row.reply)
 				web.handle("initialize", row.reply)
 				spec := web.spec()
@@ -82,7 +82,7 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 					}
 					return web.RoundTrip(r)
 				})}
-				d := httpDialerFor(spec)
+				d := newTestDialer(spec)
 				d.rememberEra(mcpvisor.EraModern)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
@@ -100,14 +100,14 @@ func TestHTTPEraIsForgotten(t *testing.T) {
 }
 
 // Only an answer that is about the protocol proves that a server is not modern.
-func TestHTTPOpenModernOnlyRefused(t *testing.T) {
+func TestOpen_modernEraRefused(t *testing.T) {
 	for code, permanent := range map[int]bool{400: true, 405: true, 404: false, 500: false, 503: false} {
 		transporttest.InBubble(t, func(t *testing.T) {
-			web := newWireless(t)
+			web := newMemoryTransport(t)
 			web.handle("server/discover", status(code, "", ""))
 			spec := web.spec()
 			spec.Era = mcpvisor.EraModern
-			cause := openFails(t, spec)
+			cause := requireOpenFails(t, spec)
 			require.Equal(t, permanent, cause.Permanent, "%d: %s", code, cause.Message)
 			require.Equal(t, permanent, cause.Kind == supervisor.CauseVersion, "%d: %s", code, cause.Message)
 			require.Empty(t, web.requests("initialize"))
@@ -118,9 +118,9 @@ func TestHTTPOpenModernOnlyRefused(t *testing.T) {
 // An opening ends with its context, though a RoundTripper of the host's does
 // not, and says so, whatever went wrong before. The release waits for it as long as
 // Timeouts.Shutdown allows.
-func TestHTTPOpenEndsWithItsContext(t *testing.T) {
+func TestOpen_endsWithContext(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.handle("server/discover", status(500, "", ""))
 		free := make(chan struct{})
 		spec := web.spec()
@@ -131,7 +131,7 @@ func TestHTTPOpenEndsWithItsContext(t *testing.T) {
 			}
 			return web.RoundTrip(r)
 		})}
-		s := httpDialerFor(spec).NewSession()
+		s := newTestDialer(spec).NewSession()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
@@ -149,33 +149,33 @@ func TestHTTPOpenEndsWithItsContext(t *testing.T) {
 
 // A stream without a header holds up the opening for a moment, not for as long
 // as negotiation may take.
-func TestHTTPOpenStalledStreamIsBrief(t *testing.T) {
+func TestOpen_stalledStreamBounded(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.handle("GET", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() })
 		spec := web.spec()
 		spec.Timeouts.Negotiate = time.Hour
 		began := time.Now()
-		openWireless(t, spec)
+		openInMemory(t, spec)
 		require.Equal(t, 2*time.Second, time.Since(began))
 	})
 }
 
 // A URL that cannot be read is no better at the next attempt.
-func TestHTTPOpenUnusable(t *testing.T) {
-	cause := openFails(t, httpSpec("http://host:port/mcp"))
+func TestOpen_invalidURL(t *testing.T) {
+	cause := requireOpenFails(t, specFor("http://host:port/mcp"))
 	require.Equal(t, supervisor.CauseConfig, cause.Kind)
 	require.True(t, cause.Permanent)
 }
 
 // What a host's RoundTripper and cookie jar do is theirs: a panic costs one
 // request, a header that is written to is a copy, and cookies are kept.
-func TestHTTPHostsOwnClient(t *testing.T) {
+func TestHostClient(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
-			sayResult(w, id, hello)
+			writeResult(w, id, hello)
 		})
 		panics := false
 		spec := web.spec()
@@ -191,10 +191,10 @@ func TestHTTPHostsOwnClient(t *testing.T) {
 			r.Header.Set("X-Trace", "1")
 			return web.RoundTrip(r)
 		})
-		s := openWireless(t, spec)
+		s := openInMemory(t, spec)
 		requireServing(t, s)
 		panics = true
-		e := callFails(t, s)
+		e := requireCallFails(t, s)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.ErrorContains(t, e, "panicked")
 		requireServing(t, s)
@@ -206,12 +206,12 @@ func TestHTTPHostsOwnClient(t *testing.T) {
 
 // The user of a URL becomes the Basic scheme; headers that belong to the
 // protocol cannot be set.
-func TestHTTPOwnHeaders(t *testing.T) {
-	web := newScripted(t)
+func TestHeaders_ofSpecification(t *testing.T) {
+	web := newHTTPServer(t)
 	web.session = ""
-	spec := httpSpec("http://us%20er:pass%2Fword@" + web.Listener.Addr().String())
+	spec := specFor("http://us%20er:pass%2Fword@" + web.Listener.Addr().String())
 	spec.HTTP.Headers = map[string]string{"Mcp-Session-Id": "mine", "last-event-id": "mine", "MCP-Protocol-Version": "mine"}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	requireServing(t, s)
 	for _, what := range []string{"server/discover", "initialize", "GET", "tools/call"} {
 		h := web.requests(what)[0].header

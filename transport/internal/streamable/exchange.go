@@ -23,7 +23,7 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	table  *exchangeTable
 	row    tableRow
-	trace  connTrace
+	trace  ConnTrace
 	// share is what a large reply holds of Limits.Buffer.
 	share budget.Share
 	// unfollow detaches the exchange from the context of its caller; nil if that
@@ -34,13 +34,13 @@ type exchange struct {
 
 // startExchange begins an exchange that is no request of the call channel.
 // finish must be called.
-func (s *httpSession) startExchange(parent context.Context, timeout time.Duration) *exchange {
+func (s *session) startExchange(parent context.Context, timeout time.Duration) *exchange {
 	return s.exchanges.start(parent, false, transport.Request{Timeout: timeout})
 }
 
 // startRequest begins the exchange of a request of the call channel, and assigns
 // the id of the request. finish must be called.
-func (s *httpSession) startRequest(parent context.Context, r transport.Request) *exchange {
+func (s *session) startRequest(parent context.Context, r transport.Request) *exchange {
 	return s.exchanges.start(parent, true, r)
 }
 
@@ -48,7 +48,7 @@ func (s *httpSession) startRequest(parent context.Context, r transport.Request) 
 // detach must be able to leave it.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
 	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: jsonrpc.NewProgressQueue(r.Progress)}}
-	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.withTrace(parent)))
+	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.Attach(parent)))
 	x.row.owner = x
 	if ended := t.add(&x.row, request, r); ended != nil {
 		x.end(context.Canceled, ended)
@@ -61,13 +61,13 @@ func (t *exchangeTable) start(parent context.Context, request bool, r transport.
 }
 
 // post sends the exchange's request to the endpoint.
-func (x *exchange) post(e *endpoint, body []byte, header http.Header) (*http.Response, *httpError) {
-	return e.do(x.ctx, outgoingRequest{method: http.MethodPost, body: body, header: header, trace: &x.trace})
+func (x *exchange) post(e *Endpoint, body []byte, header http.Header) (*http.Response, *HTTPError) {
+	return e.Do(x.ctx, OutgoingRequest{Method: http.MethodPost, Body: body, Header: header, Trace: &x.trace})
 }
 
 // get opens an event stream at the endpoint.
-func (x *exchange) get(e *endpoint, header http.Header) (*http.Response, *httpError) {
-	return e.do(x.ctx, outgoingRequest{method: http.MethodGet, header: header, trace: &x.trace})
+func (x *exchange) get(e *Endpoint, header http.Header) (*http.Response, *HTTPError) {
+	return e.Do(x.ctx, OutgoingRequest{Method: http.MethodGet, Header: header, Trace: &x.trace})
 }
 
 // id is the id of the request.

@@ -9,113 +9,113 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// httpError is what went wrong with one exchange over HTTP, before it is known
+// HTTPError is what went wrong with one exchange over HTTP, before it is known
 // whether it will be the error of a call or the cause of a failed start. It
 // holds no secrets: neither the URL's query and user nor a header.
-type httpError struct {
-	// problem says what happened, hint what to do about it.
-	problem string
-	hint    string
-	// kind and outcome are what it means for a call.
-	kind       mcpvisor.ErrorKind
-	outcome    mcpvisor.Outcome
-	retryAfter time.Duration
-	// cause and permanent are what it means for a start.
-	cause     supervisor.CauseKind
-	permanent bool
-	// err is the underlying error, if there is one.
-	err error
-	// remark is what the server sent meanwhile that may explain a timeout.
-	remark error
+type HTTPError struct {
+	// Message says what happened, hint what to do about it.
+	Message string
+	Hint    string
+	// Kind and outcome are what it means for a call.
+	Kind       mcpvisor.ErrorKind
+	Outcome    mcpvisor.Outcome
+	RetryAfter time.Duration
+	// Cause and permanent are what it means for a start.
+	Cause     supervisor.CauseKind
+	Permanent bool
+	// Err is the underlying error, if there is one.
+	Err error
+	// Remark is what the server sent meanwhile that may explain a timeout.
+	Remark error
 
-	// status is the HTTP status; 0 if none came.
-	status int
-	// gone: nothing listens at the address any more.
-	gone bool
-	// lost: the server does not know our session.
-	lost bool
-	// broken: the connection ended between the request and its answer.
-	broken bool
+	// Status is the HTTP status; 0 if none came.
+	Status int
+	// Gone: nothing listens at the address any more.
+	Gone bool
+	// Lost: the server does not know our session.
+	Lost bool
+	// Broken: the connection ended between the request and its answer.
+	Broken bool
 }
 
 // Error implements error.
-func (f *httpError) Error() string { return f.problem }
+func (f *HTTPError) Error() string { return f.Message }
 
 // Problem says what happened, and what to do about it.
-func (f *httpError) Problem() (what, hint string) { return f.problem, f.hint }
+func (f *HTTPError) Problem() (what, hint string) { return f.Message, f.Hint }
 
 // Unwrap returns the underlying error.
-func (f *httpError) Unwrap() error { return f.err }
+func (f *HTTPError) Unwrap() error { return f.Err }
 
 // Outage reports whether the server, or something in front of it, failed: a 5xx status.
 // Package discovery then takes the whole attempt for failed, not one list.
-func (f *httpError) Outage() bool { return f.status >= http.StatusInternalServerError }
+func (f *HTTPError) Outage() bool { return f.Status >= http.StatusInternalServerError }
 
-// isUnavailable reports whether nobody was there to be asked, or asked to come again.
-func (f *httpError) isUnavailable() bool {
-	switch f.status {
+// IsUnavailable reports whether nobody was there to be asked, or asked to come again.
+func (f *HTTPError) IsUnavailable() bool {
+	switch f.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return f.kind == mcpvisor.KindUnavailable
+	return f.Kind == mcpvisor.KindUnavailable
 }
 
-// rejectsRequest reports whether the server has heard a request and will have nothing
+// RejectsRequest reports whether the server has heard a request and will have nothing
 // of it. A fault that does not decline says nothing about the protocol.
-func (f *httpError) rejectsRequest() bool {
-	return f.kind == mcpvisor.KindProtocol && f.outcome == mcpvisor.OutcomeAnswered &&
-		(f.status < http.StatusInternalServerError || f.status == http.StatusNotImplemented)
+func (f *HTTPError) RejectsRequest() bool {
+	return f.Kind == mcpvisor.KindProtocol && f.Outcome == mcpvisor.OutcomeAnswered &&
+		(f.Status < http.StatusInternalServerError || f.Status == http.StatusNotImplemented)
 }
 
-// callError is the fault as the error of a call.
-func (f *httpError) callError() *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: f.kind, Outcome: f.outcome, RetryAfter: f.retryAfter, Hint: f.hint, Cause: f}
+// CallError is the fault as the error of a call.
+func (f *HTTPError) CallError() *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: f.Kind, Outcome: f.Outcome, RetryAfter: f.RetryAfter, Hint: f.Hint, Cause: f}
 }
 
-// startCause is the fault as the cause of a failed start.
-func (f *httpError) startCause() *supervisor.Cause {
-	c := &supervisor.Cause{Kind: f.cause, Permanent: f.permanent, Message: f.problem, Err: f.err, RetryAfter: f.retryAfter}
-	if f.hint != "" {
-		c.Message += "; " + f.hint
+// StartCause is the fault as the cause of a failed start.
+func (f *HTTPError) StartCause() *supervisor.Cause {
+	c := &supervisor.Cause{Kind: f.Cause, Permanent: f.Permanent, Message: f.Message, Err: f.Err, RetryAfter: f.RetryAfter}
+	if f.Hint != "" {
+		c.Message += "; " + f.Hint
 	}
 	return c
 }
 
-// endCause is the cause of death of a session that this fault ends.
-func (f *httpError) endCause(target string) *supervisor.Cause {
-	message := fmt.Sprintf("the server forgot the session (%s)", f.problem)
-	if f.gone {
-		message = "the server is gone: " + f.problem
+// EndCause is the cause of death of a session that this fault ends.
+func (f *HTTPError) EndCause(target string) *supervisor.Cause {
+	message := fmt.Sprintf("the server forgot the session (%s)", f.Message)
+	if f.Gone {
+		message = "the server is gone: " + f.Message
 	}
-	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.err, RetryAfter: f.retryAfter}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.Err, RetryAfter: f.RetryAfter}
 }
 
-// connectionLost: the request went out, and the connection ended before the
+// ConnectionLost: the request went out, and the connection ended before the
 // answer was complete.
-func connectionLost(problem string, err error) *httpError {
-	return &httpError{problem: problem, err: err, broken: true,
-		kind: mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeUnknown, cause: supervisor.CauseClosed}
+func ConnectionLost(problem string, err error) *HTTPError {
+	return &HTTPError{Message: problem, Err: err, Broken: true,
+		Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: supervisor.CauseClosed}
 }
 
-// invalidReply: an answer came, and it is none.
-func invalidReply(outcome mcpvisor.Outcome, format string, args ...any) *httpError {
-	return &httpError{problem: fmt.Sprintf(format, args...), kind: mcpvisor.KindProtocol,
-		outcome: outcome, cause: supervisor.CauseHandshake}
+// InvalidReply: an answer came, and it is none.
+func InvalidReply(outcome mcpvisor.Outcome, format string, args ...any) *HTTPError {
+	return &HTTPError{Message: fmt.Sprintf(format, args...), Kind: mcpvisor.KindProtocol,
+		Outcome: outcome, Cause: supervisor.CauseHandshake}
 }
 
-// oversizeReply: the answer is longer than Limits.Line.
-func oversizeReply(limit int) *httpError {
-	f := invalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
-	f.hint = "raise Limits.MaxMessageBytes if such answers are expected"
+// OversizeReply: the answer is longer than Limits.Line.
+func OversizeReply(limit int) *HTTPError {
+	f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
+	f.Hint = "raise Limits.MaxMessageBytes if such answers are expected"
 	return f
 }
 
-// explainsMore reports whether the fault of the event stream is a better reason than
+// ExplainsMore reports whether the fault of the event stream is a better reason than
 // the status with which the POST was refused: 404 and 405 may mean no more than that
 // the address takes no POST, as that of HTTP+SSE.
-func (f *httpError) explainsMore(post int) bool {
+func (f *HTTPError) ExplainsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false
 	}
-	return f.kind == mcpvisor.KindAuthRequired || f.isUnavailable()
+	return f.Kind == mcpvisor.KindAuthRequired || f.IsUnavailable()
 }

@@ -20,32 +20,32 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// scripted is a legacy MCP server over HTTP, of which each part can be
+// httpServer is a legacy MCP server over HTTP, of which each part can be
 // replaced by something hostile.
-type scripted struct {
+type httpServer struct {
 	*httptest.Server
 	session string // Mcp-Session-Id; "" for none
 
-	mu   sync.Mutex
-	seen []seenRequest
-	// on replaces the reply to a JSON-RPC method, or to "GET" and "DELETE".
-	on map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
+	mu       sync.Mutex
+	received []receivedRequest
+	// replies replaces the reply to a JSON-RPC method, or to "GET" and "DELETE".
+	replies map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
 	// quit is closed before the server is, so that handlers that hang may end.
 	quit chan struct{}
 }
 
-type seenRequest struct {
+type receivedRequest struct {
 	what   string
 	header http.Header
 	body   string
 	host   string
 }
 
-func newScripted(t *testing.T) *scripted {
+func newHTTPServer(t *testing.T) *httpServer {
 	t.Helper()
 	checkLeaks(t)
-	s := &scripted{session: "session-1", quit: make(chan struct{}),
-		on: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}
+	s := &httpServer{session: "session-1", quit: make(chan struct{}),
+		replies: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		close(s.quit)
@@ -63,13 +63,13 @@ func checkLeaks(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-func (s *scripted) handle(what string, f func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) {
+func (s *httpServer) handle(what string, f func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.on[what] = f
+	s.replies[what] = f
 }
 
-func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	what := r.Method
 	var m struct {
@@ -81,8 +81,8 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		what = m.Method
 	}
 	s.mu.Lock()
-	s.seen = append(s.seen, seenRequest{what: what, header: r.Header.Clone(), body: string(body), host: r.Host})
-	f := s.on[what]
+	s.received = append(s.received, receivedRequest{what: what, header: r.Header.Clone(), body: string(body), host: r.Host})
+	f := s.replies[what]
 	s.mu.Unlock()
 	if f != nil {
 		f(w, r, m.ID)
@@ -90,35 +90,35 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch what {
 	case "server/discover":
-		sayError(w, m.ID, -32601, "method not found")
+		writeError(w, m.ID, -32601, "method not found")
 	case "initialize":
 		if s.session != "" {
 			w.Header().Set("Mcp-Session-Id", s.session)
 		}
-		sayResult(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"7"},"instructions":"be kind"}`)
+		writeResult(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"7"},"instructions":"be kind"}`)
 	case "GET":
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case "DELETE":
 		w.WriteHeader(http.StatusNoContent)
 	case "ping":
-		sayResult(w, m.ID, `{}`)
+		writeResult(w, m.ID, `{}`)
 	case "tools/call":
-		sayResult(w, m.ID, `{"content":[{"type":"text","text":"hello"}]}`)
+		writeResult(w, m.ID, `{"content":[{"type":"text","text":"hello"}]}`)
 	default:
 		if m.ID == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
-		sayError(w, m.ID, -32601, "method not found")
+		writeError(w, m.ID, -32601, "method not found")
 	}
 }
 
 // requests returns what was seen so far of one kind.
-func (s *scripted) requests(what string) []seenRequest {
+func (s *httpServer) requests(what string) []receivedRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []seenRequest
-	for _, r := range s.seen {
+	var found []receivedRequest
+	for _, r := range s.received {
 		if r.what == what {
 			found = append(found, r)
 		}
@@ -127,25 +127,25 @@ func (s *scripted) requests(what string) []seenRequest {
 }
 
 // hang holds a handler until the client leaves or the test ends.
-func (s *scripted) hang(r *http.Request) {
+func (s *httpServer) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
 	case <-s.quit:
 	}
 }
 
-func sayResult(w http.ResponseWriter, id json.RawMessage, result string) {
+func writeResult(w http.ResponseWriter, id json.RawMessage, result string) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 }
 
-func sayError(w http.ResponseWriter, id json.RawMessage, code int, message string) {
+func writeError(w http.ResponseWriter, id json.RawMessage, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, code, message)
 }
 
-// sayEvents begins an event stream and returns a function that sends text on it.
-func sayEvents(w http.ResponseWriter) func(format string, args ...any) {
+// startEvents begins an event stream and returns a function that sends text on it.
+func startEvents(w http.ResponseWriter) func(format string, args ...any) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
@@ -155,27 +155,27 @@ func sayEvents(w http.ResponseWriter) func(format string, args ...any) {
 	}
 }
 
-func httpSpec(url string) mcpvisor.ServerSpec {
+func specFor(url string) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: url}}
 }
 
-func httpDialerFor(spec mcpvisor.ServerSpec) *httpDialer {
-	return NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()}).(*httpDialer)
+func newTestDialer(spec mcpvisor.ServerSpec) *dialer {
+	return NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()}).(*dialer)
 }
 
-// openHTTP opens a session that is released at the end of the test.
-func openHTTP(t *testing.T, spec mcpvisor.ServerSpec) *httpSession {
+// openSession opens a session that is released at the end of the test.
+func openSession(t *testing.T, spec mcpvisor.ServerSpec) *session {
 	t.Helper()
-	s := httpDialerFor(spec).NewSession().(*httpSession)
+	s := newTestDialer(spec).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	return s
 }
 
-// openFails opens a session that must fail and returns why.
-func openFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause {
+// requireOpenFails opens a session that must fail and returns why.
+func requireOpenFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause {
 	t.Helper()
-	s := httpDialerFor(spec).NewSession()
+	s := newTestDialer(spec).NewSession()
 	err := s.Open(transporttest.Context(t))
 	require.Error(t, err)
 	var cause *supervisor.Cause
@@ -185,8 +185,8 @@ func openFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause {
 	return cause
 }
 
-// callFails sends a call that must fail and returns its error.
-func callFails(t *testing.T, s transport.Session) *mcpvisor.Error {
+// requireCallFails sends a call that must fail and returns its error.
+func requireCallFails(t *testing.T, s transport.Session) *mcpvisor.Error {
 	t.Helper()
 	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 	require.Error(t, err)
@@ -204,12 +204,12 @@ func requireServing(t *testing.T, s transport.Session) {
 	require.Contains(t, string(got), "hello")
 }
 
-// oneTime makes a handler that is hostile the first time and kind after that.
-func oneTime(hostile func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) func(http.ResponseWriter, *http.Request, json.RawMessage) {
+// firstTime makes a handler that is hostile the first time and kind after that.
+func firstTime(hostile func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) func(http.ResponseWriter, *http.Request, json.RawMessage) {
 	var done atomic.Bool
 	return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		if done.Swap(true) {
-			sayResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
+			writeResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
 			return
 		}
 		hostile(w, r, id)

@@ -13,10 +13,10 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// TestForeignRoundTripper checks that no failure of a RoundTripper of the host's
+// TestHostRoundTripper_outcome checks that no failure of a RoundTripper of the host's
 // counts as NotSent: it may have tried the request before, and the server may
 // have carried that one out.
-func TestForeignRoundTripper(t *testing.T) {
+func TestHostRoundTripper_outcome(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	rows := map[string]struct {
 		second func() (*http.Response, error)
@@ -36,8 +36,8 @@ func TestForeignRoundTripper(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
-			spec := httpSpec(web.URL)
+			web := newHTTPServer(t)
+			spec := specFor(web.URL)
 			own := &http.Transport{}
 			t.Cleanup(own.CloseIdleConnections)
 			retries := false
@@ -51,10 +51,10 @@ func TestForeignRoundTripper(t *testing.T) {
 				}
 				return row.second()
 			})}
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			requireServing(t, s)
 			retries = true
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			retries = false
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Equal(t, row.gone, s.Cause() != nil, "the end of the session: %v", s.Cause())

@@ -15,18 +15,18 @@ import (
 
 // On a modern session over HTTP it comes with an answer, if at all.
 func TestElicitationsThatAreCompleteOverHTTP(t *testing.T) {
-	web := newScripted(t)
+	web := newHTTPServer(t)
 	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
+		writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
 	})
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		say := sayEvents(w)
+		say := startEvents(w)
 		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{\"elicitationId\":\"e8\"}}\n\n")
 		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, transporttest.DoneResult)
 	})
 	done := make(chan string, 1)
 	h := transport.Handlers{ElicitURL: transporttest.AcceptAtOnce, Elicited: func(_ context.Context, server, id string) { done <- server + " " + id }}
-	s := NewDialer(httpSpec(web.URL).WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: h, Logger: zerolog.Nop()}).NewSession()
+	s := NewDialer(specFor(web.URL).WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: h, Logger: zerolog.Nop()}).NewSession()
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(t.Context()))
 	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)

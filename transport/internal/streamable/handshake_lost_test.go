@@ -93,7 +93,7 @@ func (f *forgetful) eachTransport(t *testing.T, test func(t *testing.T, f *forge
 	t.Run("HTTP", func(t *testing.T) {
 		f := fresh()
 		_, addr := ownServer(t, "127.0.0.1:0", f)
-		test(t, f, openHTTP(t, httpSpec("http://"+addr)))
+		test(t, f, openSession(t, specFor("http://"+addr)))
 	})
 }
 
@@ -114,7 +114,7 @@ func TestHandshakeLost(t *testing.T) {
 				require.NoError(t, err)
 				requireServing(t, s)
 				f.restarted.Store(true)
-				e := callFails(t, s)
+				e := requireCallFails(t, s)
 				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, "an answer is an answer")
 				transporttest.RequireClosed(t, s.Dead(), "the session goes on without a handshake")
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
@@ -147,12 +147,12 @@ func TestHandshakeNotLost(t *testing.T) {
 				require.NoError(t, err)
 				f.restarted.Store(true)
 				for range 20 {
-					callFails(t, s)
+					requireCallFails(t, s)
 					synctest.Wait()
 				}
 				require.Equal(t, row.lists, f.lists.Load())
 				time.Sleep(time.Hour)
-				callFails(t, s)
+				requireCallFails(t, s)
 				synctest.Wait()
 				require.Equal(t, 2*row.lists-1, f.lists.Load(), "it may have changed since")
 				require.Nil(t, s.Cause())
@@ -168,7 +168,7 @@ func TestHandshakeNeverListed(t *testing.T) {
 	(&forgetful{refusal: `{"code":-32002,"message":"Server not initialized"}`}).eachTransport(t, func(t *testing.T, f *forgetful, s transport.Session) {
 		f.restarted.Store(true)
 		for range 3 {
-			callFails(t, s)
+			requireCallFails(t, s)
 		}
 		_, err := s.Request(transporttest.Context(t), transport.Request{Method: "ping"})
 		require.NoError(t, err)

@@ -31,9 +31,9 @@ const (
 	maxExactInteger = 1<<53 - 1
 )
 
-// headerValue writes a text as a header value: as it is if it is printable
+// HeaderValue writes a text as a header value: as it is if it is printable
 // ASCII without outer spaces, else in the protocol's own Base64 form.
-func headerValue(text string) string {
+func HeaderValue(text string) string {
 	plain := text == strings.Trim(text, " ") &&
 		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
 	for i := 0; plain && i < len(text); i++ {
@@ -45,9 +45,9 @@ func headerValue(text string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
 }
 
-// headerParams knows which arguments of which tools travel in headers, from
+// HeaderParams knows which arguments of which tools travel in headers, from
 // the listings that this session has seen. Safe for concurrent use.
-type headerParams struct {
+type HeaderParams struct {
 	mu    sync.RWMutex
 	tools map[string]toolParams
 	// reading counts the readings of the list, and taken the tools that the
@@ -75,13 +75,13 @@ type annotatedSchema struct {
 	Properties map[string]annotatedSchema `json:"properties"`
 }
 
-// learn takes the marks from a result of tools/list: the first page of a reading
+// Learn takes the marks from a result of tools/list: the first page of a reading
 // of the list, or a later one. It takes at most that many tools of a reading.
 // What cannot be read is left to discovery, which sees the same result.
 //
 // A tool that neither this reading nor the one before has named is forgotten.
 // The one before counts because two readings may overlap.
-func (p *headerParams) learn(result json.RawMessage, first bool, most int) {
+func (p *HeaderParams) Learn(result json.RawMessage, first bool, most int) {
 	if first {
 		p.startReading()
 	}
@@ -111,7 +111,7 @@ func (p *headerParams) learn(result json.RawMessage, first bool, most int) {
 }
 
 // learnTool takes the marks of one tool.
-func (p *headerParams) learnTool(item []byte, most int) {
+func (p *HeaderParams) learnTool(item []byte, most int) {
 	var tool struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"inputSchema"`
@@ -145,7 +145,7 @@ func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 }
 
 // startReading starts a reading, and forgets what the last one did not name.
-func (p *headerParams) startReading() {
+func (p *HeaderParams) startReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, tool := range p.tools {
@@ -157,9 +157,9 @@ func (p *headerParams) startReading() {
 	p.learned = 0
 }
 
-// checkHeaderParams reports why a tool's marks cannot be followed. "Clients MUST
+// CheckHeaderParams reports why a tool's marks cannot be followed. "Clients MUST
 // exclude" such a tool from what they list (MCP 2026-07-28, Streamable HTTP).
-func checkHeaderParams(schema json.RawMessage) error {
+func CheckHeaderParams(schema json.RawMessage) error {
 	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
 		return nil
 	}
@@ -207,8 +207,8 @@ func collectParams(properties map[string]annotatedSchema, prefix []string) []hea
 	return found
 }
 
-// addTo adds the headers that a call of a tool needs.
-func (p *headerParams) addTo(h http.Header, r transport.Request) {
+// AddTo adds the headers that a call of a tool needs.
+func (p *HeaderParams) AddTo(h http.Header, r transport.Request) {
 	p.mu.RLock()
 	marks := p.tools[r.Target].params
 	p.mu.RUnlock()
@@ -223,7 +223,7 @@ func (p *headerParams) addTo(h http.Header, r transport.Request) {
 	}
 	for _, mark := range marks {
 		if value, ok := paramValue(argumentAt(params.Arguments, mark.path)); ok {
-			h.Set("Mcp-Param-"+mark.header, headerValue(value))
+			h.Set("Mcp-Param-"+mark.header, HeaderValue(value))
 		}
 	}
 }
@@ -273,9 +273,9 @@ func isToken(s string) bool {
 
 // CheckInputSchema implements [InputSchemaChecker]. Before 2026-07-28 the annotations of a
 // schema mean nothing, and every schema passes.
-func (s *httpSession) CheckInputSchema(schema json.RawMessage) error {
+func (s *session) CheckInputSchema(schema json.RawMessage) error {
 	if !s.isModern() {
 		return nil
 	}
-	return checkHeaderParams(schema)
+	return CheckHeaderParams(schema)
 }

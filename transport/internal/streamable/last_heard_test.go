@@ -18,7 +18,7 @@ import (
 func TestLastHeardIsMonotonic(t *testing.T) {
 	for name, spec := range map[string]mcpvisor.ServerSpec{
 		"memory": {Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})},
-		"HTTP":   newWireless(t).spec(),
+		"HTTP":   newMemoryTransport(t).spec(),
 	} {
 		dialer, err := dialHTTP(spec, transport.Options{ClientInfo: transporttest.ClientInfo})
 		require.NoError(t, err)

@@ -18,23 +18,23 @@ func TestReadUpToWithoutLimit(t *testing.T) {
 	text := strings.Repeat("x", 3*jsonrpc.LargeMessage)
 	for _, limit := range transporttest.HugeLimits {
 		for _, expected := range []int64{-1, int64(len(text))} {
-			got, _, err := (&bodyReader{r: strings.NewReader(text)}).readUpTo(limit, expected, nil)
+			got, _, err := (&BodyReader{Body: strings.NewReader(text)}).ReadUpTo(limit, expected, nil)
 			require.NoError(t, err)
 			require.Equal(t, text, string(got))
 		}
 	}
-	_, _, err := (&bodyReader{r: bytes.NewReader(make([]byte, 11))}).readUpTo(10, -1, nil)
-	require.ErrorIs(t, err, errTooLong)
-	got, _, err := (&bodyReader{r: bytes.NewReader(make([]byte, 10))}).readUpTo(10, -1, nil)
+	_, _, err := (&BodyReader{Body: bytes.NewReader(make([]byte, 11))}).ReadUpTo(10, -1, nil)
+	require.ErrorIs(t, err, ErrTooLong)
+	got, _, err := (&BodyReader{Body: bytes.NewReader(make([]byte, 10))}).ReadUpTo(10, -1, nil)
 	require.NoError(t, err)
 	require.Len(t, got, 10)
 }
 
 func TestSessionsWithoutLineLimit(t *testing.T) {
-	web := newScripted(t)
-	spec := httpSpec(web.URL)
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
 	spec.Limits.MaxMessageBytes = math.MaxInt
-	requireServing(t, openHTTP(t, spec))
+	requireServing(t, openSession(t, spec))
 
 	d := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", Limits: mcpvisor.Limits{MaxMessageBytes: math.MaxInt},
 		InMemory: &mcpvisor.InMemory{Serve: transporttest.LegacyServer(nil)}}, transporttest.MemoryOptions)

@@ -19,7 +19,7 @@ const reopenDelay = 100 * time.Millisecond
 // ends and given up when the server does not offer one, none of which is a
 // reason to lose the session. Servers that send no header before their first
 // event hold up the opening for headerWait only.
-func (s *httpSession) openSDKStream(req *http.Request) (*http.Response, error) {
+func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
 	if s.sse.Load() != nil { // its one stream is open already
 		return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 	}
@@ -47,7 +47,7 @@ func (s *httpSession) openSDKStream(req *http.Request) (*http.Response, error) {
 // server turns out to offer none. It closes ready after the first reply. A stream
 // that does not go on where the last one ended is told as a gap. version is the
 // protocol version that the go-sdk has negotiated.
-func (s *httpSession) maintainStream(x *exchange, version string, ready chan struct{}) {
+func (s *session) maintainStream(x *exchange, version string, ready chan struct{}) {
 	var (
 		lastID string
 		retry  time.Duration
@@ -71,15 +71,15 @@ func (s *httpSession) maintainStream(x *exchange, version string, ready chan str
 				_ = resp.Body.Close()
 			}
 			return
-		case f != nil && f.gone:
+		case f != nil && f.Gone:
 			s.endWithError(f)
 			return
-		case f != nil && f.permanent:
-			s.log.Debug().Str("reply", f.problem).Msg("server gives no event stream without more authorization")
+		case f != nil && f.Permanent:
+			s.log.Debug().Str("reply", f.Message).Msg("server gives no event stream without more authorization")
 			return
 		case f != nil:
 			// Unreachable for the moment, or broken off; the next try will tell.
-		case resp.StatusCode == http.StatusOK && isEventStream(resp):
+		case resp.StatusCode == http.StatusOK && IsEventStream(resp):
 			worked = true
 			tell()
 			if missed && lastID == "" { // nothing says where it should go on
@@ -91,20 +91,20 @@ func (s *httpSession) maintainStream(x *exchange, version string, ready chan str
 		default:
 			// Only a session that had a stream is known to be lost by a 404: many
 			// servers without one answer 404 where 405 is due.
-			ref := noSession
+			ref := NoSession
 			if worked {
 				ref = s.sessionRef()
 			}
 			f = s.streamRefusedError(resp, ref)
-			if f.lost {
+			if f.Lost {
 				s.endWithError(f)
 				return
 			}
 			if !isTransient(resp.StatusCode) {
-				s.log.Debug().Str("reply", f.problem).Msg("server offers no event stream")
+				s.log.Debug().Str("reply", f.Message).Msg("server offers no event stream")
 				return
 			}
-			retry = max(retry, f.retryAfter)
+			retry = max(retry, f.RetryAfter)
 		}
 		tell()
 		missed = true
@@ -120,27 +120,27 @@ func (s *httpSession) maintainStream(x *exchange, version string, ready chan str
 }
 
 // readStream reads one stream to its end. It reports whether an event came.
-func (s *httpSession) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
+func (s *session) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
-	events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+	events := NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
 	share := s.exchanges.buffer.Share()
 	defer share.Release()
 	s.reserveForEvents(events, &share)
 	*retry = 0
 	for {
-		e, err := events.next()
+		e, err := events.Next()
 		if err != nil {
 			return progress
 		}
 		progress = true
-		if e.hasID {
-			*lastID = e.id
+		if e.HasID {
+			*lastID = e.ID
 		}
-		if e.retry > 0 {
-			*retry = e.retry
+		if e.Retry > 0 {
+			*retry = e.Retry
 		}
 		if _, _, f := s.handleEvent(e, noRequestID); f != nil {
-			s.log.Debug().Str("event", f.problem).Msg("event skipped")
+			s.log.Debug().Str("event", f.Message).Msg("event skipped")
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (b *sdkStreamBody) Read(p []byte) (int, error) {
 func (b *sdkStreamBody) Close() error { return nil }
 
 // followRoots tells a legacy server whenever the roots change.
-func (s *httpSession) followRoots(a *agreement) (unfollow func()) {
+func (s *session) followRoots(a *agreement) (unfollow func()) {
 	if a.modern {
 		return func() {}
 	}

@@ -16,10 +16,10 @@ import (
 
 // events is a stream of that text, which ends after it.
 func events(text string) handler {
-	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { sayEvents(w)("%s", text) }
+	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { startEvents(w)("%s", text) }
 }
 
-func putsOff(code int, retryAfter string) handler {
+func retryLater(code int, retryAfter string) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		if retryAfter != "" {
 			w.Header().Set("Retry-After", retryAfter)
@@ -31,7 +31,7 @@ func putsOff(code int, retryAfter string) handler {
 // The standalone stream is asked for again after a wait that the server may
 // name, that grows while nothing comes, and that is short again once something
 // has come. It goes on where it ended; where it cannot, that is told as a gap.
-func TestHTTPStandaloneStreamPace(t *testing.T) {
+func TestStandaloneStream_pace(t *testing.T) {
 	const word, named = "data: {}\n\n", "id: e1\ndata: {}\n\n"
 	rows := map[string]struct {
 		replies []handler // the stream that follows them stays open
@@ -44,15 +44,15 @@ func TestHTTPStandaloneStreamPace(t *testing.T) {
 		"nothing came":                    {[]handler{events(""), events(""), events("")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
 		"something came after nothing":    {[]handler{events(""), events(word)}, []time.Duration{reopenDelay, reopenDelay}, []string{"", ""}, 2},
 		"the server's own pace, for once": {[]handler{events("retry: 3000\n" + word), events(word)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
-		"refused":                         {[]handler{putsOff(503, ""), putsOff(500, ""), putsOff(429, "")}, []time.Duration{firstPause, 2 * firstPause, 4 * firstPause}, []string{"", "", ""}, 1},
-		"refused, with a time":            {[]handler{putsOff(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
+		"refused":                         {[]handler{retryLater(503, ""), retryLater(500, ""), retryLater(429, "")}, []time.Duration{firstPause, 2 * firstPause, 4 * firstPause}, []string{"", "", ""}, 1},
+		"refused, with a time":            {[]handler{retryLater(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
 		"starts over after an empty id":   {[]handler{events(named), events("id:\n\n"), events("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
 		"goes on where it ended":          {[]handler{events(named), events(word), events("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web := newWireless(t)
+				web := newMemoryTransport(t)
 				asked := make(chan time.Time, 16)
 				n := 0 // one stream at a time
 				web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -61,10 +61,10 @@ func TestHTTPStandaloneStreamPace(t *testing.T) {
 						row.replies[n-1](w, r, id)
 						return
 					}
-					sayEvents(w)
+					startEvents(w)
 					web.hang(r)
 				})
-				s := httpDialerFor(web.spec()).NewSession().(*httpSession)
+				s := newTestDialer(web.spec()).NewSession().(*session)
 				transporttest.ReleaseAtEnd(t, s)
 				gaps := make(chan transport.Notice, 16)
 				s.OnNotice(func(n transport.Notice) {
@@ -94,9 +94,9 @@ func TestHTTPStandaloneStreamPace(t *testing.T) {
 
 // Without a session there is none to be lost: a 404 where there was a stream
 // is the end of the stream.
-func TestHTTPStandaloneStreamEndsWithoutASession(t *testing.T) {
+func TestStandaloneStream_endsWithoutSession(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.session = ""
 		n := 0
 		web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -106,7 +106,7 @@ func TestHTTPStandaloneStreamEndsWithoutASession(t *testing.T) {
 			}
 			w.WriteHeader(http.StatusNotFound)
 		})
-		s := openWireless(t, web.spec())
+		s := openInMemory(t, web.spec())
 		time.Sleep(time.Hour)
 		require.Len(t, web.requests("GET"), 2)
 		requireServing(t, s)
@@ -116,10 +116,10 @@ func TestHTTPStandaloneStreamEndsWithoutASession(t *testing.T) {
 }
 
 // An exchange that has ended holds no connection, however it ended.
-func TestHTTPEndedExchangesAreClosed(t *testing.T) {
-	result := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayResult(w, id, hello) }
+func TestExchange_bodiesClosed(t *testing.T) {
+	result := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeResult(w, id, hello) }
 	say := func(w http.ResponseWriter, id json.RawMessage) {
-		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 	}
 	rows := map[string]map[string]handler{
 		"answered":                       {"tools/call": result},
@@ -149,18 +149,18 @@ func TestHTTPEndedExchangesAreClosed(t *testing.T) {
 			http.Redirect(w, r, "https://elsewhere.invalid/", http.StatusPermanentRedirect)
 		}},
 		"a stream cut":      {"tools/call": events("data: {}\n\n")},
-		"a stream refused":  {"tools/call": events("id: a1\n\n"), "GET": putsOff(405, "")},
-		"a stream no more":  {"tools/call": events("id: a1\n\n"), "GET": putsOff(503, "")},
+		"a stream refused":  {"tools/call": events("id: a1\n\n"), "GET": retryLater(405, "")},
+		"a stream no more":  {"tools/call": events("id: a1\n\n"), "GET": retryLater(503, "")},
 		"a stream resumed":  {"tools/call": events("id: a1\n\n"), "GET": events("")},
 		"canceled, noticed": {"tools/call": func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() }},
 	}
 	for name, replies := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web := newWireless(t)
+				web := newMemoryTransport(t)
 				spec := web.spec()
 				spec.Limits.MaxMessageBytes = 4096
-				s := openWireless(t, spec)
+				s := openInMemory(t, spec)
 				for what, reply := range replies {
 					web.handle(what, reply)
 				}
@@ -186,16 +186,16 @@ func TestHTTPEndedExchangesAreClosed(t *testing.T) {
 
 // A server is heard with its header and with every byte after it, not only
 // when an answer is whole.
-func TestHTTPLastHeard(t *testing.T) {
+func TestLastReceived(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			say := sayEvents(w)
+			say := startEvents(w)
 			time.Sleep(time.Second)
 			say(":\n")
 			<-r.Context().Done()
 		})
-		s := openWireless(t, web.spec())
+		s := openInMemory(t, web.spec())
 		time.Sleep(time.Minute)
 		began := time.Now()
 		call := transporttest.ToolCall
@@ -210,11 +210,11 @@ func TestHTTPLastHeard(t *testing.T) {
 	})
 }
 
-// TestStandaloneStreamVersion: "the client MUST include the MCP-Protocol-Version
+// TestStandaloneStream_version: "the client MUST include the MCP-Protocol-Version
 // HTTP header on all subsequent requests" (MCP 2025-06-18, Streamable HTTP).
-func TestStandaloneStreamVersion(t *testing.T) {
-	web := newScripted(t)
-	openHTTP(t, httpSpec(web.URL))
+func TestStandaloneStream_version(t *testing.T) {
+	web := newHTTPServer(t)
+	openSession(t, specFor(web.URL))
 	streams := web.requests("GET")
 	require.NotEmpty(t, streams)
 	for _, r := range streams {

@@ -8,22 +8,22 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// sessionRef says how a request names its session.
-type sessionRef int
+// SessionRef says how a request names its session.
+type SessionRef int
 
 const (
-	noSession     sessionRef = iota
-	headerSession            // by Mcp-Session-Id (Streamable HTTP)
-	streamSession            // by the address that the event stream named (HTTP+SSE)
+	NoSession     SessionRef = iota
+	HeaderSession            // by Mcp-Session-Id (Streamable HTTP)
+	StreamSession            // by the address that the event stream named (HTTP+SSE)
 )
 
-// sessionRefOf is how a request with the given header names its session over
+// SessionRefOf is how a request with the given header names its session over
 // Streamable HTTP.
-func sessionRefOf(header http.Header) sessionRef {
+func SessionRefOf(header http.Header) SessionRef {
 	if header["Mcp-Session-Id"] != nil {
-		return headerSession
+		return HeaderSession
 	}
-	return noSession
+	return NoSession
 }
 
 // sessionLoss is what the reply to a request that named a session says about
@@ -83,8 +83,8 @@ var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|erro
 //
 // MCP 2024-11-05, HTTP with SSE, has no such rule for 404: there only the known
 // text of an SDK says that the request was not carried out.
-func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss {
-	if ref == noSession {
+func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss {
+	if ref == NoSession {
 		return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
 	}
 	text, kind := normalizedMessage(resp.Header.Get("Content-Type"), body)
@@ -92,7 +92,7 @@ func sessionLossOf(resp *http.Response, body []byte, ref sessionRef) sessionLoss
 	switch resp.StatusCode {
 	case http.StatusNotFound:
 		bare := kind == messageEmpty || kind != messageUnreadable && bareNotFound.MatchString(text)
-		if known || bare && ref == headerSession {
+		if known || bare && ref == HeaderSession {
 			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
 		}
 		return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
@@ -128,7 +128,7 @@ func normalizedMessage(contentType string, body []byte) (string, messageKind) {
 	switch {
 	case text == "":
 		return "", messageEmpty
-	case isHTML(contentType, body):
+	case IsHTML(contentType, body):
 		return "", messageUnreadable
 	case text[0] == '{':
 		if text = jsonErrorMessage([]byte(text)); text == "" {

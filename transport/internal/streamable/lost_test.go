@@ -15,9 +15,9 @@ func rpcBody(id, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32000,"message":"` + message + `"}}`
 }
 
-// TestSessionLost checks what a reply without the request's id says about the
+// TestSessionLossOf checks what a reply without the request's id says about the
 // session and about the call that it refuses. Only NotSent calls are repeated.
-func TestSessionLost(t *testing.T) {
+func TestSessionLossOf(t *testing.T) {
 	const page = "<!doctype html><h1>404 Not Found</h1>"
 	rows := map[string]struct {
 		status  int
@@ -63,10 +63,10 @@ func TestSessionLost(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("tools/call", status(row.status, row.kind, row.body))
-			s := openHTTP(t, httpSpec(web.URL))
-			e := callFails(t, s)
+			s := openSession(t, specFor(web.URL))
+			e := requireCallFails(t, s)
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
 			require.Equal(t, row.lost, s.Cause() != nil, e.Error())
 			if row.lost {
@@ -78,9 +78,9 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
-// TestSessionLostAnswerWithOurID: an error with the id of the request is its
+// TestSessionLost_answerWithOurID: an error with the id of the request is its
 // answer, under every status and whatever it says about sessions.
-func TestSessionLostAnswerWithOurID(t *testing.T) {
+func TestSessionLost_answerWithOurID(t *testing.T) {
 	rows := []struct {
 		name    string
 		status  int
@@ -94,14 +94,14 @@ func TestSessionLostAnswerWithOurID(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(strings.ReplaceAll(row.name, " ", "_"), func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(row.status)
-				sayError(w, id, -32001, row.message)
+				writeError(w, id, -32001, row.message)
 			})
-			s := openHTTP(t, httpSpec(web.URL))
-			e := callFails(t, s)
+			s := openSession(t, specFor(web.URL))
+			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, e.Error())
 			require.Equal(t, mcpvisor.KindRPC, e.Kind, e.Error())
 			require.Equal(t, row.ends, s.Cause() != nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMarksOfASchema(t *testing.T) {
+func TestCheck(t *testing.T) {
 	for schema, wrong := range map[string]string{
 		`{}`:                                     "",
 		`{"properties":{"a":{"type":"string"}}}`: "",
@@ -24,7 +24,7 @@ func TestMarksOfASchema(t *testing.T) {
 		`{"properties":{"x-mcp-header":[]}}`:                                                                                                                 "cannot be read",
 		`{"properties":[{"x-mcp-header":"N"}]}`:                                                                                                              "cannot be read",
 	} {
-		err := checkHeaderParams(json.RawMessage(schema))
+		err := CheckHeaderParams(json.RawMessage(schema))
 		if wrong == "" {
 			require.NoError(t, err, schema)
 			continue

@@ -38,20 +38,20 @@ func TestNotificationsMustBeWellFormed(t *testing.T) {
 		require.Nil(t, s.Cause())
 	})
 	t.Run("HTTP", func(t *testing.T) {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		answered := make(chan struct{})
 		web.handle("", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(http.StatusAccepted)
 			close(answered)
 		})
-		web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			say := sayEvents(w)
+		web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			say := startEvents(w)
 			for _, line := range append(lines, `{"jsonrpc":"2.0","id":"alive","method":"ping"}`) {
 				say("data: %s\n\n", line)
 			}
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 		}))
-		s := openHTTP(t, httpSpec(web.URL))
+		s := openSession(t, specFor(web.URL))
 		requireServing(t, s)
 		transporttest.RequireClosed(t, answered, "the go-sdk answers a ping behind them")
 		require.EqualValues(t, len(lines)-missing, s.Info().Discarded.Malformed)

@@ -16,7 +16,7 @@ import (
 )
 
 // Open implements Session.
-func (s *httpSession) Open(ctx context.Context) error {
+func (s *session) Open(ctx context.Context) error {
 	if s.endpointErr != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,
 			Message: "the URL cannot be parsed; write it as https://host/path"})
@@ -39,8 +39,8 @@ func (s *httpSession) Open(ctx context.Context) error {
 	go func() {
 		defer s.tasks.Done()
 		defer close(connecting)
-		if s.endpoint.auth != nil {
-			s.endpoint.auth.Attach(opening.ctx)
+		if s.endpoint.Auth != nil {
+			s.endpoint.Auth.Attach(opening.ctx)
 			s.attached = true
 		}
 		client, err := s.connect(opening.ctx)
@@ -67,7 +67,7 @@ func (s *httpSession) Open(ctx context.Context) error {
 
 // connect lets the go-sdk negotiate. It is given the URL without its secrets:
 // controlLane knows the real one.
-func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
+func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := s.answers.NewClient(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
 	sse := s.dialer.knownSSE()
@@ -81,16 +81,16 @@ func (s *httpSession) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		options.ProtocolVersion = jsonrpc.LegacyVersion
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint:     s.endpoint.target,
+		Endpoint:     s.endpoint.Target,
 		HTTPClient:   &http.Client{Transport: &sdkTransport{s: s}},
 		MaxEventSize: -1, // controlLane has its own limit, which costs one message and not the session
 	}, &options)
 }
 
 // recordNegotiation records what was agreed on and begins to watch the go-sdk's session.
-func (s *httpSession) recordNegotiation() bool {
+func (s *session) recordNegotiation() bool {
 	result := s.client.InitializeResult()
-	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, s.endpoint.redact)}
+	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, s.endpoint.Redact)}
 	s.recordSSE(&a.info)
 	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {
@@ -112,9 +112,9 @@ func (s *httpSession) recordNegotiation() bool {
 		defer s.tasks.Done()
 		defer unfollow()
 		err := s.client.Wait()
-		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.cleanError(err)}
+		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.CleanError(err)}
 		if err != nil {
-			cause.Message = "the session ended: " + s.endpoint.clean(err.Error())
+			cause.Message = "the session ended: " + s.endpoint.Clean(err.Error())
 		}
 		s.end(cause)
 	}()
@@ -122,16 +122,16 @@ func (s *httpSession) recordNegotiation() bool {
 }
 
 // openError finds out why negotiation failed.
-func (s *httpSession) openError(ctx context.Context, err error) *supervisor.Cause {
+func (s *session) openError(ctx context.Context, err error) *supervisor.Cause {
 	if died := s.Cause(); died != nil {
 		return died
 	}
 	var cause *supervisor.Cause
 	if f := s.lastError.Load(); f != nil && ctx.Err() == nil {
-		cause = f.startCause()
+		cause = f.StartCause()
 	} else {
 		cause = jsonrpc.OpenCause(ctx, err, nil)
-		cause.Message, cause.Err = s.endpoint.clean(cause.Message), s.endpoint.cleanError(cause.Err)
+		cause.Message, cause.Err = s.endpoint.Clean(cause.Message), s.endpoint.CleanError(cause.Err)
 		s.explainSSETimeout(cause)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
@@ -144,30 +144,30 @@ func (s *httpSession) openError(ctx context.Context, err error) *supervisor.Caus
 
 // modernEraError is the answer to an initialize that must not be sent: the
 // specification wants the modern era, and server/discover did not work out.
-func (s *httpSession) modernEraError() *httpError {
+func (s *session) modernEraError() *HTTPError {
 	said := ""
 	if f := s.lastError.Load(); f != nil {
-		if f.status != http.StatusBadRequest && f.status != http.StatusMethodNotAllowed {
+		if f.Status != http.StatusBadRequest && f.Status != http.StatusMethodNotAllowed {
 			return f // says nothing about the protocol
 		}
-		said = " (" + f.problem + ")"
+		said = " (" + f.Message + ")"
 	}
-	return &httpError{
-		problem: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", jsonrpc.ModernVersion, said, mcpvisor.EraModern),
-		hint:    "leave the era empty to negotiate it",
-		kind:    mcpvisor.KindProtocol, outcome: mcpvisor.OutcomeNotSent,
-		cause: supervisor.CauseVersion, permanent: true,
+	return &HTTPError{
+		Message: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", jsonrpc.ModernVersion, said, mcpvisor.EraModern),
+		Hint:    "leave the era empty to negotiate it",
+		Kind:    mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeNotSent,
+		Cause: supervisor.CauseVersion, Permanent: true,
 	}
 }
 
 // discoveryError is what is remembered of an error that answers
 // server/discover: nil if that is about the protocol, for then the other era is
 // the answer.
-func (s *httpSession) discoveryError(errorm json.RawMessage) *httpError {
+func (s *session) discoveryError(errorm json.RawMessage) *HTTPError {
 	err := jsonrpc.ServerError(errorm)
 	if code, ok := transport.ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == jsonrpc.CodeUnsupportedVersion) {
 		return nil
 	}
-	return &httpError{problem: "the server refused server/discover: " + err.Cause.Error(), err: err.Cause,
-		kind: mcpvisor.KindRPC, outcome: mcpvisor.OutcomeAnswered, cause: supervisor.CauseHandshake}
+	return &HTTPError{Message: "the server refused server/discover: " + err.Cause.Error(), Err: err.Cause,
+		Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: supervisor.CauseHandshake}
 }

@@ -32,7 +32,7 @@ func status(code int, contentType, body string) handler {
 	}
 }
 
-func TestHTTPOpenRefused(t *testing.T) {
+func TestOpen_refused(t *testing.T) {
 	page := "<!DOCTYPE html><html><body>Welcome</body></html>"
 	rows := []struct {
 		name      string
@@ -53,17 +53,17 @@ func TestHTTPOpenRefused(t *testing.T) {
 		{"empty 202", status(202, "", ""), supervisor.CauseHandshake, false, []string{"did not answer"}},
 		{"truncated", status(200, "application/json", `{"jsonrpc":"2.0","id":1,"resu`), supervisor.CauseHandshake, false, []string{"not valid JSON"}},
 		{"other version", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
+			writeResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
 		}, supervisor.CauseVersion, true, []string{"no protocol version in common"}},
 		{"JSON-RPC error", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayError(w, id, -32603, "no licence")
+			writeError(w, id, -32603, "no licence")
 		}, supervisor.CauseHandshake, false, []string{"no licence"}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("initialize", row.reply)
-			cause := openFails(t, httpSpec(web.URL))
+			cause := requireOpenFails(t, specFor(web.URL))
 			require.Equal(t, row.kind, cause.Kind, cause.Message)
 			require.Equal(t, row.permanent, cause.Permanent)
 			for _, text := range row.says {
@@ -74,42 +74,42 @@ func TestHTTPOpenRefused(t *testing.T) {
 	}
 }
 
-func TestHTTPOpenNothingListens(t *testing.T) {
+func TestOpen_nothingListens(t *testing.T) {
 	checkLeaks(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
-	cause := openFails(t, httpSpec("http://"+addr+"/mcp"))
+	cause := requireOpenFails(t, specFor("http://"+addr+"/mcp"))
 	require.Equal(t, supervisor.CauseSpawn, cause.Kind)
 	require.False(t, cause.Permanent)
 	require.Contains(t, cause.Message, "nothing listens at "+addr)
 }
 
-func TestHTTPOpenTLSMismatch(t *testing.T) {
-	web := newScripted(t)
-	cause := openFails(t, httpSpec(strings.Replace(web.URL, "http:", "https:", 1)))
+func TestOpen_tlsMismatch(t *testing.T) {
+	web := newHTTPServer(t)
+	cause := requireOpenFails(t, specFor(strings.Replace(web.URL, "http:", "https:", 1)))
 	require.Contains(t, cause.Message, "does not speak TLS")
 
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
-	cause = openFails(t, httpSpec(secure.URL))
+	cause = requireOpenFails(t, specFor(secure.URL))
 	require.Contains(t, cause.Message, "is not trusted")
 }
 
-func TestHTTPOpenDiscoverHangs(t *testing.T) {
-	web := newScripted(t)
+func TestOpen_discoverHangs(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("server/discover", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.Timeouts.Negotiate = 50 * time.Millisecond
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
 	requireServing(t, s)
 }
 
-func TestHTTPOpenDiscoverRefused(t *testing.T) {
+func TestOpen_discoverRefused(t *testing.T) {
 	for _, reply := range []handler{
 		status(400, "text/plain", "Bad Request: no session"), status(404, "", ""), status(405, "", ""),
 		status(500, "text/html", "<html>"), status(200, "text/html", "<html>"), status(202, "", ""),
@@ -117,27 +117,27 @@ func TestHTTPOpenDiscoverRefused(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Server not initialized"}}`)
 		},
-		func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayResult(w, id, `null`) },
+		func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeResult(w, id, `null`) },
 		func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			fmt.Fprint(w, `{"id":null,"error":"nonsense"}`)
 		},
 	} {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("server/discover", reply)
-		requireServing(t, openHTTP(t, httpSpec(web.URL)))
+		requireServing(t, openSession(t, specFor(web.URL)))
 	}
 }
 
 // What stands before a server may ask to come again; that says nothing about the
 // protocol.
-func TestHTTPOpenLater(t *testing.T) {
+func TestOpen_unavailableAtDiscover(t *testing.T) {
 	for _, code := range []int{429, 502, 503, 504} {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(code)
 		})
-		cause := openFails(t, httpSpec(web.URL))
+		cause := requireOpenFails(t, specFor(web.URL))
 		require.False(t, cause.Permanent, code)
 		require.Contains(t, cause.Message, fmt.Sprint(code))
 		if code == 429 || code == 503 {
@@ -148,7 +148,7 @@ func TestHTTPOpenLater(t *testing.T) {
 }
 
 // An older version is remembered only if the server has declined the newer one.
-func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
+func TestOpen_eraUncertain(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply handler
 		asked int
@@ -159,11 +159,11 @@ func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
 		"not implemented": {status(501, "", ""), 1},
 		"no answer":       {status(202, "", ""), 2},
 		"unauthorized":    {status(401, "", ""), 2},
-		"internal error":  {func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { sayError(w, id, -32603, "oops") }, 2},
+		"internal error":  {func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeError(w, id, -32603, "oops") }, 2},
 	} {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("server/discover", c.reply)
-		d := httpDialerFor(httpSpec(web.URL))
+		d := newTestDialer(specFor(web.URL))
 		for range 2 {
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
@@ -174,26 +174,26 @@ func TestHTTPOpenOlderVersionForOnce(t *testing.T) {
 	}
 }
 
-func TestHTTPOpenModernOnly(t *testing.T) {
-	web := newScripted(t)
-	spec := httpSpec(web.URL)
+func TestOpen_modernEraOnly(t *testing.T) {
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
 	spec.Era = mcpvisor.EraModern
-	cause := openFails(t, spec)
+	cause := requireOpenFails(t, spec)
 	require.Equal(t, supervisor.CauseVersion, cause.Kind, cause.Message)
 	require.True(t, cause.Permanent)
 	require.Empty(t, web.requests("initialize"))
 
 	web.handle("server/discover", status(401, "", ""))
-	cause = openFails(t, spec)
+	cause = requireOpenFails(t, spec)
 	require.Equal(t, supervisor.CauseAuth, cause.Kind, cause.Message)
 }
 
-func TestHTTPOpenBounded(t *testing.T) {
-	web := newScripted(t)
+func TestOpen_bounded(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("initialize", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.Era = mcpvisor.EraLegacy
-	s := httpDialerFor(spec).NewSession()
+	s := newTestDialer(spec).NewSession()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	require.Error(t, s.Open(ctx))
@@ -202,49 +202,49 @@ func TestHTTPOpenBounded(t *testing.T) {
 }
 
 // Some servers send no header on the event stream before the first event.
-func TestHTTPOpenStalledStream(t *testing.T) {
-	web := newScripted(t)
+func TestOpen_stalledStream(t *testing.T) {
+	web := newHTTPServer(t)
 	asked := make(chan struct{}, 8)
 	web.handle("GET", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		asked <- struct{}{}
 		web.hang(r)
 	})
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.Timeouts.Negotiate = 50 * time.Millisecond
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	requireServing(t, s)
 	<-asked
 }
 
-func TestHTTPOpenStreamRefused(t *testing.T) {
+func TestOpen_streamRefused(t *testing.T) {
 	for _, reply := range []handler{
 		status(404, "text/plain", "session what?"), status(400, "text/plain", "no session"), status(401, "", ""),
 		status(200, "text/html", "<html>"), status(503, "", ""), status(500, "", ""), status(204, "", ""),
 	} {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("GET", reply)
-		requireServing(t, openHTTP(t, httpSpec(web.URL)))
+		requireServing(t, openSession(t, specFor(web.URL)))
 	}
 }
 
-func TestHTTPOpenNotificationRefused(t *testing.T) {
-	web := newScripted(t)
+func TestOpen_notificationRefused(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("notifications/initialized", status(500, "text/html", "<html>"))
-	requireServing(t, openHTTP(t, httpSpec(web.URL)))
+	requireServing(t, openSession(t, specFor(web.URL)))
 
-	web = newScripted(t)
+	web = newHTTPServer(t)
 	web.handle("notifications/initialized", status(401, "", ""))
-	require.Equal(t, supervisor.CauseAuth, openFails(t, httpSpec(web.URL)).Kind)
+	require.Equal(t, supervisor.CauseAuth, requireOpenFails(t, specFor(web.URL)).Kind)
 
-	web = newScripted(t)
+	web = newHTTPServer(t)
 	web.handle("notifications/initialized", status(404, "", ""))
-	cause := openFails(t, httpSpec(web.URL))
+	cause := requireOpenFails(t, specFor(web.URL))
 	require.Equal(t, supervisor.CauseClosed, cause.Kind)
 	require.Contains(t, cause.Message, "forgot the session")
 }
 
-func TestHTTPAbortBeforeAndDuringOpen(t *testing.T) {
-	web := newScripted(t)
+func TestAbort_beforeAndDuringOpen(t *testing.T) {
+	web := newHTTPServer(t)
 	asked := make(chan struct{}, 8)
 	web.handle("initialize", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		asked <- struct{}{}
@@ -252,12 +252,12 @@ func TestHTTPAbortBeforeAndDuringOpen(t *testing.T) {
 	})
 	why := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
 
-	s := httpDialerFor(httpSpec(web.URL)).NewSession()
+	s := newTestDialer(specFor(web.URL)).NewSession()
 	s.Abort(why)
 	transporttest.RequireClosed(t, s.Released(), "a session that was never opened is not released")
 	require.ErrorIs(t, s.Open(transporttest.Context(t)), why)
 
-	s = httpDialerFor(httpSpec(web.URL)).NewSession()
+	s = newTestDialer(specFor(web.URL)).NewSession()
 	opened := make(chan error, 1)
 	go func() { opened <- s.Open(context.Background()) }()
 	<-asked
@@ -270,14 +270,14 @@ func TestHTTPAbortBeforeAndDuringOpen(t *testing.T) {
 }
 
 // The politeness after a failed start is not the caller's to wait for.
-func TestHTTPOpenDoesNotWaitForDelete(t *testing.T) {
-	web := newScripted(t)
+func TestOpen_doesNotWaitForDelete(t *testing.T) {
+	web := newHTTPServer(t)
 	hang := func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) }
 	web.handle("notifications/initialized", hang)
 	web.handle("DELETE", hang)
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.Timeouts.Shutdown = 3 * time.Second
-	s := httpDialerFor(spec).NewSession()
+	s := newTestDialer(spec).NewSession()
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()
@@ -288,12 +288,12 @@ func TestHTTPOpenDoesNotWaitForDelete(t *testing.T) {
 
 // What went wrong before the server was heard at last is not the reason of
 // what it says then.
-func TestHTTPOpenLastWordCounts(t *testing.T) {
-	web := newScripted(t)
+func TestOpen_lastErrorExplains(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("server/discover", status(500, "", ""))
 	web.handle("initialize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		sayResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
+		writeResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
 	})
-	cause := openFails(t, httpSpec(web.URL))
+	cause := requireOpenFails(t, specFor(web.URL))
 	require.Equal(t, supervisor.CauseVersion, cause.Kind, cause.Message)
 }

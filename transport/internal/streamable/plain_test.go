@@ -60,11 +60,11 @@ func (r *rewriter) Write(p []byte) (int, error) {
 // No escape and no line of a server's reaches whoever prints an error, over
 // whichever transport.
 func TestErrorsOfServersArePlain(t *testing.T) {
-	web := newScripted(t)
+	web := newHTTPServer(t)
 	web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"%s","data":%s}}`, id, forgedJSON, forgedData)
 	})
-	for name, s := range map[string]transport.Session{"memory": openPipes(t, forging), "HTTP": openHTTP(t, httpSpec(web.URL))} {
+	for name, s := range map[string]transport.Session{"memory": openPipes(t, forging), "HTTP": openSession(t, specFor(web.URL))} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.Request(transporttest.Context(t), transport.Request{Method: "prompts/get"})
 			requirePlain(t, err)
@@ -88,9 +88,9 @@ func TestHandshakeErrorsArePlain(t *testing.T) {
 		requirePlain(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
 	}
 	for _, text := range []string{"unsupported\x1b[2J", "text/plain"} {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("initialize", status(400, "text/plain", "\x1b[2J"+text+"\rmore"))
-		cause := openFails(t, httpSpec(web.URL))
+		cause := requireOpenFails(t, specFor(web.URL))
 		requirePlain(t, cause)
 		require.NotContains(t, cause.Message, "\x1b")
 	}

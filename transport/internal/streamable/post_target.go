@@ -12,15 +12,15 @@ type postTarget struct {
 	secrets *strings.Replacer // who knows them can speak in the session
 }
 
-// sendPostsTo makes the endpoint send POSTs to another address of its origin.
-func (e *endpoint) sendPostsTo(target *url.URL) {
+// SendPostsTo makes the endpoint send POSTs to another address of its origin.
+func (e *Endpoint) SendPostsTo(target *url.URL) {
 	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
 }
 
 // urlFor is the address for requests with the given method.
-func (e *endpoint) urlFor(method string) *url.URL {
+func (e *Endpoint) urlFor(method string) *url.URL {
 	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
 		return p.url
 	}
-	return e.url
+	return e.URL
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // progressed is the same over HTTP.
-func (s *httpSession) progressed(params []byte) {
+func (s *session) progressed(params []byte) {
 	token, report, ok := jsonrpc.ReadProgress(params, &s.Notifications)
 	if !ok {
 		s.noise.Malformed.Add(1)

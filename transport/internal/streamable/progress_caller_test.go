@@ -14,17 +14,17 @@ import (
 
 // The same over HTTP.
 func TestProgressThatPanicsOverHTTP(t *testing.T) {
-	web := newScripted(t)
+	web := newHTTPServer(t)
 	canceled := make(chan struct{})
 	web.handle("notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		w.WriteHeader(http.StatusAccepted)
 		close(canceled)
 	})
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1}}\n\n", id)
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1}}\n\n", id)
 		web.hang(r)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	r := transporttest.ToolCall
 	r.Track, r.Progress = true, func(mcpvisor.Progress) { panic("of the host") }
 	require.PanicsWithValue(t, "of the host", func() { _, _ = s.Request(t.Context(), r) })
@@ -55,11 +55,11 @@ type panicNow struct{}
 
 // It costs its one request, in whichever goroutine that is made.
 func TestARoundTripperThatPanics(t *testing.T) {
-	web := newScripted(t)
-	spec := httpSpec(web.URL)
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
 	spec.HTTP.Headers = map[string]string{"X-Now": "1"}
 	spec.HTTP.Client = &http.Client{Transport: panicking{web.Client().Transport}}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	for _, hear := range []func(mcpvisor.Progress){nil, func(mcpvisor.Progress) {}} {
 		r := transporttest.ToolCall
 		r.Progress = hear

@@ -22,8 +22,8 @@ func TestProgressOverHTTP(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, step)
 	}
 	token := func(id json.RawMessage) json.RawMessage { return id } // it is the id
-	hear := func(t *testing.T, s *scripted) []mcpvisor.Progress {
-		session := openHTTP(t, httpSpec(s.URL))
+	hear := func(t *testing.T, s *httpServer) []mcpvisor.Progress {
+		session := openSession(t, specFor(s.URL))
 		var heard []mcpvisor.Progress
 		raw, err := session.Request(t.Context(), transport.Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
 			Track: true, Timeout: transporttest.Patience, Progress: func(r mcpvisor.Progress) { heard = append(heard, r) }})
@@ -32,7 +32,7 @@ func TestProgressOverHTTP(t *testing.T) {
 		return heard
 	}
 	t.Run("beside the answer", func(t *testing.T) {
-		s := newScripted(t)
+		s := newHTTPServer(t)
 		s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for step := range steps {
@@ -47,7 +47,7 @@ func TestProgressOverHTTP(t *testing.T) {
 		}
 	})
 	t.Run("in the standalone stream", func(t *testing.T) {
-		s := newScripted(t)
+		s := newHTTPServer(t)
 		notes, told := make(chan string, steps), make(chan struct{})
 		s.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -75,7 +75,7 @@ func TestProgressOverHTTP(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"done":true}}`, id)
 		})
-		session := openHTTP(t, httpSpec(s.URL))
+		session := openSession(t, specFor(s.URL))
 		heard := 0
 		_, err := session.Request(t.Context(), transport.Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
 			Track: true, Timeout: transporttest.Patience, Progress: func(mcpvisor.Progress) {
@@ -86,7 +86,7 @@ func TestProgressOverHTTP(t *testing.T) {
 		require.NoError(t, err)
 	})
 	t.Run("keeps a call alive", func(t *testing.T) {
-		s := newScripted(t)
+		s := newHTTPServer(t)
 		s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for step := 0; ; step++ { // for ever, and never an answer
@@ -101,7 +101,7 @@ func TestProgressOverHTTP(t *testing.T) {
 				}
 			}
 		})
-		session := openHTTP(t, httpSpec(s.URL))
+		session := openSession(t, specFor(s.URL))
 		start := time.Now()
 		_, err := session.Request(context.Background(), transport.Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
 			Track: true, Timeout: 300 * time.Millisecond, TotalTimeout: 900 * time.Millisecond})

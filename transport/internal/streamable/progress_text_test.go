@@ -16,14 +16,14 @@ import (
 // TestProgressTextOverHTTP: control characters and secrets are removed.
 func TestProgressTextOverHTTP(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			text, _ := json.Marshal(transporttest.ProgressText + r.Header.Get("X-Key"))
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%[1]s,"progress":1,"message":%[2]s}},{"jsonrpc":"2.0","id":%[1]s,"result":%[3]s}]`,
 				id, text, hello)
 		})
-		s := openHTTP(t, secretSpec(web.Listener.Addr().String()))
+		s := openSession(t, secretSpec(web.Listener.Addr().String()))
 		var message string
 		_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Track: true, Params: json.RawMessage(`{}`),
 			Progress: func(r mcpvisor.Progress) { message = r.Message }})

@@ -46,22 +46,22 @@ func withProxyRefusal(theirs proxyResponse) proxyResponse {
 
 // proxyRefusedError is the fault of a request whose proxy refused to connect. The
 // server has seen nothing of it.
-func (e *endpoint) proxyRefusedError(refused *proxyRefusal) *httpError {
-	f := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.hostport, statusText(refused.status)), "", refused)
+func (e *Endpoint) proxyRefusedError(refused *proxyRefusal) *HTTPError {
+	f := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.HostPort, statusText(refused.status)), "", refused)
 	switch refused.status {
 	case http.StatusProxyAuthRequired:
-		f.kind, f.cause, f.permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
-		f.hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
+		f.Kind, f.Cause, f.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		f.Hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
 	case http.StatusForbidden:
-		f.hint = "have the proxy allow this address, or exempt it from the proxy (NO_PROXY)"
+		f.Hint = "have the proxy allow this address, or exempt it from the proxy (NO_PROXY)"
 	default:
-		f.hint = "look whether the proxy can reach that address, or exempt it from the proxy (NO_PROXY)"
+		f.Hint = "look whether the proxy can reach that address, or exempt it from the proxy (NO_PROXY)"
 	}
 	return f
 }
 
 // proxyUnreachableError is the fault of a request whose proxy cannot be reached.
-func (e *endpoint) proxyUnreachableError(err error) *httpError {
+func (e *Endpoint) proxyUnreachableError(err error) *HTTPError {
 	name := ""
 	var dial *net.OpError
 	var dns *net.DNSError
@@ -70,7 +70,7 @@ func (e *endpoint) proxyUnreachableError(err error) *httpError {
 	} else if errors.As(err, &dns) {
 		name = dns.Name + " "
 	}
-	return e.notSentError("the proxy "+name+"for "+e.hostport+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
+	return e.notSentError("the proxy "+name+"for "+e.HostPort+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
 }
 
 // statusText is a status as people read it.

@@ -27,8 +27,8 @@ func proxyFor(t *testing.T, code int) (client *http.Client, address string) {
 	return &http.Client{Transport: own}, address
 }
 
-// TestProxyRefusesConnect checks that a proxy's refusal to connect names the proxy.
-func TestProxyRefusesConnect(t *testing.T) {
+// TestProxy_refusesConnect checks that a proxy's refusal to connect names the proxy.
+func TestProxy_refusesConnect(t *testing.T) {
 	rows := []struct {
 		code int
 		kind supervisor.CauseKind
@@ -44,9 +44,9 @@ func TestProxyRefusesConnect(t *testing.T) {
 		t.Run(row.says, func(t *testing.T) {
 			checkLeaks(t)
 			client, address := proxyFor(t, row.code)
-			spec := httpSpec("https://mcp.invalid/mcp")
+			spec := specFor("https://mcp.invalid/mcp")
 			spec.HTTP.Client = client
-			cause := openFails(t, spec)
+			cause := requireOpenFails(t, spec)
 			require.Contains(t, cause.Message, "the proxy "+address+" refused to connect to mcp.invalid:443: "+row.says)
 			require.Contains(t, cause.Message, row.hint)
 			require.Equal(t, row.kind, cause.Kind)
@@ -56,30 +56,30 @@ func TestProxyRefusesConnect(t *testing.T) {
 	}
 }
 
-// TestProxyHostsOwnHook checks that a host's own look at the proxy's answer counts.
-func TestProxyHostsOwnHook(t *testing.T) {
+// TestProxy_hostHook checks that a host's own look at the proxy's answer counts.
+func TestProxy_hostHook(t *testing.T) {
 	checkLeaks(t)
 	client, _ := proxyFor(t, 502)
-	spec := httpSpec("https://mcp.invalid/mcp")
+	spec := specFor("https://mcp.invalid/mcp")
 	spec.HTTP.Client = client
 	asked := ""
 	client.Transport.(*http.Transport).OnProxyConnectResponse = func(_ context.Context, _ *url.URL, req *http.Request, _ *http.Response) error {
 		asked = req.Method
 		return errors.New("the host does not like it")
 	}
-	cause := openFails(t, spec)
+	cause := requireOpenFails(t, spec)
 	require.Equal(t, http.MethodConnect, asked)
 	require.Contains(t, cause.Message, "the host does not like it")
 }
 
-// TestProxyAnswersForServer checks that credentials for a proxy are not taken for
+// TestProxy_answersForServer checks that credentials for a proxy are not taken for
 // those of the server where no connection is made through it.
-func TestProxyAnswersForServer(t *testing.T) {
+func TestProxy_answersForServer(t *testing.T) {
 	checkLeaks(t)
 	client, _ := proxyFor(t, 407)
-	spec := httpSpec("http://mcp.invalid/mcp")
+	spec := specFor("http://mcp.invalid/mcp")
 	spec.HTTP.Client = client
-	cause := openFails(t, spec)
+	cause := requireOpenFails(t, spec)
 	require.Contains(t, cause.Message, "proxy")
 	require.NotContains(t, cause.Message, "headers of this server")
 	require.NotContains(t, cause.Message, "canary")

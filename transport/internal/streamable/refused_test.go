@@ -25,8 +25,8 @@ const (
 	flagEnd, flagAck, flagEndHeaders = 1, 1, 4
 )
 
-// bareH2 is an MCP server of which every frame is known.
-type bareH2 struct {
+// rawHTTP2Server is an MCP server of which every frame is known.
+type rawHTTP2Server struct {
 	addr   string
 	client *http.Client
 	mu     sync.Mutex
@@ -38,11 +38,11 @@ type bareH2 struct {
 
 type h2conn struct {
 	net.Conn
-	server *bareH2
+	server *rawHTTP2Server
 	bodies map[uint32][]byte
 }
 
-func newBareH2(t *testing.T) *bareH2 {
+func newRawHTTP2Server(t *testing.T) *rawHTTP2Server {
 	t.Helper()
 	checkLeaks(t)
 	certified := httptest.NewUnstartedServer(nil)
@@ -51,7 +51,7 @@ func newBareH2(t *testing.T) *bareH2 {
 	certified.Close()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certified.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
 	require.NoError(t, err)
-	s := &bareH2{addr: l.Addr().String(), client: certified.Client()}
+	s := &rawHTTP2Server{addr: l.Addr().String(), client: certified.Client()}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -77,7 +77,7 @@ func newBareH2(t *testing.T) *bareH2 {
 	return s
 }
 
-func (s *bareH2) seen() (calls, conns int) {
+func (s *rawHTTP2Server) seen() (calls, conns int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls, len(s.conns)
@@ -160,19 +160,19 @@ const (
 	h2Refused  = 7 // REFUSED_STREAM
 )
 
-// openBareH2 opens a legacy session.
-func openBareH2(t *testing.T, web *bareH2, onCall func(h *h2conn, stream uint32, n int) bool) *httpSession {
+// openRawHTTP2 opens a legacy session.
+func openRawHTTP2(t *testing.T, web *rawHTTP2Server, onCall func(h *h2conn, stream uint32, n int) bool) *session {
 	t.Helper()
 	web.onCall = onCall
-	spec := httpSpec("https://" + web.addr)
+	spec := specFor("https://" + web.addr)
 	spec.Era = mcpvisor.EraLegacy
 	spec.HTTP.Client = web.client
-	return openHTTP(t, spec)
+	return openSession(t, spec)
 }
 
 // A server of HTTP/2 may say that it has not looked at a request, which is
 // what one that is being restarted does all the time.
-func TestHTTP2TurnedAwayUnread(t *testing.T) {
+func TestHTTP2_unprocessedRepeated(t *testing.T) {
 	rows := map[string]func(h *h2conn, stream uint32){
 		"REFUSED_STREAM": func(h *h2conn, stream uint32) { h.reset(stream, h2Refused) },
 		"GOAWAY": func(h *h2conn, stream uint32) {
@@ -181,8 +181,8 @@ func TestHTTP2TurnedAwayUnread(t *testing.T) {
 	}
 	for name, turnAway := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newBareH2(t)
-			s := openBareH2(t, web, func(h *h2conn, stream uint32, n int) bool {
+			web := newRawHTTP2Server(t)
+			s := openRawHTTP2(t, web, func(h *h2conn, stream uint32, n int) bool {
 				if n == 2 {
 					turnAway(h, stream)
 				}
@@ -198,13 +198,13 @@ func TestHTTP2TurnedAwayUnread(t *testing.T) {
 }
 
 // It does not go on for ever.
-func TestHTTP2TurnsAllAway(t *testing.T) {
-	web := newBareH2(t)
-	s := openBareH2(t, web, func(h *h2conn, stream uint32, _ int) bool {
+func TestHTTP2_unprocessedAlways(t *testing.T) {
+	web := newRawHTTP2Server(t)
+	s := openRawHTTP2(t, web, func(h *h2conn, stream uint32, _ int) bool {
 		h.reset(stream, h2Refused)
 		return true
 	})
-	e := callFails(t, s)
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	calls, _ := web.seen()
@@ -213,13 +213,13 @@ func TestHTTP2TurnsAllAway(t *testing.T) {
 }
 
 // Every other end of a stream leaves open what the server has done.
-func TestHTTP2ResetIsNoRefusal(t *testing.T) {
-	web := newBareH2(t)
-	s := openBareH2(t, web, func(h *h2conn, stream uint32, n int) bool {
+func TestHTTP2_resetNotRepeated(t *testing.T) {
+	web := newRawHTTP2Server(t)
+	s := openRawHTTP2(t, web, func(h *h2conn, stream uint32, n int) bool {
 		h.reset(stream, h2Protocol)
 		return n > 0
 	})
-	e := callFails(t, s)
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 	calls, _ := web.seen()
 	require.Equal(t, 1, calls, "the call ran twice")

@@ -48,7 +48,7 @@ func TestRequestIDsOverHTTP(t *testing.T) {
 		defer server.Close()
 		dialer, err := dialHTTP(mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: server.URL}}, transport.Options{ClientInfo: transporttest.ClientInfo})
 		require.NoError(t, err)
-		s := dialer.NewSession().(*httpSession)
+		s := dialer.NewSession().(*session)
 		require.NoError(t, s.Open(t.Context()))
 		defer func() {
 			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})

@@ -16,11 +16,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// resuming is a server whose answer to a call breaks off after one event with
+// newResumingServer is a server whose answer to a call breaks off after one event with
 // an id, and the session with it. again replies to the requests for the rest.
-func resuming(t *testing.T, first string, again handler) (*wireless, mcpvisor.ServerSpec, *[]time.Time) {
+func newResumingServer(t *testing.T, first string, again handler) (*memoryTransport, mcpvisor.ServerSpec, *[]time.Time) {
 	t.Helper()
-	web := newWireless(t)
+	web := newMemoryTransport(t)
 	asked := new([]time.Time)
 	var call string
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -39,14 +39,14 @@ func resuming(t *testing.T, first string, again handler) (*wireless, mcpvisor.Se
 	return web, web.spec(), asked
 }
 
-// restOfCall is the answer to the call.
-func restOfCall(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-	sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+// resumeCall is the answer to the call.
+func resumeCall(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+	startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 }
 
 // The rest of an answer is asked for at the pace that the server names, within
 // bounds, and for as long as new events come.
-func TestHTTPStreamResumedInTime(t *testing.T) {
+func TestStreamAnswer_resumeDelay(t *testing.T) {
 	const s = time.Second
 	again := func(n int, replies ...handler) handler { // n times the first
 		return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -54,7 +54,7 @@ func TestHTTPStreamResumedInTime(t *testing.T) {
 				replies[0](w, r, id)
 				return
 			}
-			restOfCall(w, r, id)
+			resumeCall(w, r, id)
 		}
 	}
 	news := 0
@@ -67,18 +67,18 @@ func TestHTTPStreamResumedInTime(t *testing.T) {
 		"not sooner than that":       {"id: a\n\n", again(0), []time.Duration{firstPause}},
 		"when it says":               {"id: a\nretry: 20000\n\n", again(1, events("")), []time.Duration{20 * s, 20 * s}},
 		"not in a year":              {"id: a\nretry: 31536000000\n\n", again(1, events("")), []time.Duration{longestPause, longestPause}},
-		"too many requests":          {"id: a\n\n", again(1, putsOff(429, "7")), []time.Duration{firstPause, 7 * s}},
-		"out of service for so long": {"id: a\n\n", again(1, putsOff(503, "7")), []time.Duration{firstPause, 7 * s}},
+		"too many requests":          {"id: a\n\n", again(1, retryLater(429, "7")), []time.Duration{firstPause, 7 * s}},
+		"out of service for so long": {"id: a\n\n", again(1, retryLater(503, "7")), []time.Duration{firstPause, 7 * s}},
 		"again and again, with news": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			news++
-			sayEvents(w)("id: %d\nretry: 10\n\n", news)
+			startEvents(w)("id: %d\nretry: 10\n\n", news)
 		}), []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web, spec, asked := resuming(t, row.first, row.again)
-				session := openWireless(t, spec)
+				web, spec, asked := newResumingServer(t, row.first, row.again)
+				session := openInMemory(t, spec)
 				got, err := session.Request(t.Context(), transporttest.ToolCall)
 				require.NoError(t, err)
 				require.JSONEq(t, hello, string(got))
@@ -93,7 +93,7 @@ func TestHTTPStreamResumedInTime(t *testing.T) {
 
 // A call whose answer broke off was sent, whatever becomes of the attempts to
 // hear the rest of it. These are bounded.
-func TestHTTPStreamNotResumedWasSent(t *testing.T) {
+func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	rows := map[string]struct {
 		again   handler
@@ -103,15 +103,15 @@ func TestHTTPStreamNotResumedWasSent(t *testing.T) {
 	}{
 		"unreachable":         {nil, dial(errors.New("no route to host")), maxStreamResumes, false},
 		"nobody there":        {nil, dial(syscall.ECONNREFUSED), 1, true},
-		"the session is lost": {putsOff(404, ""), nil, 1, true},
-		"unwilling":           {putsOff(503, ""), nil, maxStreamResumes, false},
-		"unable":              {putsOff(501, ""), nil, 1, false},
+		"the session is lost": {retryLater(404, ""), nil, 1, true},
+		"unwilling":           {retryLater(503, ""), nil, maxStreamResumes, false},
+		"unable":              {retryLater(501, ""), nil, 1, false},
 		"nothing new":         {events("id: a\n\n"), nil, maxStreamResumes, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web, spec, _ := resuming(t, "id: a\n\n", row.again)
+				web, spec, _ := newResumingServer(t, "id: a\n\n", row.again)
 				tries := 0
 				spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 					if r.Header.Get("Last-Event-ID") != "" {
@@ -121,7 +121,7 @@ func TestHTTPStreamNotResumedWasSent(t *testing.T) {
 					}
 					return web.RoundTrip(r)
 				})}
-				s := openWireless(t, spec)
+				s := openInMemory(t, spec)
 				_, err := s.Request(t.Context(), transporttest.ToolCall)
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
@@ -136,17 +136,17 @@ func TestHTTPStreamNotResumedWasSent(t *testing.T) {
 
 // A stream is asked for again only where that was agreed on: with ids, and
 // before 2026-07-28.
-func TestHTTPStreamNotToBeResumed(t *testing.T) {
+func TestStreamAnswer_modernNotResumed(t *testing.T) {
 	for first, modern := range map[string]bool{"id: a\ndata:\n\n": true, "data:\n\n": false} {
 		transporttest.InBubble(t, func(t *testing.T) {
-			web, spec, asked := resuming(t, first, restOfCall)
+			web, spec, asked := newResumingServer(t, first, resumeCall)
 			if modern {
 				web.handle("server/discover", isModernHTTP)
 			}
-			s := openWireless(t, spec)
+			s := openInMemory(t, spec)
 			require.Equal(t, modern, s.isModern())
 			streams := len(web.requests("GET"))
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Len(t, *asked, 1)
 			require.Len(t, web.requests("GET"), streams)
@@ -158,13 +158,13 @@ func isModernHTTP(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, transporttest.ModernAnswer)
 }
 
-// TestStreamNotResumedAfterAnEmptyID: "If the field value is empty, the last event ID is
+// TestStreamAnswer_emptyIDNotResumed: "If the field value is empty, the last event ID is
 // reset" (HTML, server-sent events), so that nothing names the place to go on.
-func TestStreamNotResumedAfterAnEmptyID(t *testing.T) {
+func TestStreamAnswer_emptyIDNotResumed(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		_, spec, asked := resuming(t, "id: a\ndata:\n\nid:\ndata:\n\n", restOfCall)
-		s := openWireless(t, spec)
-		e := callFails(t, s)
+		_, spec, asked := newResumingServer(t, "id: a\ndata:\n\nid:\ndata:\n\n", resumeCall)
+		s := openInMemory(t, spec)
+		e := requireCallFails(t, s)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 		require.Len(t, *asked, 1, "the stream was resumed")
 	})

@@ -51,18 +51,18 @@ func overBoth(t *testing.T, h transport.Handlers, round func(n int) string, test
 		end()
 	})
 	t.Run("http", func(t *testing.T) {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		n := 0
 		web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			sayResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
+			writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
 		})
 		answer := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			n++
-			sayResult(w, id, round(n))
+			writeResult(w, id, round(n))
 		}
 		web.handle("tools/call", answer)
 		web.handle("tools/list", answer)
-		spec := httpSpec(web.URL)
+		spec := specFor(web.URL)
 		spec.HTTP.Headers = map[string]string{"X-Key": transporttest.Secret}
 		d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Handlers: h, Logger: zerolog.Nop()})
 		s := d.NewSession()

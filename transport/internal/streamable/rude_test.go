@@ -16,14 +16,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// rudeConn is a connection of the host's that panics from some moment on.
-type rudeConn struct {
+// panickingConn is a connection of the host's that panics from some moment on.
+type panickingConn struct {
 	net.Conn
 	now    *atomic.Bool
 	onRead bool
 }
 
-func (c *rudeConn) Read(p []byte) (int, error) {
+func (c *panickingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.onRead && c.now.Load() {
 		panic("rude")
@@ -31,23 +31,23 @@ func (c *rudeConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (c *rudeConn) Write(p []byte) (int, error) {
+func (c *panickingConn) Write(p []byte) (int, error) {
 	if !c.onRead && c.now.Load() {
 		panic("rude")
 	}
 	return c.Conn.Write(p)
 }
 
-type rudeJar struct{ now *atomic.Bool }
+type panickingJar struct{ now *atomic.Bool }
 
-func (j rudeJar) Cookies(*url.URL) []*http.Cookie {
+func (j panickingJar) Cookies(*url.URL) []*http.Cookie {
 	if j.now.Load() {
 		panic("rude")
 	}
 	return []*http.Cookie{nil}
 }
 
-func (j rudeJar) SetCookies(*url.URL, []*http.Cookie) { panic("rude") }
+func (j panickingJar) SetCookies(*url.URL, []*http.Cookie) { panic("rude") }
 
 func dialThen(c *http.Client, then func(net.Conn) (net.Conn, error)) {
 	t := c.Transport.(*http.Transport)
@@ -111,7 +111,7 @@ var rude = map[string]func(c *http.Client, now *atomic.Bool){
 	"body_read_too_much": func(c *http.Client, now *atomic.Bool) {
 		readThen(c, now, func(p []byte) (int, error) { return len(p) + 1, nil })
 	},
-	"jar": func(c *http.Client, now *atomic.Bool) { c.Jar = rudeJar{now} },
+	"jar": func(c *http.Client, now *atomic.Bool) { c.Jar = panickingJar{now} },
 	"proxy": func(c *http.Client, now *atomic.Bool) {
 		c.Transport.(*http.Transport).Proxy = func(*http.Request) (*url.URL, error) {
 			if now.Load() {
@@ -138,34 +138,34 @@ var rude = map[string]func(c *http.Client, now *atomic.Bool){
 		})
 	},
 	"connection_read": func(c *http.Client, now *atomic.Bool) {
-		dialThen(c, func(conn net.Conn) (net.Conn, error) { return &rudeConn{Conn: conn, now: now, onRead: true}, nil })
+		dialThen(c, func(conn net.Conn) (net.Conn, error) { return &panickingConn{Conn: conn, now: now, onRead: true}, nil })
 	},
 	"connection_write": func(c *http.Client, now *atomic.Bool) {
-		dialThen(c, func(conn net.Conn) (net.Conn, error) { return &rudeConn{Conn: conn, now: now}, nil })
+		dialThen(c, func(conn net.Conn) (net.Conn, error) { return &panickingConn{Conn: conn, now: now}, nil })
 	},
 }
 
 // What a client of the host's does costs the one request and not the process, in
 // whichever goroutine it is called.
-func TestRudeClient(t *testing.T) {
+func TestHostFunctionsPanic(t *testing.T) {
 	for name, prepare := range rude {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 				http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
-				sayResult(w, id, hello)
+				writeResult(w, id, hello)
 			})
 			own := &http.Transport{}
 			t.Cleanup(own.CloseIdleConnections)
 			var now atomic.Bool
-			spec := httpSpec(web.URL)
+			spec := specFor(web.URL)
 			spec.HTTP.Client = &http.Client{Transport: own}
 			prepare(spec.HTTP.Client, &now)
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			requireServing(t, s)
 			now.Store(true)
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			require.NotEmpty(t, e.Error())
 			s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session's
 			s.pingServer(s.agreed.Load())
@@ -179,13 +179,13 @@ func TestRudeClient(t *testing.T) {
 }
 
 // A caller's httptrace runs in goroutines of net/http.
-func TestRudeTrace(t *testing.T) {
-	web := newScripted(t)
-	spec := httpSpec(web.URL)
+func TestHostTracePanics(t *testing.T) {
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
 	own := &http.Transport{DisableKeepAlives: true}
 	t.Cleanup(own.CloseIdleConnections)
 	spec.HTTP.Client = &http.Client{Transport: own}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	var calm atomic.Int32
 	ctx := httptrace.WithClientTrace(transporttest.Context(t), &httptrace.ClientTrace{
 		ConnectStart:         func(string, string) { panic("rude") },

@@ -51,7 +51,7 @@ func sdkServer(t *testing.T, o *mcp.StreamableHTTPOptions) *httptest.Server {
 	return web
 }
 
-func TestHTTPAgainstSDK(t *testing.T) {
+func TestAgainstSDK(t *testing.T) {
 	kinds := map[string]*mcp.StreamableHTTPOptions{
 		"stateful, events":  {},
 		"stateful, JSON":    {JSONResponse: true},
@@ -62,9 +62,9 @@ func TestHTTPAgainstSDK(t *testing.T) {
 		for _, era := range []mcpvisor.Era{mcpvisor.EraAuto, mcpvisor.EraLegacy} {
 			t.Run(name+", era "+string(era), func(t *testing.T) {
 				web := sdkServer(t, options)
-				spec := httpSpec(web.URL)
+				spec := specFor(web.URL)
 				spec.Era = era
-				s := openHTTP(t, spec)
+				s := openSession(t, spec)
 
 				info := s.Info()
 				modern := options.Stateless && era == mcpvisor.EraAuto
@@ -92,9 +92,9 @@ func TestHTTPAgainstSDK(t *testing.T) {
 	}
 }
 
-func TestHTTPRemembersEra(t *testing.T) {
-	web := newScripted(t)
-	d := httpDialerFor(httpSpec(web.URL))
+func TestAgainstSDK_eraRemembered(t *testing.T) {
+	web := newHTTPServer(t)
+	d := newTestDialer(specFor(web.URL))
 	for range 2 {
 		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
@@ -104,27 +104,27 @@ func TestHTTPRemembersEra(t *testing.T) {
 	require.Len(t, web.requests("initialize"), 2)
 
 	modern := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true})
-	d = httpDialerFor(httpSpec(modern.URL))
+	d = newTestDialer(specFor(modern.URL))
 	s := d.NewSession()
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	require.Equal(t, mcpvisor.EraModern, d.knownEra())
 }
 
-func TestHTTPParamHeaders(t *testing.T) {
+func TestAgainstSDK_paramHeaders(t *testing.T) {
 	web := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
 	require.NoError(t, err)
 	got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
 		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"zürich","deep":{"n":42}}}`)})
 	require.NoError(t, err)
-	require.Contains(t, string(got), headerValue("zürich")+"/42")
+	require.Contains(t, string(got), HeaderValue("zürich")+"/42")
 }
 
 // What a server asks on the way to an answer reaches the go-sdk, and its
 // reply reaches the server.
-func TestHTTPServerAsksDuringCall(t *testing.T) {
+func TestAgainstSDK_serverRequestDuringCall(t *testing.T) {
 	checkLeaks(t)
 	server := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
 	var ponged atomic.Bool
@@ -144,25 +144,25 @@ func TestHTTPServerAsksDuringCall(t *testing.T) {
 			_ = ss.Close()
 		}
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "ask", Params: json.RawMessage(`{"name":"ask","arguments":{}}`)})
 	require.NoError(t, err)
 	require.True(t, ponged.Load())
 }
 
-func TestHTTPManyCallsReuseConnections(t *testing.T) {
+func TestConnections_reusedByManyCalls(t *testing.T) {
 	for name, options := range map[string]*mcp.StreamableHTTPOptions{"JSON": {JSONResponse: true}, "events": {}} {
 		t.Run(name, func(t *testing.T) {
 			web := sdkServer(t, options)
 			var dialled atomic.Int32
-			spec := httpSpec(web.URL)
+			spec := specFor(web.URL)
 			spec.HTTP.Client = &http.Client{Transport: &http.Transport{
 				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 					dialled.Add(1)
 					return new(net.Dialer).DialContext(ctx, network, addr)
 				},
 			}}
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			const callers, each = 16, 25
 			errs := make(chan error, callers)
 			for range callers {
@@ -186,13 +186,13 @@ func TestHTTPManyCallsReuseConnections(t *testing.T) {
 	}
 }
 
-func TestHTTPLargeResult(t *testing.T) {
-	web := newScripted(t)
+func TestLargeResult(t *testing.T) {
+	web := newHTTPServer(t)
 	big := strings.Repeat("x", 3<<20)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		sayResult(w, id, `{"content":[{"type":"text","text":"`+big+`"}]}`)
+		writeResult(w, id, `{"content":[{"type":"text","text":"`+big+`"}]}`)
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	start := time.Now()
 	got, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestHTTPLargeResult(t *testing.T) {
 	require.False(t, s.LastHeard().Before(start))
 }
 
-func TestHTTPOverTLSAndHTTP2(t *testing.T) {
+func TestTLSAndHTTP2(t *testing.T) {
 	checkLeaks(t)
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)
 	var proto atomic.Int32
@@ -218,9 +218,9 @@ func TestHTTPOverTLSAndHTTP2(t *testing.T) {
 			_ = ss.Close()
 		}
 	})
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.HTTP.Client = web.Client()
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "ping"})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, proto.Load())

@@ -11,27 +11,27 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// clean makes a text that came from elsewhere fit to be shown: on one line, and
+// Clean makes a text that came from elsewhere fit to be shown: on one line, and
 // without the secrets of the endpoint. Servers like to repeat the token that
 // they refuse.
-func (e *endpoint) clean(text string) string { return display.Line(e.redact(text)) }
+func (e *Endpoint) Clean(text string) string { return display.Line(e.Redact(text)) }
 
-// redact replaces secrets: those of the spec, and the tokens that came since.
-func (e *endpoint) redact(text string) string {
+// Redact replaces secrets: those of the spec, and the tokens that came since.
+func (e *Endpoint) Redact(text string) string {
 	text = e.secrets.Replace(text)
 	if p := e.postTarget.Load(); p != nil {
 		text = p.secrets.Replace(text)
 	}
-	if e.auth != nil {
-		text = e.auth.Redact(text)
+	if e.Auth != nil {
+		text = e.Auth.Redact(text)
 	}
 	return text
 }
 
-func (e *endpoint) cleanError(err error) error { return redact.Redactor(e.redact).Error(err) }
+func (e *Endpoint) CleanError(err error) error { return redact.Redactor(e.Redact).Error(err) }
 
-func (e *endpoint) cleanJSON(raw json.RawMessage) json.RawMessage {
-	return redact.Redactor(e.redact).JSON(raw)
+func (e *Endpoint) CleanJSON(raw json.RawMessage) json.RawMessage {
+	return redact.Redactor(e.Redact).JSON(raw)
 }
 
 // endpointSecrets finds what must not be shown: user, password and query of the URL, the

@@ -25,7 +25,7 @@ import (
 var canaries = []string{"canary-user", "canary-password", "canary-query", "canary-header", "canary-token"}
 
 func secretSpec(addr string) mcpvisor.ServerSpec {
-	spec := httpSpec("http://canary-user:canary-password@" + addr + "/mcp?key=canary-query#canary-user")
+	spec := specFor("http://canary-user:canary-password@" + addr + "/mcp?key=canary-query#canary-user")
 	spec.HTTP.Headers = map[string]string{"X-Key": "canary-header", "Authorization": "Bearer canary-token"}
 	return spec
 }
@@ -71,7 +71,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func TestHTTPSecretsStaySecret(t *testing.T) {
+func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 	// parrot repeats all it was told.
 	parrot := func(code int) handler {
 		return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
@@ -87,7 +87,7 @@ func TestHTTPSecretsStaySecret(t *testing.T) {
 		"html":    status(200, "text/html", "<html>")}
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			var log lockedBuffer
 			d := NewDialer(secretSpec(web.Listener.Addr().String()).WithDefaults(),
 				transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
@@ -99,7 +99,7 @@ func TestHTTPSecretsStaySecret(t *testing.T) {
 			require.Equal(t, "canary-header", web.requests("initialize")[0].header.Get("X-Key"), "the test holds no secret")
 			require.Equal(t, "Bearer canary-token", web.requests("initialize")[0].header.Get("Authorization"))
 			web.handle("tools/call", reply)
-			requireNoCanary(t, allTexts(callFails(t, s)))
+			requireNoCanary(t, allTexts(requireCallFails(t, s)))
 			if cause := s.Cause(); cause != nil {
 				requireNoCanary(t, allTexts(cause))
 			}
@@ -118,12 +118,12 @@ func TestHTTPSecretsStaySecret(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	requireNoCanary(t, allTexts(openFails(t, secretSpec(l.Addr().String()))))
+	requireNoCanary(t, allTexts(requireOpenFails(t, secretSpec(l.Addr().String()))))
 }
 
 // Headers and cookies go to the endpoint's origin and nowhere else.
-func TestHTTPHeadersStayAtHome(t *testing.T) {
-	web := newScripted(t)
+func TestHeaders_stayAtOrigin(t *testing.T) {
+	web := newHTTPServer(t)
 	visited := make(chan struct{}, 8)
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visited <- struct{}{} }))
 	t.Cleanup(thief.Close)
@@ -132,8 +132,8 @@ func TestHTTPHeadersStayAtHome(t *testing.T) {
 			http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
 		})
 	}
-	s := openHTTP(t, secretSpec(web.Listener.Addr().String()))
-	e := callFails(t, s)
+	s := openSession(t, secretSpec(web.Listener.Addr().String()))
+	e := requireCallFails(t, s)
 	require.ErrorContains(t, e, "redirects to "+thief.URL)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -141,30 +141,30 @@ func TestHTTPHeadersStayAtHome(t *testing.T) {
 }
 
 // A secret is hidden in each form in which it travels or is told again.
-func TestHTTPSecretsInAllForms(t *testing.T) {
-	spec := httpSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
+func TestSecrets_allForms(t *testing.T) {
+	spec := specFor("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
 	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basicToken("login 1", "pass 2")}
-	e, err := newEndpoint(spec.WithDefaults())
+	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	for _, secret := range []string{
 		"us er/1", "us%20er%2F1", "pass w/ord", "pass%20w%2Ford", "pass+w%2Ford", "us%20er%2F1:pass%20w%2Ford", basicToken("us er/1", "pass w/ord"),
 		"key=qu%20e%2Fry&b=other+1", "qu e/ry", "qu+e%2Fry", "other 1", "other+1",
 		"header value", "Basic " + basicToken("login 1", "pass 2"), basicToken("login 1", "pass 2"), "login 1:pass 2", "pass 2",
 	} {
-		require.NotContains(t, e.clean("refused: "+secret+"!"), secret)
-		require.NotContains(t, string(e.cleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)
+		require.NotContains(t, e.Clean("refused: "+secret+"!"), secret)
+		require.NotContains(t, string(e.CleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)
 	}
 }
 
 // Nor does a server tell them to whoever watches.
-func TestHTTPSecretsInNotices(t *testing.T) {
-	web := newScripted(t)
+func TestSecrets_inNotices(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"%[1]s","data":"got %[1]s"}},{"jsonrpc":"2.0","id":%[2]s,"result":%[3]s}]`,
 			r.Header.Get("X-Key"), id, hello)
 	})
-	s := httpDialerFor(secretSpec(web.Listener.Addr().String())).NewSession()
+	s := newTestDialer(secretSpec(web.Listener.Addr().String())).NewSession()
 	transporttest.ReleaseAtEnd(t, s)
 	told := make(chan transport.Notice, 1)
 	s.OnNotice(func(n transport.Notice) { told <- n })

@@ -19,35 +19,35 @@ import (
 // it away unread.
 const maxUnprocessedRetries = 3
 
-// outgoingRequest is one request to the endpoint.
-type outgoingRequest struct {
-	method string
-	body   []byte      // nil: the request has none
-	header http.Header // only read
-	// trace records the connection of the request; the context of the request
+// OutgoingRequest is one request to the endpoint.
+type OutgoingRequest struct {
+	Method string
+	Body   []byte      // nil: the request has none
+	Header http.Header // only read
+	// Trace records the connection of the request; the context of the request
 	// reports to it. Without it the server may always have seen the request.
-	trace *connTrace
+	Trace *ConnTrace
 }
 
 // sendTo makes one round trip. A request with a body is repeated only if it is
 // certain that the server has not begun to work on it; net/http is given no
 // GetBody, because it takes more than that for leave to repeat: a header
 // Idempotency-Key, or PROTOCOL_ERROR on a stream of HTTP/2.
-func (e *endpoint) sendTo(ctx context.Context, target *url.URL, r outgoingRequest) (*http.Response, *httpError) {
-	header, err := e.headerWithCookies(ctx, target, r.header)
+func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingRequest) (*http.Response, *HTTPError) {
+	header, err := e.headerWithCookies(ctx, target, r.Header)
 	if err != nil {
 		return nil, e.notSentError("the request was given up before it was sent: "+err.Error(), "look at the Jar of HTTP.Client", err)
 	}
 	for tries := 1; ; tries++ {
-		if r.trace != nil {
-			r.trace.reset()
+		if r.Trace != nil {
+			r.Trace.reset()
 		}
-		req := (&http.Request{Method: r.method, URL: target, Host: e.host, Header: header,
+		req := (&http.Request{Method: r.Method, URL: target, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-		content := bytes.NewReader(r.body)
-		if r.body != nil {
+		content := bytes.NewReader(r.Body)
+		if r.Body != nil {
 			// net/http sees through NopCloser, and sends header and body in one write.
-			req.ContentLength, req.Body = int64(len(r.body)), io.NopCloser(content)
+			req.ContentLength, req.Body = int64(len(r.Body)), io.NopCloser(content)
 		}
 		resp, err := e.roundTrip(req)
 		if err == nil && resp == nil {
@@ -66,22 +66,22 @@ func (e *endpoint) sendTo(ctx context.Context, target *url.URL, r outgoingReques
 		if errors.Is(err, guard.ErrTooManyAbandoned) {
 			return nil, e.notSentError(err.Error(), "mend the Transport of HTTP.Client", err)
 		}
-		sent := r.trace == nil || e.hostTripper || r.trace.connected.Load()
+		sent := r.Trace == nil || e.hostTripper || r.Trace.connected.Load()
 		if ctx.Err() != nil {
 			return nil, e.canceledError(ctx, err, sent)
 		}
 		if e.hostTripper {
 			return nil, e.unknownIfHostTripper(e.connectError(err, true))
 		}
-		unread := sent && r.trace != nil && r.body != nil && (content.Len() == len(r.body) || r.trace.neverWritten())
+		unread := sent && r.Trace != nil && r.Body != nil && (content.Len() == len(r.Body) || r.Trace.neverWritten())
 		switch {
-		case unread && r.trace.reused.Load() && tries <= maxPooled:
+		case unread && r.Trace.reused.Load() && tries <= maxPooled:
 			continue // a connection that had died while it was idle
 		case !isUnprocessed(err):
 			return nil, e.connectError(err, sent && !unread)
 		case tries > maxUnprocessedRetries:
-			f := e.notSentError(e.hostport+" turned the request away unread: "+err.Error(), "try again later", err)
-			f.cause = supervisor.CauseClosed
+			f := e.notSentError(e.HostPort+" turned the request away unread: "+err.Error(), "try again later", err)
+			f.Cause = supervisor.CauseClosed
 			return nil, f
 		}
 	}
@@ -90,26 +90,26 @@ func (e *endpoint) sendTo(ctx context.Context, target *url.URL, r outgoingReques
 // unknownIfHostTripper makes the outcome of a request Unknown where it would be NotSent,
 // if a RoundTripper of the host's was given the request. That may try a request
 // several times by itself, and its last error says nothing about the first try.
-func (e *endpoint) unknownIfHostTripper(f *httpError) *httpError {
-	if e.hostTripper && f.outcome == mcpvisor.OutcomeNotSent {
-		f.outcome = mcpvisor.OutcomeUnknown
+func (e *Endpoint) unknownIfHostTripper(f *HTTPError) *HTTPError {
+	if e.hostTripper && f.Outcome == mcpvisor.OutcomeNotSent {
+		f.Outcome = mcpvisor.OutcomeUnknown
 	}
 	return f
 }
 
 // roundTrip makes one round trip. A function of the host's that net/http calls in
 // this goroutine, and that panics, costs the one request.
-func (e *endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
+func (e *Endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			resp, err = nil, guard.PanicError("Transport", v)
 		}
 	}()
-	return e.roundTripper.RoundTrip(req)
+	return e.RoundTripper.RoundTrip(req)
 }
 
 // headerWithCookies is the header of one request, with the cookies that belong to it.
-func (e *endpoint) headerWithCookies(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
+func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
 	if e.jar.IsNil() && !e.hostTripper {
 		return header, nil
 	}
@@ -131,8 +131,8 @@ func (e *endpoint) headerWithCookies(ctx context.Context, target *url.URL, heade
 }
 
 // noteResponse notes what every reply tells.
-func (e *endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http.Response) {
-	e.noteReceived()
+func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http.Response) {
+	e.NoteReceived()
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
@@ -148,20 +148,20 @@ func (e *endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http
 // canceledError is the fault of a request whose context ended. The error is then
 // whatever somebody gave as the cause of that, another's failed dial perhaps:
 // it says nothing about this server.
-func (e *endpoint) canceledError(ctx context.Context, err error, sent bool) *httpError {
+func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTTPError {
 	switch {
 	case sent:
-		return connectionLost("the request was given up before "+e.hostport+" answered", e.cleanError(err))
+		return ConnectionLost("the request was given up before "+e.HostPort+" answered", e.CleanError(err))
 	case isDeadline(ctx):
-		return e.notSentError(e.hostport+" did not accept the connection in time", "check the network and the URL", err)
+		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
 	}
-	return e.notSentError("the request was given up before there was a connection to "+e.hostport, "", err)
+	return e.notSentError("the request was given up before there was a connection to "+e.HostPort, "", err)
 }
 
-// connectionLost is the fault of a connection that ended before the answer was whole.
+// ConnectionLost is the fault of a connection that ended before the answer was whole.
 // The error goes behind the problem.
-func (e *endpoint) connectionLost(problem string, err error) *httpError {
-	return connectionLost(e.clean(problem+err.Error()), e.cleanError(err))
+func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
+	return ConnectionLost(e.Clean(problem+err.Error()), e.CleanError(err))
 }
 
 // isUnprocessed reports whether an HTTP/2 server said that it will not look at a
@@ -176,9 +176,9 @@ func isUnprocessed(err error) bool {
 
 // notSentError is a fault of which it is certain that the server has not seen
 // the request.
-func (e *endpoint) notSentError(problem, hint string, err error) *httpError {
-	return &httpError{problem: e.clean(problem), hint: hint, err: e.cleanError(err),
-		kind: mcpvisor.KindUnavailable, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseSpawn}
+func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
+	return &HTTPError{Message: e.Clean(problem), Hint: hint, Err: e.CleanError(err),
+		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: supervisor.CauseSpawn}
 }
 
 // isDeadline reports whether a context ended because its time was up.

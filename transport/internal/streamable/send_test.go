@@ -19,13 +19,13 @@ import (
 
 // A call goes out once, also if a header makes net/http believe that it may be
 // repeated.
-func TestHTTPCallGoesOutOnce(t *testing.T) {
+func TestCall_sentOnce(t *testing.T) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key", "X-Other"} {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		var ran atomic.Int32
-		spec := httpSpec(web.URL)
+		spec := specFor(web.URL)
 		spec.HTTP.Headers = map[string]string{name: "service-7"}
-		s := openHTTP(t, spec)
+		s := openSession(t, spec)
 		requireServing(t, s)
 		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			ran.Add(1)
@@ -34,7 +34,7 @@ func TestHTTPCallGoesOutOnce(t *testing.T) {
 				_ = conn.Close()
 			}
 		})
-		e := callFails(t, s)
+		e := requireCallFails(t, s)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 		require.EqualValues(t, 1, ran.Load(), name)
 		require.Equal(t, "service-7", web.requests("tools/call")[1].header.Get(name))
@@ -42,35 +42,35 @@ func TestHTTPCallGoesOutOnce(t *testing.T) {
 	}
 }
 
-// mortal are the connections of one dialer, which can die without a sign: a
+// killableDialer are the connections of one dialer, which can die without a sign: a
 // read waits, and a write takes only so much.
-type mortal struct {
+type killableDialer struct {
 	mu        sync.Mutex
-	conns     []*mortalConn
+	conns     []*killableConn
 	stillborn bool // those to come
 	takes     int
 }
 
-type mortalConn struct {
+type killableConn struct {
 	net.Conn
-	of   *mortal
+	of   *killableDialer
 	dead bool
 }
 
-func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (m *killableDialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &mortalConn{Conn: conn, of: m, dead: m.stillborn && len(m.conns) > 0}
+	c := &killableConn{Conn: conn, of: m, dead: m.stillborn && len(m.conns) > 0}
 	m.conns = append(m.conns, c)
 	return c, nil
 }
 
 // kill lets the connections that there are die.
-func (m *mortal) kill() {
+func (m *killableDialer) kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.conns {
@@ -78,13 +78,13 @@ func (m *mortal) kill() {
 	}
 }
 
-func (m *mortal) dialled() int {
+func (m *killableDialer) dialled() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.conns)
 }
 
-func (c *mortalConn) Write(p []byte) (int, error) {
+func (c *killableConn) Write(p []byte) (int, error) {
 	c.of.mu.Lock()
 	dead, takes := c.dead, min(len(p), c.of.takes)
 	c.of.mu.Unlock()
@@ -97,11 +97,11 @@ func (c *mortalConn) Write(p []byte) (int, error) {
 	return takes, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
 }
 
-// openMortal opens a session over connections that can die, of which some are
+// openKillable opens a session over connections that can die, of which some are
 // idle.
-func openMortal(t *testing.T, web *scripted, m *mortal, secure bool) *httpSession {
+func openKillable(t *testing.T, web *httpServer, m *killableDialer, secure bool) *session {
 	t.Helper()
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	host := &http.Transport{}
 	if secure {
 		tls := httptest.NewTLSServer(web)
@@ -111,7 +111,7 @@ func openMortal(t *testing.T, web *scripted, m *mortal, secure bool) *httpSessio
 	}
 	host.DialContext = m.dial
 	spec.HTTP.Client = &http.Client{Transport: host}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	together := make(chan struct{})
 	var entered atomic.Int32
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -119,7 +119,7 @@ func openMortal(t *testing.T, web *scripted, m *mortal, secure bool) *httpSessio
 			close(together)
 		}
 		<-together
-		sayResult(w, id, `{"a":"hello"}`)
+		writeResult(w, id, `{"a":"hello"}`)
 	})
 	var calls sync.WaitGroup
 	for range 4 {
@@ -130,11 +130,11 @@ func openMortal(t *testing.T, web *scripted, m *mortal, secure bool) *httpSessio
 	return s
 }
 
-func TestHTTPConnectionsThatDiedIdle(t *testing.T) {
+func TestConnections_closedWhileIdle(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name+", nothing written", func(t *testing.T) {
-			web, m := newScripted(t), new(mortal)
-			s := openMortal(t, web, m, secure)
+			web, m := newHTTPServer(t), new(killableDialer)
+			s := openKillable(t, web, m, secure)
 			before := m.dialled()
 			m.kill()
 			requireServing(t, s)
@@ -142,21 +142,21 @@ func TestHTTPConnectionsThatDiedIdle(t *testing.T) {
 			require.Equal(t, before+1, m.dialled())
 		})
 		t.Run(name+", something written", func(t *testing.T) {
-			web, m := newScripted(t), &mortal{takes: 10}
-			s := openMortal(t, web, m, secure)
+			web, m := newHTTPServer(t), &killableDialer{takes: 10}
+			s := openKillable(t, web, m, secure)
 			m.kill()
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Len(t, web.requests("tools/call"), 4)
 		})
 		t.Run(name+", and so are the new ones", func(t *testing.T) {
-			web, m := newScripted(t), &mortal{}
-			s := openMortal(t, web, m, secure)
+			web, m := newHTTPServer(t), &killableDialer{}
+			s := openKillable(t, web, m, secure)
 			m.kill()
 			m.mu.Lock()
 			m.stillborn = true
 			m.mu.Unlock()
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
 			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
 			require.Len(t, web.requests("tools/call"), 4)
@@ -169,16 +169,16 @@ func TestHTTPConnectionsThatDiedIdle(t *testing.T) {
 }
 
 // A redirect is followed with the whole body.
-func TestHTTPRedirectRepeatsTheBody(t *testing.T) {
-	web := newScripted(t)
+func TestRedirect_repeatsBody(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		if r.URL.Path != "/there" {
 			http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
 			return
 		}
-		sayResult(w, id, `{"a":"hello"}`)
+		writeResult(w, id, `{"a":"hello"}`)
 	})
-	requireServing(t, openHTTP(t, httpSpec(web.URL)))
+	requireServing(t, openSession(t, specFor(web.URL)))
 	seen := web.requests("tools/call")
 	require.Len(t, seen, 2)
 	require.Equal(t, seen[0].body, seen[1].body)
@@ -186,7 +186,7 @@ func TestHTTPRedirectRepeatsTheBody(t *testing.T) {
 
 // Redirects are followed a few times, each from where the last one led, and
 // none that names no place.
-func TestHTTPRedirects(t *testing.T) {
+func TestRedirect(t *testing.T) {
 	rows := map[string]struct {
 		to    func(path string) string
 		paths []string
@@ -200,7 +200,7 @@ func TestHTTPRedirects(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			var mu sync.Mutex
 			var paths []string
 			web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -209,7 +209,7 @@ func TestHTTPRedirects(t *testing.T) {
 				last := row.works && len(paths) == len(row.paths)
 				mu.Unlock()
 				if last {
-					sayResult(w, id, hello)
+					writeResult(w, id, hello)
 					return
 				}
 				if to := row.to(r.URL.Path); to != "" {
@@ -217,7 +217,7 @@ func TestHTTPRedirects(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusTemporaryRedirect)
 			})
-			s := openHTTP(t, httpSpec(web.URL+"/mcp"))
+			s := openSession(t, specFor(web.URL+"/mcp"))
 			_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 			require.Equal(t, row.works, err == nil, "%v", err)
 			require.Equal(t, row.paths, paths)

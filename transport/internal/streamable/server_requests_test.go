@@ -22,10 +22,10 @@ import (
 // of no other.
 func TestServerRequests_over_HTTP(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
+		web := newMemoryTransport(t)
 		var calls atomic.Int64
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			say := sayEvents(w)
+			say := startEvents(w)
 			if calls.Add(1) == 1 {
 				say("data: " + fmt.Sprintf(transporttest.ElicitRequest, 1) + "\n\n")
 			}
@@ -57,7 +57,7 @@ func TestServerRequests_over_HTTP(t *testing.T) {
 func TestServerRequests_ids_over_HTTP(t *testing.T) {
 	ids := []string{"0", "-1", "9007199254740993", "18446744073709551617", "123456789012345678901234567890", "1.50", "1e3", `"a\u0062\/"`, `""`}
 	t.Run("over_HTTP", func(t *testing.T) {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		replies := make(chan string, 1)
 		web.handle("", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			w.WriteHeader(http.StatusAccepted)
@@ -65,13 +65,13 @@ func TestServerRequests_ids_over_HTTP(t *testing.T) {
 			replies <- sent[len(sent)-1].body
 		})
 		web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			say := sayEvents(w)
+			say := startEvents(w)
 			for _, id := range ids {
 				say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"ping\"}\n\n", id)
 			}
 			web.hang(r)
 		})
-		openHTTP(t, httpSpec(web.URL))
+		openSession(t, specFor(web.URL))
 		var want, got []string
 		for _, id := range ids {
 			want = append(want, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id))

@@ -21,9 +21,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// httpDialer makes sessions over Streamable HTTP and remembers the server's
+// dialer makes sessions over Streamable HTTP and remembers the server's
 // era, so that later sessions need not ask for it.
-type httpDialer struct {
+type dialer struct {
 	spec mcpvisor.ServerSpec
 	opts transport.Options
 	auth *oauth.Authorizer // nil: tokens are headers of the spec, if there are any
@@ -42,12 +42,12 @@ type httpDialer struct {
 // NewDialer makes the sessions of a server over Streamable HTTP. spec must be valid and have
 // its defaults.
 func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	return &httpDialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: inbound.NewHandlerPool(spec.Name, opts),
+	return &dialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: inbound.NewHandlerPool(spec.Name, opts),
 		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 }
 
 // Authorizer is what obtains the tokens; nil if the spec has no Auth.
-func (d *httpDialer) Authorizer() transport.Authorizer {
+func (d *dialer) Authorizer() transport.Authorizer {
 	if d.auth == nil {
 		return nil
 	}
@@ -55,8 +55,8 @@ func (d *httpDialer) Authorizer() transport.Authorizer {
 }
 
 // NewSession implements Dialer.
-func (d *httpDialer) NewSession() transport.Session {
-	s := &httpSession{
+func (d *dialer) NewSession() transport.Session {
+	s := &session{
 		Lifetime:  jsonrpc.NewLifetime(),
 		dialer:    d,
 		spec:      d.spec,
@@ -68,20 +68,20 @@ func (d *httpDialer) NewSession() transport.Session {
 	s.asked = inbound.Requests{Handler: s.answers, Calls: &s.exchanges, Go: s.goTask, Reply: s.reply,
 		Room: inbound.Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if s.endpoint, s.endpointErr = newEndpoint(d.spec); s.endpoint != nil {
-		s.Notifications.Redact = s.endpoint.redact
-		s.endpoint.auth = d.auth
-		if t, ok := s.endpoint.roundTripper.(*guard.RoundTripper); ok {
+	if s.endpoint, s.endpointErr = New(d.spec); s.endpoint != nil {
+		s.Notifications.Redact = s.endpoint.Redact
+		s.endpoint.Auth = d.auth
+		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
 			t.UseCounter(&d.abandoned)
 		}
-		s.answers.Redactor = s.endpoint.redact
-		s.endpoint.onUnauthorized = func(f *httpError) { s.end(f.startCause()) }
+		s.answers.Redactor = s.endpoint.Redact
+		s.endpoint.OnUnauthorized = func(f *HTTPError) { s.end(f.StartCause()) }
 	}
 	return s
 }
 
 // knownEra is the era to begin with; remember and forget keep it.
-func (d *httpDialer) knownEra() mcpvisor.Era {
+func (d *dialer) knownEra() mcpvisor.Era {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.spec.Era != mcpvisor.EraAuto {
@@ -90,23 +90,23 @@ func (d *httpDialer) knownEra() mcpvisor.Era {
 	return d.era
 }
 
-func (d *httpDialer) rememberEra(era mcpvisor.Era) {
+func (d *dialer) rememberEra(era mcpvisor.Era) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.era = era
 }
 
-// httpSession is one life of a session over Streamable HTTP.
+// session is one life of a session over Streamable HTTP.
 //
 // Two lanes share one endpoint. The go-sdk drives the control lane and sees
 // HTTP only through controlLane, which answers it in clean JSON whatever the
 // server did. Requests of ours are POSTs of their own.
-type httpSession struct {
+type session struct {
 	*jsonrpc.Lifetime
-	dialer      *httpDialer
+	dialer      *dialer
 	spec        mcpvisor.ServerSpec
 	log         zerolog.Logger
-	endpoint    *endpoint
+	endpoint    *Endpoint
 	endpointErr error // why there is no endpoint
 	// era is what was known when the session was opened.
 	era mcpvisor.Era
@@ -139,7 +139,7 @@ type httpSession struct {
 	// forgotten: there is no session at the server that would need a DELETE.
 	forgotten atomic.Bool
 	// lastError is the last fault on the control lane, until an exchange works.
-	lastError atomic.Pointer[httpError]
+	lastError atomic.Pointer[HTTPError]
 
 	exchanges    exchangeTable
 	answers      *inbound.Handler
@@ -147,7 +147,7 @@ type httpSession struct {
 	sdkStream    *sdkStream
 	asked        inbound.Requests
 	noise        jsonrpc.Discarded
-	params       headerParams
+	params       HeaderParams
 	// handshake notices that a legacy server was restarted behind its address.
 	handshake jsonrpc.HandshakeWatch
 	// onMessage, if set before Open, sees every request and notification of the
@@ -167,13 +167,13 @@ type agreement struct {
 
 // startTask begins a piece of work; work.Done ends it. It fails once the session
 // is dying.
-func (s *httpSession) startTask() bool {
+func (s *session) startTask() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.startTaskLocked()
 }
 
-func (s *httpSession) startTaskLocked() bool {
+func (s *session) startTaskLocked() bool {
 	if s.closing {
 		return false
 	}
@@ -182,7 +182,7 @@ func (s *httpSession) startTaskLocked() bool {
 }
 
 // goTask runs a piece of work in a goroutine, unless the session is dying.
-func (s *httpSession) goTask(f func()) bool {
+func (s *session) goTask(f func()) bool {
 	if !s.startTask() {
 		return false
 	}
@@ -194,9 +194,9 @@ func (s *httpSession) goTask(f func()) bool {
 }
 
 // Abort implements Session.
-func (s *httpSession) Abort(cause *supervisor.Cause) { s.end(cause) }
+func (s *session) Abort(cause *supervisor.Cause) { s.end(cause) }
 
-func (s *httpSession) end(cause *supervisor.Cause) {
+func (s *session) end(cause *supervisor.Cause) {
 	if s.End(cause) {
 		s.cancel(cause)
 		s.exchanges.endAll(cause)
@@ -205,7 +205,7 @@ func (s *httpSession) end(cause *supervisor.Cause) {
 }
 
 // shutdown takes everything down, politely where that is bounded.
-func (s *httpSession) shutdown() {
+func (s *session) shutdown() {
 	s.mu.Lock()
 	s.closing = true
 	connecting := s.connecting
@@ -218,19 +218,19 @@ func (s *httpSession) shutdown() {
 	}
 	s.tasks.Wait()
 	if s.attached {
-		s.endpoint.auth.Detach(s.spec.Timeouts.Shutdown)
+		s.endpoint.Auth.Detach(s.spec.Timeouts.Shutdown)
 	}
 	if s.endpoint != nil {
-		if left := s.endpoint.awaitRoundTripper(s.spec.Timeouts.Shutdown); left > 0 {
+		if left := s.endpoint.AwaitRoundTripper(s.spec.Timeouts.Shutdown); left > 0 {
 			s.log.Warn().Int("goroutines", left).Msg("the RoundTripper of HTTP.Client ignores the context of its requests; goroutines are left behind in it")
 		}
-		s.endpoint.close()
+		s.endpoint.Close()
 	}
 	s.Release()
 }
 
 // Info implements Session.
-func (s *httpSession) Info() mcpvisor.SessionInfo {
+func (s *session) Info() mcpvisor.SessionInfo {
 	var info mcpvisor.SessionInfo
 	if a := s.agreed.Load(); a != nil {
 		info = a.info
@@ -241,11 +241,11 @@ func (s *httpSession) Info() mcpvisor.SessionInfo {
 }
 
 // LastHeard implements Session.
-func (s *httpSession) LastHeard() time.Time {
+func (s *session) LastHeard() time.Time {
 	if s.endpoint == nil {
 		return time.Time{}
 	}
-	return s.endpoint.lastReceived.Time()
+	return s.endpoint.LastReceived.Time()
 }
 
 // newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if
@@ -263,12 +263,12 @@ func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Auth
 }
 
 // sessionRef is how the requests of the session name it at present.
-func (s *httpSession) sessionRef() sessionRef {
+func (s *session) sessionRef() SessionRef {
 	switch {
 	case s.sse.Load() != nil:
-		return streamSession
+		return StreamSession
 	case s.sessionID.Load() != nil:
-		return headerSession
+		return HeaderSession
 	}
-	return noSession
+	return NoSession
 }

@@ -16,65 +16,65 @@ import (
 // server in a header.
 const maxEventID = 1 << 10
 
-// sseEvent is one server-sent event.
-type sseEvent struct {
-	// id is the event's id. hasID tells an empty one, which resets the last id of
+// Event is one server-sent event.
+type Event struct {
+	// ID is the event's id. hasID tells an empty one, which resets the last id of
 	// the stream, from none.
-	id    string
-	hasID bool
-	// name is empty or "message" for what MCP calls a message.
-	name string
-	// retry is the delay before a reconnect that the server asks for; 0 if none.
-	retry time.Duration
-	// data belongs to the caller. Of an event beyond the limit it is the
+	ID    string
+	HasID bool
+	// Name is empty or "message" for what MCP calls a message.
+	Name string
+	// Retry is the delay before a reconnect that the server asks for; 0 if none.
+	Retry time.Duration
+	// Data belongs to the caller. Of an event beyond the limit it is the
 	// beginning of the first line that was too long, and tail its end.
-	data []byte
-	tail []byte
-	over bool
-	// crowded: the event was skipped, because there is no room for it.
-	crowded bool
+	Data     []byte
+	Tail     []byte
+	Oversize bool
+	// Skipped: the event was skipped, because there is no room for it.
+	Skipped bool
 }
 
-// sseReader splits a stream into events, by the rules of the HTML standard
+// EventReader splits a stream into events, by the rules of the HTML standard
 // ("Interpreting an event stream") with two exceptions: an event without data
 // is returned when it carries an id or a delay, because MCP primes streams
 // that way, and an event that the end of the stream cuts short is returned,
 // because some servers leave out the last blank line. Whoever decodes the data
 // finds out whether it is whole.
-type sseReader struct {
+type EventReader struct {
 	r       *bufio.Reader
 	limit   int
 	started bool // the first line was read; only that can begin with a byte order mark
 	skipLF  bool // the last line ended in CR; a LF that follows belongs to it
 
-	// reserve, if set, makes room for a large event; free gives it back when the
+	// Reserve, if set, makes room for a large event; free gives it back when the
 	// next one is read, or when the stream ends.
-	reserve      func(bytes int) bool
-	releaseShare func()
-	reserved     int
-	crowded      bool
+	Reserve  func(bytes int) bool
+	Release  func()
+	reserved int
+	crowded  bool
 }
 
-func newSSEReader(r io.Reader, limit int) *sseReader {
-	return &sseReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
+func NewEventReader(r io.Reader, limit int) *EventReader {
+	return &EventReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
 }
 
-// next returns the next event. The data that it holds in memory never exceeds
+// Next returns the next event. The data that it holds in memory never exceeds
 // the limit by more than one line's field name; the rest of a larger event is
 // skipped.
-func (s *sseReader) next() (sseEvent, error) {
-	var e sseEvent
+func (s *EventReader) Next() (Event, error) {
+	var e Event
 	s.crowded = false
 	s.release()
 	started := false // a data, id or retry field was seen
 	first := true    // no data line was seen
 	for {
-		line, tail, over, err := s.line(s.limit - len(e.data) + len("data: "))
+		line, tail, over, err := s.line(s.limit - len(e.Data) + len("data: "))
 		if !s.started {
 			s.started = true
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
-		e.crowded = s.crowded
+		e.Skipped = s.crowded
 		if len(line) > 0 {
 			name, value, _ := bytes.Cut(line, []byte(":"))
 			value = bytes.TrimPrefix(value, []byte(" "))
@@ -84,16 +84,16 @@ func (s *sseReader) next() (sseEvent, error) {
 				first, started = false, true
 			case "id":
 				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !over {
-					e.id, e.hasID = string(value), true
+					e.ID, e.HasID = string(value), true
 					started = true
 				}
 			case "event":
 				if !over {
-					e.name = string(value)
+					e.Name = string(value)
 				}
 			case "retry":
 				if d, ok := retryDelay(value); ok {
-					e.retry = d
+					e.Retry = d
 					started = true
 				}
 			}
@@ -103,52 +103,52 @@ func (s *sseReader) next() (sseEvent, error) {
 			return e, nil
 		case err != nil:
 			s.release() // what the broken event holds
-			return sseEvent{}, err
+			return Event{}, err
 		case len(line) == 0 && started:
 			return e, nil
 		case len(line) == 0:
-			e.name = ""
+			e.Name = ""
 		}
 	}
 }
 
 // release gives back what was reserved for the last event.
-func (s *sseReader) release() {
+func (s *EventReader) release() {
 	if s.reserved > 0 {
-		s.releaseShare()
+		s.Release()
 		s.reserved = 0
 	}
 }
 
-func (e *sseEvent) addData(value, tail []byte, over, first bool, limit int) {
+func (e *Event) addData(value, tail []byte, over, first bool, limit int) {
 	switch {
-	case e.over:
+	case e.Oversize:
 		if over {
-			e.tail = tail
+			e.Tail = tail
 		} else if len(value) > 0 {
-			_, e.tail = jsonrpc.ClipEnds(e.tail, value)
+			_, e.Tail = jsonrpc.ClipEnds(e.Tail, value)
 		}
-	case over || len(e.data)+len(value)+1 > limit+1:
-		e.over = true
+	case over || len(e.Data)+len(value)+1 > limit+1:
+		e.Oversize = true
 		if !over {
 			value, tail = jsonrpc.ClipEnds(nil, value)
 		}
 		if first {
-			e.data = value
+			e.Data = value
 		} else {
-			e.data, _ = jsonrpc.ClipEnds(e.data, value)
+			e.Data, _ = jsonrpc.ClipEnds(e.Data, value)
 		}
-		e.tail = tail
+		e.Tail = tail
 	case first:
-		e.data = value // the line is ours, and usually the only one
+		e.Data = value // the line is ours, and usually the only one
 	default:
-		e.data = append(append(e.data, '\n'), value...)
+		e.Data = append(append(e.Data, '\n'), value...)
 	}
 }
 
 // line returns the next line without its end: LF, CR LF or CR. Of a line
 // beyond the limit it keeps the two ends, as lineReader does.
-func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
+func (s *EventReader) line(limit int) (line, tail []byte, over bool, err error) {
 	for {
 		if _, err := s.r.Peek(1); err != nil {
 			return line, tail, over, err
@@ -187,12 +187,12 @@ func (s *sseReader) line(limit int) (line, tail []byte, over bool, err error) {
 
 // hold reserves room for so many bytes of the event in all, and some more: it
 // grows by pieces.
-func (s *sseReader) hold(bytes int) bool {
-	if s.reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= s.reserved {
+func (s *EventReader) hold(bytes int) bool {
+	if s.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= s.reserved {
 		return true
 	}
 	more := bytes + bytes/4 - s.reserved
-	if !s.reserve(more) {
+	if !s.Reserve(more) {
 		s.crowded = true
 		return false
 	}

@@ -31,11 +31,11 @@ const maxEndpointURL = 8 << 10
 // The stream is the session: it cannot be resumed, and its end is the end of the
 // session. Safe for concurrent use.
 type sseConn struct {
-	s *httpSession
+	s *session
 
 	// opened gets the outcome of the opening, once: nil when the server has named
 	// the address.
-	opened chan *httpError
+	opened chan *HTTPError
 	// openingOver is taken by whichever comes first: the endpoint event, or the end of
 	// the time for it.
 	openingOver atomic.Bool
@@ -57,7 +57,7 @@ type sseConn struct {
 // sseAnswer is what became of one request.
 type sseAnswer struct {
 	reply
-	fault *httpError
+	fault *HTTPError
 	// share is what it holds of Limits.Buffer; whoever gets it releases it.
 	share budget.Share
 }
@@ -65,12 +65,12 @@ type sseAnswer struct {
 // openSSE opens the event stream and waits until the server has named the address
 // for POSTs. From then on the session sends there. The stream outlives ctx, which
 // bounds the opening only.
-func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
+func (s *session) openSSE(ctx context.Context, strict bool) *HTTPError {
 	if !s.startTask() {
-		return connectionLost("the session ended", s.Cause())
+		return ConnectionLost("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
-	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *httpError, 1), waiting: make(map[int64]*sseRequest),
+	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *HTTPError, 1), waiting: make(map[int64]*sseRequest),
 		orphans: rate.NewLimiter(jsonrpc.OrphanLogRate, 1)}
 	stream := s.startExchange(s.ctx, 0)
 	go func() {
@@ -89,26 +89,26 @@ func (s *httpSession) openSSE(ctx context.Context, strict bool) *httpError {
 		return <-c.opened
 	}
 	stream.end(jsonrpc.ContextEnd(ctx))
-	return invalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+	return InvalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
 // run reads the stream from its opening to its end.
 func (c *sseConn) run(stream *exchange) {
 	s := c.s
-	header := s.endpoint.newHeader(1)
+	header := s.endpoint.NewHeader(1)
 	header["Accept"] = headerEvents
 	resp, f := stream.get(s.endpoint, header)
 	if f != nil {
 		c.opened <- f
 		return
 	}
-	if resp.StatusCode != http.StatusOK || !isEventStream(resp) {
-		c.opened <- s.streamRefusedError(resp, noSession)
+	if resp.StatusCode != http.StatusOK || !IsEventStream(resp) {
+		c.opened <- s.streamRefusedError(resp, NoSession)
 		return
 	}
 	defer resp.Body.Close()
 	opening := &openingBody{r: resp.Body, left: maxOpeningBytes}
-	events := newSSEReader(opening, s.spec.Limits.MaxMessageBytes)
+	events := NewEventReader(opening, s.spec.Limits.MaxMessageBytes)
 	s.reserveForEvents(events, &c.share)
 	defer c.share.Release()
 	if f := c.readEndpoint(events, resp); f != nil {
@@ -118,7 +118,7 @@ func (c *sseConn) run(stream *exchange) {
 	opening.opened = true
 	c.opened <- nil
 	for {
-		e, err := events.next()
+		e, err := events.Next()
 		if err != nil {
 			s.end(c.streamEndCause(err))
 			return
@@ -128,31 +128,31 @@ func (c *sseConn) run(stream *exchange) {
 }
 
 // readEndpoint reads up to the event that names the address for POSTs.
-func (c *sseConn) readEndpoint(events *sseReader, resp *http.Response) *httpError {
+func (c *sseConn) readEndpoint(events *EventReader, resp *http.Response) *HTTPError {
 	e := c.s.endpoint
 	for {
-		event, err := events.next()
+		event, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return invalidReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
+			return InvalidReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
 		case errors.Is(err, errOpeningTooLong):
-			return invalidReply(mcpvisor.OutcomeNotSent, "%v", err)
+			return InvalidReply(mcpvisor.OutcomeNotSent, "%v", err)
 		case err != nil:
-			return e.connectionLost("the event stream broke before the server named an endpoint: ", err)
-		case event.name == "endpoint":
+			return e.ConnectionLost("the event stream broke before the server named an endpoint: ", err)
+		case event.Name == "endpoint":
 			target, f := c.address(event, resp)
 			if f == nil && !c.openingOver.CompareAndSwap(false, true) {
-				f = invalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
+				f = InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
 			}
 			if f == nil {
-				e.sendPostsTo(target)
+				e.SendPostsTo(target)
 				c.s.sse.Store(c)
 				c.s.forgotten.Store(true) // no DELETE: closing the stream ends the session
 			}
 			return f
 		case c.strict:
-			return invalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
-		case len(bytes.TrimSpace(event.data)) > 0: // too early for a message
+			return InvalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
+		case len(bytes.TrimSpace(event.Data)) > 0: // too early for a message
 			c.s.noise.Malformed.Add(1)
 		}
 	}
@@ -160,16 +160,16 @@ func (c *sseConn) readEndpoint(events *sseReader, resp *http.Response) *httpErro
 
 // address reads an endpoint event. The address must have the origin of the
 // stream: the headers and tokens of the endpoint go there.
-func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *httpError) {
+func (c *sseConn) address(event Event, resp *http.Response) (*url.URL, *HTTPError) {
 	e := c.s.endpoint
-	text := string(bytes.TrimSpace(event.data))
+	text := string(bytes.TrimSpace(event.Data))
 	if text == "" {
 		return nil, invalidEndpoint("that is empty")
 	}
-	if event.over || len(text) > maxEndpointURL {
+	if event.Oversize || len(text) > maxEndpointURL {
 		return nil, invalidEndpoint("that is longer than %d bytes", maxEndpointURL)
 	}
-	base := e.url
+	base := e.URL
 	if resp.Request != nil && resp.Request.URL != nil { // a redirect within the origin
 		base = resp.Request.URL
 	}
@@ -177,9 +177,9 @@ func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *httpE
 	if err != nil {
 		return nil, invalidEndpoint("that is no URL")
 	}
-	if !sameOrigin(target, e.url) {
-		f := invalidEndpoint("at another origin: %s", e.clean(bareURL(target)))
-		f.hint = "headers and tokens are sent to " + e.hostport + " only; correct the base URL in the server's or the proxy's configuration"
+	if !SameOrigin(target, e.URL) {
+		f := invalidEndpoint("at another origin: %s", e.Clean(BareURL(target)))
+		f.Hint = "headers and tokens are sent to " + e.HostPort + " only; correct the base URL in the server's or the proxy's configuration"
 		return nil, f
 	}
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
@@ -190,31 +190,31 @@ func (c *sseConn) address(event sseEvent, resp *http.Response) (*url.URL, *httpE
 func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, which is the session"}
 	if !errors.Is(err, io.EOF) {
-		cause.Err = c.s.endpoint.cleanError(err)
-		cause.Message = "the event stream of the server broke: " + c.s.endpoint.clean(err.Error())
+		cause.Err = c.s.endpoint.CleanError(err)
+		cause.Message = "the event stream of the server broke: " + c.s.endpoint.Clean(err.Error())
 	}
 	return cause
 }
 
 // receive handles one event.
-func (c *sseConn) receive(e sseEvent) {
+func (c *sseConn) receive(e Event) {
 	s := c.s
-	if e.over {
+	if e.Oversize {
 		s.noise.Oversize.Add(1)
-		id, ok := jsonrpc.FindID(e.data, e.tail)
-		if !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
+		id, ok := jsonrpc.FindID(e.Data, e.Tail)
+		if !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
 			id, ok = c.onlyWaiting(false)
 		}
 		if ok {
-			f := oversizeReply(s.spec.Limits.MaxMessageBytes)
-			if e.crowded {
+			f := OversizeReply(s.spec.Limits.MaxMessageBytes)
+			if e.Skipped {
 				f = noRoomReply()
 			}
 			c.deliver(id, sseAnswer{fault: f})
 		}
 		return
 	}
-	switch e.name {
+	switch e.Name {
 	case "", "message":
 	case "endpoint": // a later one is not believed
 		s.noise.Malformed.Add(1)
@@ -222,7 +222,7 @@ func (c *sseConn) receive(e sseEvent) {
 	default:
 		return
 	}
-	text := bytes.TrimSpace(e.data)
+	text := bytes.TrimSpace(e.Data)
 	switch {
 	case len(text) == 0:
 	case text[0] != '[':
@@ -268,9 +268,9 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	case env.Error != nil:
 		return sseAnswer{reply: reply{errorMember: env.Error}}
 	case env.Malformed:
-		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
+		return sseAnswer{fault: InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
 	case env.Result == nil:
-		return sseAnswer{fault: invalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
+		return sseAnswer{fault: InvalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
 	a := sseAnswer{reply: reply{result: detachPart(env.Result, text)}}
 	a.share.TakeOver(&c.share)
@@ -319,13 +319,13 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 }
 
 // exchange POSTs one request and waits for its answer on the stream.
-func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *httpError) {
+func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *HTTPError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
-		f := connectionLost("the session ended", c.s.Cause())
-		f.outcome = mcpvisor.OutcomeNotSent
+		f := ConnectionLost("the session ended", c.s.Cause())
+		f.Outcome = mcpvisor.OutcomeNotSent
 		return reply{}, f
 	}
 	posted := make(chan sseAnswer, 1)
@@ -352,7 +352,7 @@ func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Heade
 	}
 	x.share.TakeOver(&got.share)
 	if got.errorMember != nil {
-		got.errorMember = c.s.endpoint.cleanJSON(got.errorMember)
+		got.errorMember = c.s.endpoint.CleanJSON(got.errorMember)
 	}
 	return got.reply, got.fault
 }
@@ -369,10 +369,10 @@ func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) s
 			return a
 		case <-x.ctx.Done():
 		}
-		p.fault = connectionLost("the request was given up before its answer came", c.s.endpoint.cleanError(x.cause()))
+		p.fault = ConnectionLost("the request was given up before its answer came", c.s.endpoint.CleanError(x.cause()))
 	}
 	if p.fault != nil {
-		p.fault.remark = c.remarks.Since(r.remarks, nil)
+		p.fault.Remark = c.remarks.Since(r.remarks, nil)
 	}
 	if a, came := c.stopWaiting(id, r); came {
 		p.share.Release()

@@ -43,7 +43,7 @@ func TestSSECall(t *testing.T) {
 			web.answer("tools/call", id)
 		}},
 		"answer in the body of the POST": {reply: func(_ *sseServer, w http.ResponseWriter, id json.RawMessage) {
-			sayResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
+			writeResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
 		}},
 		"id as a string": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"id":"%s","result":{"content":[{"type":"text","text":"hello"}]}}`, id)
@@ -110,7 +110,7 @@ func TestSSECall(t *testing.T) {
 			web := newSSEServer(t)
 			spec := sseSpec(web)
 			spec.Limits.MaxMessageBytes = 64 << 10
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { tc.reply(web, w, id) })
 			r := transporttest.ToolCall
 			if tc.kind == mcpvisor.ErrTimeout {
@@ -146,10 +146,10 @@ func TestSSECall(t *testing.T) {
 	}
 }
 
-// TestSSESessionLost checks that a 404 over HTTP+SSE ends the session, and that the
+// TestSSE_sessionLost checks that a 404 over HTTP+SSE ends the session, and that the
 // call counts as NotSent only if the text is that of an SDK: MCP 2024-11-05 gives
 // the status no meaning.
-func TestSSESessionLost(t *testing.T) {
+func TestSSE_sessionLost(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, body string
 		outcome    mcpvisor.Outcome
@@ -166,9 +166,9 @@ func TestSSESessionLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
-			s := openHTTP(t, sseSpec(web))
+			s := openSession(t, sseSpec(web))
 			web.handle("tools/call", status(http.StatusNotFound, row.kind, row.body))
-			e := callFails(t, s)
+			e := requireCallFails(t, s)
 			require.ErrorIs(t, e, mcpvisor.ErrCrashed)
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
 			transporttest.RequireClosed(t, s.Dead(), "session goes on")
@@ -177,16 +177,16 @@ func TestSSESessionLost(t *testing.T) {
 }
 
 // When the stream ends, every call in flight ends, each with the truth about it.
-// TestSSEAnswerBeforeRefusedPOST checks that an answer on the stream counts, although
+// TestSSE_answerBeforeRefusedPOST checks that an answer on the stream counts, although
 // its POST is refused or breaks.
-func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
+func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	web := newSSEServer(t)
-	s := openHTTP(t, sseSpec(web))
+	s := openSession(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {fault: &httpError{status: http.StatusNotFound, lost: true, outcome: mcpvisor.OutcomeUnknown}},
-		"500":      {fault: &httpError{status: http.StatusInternalServerError, outcome: mcpvisor.OutcomeAnswered}},
-		"broken":   {fault: connectionLost("broken", io.ErrUnexpectedEOF)},
+		"404":      {fault: &HTTPError{Status: http.StatusNotFound, Lost: true, Outcome: mcpvisor.OutcomeUnknown}},
+		"500":      {fault: &HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
+		"broken":   {fault: ConnectionLost("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
 	} {
@@ -209,9 +209,9 @@ func TestSSEAnswerBeforeRefusedPOST(t *testing.T) {
 	}
 }
 
-func TestSSECrashWithCallsInFlight(t *testing.T) {
+func TestSSE_crashWithCallsInFlight(t *testing.T) {
 	web := newSSEServer(t)
-	s := openHTTP(t, sseSpec(web))
+	s := openSession(t, sseSpec(web))
 	var arrived sync.WaitGroup
 	arrived.Add(20)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
@@ -240,7 +240,7 @@ func TestSSECrashWithCallsInFlight(t *testing.T) {
 }
 
 // What the endpoint itself needs goes to both addresses.
-func TestSSEHeadersAndCookies(t *testing.T) {
+func TestSSE_headersAndCookies(t *testing.T) {
 	web := newSSEServer(t)
 	spec := sseSpec(web)
 	jar, err := cookiejar.New(nil)
@@ -251,7 +251,7 @@ func TestSSEHeadersAndCookies(t *testing.T) {
 		http.SetCookie(w, &http.Cookie{Name: "sticky", Value: "seven"})
 		web.stream(w, r)
 	})
-	requireServing(t, openHTTP(t, spec))
+	requireServing(t, openSession(t, spec))
 	for _, what := range []string{"initialize", "notifications/initialized", "tools/call"} {
 		for _, r := range web.requests(what) {
 			require.Equal(t, "canary-of-the-header", r.header.Get("X-Key"))
@@ -265,9 +265,9 @@ func TestSSEHeadersAndCookies(t *testing.T) {
 	require.Equal(t, "canary-of-the-header", get.Get("X-Key"))
 }
 
-func TestSSEBesideCalls(t *testing.T) {
+func TestSSE_serverMessages(t *testing.T) {
 	web := newSSEServer(t)
-	s := openHTTP(t, sseSpec(web))
+	s := openSession(t, sseSpec(web))
 
 	t.Run("progress", func(t *testing.T) {
 		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -311,9 +311,9 @@ func TestSSEBesideCalls(t *testing.T) {
 }
 
 // A POST that the server never accepts holds up neither its answer nor the end.
-func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
+func TestSSE_endWithPOSTsUnderWay(t *testing.T) {
 	web := newSSEServer(t)
-	s := openHTTP(t, sseSpec(web))
+	s := openSession(t, sseSpec(web))
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		web.answer("tools/call", id)
 		select {
@@ -333,15 +333,15 @@ func TestSSEEndWithPOSTsUnderWay(t *testing.T) {
 }
 
 // Tokens are made and renewed for the stream and for POSTs.
-func TestSSEAuth(t *testing.T) {
+func TestSSE_auth(t *testing.T) {
 	web := newSSEServer(t)
 	web.endpoint = "/mcp?sessionId=" + sseSecret
 	a := oauthtest.NewServer(web.URL)
 	t.Cleanup(a.Close)
 	for _, told := range []bool{true, false} {
-		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: consentAtOnce})
+		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
 		spec.HTTP.SSE = told
-		s := openHTTP(t, spec)
+		s := openSession(t, spec)
 		requireServing(t, s)
 		a.Revoke(false, false)
 		requireServing(t, s)
@@ -350,7 +350,7 @@ func TestSSEAuth(t *testing.T) {
 
 // A RoundTripper of the host's that ignores its context holds up neither the
 // start nor the end.
-func TestSSEForeignRoundTripperIgnoresContext(t *testing.T) {
+func TestSSE_hostRoundTripperBlocks(t *testing.T) {
 	web := newSSEServer(t)
 	release := make(chan struct{})
 	own := &http.Transport{}
@@ -364,7 +364,7 @@ func TestSSEForeignRoundTripperIgnoresContext(t *testing.T) {
 		}
 		return own.RoundTrip(r)
 	})}
-	s := openHTTP(t, spec)
+	s := openSession(t, spec)
 	requireServing(t, s)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
 	transporttest.RequireClosed(t, s.Released(), "the end waits for the body of the stream")
@@ -372,7 +372,7 @@ func TestSSEForeignRoundTripperIgnoresContext(t *testing.T) {
 	hangs.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	late := httpDialerFor(spec).NewSession()
+	late := newTestDialer(spec).NewSession()
 	require.Error(t, late.Open(ctx))
 	transporttest.RequireClosed(t, late.Released(), "the start waits for the RoundTripper")
 	close(release)

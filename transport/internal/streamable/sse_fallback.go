@@ -17,9 +17,9 @@ const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that
 // errInvalidEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
 var errInvalidEndpoint = errors.New("the endpoint event is not usable")
 
-func invalidEndpoint(format string, args ...any) *httpError {
-	f := invalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
-	f.err = errInvalidEndpoint
+func invalidEndpoint(format string, args ...any) *HTTPError {
+	f := InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	f.Err = errInvalidEndpoint
 	return f
 }
 
@@ -51,14 +51,14 @@ func (b *openingBody) Read(p []byte) (int, error) {
 
 // knownSSE reports whether the server speaks HTTP+SSE, by its specification or by
 // what an earlier session found.
-func (d *httpDialer) knownSSE() bool {
+func (d *dialer) knownSSE() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spec.HTTP.SSE || d.sse
 }
 
 // rememberSSE keeps what was found. It reports whether that is news.
-func (d *httpDialer) rememberSSE(found bool) (changed bool) {
+func (d *dialer) rememberSSE(found bool) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	changed = d.sse != found
@@ -69,7 +69,7 @@ func (d *httpDialer) rememberSSE(found bool) (changed bool) {
 // mayBeSSE reports whether the outcome of an initialize over Streamable HTTP
 // calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
 // Not Allowed" (MCP, transports, backwards compatibility).
-func (s *httpSession) mayBeSSE(got reply, f *httpError) bool {
+func (s *session) mayBeSSE(got reply, f *HTTPError) bool {
 	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false
 	}
@@ -81,9 +81,9 @@ func (s *httpSession) mayBeSSE(got reply, f *httpError) bool {
 }
 
 // refusedWith is the HTTP status of an answer or a fault; 0 if it has none.
-func refusedWith(got reply, f *httpError) int {
+func refusedWith(got reply, f *HTTPError) int {
 	if f != nil {
-		return f.status
+		return f.Status
 	}
 	return got.status
 }
@@ -91,7 +91,7 @@ func refusedWith(got reply, f *httpError) int {
 // retryOverSSE tries an initialize that was refused over the older transport.
 // If the server does not speak that either, the refusal stands, unless the fault of
 // the event stream tells more. It has Timeouts.Negotiate to show that it does.
-func (s *httpSession) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *httpError) (reply, *httpError) {
+func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *HTTPError) (reply, *HTTPError) {
 	ctx := x.ctx
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
 		var cancel context.CancelFunc
@@ -102,40 +102,40 @@ func (s *httpSession) retryOverSSE(x *exchange, id int64, body []byte, header ht
 	switch {
 	case f == nil:
 		return s.roundTrip(x, id, body, header)
-	case errors.Is(f.err, errInvalidEndpoint):
+	case errors.Is(f.Err, errInvalidEndpoint):
 		return reply{}, f
 	case x.ctx.Err() == nil:
 		s.openingSSE.Store(false)
 	}
-	if f.explainsMore(refusedWith(got, refused)) {
+	if f.ExplainsMore(refusedWith(got, refused)) {
 		return reply{}, f
 	}
-	s.log.Debug().Str("reply", f.problem).Msg("server does not speak HTTP+SSE either")
+	s.log.Debug().Str("reply", f.Message).Msg("server does not speak HTTP+SSE either")
 	return got, refused
 }
 
 // recordSSE records that the session speaks HTTP+SSE, if it does.
-func (s *httpSession) recordSSE(info *mcpvisor.SessionInfo) {
+func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
 	if s.sse.Load() == nil {
 		return
 	}
 	info.Deprecated = deprecatedSSE
 	if s.dialer.rememberSSE(true) {
-		s.log.Warn().Str("target", s.endpoint.target).Msg(deprecatedSSE)
+		s.log.Warn().Str("target", s.endpoint.Target).Msg(deprecatedSSE)
 	}
 }
 
 // suggestStreamable adds the way out to the fault of an event stream that a server was
 // said to offer, and does not.
-func (s *httpSession) suggestStreamable(f *httpError) *httpError {
-	if s.spec.HTTP.SSE && f.status >= 400 && f.status < 500 && f.kind != mcpvisor.KindAuthRequired {
-		f.hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
+func (s *session) suggestStreamable(f *HTTPError) *HTTPError {
+	if s.spec.HTTP.SSE && f.Status >= 400 && f.Status < 500 && f.Kind != mcpvisor.KindAuthRequired {
+		f.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}
 	return f
 }
 
 // explainSSETimeout says what a start waited for that took too long.
-func (s *httpSession) explainSSETimeout(cause *supervisor.Cause) {
+func (s *session) explainSSETimeout(cause *supervisor.Cause) {
 	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
 		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"
 	}

@@ -29,13 +29,13 @@ func (s *exchangeTable) isOpen(key int64) bool {
 	return s.open[key] != nil
 }
 
-// TestSSEFallbackRefusalInPieces checks that the end of the refused POST, which comes
+// TestSSEFallback_refusalInPieces checks that the end of the refused POST, which comes
 // while the event stream is being opened, does not end the fallback.
-func TestSSEFallbackRefusalInPieces(t *testing.T) {
+func TestSSEFallback_refusalInPieces(t *testing.T) {
 	web := newSSEServer(t)
-	spec := httpSpec(web.URL + "/sse")
+	spec := specFor(web.URL + "/sse")
 	spec.Era = mcpvisor.EraLegacy // no server/discover before it
-	s := httpDialerFor(spec).NewSession().(*httpSession)
+	s := newTestDialer(spec).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	opening := make(chan struct{})
 	var refused int64 // the exchange of the POST
@@ -64,9 +64,9 @@ func TestSSEFallbackRefusalInPieces(t *testing.T) {
 	requireServing(t, s)
 }
 
-// TestSSEFallbackFault checks what a failed start says whose POST was refused, and
+// TestSSEFallback_errorOfStream checks what a failed start says whose POST was refused, and
 // whose event stream was refused as well: what tells more.
-func TestSSEFallbackFault(t *testing.T) {
+func TestSSEFallback_errorOfStream(t *testing.T) {
 	for name, row := range map[string]struct {
 		post, get int
 		says      string
@@ -92,7 +92,7 @@ func TestSSEFallbackFault(t *testing.T) {
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(row.get)
 			})
-			cause := openFails(t, httpSpec(web.URL+"/sse"))
+			cause := requireOpenFails(t, specFor(web.URL+"/sse"))
 			require.Contains(t, cause.Message, row.says)
 			require.Equal(t, row.kind, cause.Kind)
 			if row.get == http.StatusTooManyRequests {

@@ -21,11 +21,11 @@ type sseServer struct {
 	endpoint string
 	quit     chan struct{}
 
-	mu   sync.Mutex
-	seen []seenRequest
-	out  chan string // to the stream that was opened last
-	// on replaces the reply to a POST of a JSON-RPC method, and to "GET".
-	on map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
+	mu       sync.Mutex
+	received []receivedRequest
+	out      chan string // to the stream that was opened last
+	// replies replaces the reply to a POST of a JSON-RPC method, and to "GET".
+	replies map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
 }
 
 const sseSecret = "stream-5d41402abc4b2a76"
@@ -34,7 +34,7 @@ func newSSEServer(t *testing.T) *sseServer {
 	t.Helper()
 	checkLeaks(t)
 	s := &sseServer{t: t, endpoint: "/messages?sessionId=" + sseSecret, quit: make(chan struct{}),
-		on: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}
+		replies: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(func() {
 		close(s.quit)
@@ -47,7 +47,7 @@ func newSSEServer(t *testing.T) *sseServer {
 func (s *sseServer) handle(what string, f func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.on[what] = f
+	s.replies[what] = f
 }
 
 func (s *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -63,8 +63,8 @@ func (s *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		what = r.Method
 	}
 	s.mu.Lock()
-	s.seen = append(s.seen, seenRequest{what: what, header: r.Header.Clone(), body: string(body), host: r.URL.String()})
-	f := s.on[what]
+	s.received = append(s.received, receivedRequest{what: what, header: r.Header.Clone(), body: string(body), host: r.URL.String()})
+	f := s.replies[what]
 	s.mu.Unlock()
 	switch {
 	case f != nil:
@@ -88,7 +88,7 @@ func (s *sseServer) stream(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.out = out
 	s.mu.Unlock()
-	say := sayEvents(w)
+	say := startEvents(w)
 	say("event: endpoint\ndata: %s\n\n", s.endpoint)
 	for {
 		select {
@@ -142,11 +142,11 @@ func (s *sseServer) write(text string) {
 }
 
 // requests returns what was seen so far of one kind.
-func (s *sseServer) requests(what string) []seenRequest {
+func (s *sseServer) requests(what string) []receivedRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []seenRequest
-	for _, r := range s.seen {
+	var found []receivedRequest
+	for _, r := range s.received {
 		if r.what == what {
 			found = append(found, r)
 		}
@@ -155,7 +155,7 @@ func (s *sseServer) requests(what string) []seenRequest {
 }
 
 func sseSpec(s *sseServer) mcpvisor.ServerSpec {
-	spec := httpSpec(s.URL + "/sse")
+	spec := specFor(s.URL + "/sse")
 	spec.HTTP.SSE = true
 	return spec
 }

@@ -29,7 +29,7 @@ func (c *sseConn) addRequest(id int64) *sseRequest {
 }
 
 // countPost notes that a message of ours that has no answer is about to be POSTed.
-func (s *httpSession) countPost() {
+func (s *session) countPost() {
 	if c := s.sse.Load(); c != nil {
 		c.postCount.Add(1)
 	}
@@ -39,7 +39,7 @@ func (s *httpSession) countPost() {
 // there are more, or it may be about another message of ours that was POSTed later, it
 // is logged, and kept for the errors of requests that time out.
 func (c *sseConn) receiveOrphan(text []byte, env *jsonrpc.Envelope) {
-	failed := jsonrpc.ServerError(c.s.endpoint.cleanJSON(env.Error))
+	failed := jsonrpc.ServerError(c.s.endpoint.CleanJSON(env.Error))
 	if code, ok := transport.ErrorCode(failed); !ok || code != sdkrpc.CodeMethodNotFound {
 		if id, only := c.onlyWaiting(true); only && c.deliver(id, c.answerOf(text, env)) {
 			return

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestSSEErrorWithoutID checks that an error without an id does not fail a call if it
+// TestSSE_errorWithoutID checks that an error without an id does not fail a call if it
 // may be about another message of ours; a call that times out quotes it.
-func TestSSEErrorWithoutID(t *testing.T) {
+func TestSSE_errorWithoutID(t *testing.T) {
 	for name, row := range map[string]struct {
 		code   string
 		notify bool // a notification is sent after the call
@@ -28,7 +28,7 @@ func TestSSEErrorWithoutID(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
-			s := openHTTP(t, sseSpec(web))
+			s := openSession(t, sseSpec(web))
 			called := make(chan json.RawMessage, 1)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 				w.WriteHeader(http.StatusAccepted)

@@ -64,13 +64,13 @@ func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, f := s.readRefusal(resp, id, streamSession, reserve)
+		got, _, f := s.readRefusal(resp, id, StreamSession, reserve)
 		return sseAnswer{reply: got, fault: f}
 	}
 	text, _ := s.errorBody(resp, id, reserve)
 	text = bytes.TrimSpace(text)
-	if isHTML(resp.Header.Get("Content-Type"), nil) && isHTML("", text) {
-		return sseAnswer{fault: s.endpoint.htmlReply(resp.StatusCode)}
+	if IsHTML(resp.Header.Get("Content-Type"), nil) && IsHTML("", text) {
+		return sseAnswer{fault: s.endpoint.HTMLReply(resp.StatusCode)}
 	}
 	if env, ok := jsonrpc.ScanEnvelope(text); ok && env.IsResponse() {
 		got, found, f := s.handleMessage(text, id, true)

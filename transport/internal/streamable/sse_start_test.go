@@ -20,7 +20,7 @@ import (
 )
 
 // The go-sdk's own server of the old transport is found without being told.
-func TestSSEAgainstSDK(t *testing.T) {
+func TestSSE_againstSDK(t *testing.T) {
 	checkLeaks(t)
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
@@ -31,9 +31,9 @@ func TestSSEAgainstSDK(t *testing.T) {
 	web := httptest.NewServer(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
 	for _, told := range []bool{true, false} {
-		spec := httpSpec(web.URL)
+		spec := specFor(web.URL)
 		spec.HTTP.SSE = told
-		d := httpDialerFor(spec)
+		d := newTestDialer(spec)
 		for range 2 {
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
@@ -50,7 +50,7 @@ func TestSSEAgainstSDK(t *testing.T) {
 func TestSSEFallback(t *testing.T) {
 	t.Run("remembered", func(t *testing.T) {
 		web := newSSEServer(t)
-		d := httpDialerFor(httpSpec(web.URL + "/sse"))
+		d := newTestDialer(specFor(web.URL + "/sse"))
 		for range 2 {
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
@@ -72,52 +72,52 @@ func TestSSEFallback(t *testing.T) {
 					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}`)
 				}
 			})
-			requireServing(t, openHTTP(t, httpSpec(web.URL+"/sse")))
+			requireServing(t, openSession(t, specFor(web.URL+"/sse")))
 		})
 	}
 	for _, status := range []int{401, 500, 503} {
 		t.Run("not after "+http.StatusText(status), func(t *testing.T) {
 			web := newSSEServer(t)
 			web.handle("POST", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(status) })
-			openFails(t, httpSpec(web.URL+"/sse"))
+			requireOpenFails(t, specFor(web.URL+"/sse"))
 			require.Empty(t, web.requests("GET"))
 		})
 	}
 	t.Run("refusal stands if there is no stream", func(t *testing.T) {
 		web := newSSEServer(t)
 		web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(http.StatusNotFound) })
-		cause := openFails(t, httpSpec(web.URL+"/sse"))
+		cause := requireOpenFails(t, specFor(web.URL+"/sse"))
 		require.Contains(t, cause.Message, "HTTP 405")
 	})
 	t.Run("refusal stands if the stream names no endpoint", func(t *testing.T) {
 		web := newSSEServer(t)
 		web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			sayEvents(w)("data: {}\n\n")
+			startEvents(w)("data: {}\n\n")
 			<-r.Context().Done()
 		})
-		cause := openFails(t, httpSpec(web.URL+"/sse"))
+		cause := requireOpenFails(t, specFor(web.URL+"/sse"))
 		require.Contains(t, cause.Message, "HTTP 405")
 	})
 	t.Run("waits no longer than Negotiate", func(t *testing.T) {
 		web := newSSEServer(t)
 		web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			sayEvents(w)
+			startEvents(w)
 			<-r.Context().Done()
 		})
-		spec := httpSpec(web.URL + "/sse")
+		spec := specFor(web.URL + "/sse")
 		spec.Timeouts.Negotiate = 50 * time.Millisecond
-		require.Contains(t, openFails(t, spec).Message, "HTTP 405")
+		require.Contains(t, requireOpenFails(t, spec).Message, "HTTP 405")
 	})
 	t.Run("not in the modern era", func(t *testing.T) {
 		web := newSSEServer(t)
-		spec := httpSpec(web.URL + "/sse")
+		spec := specFor(web.URL + "/sse")
 		spec.Era = mcpvisor.EraModern
-		openFails(t, spec)
+		requireOpenFails(t, spec)
 		require.Empty(t, web.requests("GET"))
 	})
 	t.Run("forgotten when the server has changed", func(t *testing.T) {
 		web := newSSEServer(t)
-		d := httpDialerFor(httpSpec(web.URL + "/sse"))
+		d := newTestDialer(specFor(web.URL + "/sse"))
 		s := d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		require.NoError(t, s.Open(transporttest.Context(t)))
@@ -131,8 +131,8 @@ func TestSSEFallback(t *testing.T) {
 	})
 }
 
-func TestSSEStartFails(t *testing.T) {
-	foreign := newScripted(t)
+func TestSSE_startFails(t *testing.T) {
+	foreign := newHTTPServer(t)
 	for name, tc := range map[string]struct {
 		endpoint string
 		stream   func(w http.ResponseWriter, r *http.Request)
@@ -149,8 +149,8 @@ func TestSSEStartFails(t *testing.T) {
 		"no stream":          {stream: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, says: "without an event stream"},
 		"refused":            {stream: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) }, says: `leave out the type "sse"`},
 		"no permission":      {stream: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, says: "HTTP 401", kind: supervisor.CauseAuth},
-		"no endpoint, ended": {stream: func(w http.ResponseWriter, _ *http.Request) { sayEvents(w)(": hi\n\n") }, says: "without naming an endpoint"},
-		"no endpoint":        {stream: func(w http.ResponseWriter, r *http.Request) { sayEvents(w)(": hi\n\n"); <-r.Context().Done() }, says: "did not name its endpoint", kind: supervisor.CauseTimeout},
+		"no endpoint, ended": {stream: func(w http.ResponseWriter, _ *http.Request) { startEvents(w)(": hi\n\n") }, says: "without naming an endpoint"},
+		"no endpoint":        {stream: func(w http.ResponseWriter, r *http.Request) { startEvents(w)(": hi\n\n"); <-r.Context().Done() }, says: "did not name its endpoint", kind: supervisor.CauseTimeout},
 		"no header":          {stream: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, says: "did not name its endpoint", kind: supervisor.CauseTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestSSEStartFails(t *testing.T) {
 			if tc.stream != nil {
 				web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) { tc.stream(w, r) })
 			}
-			s := httpDialerFor(sseSpec(web)).NewSession()
+			s := newTestDialer(sseSpec(web)).NewSession()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			err := s.Open(ctx)
@@ -178,7 +178,7 @@ func TestSSEStartFails(t *testing.T) {
 }
 
 // A redirect within the origin moves the address against which the endpoint is read.
-func TestSSEStreamRedirected(t *testing.T) {
+func TestSSE_streamRedirected(t *testing.T) {
 	web := newSSEServer(t)
 	web.endpoint = "../messages?sessionId=" + sseSecret
 	spec := sseSpec(web)
@@ -190,22 +190,22 @@ func TestSSEStreamRedirected(t *testing.T) {
 		}
 		web.stream(w, r)
 	})
-	requireServing(t, openHTTP(t, spec))
+	requireServing(t, openSession(t, spec))
 }
 
-func TestSSEEndpointTooLate(t *testing.T) {
-	s := httpDialerFor(httpSpec("http://127.0.0.1:1/sse")).NewSession().(*httpSession)
+func TestSSE_endpointTooLate(t *testing.T) {
+	s := newTestDialer(specFor("http://127.0.0.1:1/sse")).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
-	c := &sseConn{s: s, opened: make(chan *httpError, 1)}
+	c := &sseConn{s: s, opened: make(chan *HTTPError, 1)}
 	require.True(t, c.openingOver.CompareAndSwap(false, true), "the time is up")
-	f := c.readEndpoint(newSSEReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
+	f := c.readEndpoint(NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
 	require.ErrorContains(t, f, "too late")
 	require.Nil(t, s.sse.Load())
 }
 
 // What belongs to another protocol layer than the address is not taken.
-func TestSSEEndpointAddress(t *testing.T) {
-	s := httpDialerFor(httpSpec("http://127.0.0.1:1/deep/sse?key=1")).NewSession().(*httpSession)
+func TestSSE_endpointAddress(t *testing.T) {
+	s := newTestDialer(specFor("http://127.0.0.1:1/deep/sse?key=1")).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	c := &sseConn{s: s}
 	for text, want := range map[string]string{
@@ -214,7 +214,7 @@ func TestSSEEndpointAddress(t *testing.T) {
 		"?s=1":          "http://127.0.0.1:1/deep/sse?s=1",
 		"http://user:word@127.0.0.1:1/messages#at": "http://127.0.0.1:1/messages",
 	} {
-		got, f := c.address(sseEvent{data: []byte(text)}, &http.Response{})
+		got, f := c.address(Event{Data: []byte(text)}, &http.Response{})
 		require.Nil(t, f, text)
 		require.Equal(t, want, got.String())
 	}

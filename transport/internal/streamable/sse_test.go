@@ -18,11 +18,11 @@ import (
 )
 
 // readEvents reads to the end of the stream.
-func readEvents(r io.Reader, limit int) ([]sseEvent, error) {
-	s := newSSEReader(r, limit)
-	var all []sseEvent
+func readEvents(r io.Reader, limit int) ([]Event, error) {
+	s := NewEventReader(r, limit)
+	var all []Event
 	for {
-		e, err := s.next()
+		e, err := s.Next()
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}
@@ -36,30 +36,30 @@ func readEvents(r io.Reader, limit int) ([]sseEvent, error) {
 func TestSSEReader(t *testing.T) {
 	rows := []struct {
 		name, text string
-		want       []sseEvent
+		want       []Event
 	}{
 		{"empty", "", nil},
-		{"one", "data: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"no space, two spaces", "data:a\n\ndata:  b\n\n", []sseEvent{{data: []byte("a")}, {data: []byte(" b")}}},
-		{"CR LF", "data: a\r\n\r\ndata: b\r\n\r\n", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
-		{"CR", "data: a\r\rdata: b\r\r", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
-		{"BOM", "\ufeffdata: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"BOM only at the beginning", "data: a\n\n\ufeffdata: b\n\n", []sseEvent{{data: []byte("a")}}},
-		{"BOM after blank lines", "\n\n\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
-		{"BOM after CR LF", "\r\n\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
-		{"two BOMs", "\ufeff\ufeffdata: a\n\ndata: b\n\n", []sseEvent{{data: []byte("b")}}},
-		{"lines join", "data: a\ndata:\ndata: b\n\n", []sseEvent{{data: []byte("a\n\nb")}}},
-		{"fields", "event: message\nid: 7\nretry: 1500\ndata: a\n\n", []sseEvent{{name: "message", id: "7", hasID: true, retry: 1500 * time.Millisecond, data: []byte("a")}}},
-		{"comments and unknown fields", ": hi\nfoo: bar\nfoo\n\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"priming", "id: 7\ndata:\n\n", []sseEvent{{id: "7", hasID: true, data: []byte{}}}},
-		{"id alone", "id: 7\n\n", []sseEvent{{id: "7", hasID: true}}},
-		{"empty id", "id: 7\ndata: a\n\nid\ndata: b\n\ndata: c\n\n", []sseEvent{{id: "7", hasID: true, data: []byte("a")}, {hasID: true, data: []byte("b")}, {data: []byte("c")}}},
-		{"empty id alone", "id:\n\n", []sseEvent{{hasID: true}}},
+		{"one", "data: a\n\n", []Event{{Data: []byte("a")}}},
+		{"no space, two spaces", "data:a\n\ndata:  b\n\n", []Event{{Data: []byte("a")}, {Data: []byte(" b")}}},
+		{"CR LF", "data: a\r\n\r\ndata: b\r\n\r\n", []Event{{Data: []byte("a")}, {Data: []byte("b")}}},
+		{"CR", "data: a\r\rdata: b\r\r", []Event{{Data: []byte("a")}, {Data: []byte("b")}}},
+		{"BOM", "\ufeffdata: a\n\n", []Event{{Data: []byte("a")}}},
+		{"BOM only at the beginning", "data: a\n\n\ufeffdata: b\n\n", []Event{{Data: []byte("a")}}},
+		{"BOM after blank lines", "\n\n\ufeffdata: a\n\ndata: b\n\n", []Event{{Data: []byte("b")}}},
+		{"BOM after CR LF", "\r\n\ufeffdata: a\n\ndata: b\n\n", []Event{{Data: []byte("b")}}},
+		{"two BOMs", "\ufeff\ufeffdata: a\n\ndata: b\n\n", []Event{{Data: []byte("b")}}},
+		{"lines join", "data: a\ndata:\ndata: b\n\n", []Event{{Data: []byte("a\n\nb")}}},
+		{"fields", "event: message\nid: 7\nretry: 1500\ndata: a\n\n", []Event{{Name: "message", ID: "7", HasID: true, Retry: 1500 * time.Millisecond, Data: []byte("a")}}},
+		{"comments and unknown fields", ": hi\nfoo: bar\nfoo\n\ndata: a\n\n", []Event{{Data: []byte("a")}}},
+		{"priming", "id: 7\ndata:\n\n", []Event{{ID: "7", HasID: true, Data: []byte{}}}},
+		{"id alone", "id: 7\n\n", []Event{{ID: "7", HasID: true}}},
+		{"empty id", "id: 7\ndata: a\n\nid\ndata: b\n\ndata: c\n\n", []Event{{ID: "7", HasID: true, Data: []byte("a")}, {HasID: true, Data: []byte("b")}, {Data: []byte("c")}}},
+		{"empty id alone", "id:\n\n", []Event{{HasID: true}}},
 		{"retry that is no number", "retry: 1s\nretry: -1\nretry: 99999999999999999999\n\n", nil},
-		{"id with NUL", "id: a\x00b\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"id too long", "id: " + strings.Repeat("x", maxEventID+1) + "\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"name of an empty event is forgotten", "event: x\n\ndata: a\n\n", []sseEvent{{data: []byte("a")}}},
-		{"cut short", "data: a\n\ndata: b", []sseEvent{{data: []byte("a")}, {data: []byte("b")}}},
+		{"id with NUL", "id: a\x00b\ndata: a\n\n", []Event{{Data: []byte("a")}}},
+		{"id too long", "id: " + strings.Repeat("x", maxEventID+1) + "\ndata: a\n\n", []Event{{Data: []byte("a")}}},
+		{"name of an empty event is forgotten", "event: x\n\ndata: a\n\n", []Event{{Data: []byte("a")}}},
+		{"cut short", "data: a\n\ndata: b", []Event{{Data: []byte("a")}, {Data: []byte("b")}}},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -87,15 +87,15 @@ func TestSSEReaderOversize(t *testing.T) {
 			got, err := readEvents(strings.NewReader(text), 64)
 			require.NoError(t, err)
 			require.Len(t, got, 2)
-			require.True(t, got[0].over)
-			require.True(t, bytes.HasPrefix(got[0].data, []byte(`{"id":1,`)))
-			require.True(t, bytes.HasSuffix(got[0].tail, []byte("}tail")), string(got[0].tail))
-			require.Equal(t, sseEvent{data: []byte("next")}, got[1])
+			require.True(t, got[0].Oversize)
+			require.True(t, bytes.HasPrefix(got[0].Data, []byte(`{"id":1,`)))
+			require.True(t, bytes.HasSuffix(got[0].Tail, []byte("}tail")), string(got[0].Tail))
+			require.Equal(t, Event{Data: []byte("next")}, got[1])
 		})
 	}
 	got, err := readEvents(strings.NewReader("data: "+long+"\n\n"), 100)
 	require.NoError(t, err)
-	require.False(t, got[0].over, "the limit itself is allowed")
+	require.False(t, got[0].Oversize, "the limit itself is allowed")
 }
 
 // How the bytes are cut into reads makes no difference, and what was written
@@ -105,7 +105,7 @@ func TestSSEReaderProperties(t *testing.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
 		lines := rapid.SliceOfN(rapid.StringMatching(`[ -~äß]{0,40}`), 1, 4)
 		var text strings.Builder
-		var want []sseEvent
+		var want []Event
 		for range rapid.IntRange(0, 5).Draw(t, "events") {
 			data := lines.Draw(t, "data")
 			id := rapid.StringMatching(`[a-z0-9]{0,5}`).Draw(t, "id")
@@ -116,7 +116,7 @@ func TestSSEReaderProperties(t *testing.T) {
 				fmt.Fprintf(&text, "data: %s%s", line, end)
 			}
 			text.WriteString(end)
-			want = append(want, sseEvent{id: id, hasID: id != "", data: []byte(strings.Join(data, "\n"))})
+			want = append(want, Event{ID: id, HasID: id != "", Data: []byte(strings.Join(data, "\n"))})
 		}
 		for _, r := range []io.Reader{strings.NewReader(text.String()), iotest.OneByteReader(strings.NewReader(text.String()))} {
 			got, err := readEvents(r, 1000)
@@ -139,12 +139,12 @@ func FuzzSSE(f *testing.F) {
 		require.NoError(t, err)
 		require.Len(t, parts, len(whole))
 		for i, e := range whole {
-			require.LessOrEqual(t, len(e.data), max(limit+1, 2*jsonrpc.EdgeSize))
-			require.LessOrEqual(t, len(e.tail), jsonrpc.EdgeSize)
-			require.LessOrEqual(t, len(e.id), maxEventID)
-			require.GreaterOrEqual(t, e.retry, time.Duration(0))
-			require.Equal(t, e.over, parts[i].over)
-			if !e.over {
+			require.LessOrEqual(t, len(e.Data), max(limit+1, 2*jsonrpc.EdgeSize))
+			require.LessOrEqual(t, len(e.Tail), jsonrpc.EdgeSize)
+			require.LessOrEqual(t, len(e.ID), maxEventID)
+			require.GreaterOrEqual(t, e.Retry, time.Duration(0))
+			require.Equal(t, e.Oversize, parts[i].Oversize)
+			if !e.Oversize {
 				require.Equal(t, e, parts[i])
 			}
 		}
@@ -157,16 +157,16 @@ func TestSSEReaderMemory(t *testing.T) {
 	for _, field := range []string{"data: ", ": ", ""} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := readEvents(io.MultiReader(strings.NewReader(field), io.LimitReader(endless{}, size)), 1<<10)
+		_, err := readEvents(io.MultiReader(strings.NewReader(field), io.LimitReader(endlessReader{}, size)), 1<<10)
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/2))
 	}
 }
 
-type endless struct{}
+type endlessReader struct{}
 
-func (endless) Read(p []byte) (int, error) {
+func (endlessReader) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = 'x'
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestSecretsOfTheSpecOverHTTP(t *testing.T) {
 	const word = "correct horse"
-	e, err := newEndpoint(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
+	e, err := New(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{word}})
 	require.NoError(t, err)
-	require.Equal(t, "no ***", e.redact("no "+word))
+	require.Equal(t, "no ***", e.Redact("no "+word))
 }

@@ -14,12 +14,12 @@ import (
 func TestErrorWithoutIDInAStream(t *testing.T) {
 	const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
 	t.Run("in_the_stream_of_a_call", func(t *testing.T) {
-		web := newScripted(t)
+		web := newHTTPServer(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			sayEvents(w)("data: " + parseError + "\n\n")
+			startEvents(w)("data: " + parseError + "\n\n")
 			web.hang(r)
 		})
-		s := openHTTP(t, httpSpec(web.URL))
+		s := openSession(t, specFor(web.URL))
 		_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 		require.ErrorContains(t, err, "Parse error")
 	})

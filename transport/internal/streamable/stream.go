@@ -26,29 +26,29 @@ const (
 // resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
 // "Resumability"). It returns the response that was read last; nil if that is
 // closed already.
-func (s *httpSession) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref sessionRef) (*http.Response, reply, *httpError) {
+func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref SessionRef) (*http.Response, reply, *HTTPError) {
 	var (
 		lastID string
 		retry  time.Duration
 		tries  int
 	)
 	for {
-		events := newSSEReader(resp.Body, s.spec.Limits.MaxMessageBytes)
-		events.reserve, events.releaseShare = x.reserve, x.share.Release
+		events := NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+		events.Reserve, events.Release = x.reserve, x.share.Release
 		var err error
 		for {
-			var e sseEvent
-			if e, err = events.next(); err == nil && e.crowded {
+			var e Event
+			if e, err = events.Next(); err == nil && e.Skipped {
 				err = jsonrpc.ErrNoRoom // the exchange has ended
 			}
 			if err != nil {
 				break
 			}
-			if e.retry > 0 {
-				retry = e.retry
+			if e.Retry > 0 {
+				retry = e.Retry
 			}
-			if e.hasID && e.id != lastID {
-				lastID, tries = e.id, 0
+			if e.HasID && e.ID != lastID {
+				lastID, tries = e.ID, 0
 			}
 			if got, found, f := s.handleEvent(e, id); found || f != nil {
 				return resp, got, f
@@ -57,11 +57,11 @@ func (s *httpSession) readStreamAnswer(x *exchange, resp *http.Response, id int6
 		_ = resp.Body.Close()
 		if x.ctx.Err() != nil || lastID == "" || s.isModern() {
 			if errors.Is(err, io.EOF) {
-				return nil, reply{}, connectionLost("the event stream ended without the answer", err)
+				return nil, reply{}, ConnectionLost("the event stream ended without the answer", err)
 			}
-			return nil, reply{}, s.endpoint.connectionLost("the event stream broke before the answer came: ", err)
+			return nil, reply{}, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
 		}
-		var f *httpError
+		var f *HTTPError
 		if resp, f = s.resumeStream(x, lastID, retry, &tries, ref); f != nil {
 			return nil, reply{}, f
 		}
@@ -69,22 +69,22 @@ func (s *httpSession) readStreamAnswer(x *exchange, resp *http.Response, id int6
 }
 
 // handleEvent looks for the answer to id in one event.
-func (s *httpSession) handleEvent(e sseEvent, id int64) (got reply, found bool, f *httpError) {
-	if e.crowded {
+func (s *session) handleEvent(e Event, id int64) (got reply, found bool, f *HTTPError) {
+	if e.Skipped {
 		s.noise.Oversize.Add(1)
 		return reply{}, false, nil
 	}
-	if e.over {
+	if e.Oversize {
 		s.noise.Oversize.Add(1)
-		if n, ok := jsonrpc.FindID(e.data, e.tail); ok && n == id || !ok && !bytes.Contains(e.data, []byte(`"method"`)) {
-			return reply{}, false, oversizeReply(s.spec.Limits.MaxMessageBytes)
+		if n, ok := jsonrpc.FindID(e.Data, e.Tail); ok && n == id || !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
+			return reply{}, false, OversizeReply(s.spec.Limits.MaxMessageBytes)
 		}
 		return reply{}, false, nil
 	}
-	if e.name != "" && e.name != "message" {
+	if e.Name != "" && e.Name != "message" {
 		return reply{}, false, nil
 	}
-	text := bytes.TrimSpace(e.data)
+	text := bytes.TrimSpace(e.Data)
 	if len(text) == 0 {
 		return reply{}, false, nil
 	}
@@ -95,40 +95,40 @@ func (s *httpSession) handleEvent(e sseEvent, id int64) (got reply, found bool, 
 
 // resumeStream asks for the rest of a call's stream. tries counts what was spent
 // since the last event.
-func (s *httpSession) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref sessionRef) (*http.Response, *httpError) {
-	last := connectionLost("the event stream ended without the answer", nil)
+func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref SessionRef) (*http.Response, *HTTPError) {
+	last := ConnectionLost("the event stream ended without the answer", nil)
 	for *tries < maxStreamResumes {
 		*tries++
 		if !pause(x.ctx, nextPause(*tries, retry)) {
-			return nil, connectionLost("the event stream ended without the answer", x.ctx.Err())
+			return nil, ConnectionLost("the event stream ended without the answer", x.ctx.Err())
 		}
 		resp, f := x.get(s.endpoint, s.streamHeader(lastID, ""))
 		switch {
-		case f != nil && f.gone:
-			f.outcome = mcpvisor.OutcomeUnknown // the call itself had been sent
+		case f != nil && f.Gone:
+			f.Outcome = mcpvisor.OutcomeUnknown // the call itself had been sent
 			return nil, f
 		case f != nil:
 			last = f
-		case resp.StatusCode == http.StatusOK && isEventStream(resp):
+		case resp.StatusCode == http.StatusOK && IsEventStream(resp):
 			return resp, nil
 		default:
 			f = s.streamRefusedError(resp, ref)
-			if f.lost || !isTransient(resp.StatusCode) {
-				f.outcome = mcpvisor.OutcomeUnknown
-				f.problem = "the event stream ended without the answer and could not be resumed: " + f.problem
+			if f.Lost || !isTransient(resp.StatusCode) {
+				f.Outcome = mcpvisor.OutcomeUnknown
+				f.Message = "the event stream ended without the answer and could not be resumed: " + f.Message
 				return nil, f
 			}
 			last = f
-			retry = max(retry, f.retryAfter)
+			retry = max(retry, f.RetryAfter)
 		}
 	}
-	last.outcome, last.broken = mcpvisor.OutcomeUnknown, true
+	last.Outcome, last.Broken = mcpvisor.OutcomeUnknown, true
 	return nil, last
 }
 
 // streamHeader is the header of a GET. version is the protocol version while the
 // session is still being opened, when that is not yet agreed.
-func (s *httpSession) streamHeader(lastID, version string) http.Header {
+func (s *session) streamHeader(lastID, version string) http.Header {
 	h := s.sessionHeader(s.agreed.Load())
 	if version != "" {
 		h["Mcp-Protocol-Version"] = []string{version}
@@ -141,16 +141,16 @@ func (s *httpSession) streamHeader(lastID, version string) http.Header {
 }
 
 // streamRefusedError closes a reply to a GET that is no stream and explains it.
-func (s *httpSession) streamRefusedError(resp *http.Response, ref sessionRef) *httpError {
+func (s *session) streamRefusedError(resp *http.Response, ref SessionRef) *HTTPError {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
-		return invalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
+		return InvalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	return s.endpoint.statusError(resp, body, ref)
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+	return s.endpoint.StatusError(resp, body, ref)
 }
 
-func (s *httpSession) isModern() bool {
+func (s *session) isModern() bool {
 	a := s.agreed.Load()
 	return a != nil && a.modern
 }

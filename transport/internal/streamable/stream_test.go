@@ -19,7 +19,7 @@ import (
 
 const hello = `{"content":[{"type":"text","text":"hello"}]}`
 
-func TestHTTPStreamAnswer(t *testing.T) {
+func TestStreamAnswer(t *testing.T) {
 	rows := map[string]func(say func(string, ...any), id json.RawMessage){
 		"plain": func(say func(string, ...any), id json.RawMessage) {
 			say("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
@@ -41,13 +41,13 @@ func TestHTTPStreamAnswer(t *testing.T) {
 	}
 	for name, script := range rows {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-				script(sayEvents(w), id)
+				script(startEvents(w), id)
 			})
-			spec := httpSpec(web.URL)
+			spec := specFor(web.URL)
 			spec.Limits.MaxMessageBytes = 4096
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			requireServing(t, s)
 			if name == "noise before" {
 				require.Equal(t, mcpvisor.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
@@ -56,41 +56,41 @@ func TestHTTPStreamAnswer(t *testing.T) {
 	}
 }
 
-func TestHTTPStreamOversizeAnswer(t *testing.T) {
-	web := newScripted(t)
-	web.handle("tools/call", oneTime(func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%q}\n\n", id, strings.Repeat("x", 8192))
+func TestStreamAnswer_oversize(t *testing.T) {
+	web := newHTTPServer(t)
+	web.handle("tools/call", firstTime(func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%q}\n\n", id, strings.Repeat("x", 8192))
 		web.hang(r)
 	}))
-	spec := httpSpec(web.URL)
+	spec := specFor(web.URL)
 	spec.Limits.MaxMessageBytes = 4096
-	s := openHTTP(t, spec)
-	e := callFails(t, s)
+	s := openSession(t, spec)
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.KindProtocol, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 	require.ErrorContains(t, e, "raise Limits.MaxMessageBytes")
 	requireServing(t, s)
 }
 
-func TestHTTPStreamCutWithoutIDs(t *testing.T) {
-	web := newScripted(t)
-	web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		sayEvents(w)(": hold on\n\n")
+func TestStreamAnswer_cutWithoutIDs(t *testing.T) {
+	web := newHTTPServer(t)
+	web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		startEvents(w)(": hold on\n\n")
 	}))
-	s := openHTTP(t, httpSpec(web.URL))
-	e := callFails(t, s)
+	s := openSession(t, specFor(web.URL))
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.KindProtocol, e.Kind, e.Error())
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorContains(t, e, "ended without the answer")
 	requireServing(t, s)
 }
 
-func TestHTTPStreamResumed(t *testing.T) {
-	web := newScripted(t)
+func TestStreamAnswer_resumed(t *testing.T) {
+	web := newHTTPServer(t)
 	var call atomic.Value
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		call.Store(string(id))
-		sayEvents(w)("id: a1\nretry: 10\ndata:\n\n")
+		startEvents(w)("id: a1\nretry: 10\ndata:\n\n")
 	})
 	var tries atomic.Int32
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
@@ -102,12 +102,12 @@ func TestHTTPStreamResumed(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
-			sayEvents(w)("id: a2\nretry: 10\ndata:\n\n")
+			startEvents(w)("id: a2\nretry: 10\ndata:\n\n")
 		case "a2":
-			sayEvents(w)("id: a3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.Load(), hello)
+			startEvents(w)("id: a3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.Load(), hello)
 		}
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	requireServing(t, s)
 	require.EqualValues(t, 2, tries.Load())
 	require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
@@ -116,13 +116,13 @@ func TestHTTPStreamResumed(t *testing.T) {
 	}
 }
 
-func TestHTTPStreamNotResumed(t *testing.T) {
-	web := newScripted(t)
-	web.handle("tools/call", oneTime(func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		sayEvents(w)("id: a1\nretry: 10\ndata:\n\n")
+func TestStreamAnswer_notResumed(t *testing.T) {
+	web := newHTTPServer(t)
+	web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		startEvents(w)("id: a1\nretry: 10\ndata:\n\n")
 	}))
-	s := openHTTP(t, httpSpec(web.URL))
-	e := callFails(t, s)
+	s := openSession(t, specFor(web.URL))
+	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorContains(t, e, "could not be resumed: HTTP 405")
 	requireServing(t, s)
@@ -130,24 +130,24 @@ func TestHTTPStreamNotResumed(t *testing.T) {
 
 // The event stream comes and goes, with every status there is; the session
 // and its calls notice nothing.
-func TestHTTPStandaloneStreamReconnects(t *testing.T) {
-	web := newScripted(t)
+func TestStandaloneStream_reconnects(t *testing.T) {
+	web := newHTTPServer(t)
 	var tries atomic.Int32
 	resumed := make(chan string, 1)
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		switch tries.Add(1) {
 		case 1:
-			sayEvents(w)("id: e1\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
+			startEvents(w)("id: e1\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n")
 		case 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case 3:
 			resumed <- r.Header.Get("Last-Event-ID")
-			sayEvents(w)("retry: 10\ndata: broken {\n\n")
+			startEvents(w)("retry: 10\ndata: broken {\n\n")
 		default:
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		}
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	select {
 	case id := <-resumed:
 		require.Equal(t, "e1", id)
@@ -160,8 +160,8 @@ func TestHTTPStandaloneStreamReconnects(t *testing.T) {
 }
 
 // A session that is gone shows on the event stream first.
-func TestHTTPStandaloneStreamForgotten(t *testing.T) {
-	web := newScripted(t)
+func TestStandaloneStream_sessionLost(t *testing.T) {
+	web := newHTTPServer(t)
 	var tries atomic.Int32
 	opened := make(chan struct{})
 	web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
@@ -169,24 +169,24 @@ func TestHTTPStandaloneStreamForgotten(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		say := sayEvents(w)
+		say := startEvents(w)
 		<-opened
 		say("retry: 10\ndata:\n\n")
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	close(opened)
 	transporttest.RequireClosed(t, s.Dead(), "the loss went unnoticed")
 	require.Contains(t, s.Cause().Message, "forgot the session")
 }
 
-func TestHTTPMessagesOnTheWay(t *testing.T) {
-	web := newScripted(t)
+func TestStreamAnswer_otherMessages(t *testing.T) {
+	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		say := sayEvents(w)
+		say := startEvents(w)
 		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
 		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 	})
-	s := httpDialerFor(httpSpec(web.URL)).NewSession().(*httpSession)
+	s := newTestDialer(specFor(web.URL)).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	var seen []string
 	s.onMessage = func(m sdkrpc.Message) {
@@ -200,7 +200,7 @@ func TestHTTPMessagesOnTheWay(t *testing.T) {
 }
 
 // A server that floods loses its own messages and nothing else.
-func TestHTTPInboxOverflow(t *testing.T) {
+func TestSDKStream_overflow(t *testing.T) {
 	i := newSDKStream()
 	for n := range sdkStreamSize {
 		require.True(t, i.push(fmt.Appendf(nil, `{"n":%d}`, n)))
@@ -222,17 +222,17 @@ func TestHTTPInboxOverflow(t *testing.T) {
 
 // Many servers end the stream a moment after the answer. The call does not
 // wait for that, and the connection serves the next one nevertheless.
-func TestHTTPStreamConnectionIsKept(t *testing.T) {
-	web := newScripted(t)
+func TestStreamAnswer_connectionReused(t *testing.T) {
+	web := newHTTPServer(t)
 	finish := make(chan struct{})
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		sayEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
 		select {
 		case <-finish:
 		case <-r.Context().Done():
 		}
 	})
-	s := openHTTP(t, httpSpec(web.URL))
+	s := openSession(t, specFor(web.URL))
 	kept := make(chan error, 1)
 	ctx, cancel := context.WithCancel(httptrace.WithClientTrace(transporttest.Context(t), &httptrace.ClientTrace{
 		PutIdleConn: func(err error) { kept <- err },

@@ -19,16 +19,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// stubborn is a RoundTripper of the host's whose calls of a tool ignore their
+// blockingTripper is a RoundTripper of the host's whose calls of a tool ignore their
 // context in one way.
-type stubborn struct {
+type blockingTripper struct {
 	http.RoundTripper
 	on   atomic.Bool
 	free chan struct{} // closed to let it go on
-	how  func(s *stubborn, r *http.Request) (*http.Response, error)
+	how  func(s *blockingTripper, r *http.Request) (*http.Response, error)
 }
 
-func (s *stubborn) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *blockingTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.on.Load() && r.Method == http.MethodPost {
 		return s.how(s, r)
 	}
@@ -51,35 +51,35 @@ func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
 }
 
-var stubbornWays = map[string]func(s *stubborn, r *http.Request) (*http.Response, error){
-	"round_trip": func(s *stubborn, _ *http.Request) (*http.Response, error) {
+var stubbornWays = map[string]func(s *blockingTripper, r *http.Request) (*http.Response, error){
+	"round_trip": func(s *blockingTripper, _ *http.Request) (*http.Response, error) {
 		<-s.free
 		return nil, errors.New("late")
 	},
-	"late_response": func(s *stubborn, r *http.Request) (*http.Response, error) {
+	"late_response": func(s *blockingTripper, r *http.Request) (*http.Response, error) {
 		<-s.free
 		return replyWith(r, http.NoBody)
 	},
-	"read": func(s *stubborn, r *http.Request) (*http.Response, error) {
+	"read": func(s *blockingTripper, r *http.Request) (*http.Response, error) {
 		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { return nil }})
 	},
-	"read_and_close": func(s *stubborn, r *http.Request) (*http.Response, error) {
+	"read_and_close": func(s *blockingTripper, r *http.Request) (*http.Response, error) {
 		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { <-s.free; return nil }})
 	},
 }
 
 // A RoundTripper that ignores its context holds up neither a call beyond its
 // context or its clock, nor the end of the session; what is left behind is counted.
-func TestStubbornRoundTripper(t *testing.T) {
+func TestHostRoundTripperBlocks(t *testing.T) {
 	for name, how := range stubbornWays {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web := newWireless(t)
-				host := &stubborn{RoundTripper: web, free: make(chan struct{}), how: how}
+				web := newMemoryTransport(t)
+				host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: how}
 				spec := web.spec()
 				spec.HTTP.Client = &http.Client{Transport: host}
 				spec.Timeouts.Shutdown = 2 * time.Second
-				s := httpDialerFor(spec).NewSession().(*httpSession)
+				s := newTestDialer(spec).NewSession().(*session)
 				require.NoError(t, s.Open(t.Context()))
 				requireServing(t, s)
 				host.on.Store(true)
@@ -113,7 +113,7 @@ func TestStubbornRoundTripper(t *testing.T) {
 				<-s.Released()
 				require.LessOrEqual(t, time.Since(began), 3*spec.Timeouts.Shutdown)
 
-				next := s.dialer.NewSession().(*httpSession)
+				next := s.dialer.NewSession().(*session)
 				require.GreaterOrEqual(t, next.Info().AbandonedRequests, 3, "the count outlives the session")
 				close(host.free)
 				synctest.Wait()
@@ -126,13 +126,13 @@ func TestStubbornRoundTripper(t *testing.T) {
 
 // A RoundTripper that never returns does not cost a goroutine for each request
 // for ever.
-func TestStubbornRoundTripper_bounded(t *testing.T) {
+func TestHostRoundTripperBlocks_bounded(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		web := newWireless(t)
-		host := &stubborn{RoundTripper: web, free: make(chan struct{}), how: stubbornWays["round_trip"]}
+		web := newMemoryTransport(t)
+		host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: stubbornWays["round_trip"]}
 		spec := web.spec()
 		spec.HTTP.Client = &http.Client{Transport: host}
-		s := openWireless(t, spec)
+		s := openInMemory(t, spec)
 		host.on.Store(true)
 		giveUp := func(times int) int {
 			for range times {
@@ -163,7 +163,7 @@ func TestStubbornRoundTripper_bounded(t *testing.T) {
 }
 
 // A function of the host's without a context of its own holds up nothing either.
-func TestStubbornClient(t *testing.T) {
+func TestHostClientBlocks(t *testing.T) {
 	for name, prepare := range map[string]func(c *http.Client, now *atomic.Bool, free chan struct{}){
 		"proxy": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
 			c.Transport = &http.Transport{DisableKeepAlives: true, Proxy: func(*http.Request) (*url.URL, error) {
@@ -181,18 +181,18 @@ func TestStubbornClient(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, addr)
 			}}
 		},
-		"jar": func(c *http.Client, now *atomic.Bool, free chan struct{}) { c.Jar = stubbornJar{now, free} },
+		"jar": func(c *http.Client, now *atomic.Bool, free chan struct{}) { c.Jar = blockingJar{now, free} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			web := newScripted(t)
+			web := newHTTPServer(t)
 			free := make(chan struct{})
 			t.Cleanup(func() { close(free) })
 			var now atomic.Bool
-			spec := httpSpec(web.URL)
+			spec := specFor(web.URL)
 			spec.HTTP.Client = &http.Client{}
 			prepare(spec.HTTP.Client, &now, free)
 			spec.Timeouts.Shutdown = time.Second
-			s := openHTTP(t, spec)
+			s := openSession(t, spec)
 			requireServing(t, s)
 			now.Store(true)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -205,16 +205,16 @@ func TestStubbornClient(t *testing.T) {
 	}
 }
 
-type stubbornJar struct {
+type blockingJar struct {
 	now  *atomic.Bool
 	free chan struct{}
 }
 
-func (j stubbornJar) Cookies(*url.URL) []*http.Cookie {
+func (j blockingJar) Cookies(*url.URL) []*http.Cookie {
 	if j.now.Load() {
 		<-j.free
 	}
 	return nil
 }
 
-func (j stubbornJar) SetCookies(*url.URL, []*http.Cookie) {}
+func (j blockingJar) SetCookies(*url.URL, []*http.Cookie) {}

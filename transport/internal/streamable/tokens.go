@@ -17,23 +17,23 @@ import (
 // request that was refused for its token was not carried out.
 const maxRenewals = 3
 
-// do sends one request, with a token where the endpoint needs one. The body of
+// Do sends one request, with a token where the endpoint needs one. The body of
 // the response must be closed.
-func (e *endpoint) do(ctx context.Context, r outgoingRequest) (*http.Response, *httpError) {
-	if e.auth == nil {
+func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
+	if e.Auth == nil {
 		return e.followRedirects(ctx, r)
 	}
-	header := r.header
-	if r.method == http.MethodDelete { // the DELETE at the end is worth no new token
-		r.header = withToken(header, e.auth.AccessToken())
+	header := r.Header
+	if r.Method == http.MethodDelete { // the DELETE at the end is worth no new token
+		r.Header = withToken(header, e.Auth.AccessToken())
 		return e.followRedirects(ctx, r)
 	}
 	for renewals := 0; ; renewals++ {
-		token, err := e.auth.Token(ctx)
+		token, err := e.Auth.Token(ctx)
 		if err != nil {
 			return nil, e.reportUnauthorized(e.tokenError(ctx, err))
 		}
-		r.header = withToken(header, token)
+		r.Header = withToken(header, token)
 		resp, f := e.followRedirects(ctx, r)
 		if f != nil {
 			return nil, f
@@ -42,11 +42,11 @@ func (e *endpoint) do(ctx context.Context, r outgoingRequest) (*http.Response, *
 		if !refused && !oauth.IsInsufficientScope(resp.StatusCode, resp.Header) || renewals == maxRenewals {
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, resp.Body, MaxErrorBody) // so that the connection can be used again
 		_ = resp.Body.Close()
-		if err := e.auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
+		if err := e.Auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
 			f := e.unknownIfHostTripper(e.tokenError(ctx, err))
-			f.status = resp.StatusCode
+			f.Status = resp.StatusCode
 			if refused { // without more scopes the others go on
 				return nil, e.reportUnauthorized(f)
 			}
@@ -56,9 +56,9 @@ func (e *endpoint) do(ctx context.Context, r outgoingRequest) (*http.Response, *
 }
 
 // reportUnauthorized ends the session if no other request of it can have a token either.
-func (e *endpoint) reportUnauthorized(f *httpError) *httpError {
-	if f.permanent && e.onUnauthorized != nil {
-		e.onUnauthorized(f)
+func (e *Endpoint) reportUnauthorized(f *HTTPError) *HTTPError {
+	if f.Permanent && e.OnUnauthorized != nil {
+		e.OnUnauthorized(f)
 	}
 	return f
 }
@@ -76,17 +76,17 @@ func withToken(header http.Header, token string) http.Header {
 
 // tokenError is the fault of a request for which there is no token. The server has
 // not begun to work on it.
-func (e *endpoint) tokenError(ctx context.Context, err error) *httpError {
+func (e *Endpoint) tokenError(ctx context.Context, err error) *HTTPError {
 	var required *mcpvisor.AuthRequired
 	var passing *oauth.Unavailable
 	switch {
 	case errors.As(err, &required):
-		return &httpError{problem: e.clean(required.Error()), hint: "authorize it: mcpvisor authorize, or Authorize of the client", err: required,
-			kind: mcpvisor.KindAuthRequired, outcome: mcpvisor.OutcomeNotSent, cause: supervisor.CauseAuth, permanent: true}
+		return &HTTPError{Message: e.Clean(required.Error()), Hint: "authorize it: mcpvisor authorize, or Authorize of the client", Err: required,
+			Kind: mcpvisor.KindAuthRequired, Outcome: mcpvisor.OutcomeNotSent, Cause: supervisor.CauseAuth, Permanent: true}
 	case errors.As(err, &passing):
 		f := e.notSentError(passing.Error(), "look at the authorization server", nil)
-		f.retryAfter = passing.RetryAfter
+		f.RetryAfter = passing.RetryAfter
 		return f
 	}
-	return e.notSentError("the request was given up before there was a token for "+e.hostport, "", ctx.Err())
+	return e.notSentError("the request was given up before there was a token for "+e.HostPort, "", ctx.Err())
 }

@@ -16,30 +16,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// wireless is a scripted server without a network between, so that its clock is
+// memoryTransport is a scripted server without a network between, so that its clock is
 // that of a test's bubble. It knows which of its replies nobody has closed.
-type wireless struct {
-	*scripted
+type memoryTransport struct {
+	*httpServer
 	mu   sync.Mutex
-	open map[*wirelessBody]struct{}
+	open map[*memoryBody]struct{}
 }
 
-func newWireless(t *testing.T) *wireless {
+func newMemoryTransport(t *testing.T) *memoryTransport {
 	t.Helper()
-	d := &wireless{open: make(map[*wirelessBody]struct{}), scripted: &scripted{session: "session-1", quit: make(chan struct{}),
-		on: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}}
+	d := &memoryTransport{open: make(map[*memoryBody]struct{}), httpServer: &httpServer{session: "session-1", quit: make(chan struct{}),
+		replies: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}}
 	t.Cleanup(func() { close(d.quit) })
 	return d
 }
 
-func (d *wireless) spec() mcpvisor.ServerSpec {
-	spec := httpSpec("http://wireless.invalid/mcp")
+func (d *memoryTransport) spec() mcpvisor.ServerSpec {
+	spec := specFor("http://wireless.invalid/mcp")
 	spec.HTTP.Client = &http.Client{Transport: d}
 	return spec
 }
 
 // unclosed is what was asked for with the replies that are still open.
-func (d *wireless) unclosed() []string {
+func (d *memoryTransport) unclosed() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var found []string
@@ -52,10 +52,10 @@ func (d *wireless) unclosed() []string {
 
 // RoundTrip implements http.RoundTripper. As over a network, the request's
 // context ends the reply too.
-func (d *wireless) RoundTrip(req *http.Request) (*http.Response, error) {
+func (d *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	body, feed := io.Pipe()
-	w := &wirelessWriter{header: make(http.Header), feed: feed, begun: make(chan struct{})}
+	w := &memoryWriter{header: make(http.Header), feed: feed, begun: make(chan struct{})}
 	r := req.Clone(ctx)
 	if r.Body == nil {
 		r.Body = http.NoBody
@@ -88,46 +88,46 @@ func (d *wireless) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, io.ErrUnexpectedEOF
 	}
-	b := &wirelessBody{PipeReader: body, of: d, cancel: cancel, what: req.Method + " " + req.URL.Path}
+	b := &memoryBody{PipeReader: body, of: d, cancel: cancel, what: req.Method + " " + req.URL.Path}
 	d.mu.Lock()
 	d.open[b] = struct{}{}
 	d.mu.Unlock()
 	return &http.Response{StatusCode: w.status, Header: w.sent, Body: b, ContentLength: -1, Request: req}, nil
 }
 
-type wirelessWriter struct {
+type memoryWriter struct {
 	header, sent http.Header
 	status       int
 	feed         *io.PipeWriter
 	begun        chan struct{}
 }
 
-func (w *wirelessWriter) Header() http.Header { return w.header }
+func (w *memoryWriter) Header() http.Header { return w.header }
 
-func (w *wirelessWriter) WriteHeader(status int) {
+func (w *memoryWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status, w.sent = status, w.header.Clone()
 		close(w.begun)
 	}
 }
 
-func (w *wirelessWriter) Write(p []byte) (int, error) {
+func (w *memoryWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return w.feed.Write(p)
 }
 
 // Flush implements http.Flusher.
-func (w *wirelessWriter) Flush() {}
+func (w *memoryWriter) Flush() {}
 
-type wirelessBody struct {
+type memoryBody struct {
 	*io.PipeReader
-	of     *wireless
+	of     *memoryTransport
 	cancel func()
 	what   string
 }
 
 // Close implements io.Closer.
-func (b *wirelessBody) Close() error {
+func (b *memoryBody) Close() error {
 	b.of.mu.Lock()
 	delete(b.of.open, b)
 	b.of.mu.Unlock()
@@ -135,10 +135,10 @@ func (b *wirelessBody) Close() error {
 	return b.PipeReader.Close()
 }
 
-// openWireless opens a session that is released at the end of the test.
-func openWireless(t *testing.T, spec mcpvisor.ServerSpec) *httpSession {
+// openInMemory opens a session that is released at the end of the test.
+func openInMemory(t *testing.T, spec mcpvisor.ServerSpec) *session {
 	t.Helper()
-	s := httpDialerFor(spec).NewSession().(*httpSession)
+	s := newTestDialer(spec).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	return s

@@ -6,48 +6,48 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // standbyScript drives one standby by hand and in virtual time.
 type standbyScript struct {
-	*Standby
+	*supervisor.Standby
 	t     *testing.T
 	now   time.Time
-	epoch uint64   // the highest that was given out
-	last  []Effect // of the last step
-	armed Effect   // the last one that armed a timer
+	epoch uint64              // the highest that was given out
+	last  []supervisor.Effect // of the last step
+	armed supervisor.Effect   // the last one that armed a timer
 }
 
-func newStandbyScript(t *testing.T, p Policy) *standbyScript {
+func newStandbyScript(t *testing.T, p supervisor.Policy) *standbyScript {
 	t.Helper()
 	require.NoError(t, p.Validate())
 	s := &standbyScript{t: t, now: epochStart, epoch: 1} // epoch 1 is in service
-	s.Standby = NewStandby(p, func() uint64 { s.epoch++; return s.epoch }, func() float64 { return 0.5 })
+	s.Standby = supervisor.NewStandby(p, func() uint64 { s.epoch++; return s.epoch }, func() float64 { return 0.5 })
 	return s
 }
 
-func (s *standbyScript) step(in Input) {
+func (s *standbyScript) step(in supervisor.Input) {
 	s.last = s.Step(s.now, in)
 	for _, e := range s.last {
-		if e.Kind == EffectArmStandby {
+		if e.Kind == supervisor.EffectArmStandby {
 			s.armed = e
 		}
 	}
 }
 
 // on feeds an input about the current session and timer.
-func (s *standbyScript) on(kinds ...InputKind) *standbyScript {
+func (s *standbyScript) on(kinds ...supervisor.InputKind) *standbyScript {
 	for _, kind := range kinds {
-		if kind == InputTimer {
+		if kind == supervisor.InputTimer {
 			s.now = s.now.Add(s.armed.Delay)
 		}
-		s.step(Input{Kind: kind, Epoch: s.Epoch(), Token: s.armed.Token, Attempt: 1})
+		s.step(supervisor.Input{Kind: kind, Epoch: s.Epoch(), Token: s.armed.Token, Attempt: 1})
 	}
 	return s
 }
 
-func (s *standbyScript) in(want StandbyState) *standbyScript {
+func (s *standbyScript) in(want supervisor.StandbyState) *standbyScript {
 	s.t.Helper()
 	require.Equal(s.t, want, s.State())
 	return s
@@ -55,67 +55,67 @@ func (s *standbyScript) in(want StandbyState) *standbyScript {
 
 // standbyRoads are the inputs that lead from idle to each state, with a policy of
 // one retry.
-var standbyRoads = map[StandbyState][]InputKind{
-	StandbyIdle:        nil,
-	StandbyWaiting:     {InputServing},
-	StandbyDraining:    {InputServing, InputTimer, InputOpened, InputDiscovered, InputTakenOver, InputTimer},
-	StandbyConnecting:  {InputServing, InputTimer},
-	StandbyDiscovering: {InputServing, InputTimer, InputOpened},
-	StandbyReady:       {InputServing, InputTimer, InputOpened, InputDiscovered},
-	StandbyClosing:     {InputServing, InputTimer, InputFailed},
-	StandbyStopping:    {InputServing, InputTimer, InputWithdrawn},
-	StandbyGivenUp:     {InputServing, InputTimer, InputFailed, InputReleased, InputTimer, InputFailed, InputReleased},
+var standbyRoads = map[supervisor.StandbyState][]supervisor.InputKind{
+	supervisor.StandbyIdle:        nil,
+	supervisor.StandbyWaiting:     {supervisor.InputServing},
+	supervisor.StandbyDraining:    {supervisor.InputServing, supervisor.InputTimer, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputTakenOver, supervisor.InputTimer},
+	supervisor.StandbyConnecting:  {supervisor.InputServing, supervisor.InputTimer},
+	supervisor.StandbyDiscovering: {supervisor.InputServing, supervisor.InputTimer, supervisor.InputOpened},
+	supervisor.StandbyReady:       {supervisor.InputServing, supervisor.InputTimer, supervisor.InputOpened, supervisor.InputDiscovered},
+	supervisor.StandbyClosing:     {supervisor.InputServing, supervisor.InputTimer, supervisor.InputFailed},
+	supervisor.StandbyStopping:    {supervisor.InputServing, supervisor.InputTimer, supervisor.InputWithdrawn},
+	supervisor.StandbyGivenUp:     {supervisor.InputServing, supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased},
 }
 
-func reachStandby(t *testing.T, state StandbyState) *standbyScript {
+func reachStandby(t *testing.T, state supervisor.StandbyState) *standbyScript {
 	t.Helper()
-	return newStandbyScript(t, Retry(1, time.Second)).on(standbyRoads[state]...).in(state)
+	return newStandbyScript(t, supervisor.Retry(1, time.Second)).on(standbyRoads[state]...).in(state)
 }
 
 // standbyRows is what the standby must do, written a second time and from the
 // promises rather than from the table. A row without a road starts in its state.
 var standbyRows = []struct {
-	from StandbyState
-	on   InputKind
-	when Guard
-	to   StandbyState
-	do   []EffectKind
-	road []InputKind
+	from supervisor.StandbyState
+	on   supervisor.InputKind
+	when supervisor.Guard
+	to   supervisor.StandbyState
+	do   []supervisor.EffectKind
+	road []supervisor.InputKind
 }{
-	{StandbyIdle, InputServing, GuardAlways, StandbyWaiting, done(EffectArmStandby), nil},
-	{StandbyIdle, InputDrained, GuardAlways, StandbyIdle, nil, nil},
+	{supervisor.StandbyIdle, supervisor.InputServing, supervisor.GuardAlways, supervisor.StandbyWaiting, done(supervisor.EffectArmStandby), nil},
+	{supervisor.StandbyIdle, supervisor.InputDrained, supervisor.GuardAlways, supervisor.StandbyIdle, nil, nil},
 
-	{StandbyWaiting, InputTimer, GuardDraining, StandbyDraining, nil,
-		[]InputKind{InputServing, InputTimer, InputOpened, InputDiscovered, InputTakenOver}},
-	{StandbyWaiting, InputTimer, GuardAlways, StandbyConnecting, done(EffectDial), nil},
-	{StandbyWaiting, InputDrained, GuardAlways, StandbyWaiting, nil, nil},
-	{StandbyWaiting, InputWithdrawn, GuardAlways, StandbyIdle, done(EffectCancelTimer), nil},
+	{supervisor.StandbyWaiting, supervisor.InputTimer, supervisor.GuardDraining, supervisor.StandbyDraining, nil,
+		[]supervisor.InputKind{supervisor.InputServing, supervisor.InputTimer, supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputTakenOver}},
+	{supervisor.StandbyWaiting, supervisor.InputTimer, supervisor.GuardAlways, supervisor.StandbyConnecting, done(supervisor.EffectDial), nil},
+	{supervisor.StandbyWaiting, supervisor.InputDrained, supervisor.GuardAlways, supervisor.StandbyWaiting, nil, nil},
+	{supervisor.StandbyWaiting, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyIdle, done(supervisor.EffectCancelTimer), nil},
 
-	{StandbyDraining, InputDrained, GuardAlways, StandbyConnecting, done(EffectDial), nil},
-	{StandbyDraining, InputWithdrawn, GuardAlways, StandbyIdle, nil, nil},
+	{supervisor.StandbyDraining, supervisor.InputDrained, supervisor.GuardAlways, supervisor.StandbyConnecting, done(supervisor.EffectDial), nil},
+	{supervisor.StandbyDraining, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyIdle, nil, nil},
 
-	{StandbyConnecting, InputOpened, GuardAlways, StandbyDiscovering, done(EffectDiscover), nil},
-	{StandbyConnecting, InputFailed, GuardAlways, StandbyClosing, done(EffectEndSession, EffectAnnounceLost), nil},
-	{StandbyConnecting, InputDied, GuardAlways, StandbyClosing, done(EffectEndSession, EffectAnnounceLost), nil},
-	{StandbyConnecting, InputWithdrawn, GuardAlways, StandbyStopping, done(EffectEndSession), nil},
+	{supervisor.StandbyConnecting, supervisor.InputOpened, supervisor.GuardAlways, supervisor.StandbyDiscovering, done(supervisor.EffectDiscover), nil},
+	{supervisor.StandbyConnecting, supervisor.InputFailed, supervisor.GuardAlways, supervisor.StandbyClosing, done(supervisor.EffectEndSession, supervisor.EffectAnnounceLost), nil},
+	{supervisor.StandbyConnecting, supervisor.InputDied, supervisor.GuardAlways, supervisor.StandbyClosing, done(supervisor.EffectEndSession, supervisor.EffectAnnounceLost), nil},
+	{supervisor.StandbyConnecting, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyStopping, done(supervisor.EffectEndSession), nil},
 
-	{StandbyDiscovering, InputDiscovered, GuardAlways, StandbyReady, done(EffectAnnounceStandby), nil},
-	{StandbyDiscovering, InputFailed, GuardAlways, StandbyClosing, done(EffectEndSession, EffectAnnounceLost), nil},
-	{StandbyDiscovering, InputDied, GuardAlways, StandbyClosing, done(EffectEndSession, EffectAnnounceLost), nil},
-	{StandbyDiscovering, InputWithdrawn, GuardAlways, StandbyStopping, done(EffectEndSession), nil},
+	{supervisor.StandbyDiscovering, supervisor.InputDiscovered, supervisor.GuardAlways, supervisor.StandbyReady, done(supervisor.EffectAnnounceStandby), nil},
+	{supervisor.StandbyDiscovering, supervisor.InputFailed, supervisor.GuardAlways, supervisor.StandbyClosing, done(supervisor.EffectEndSession, supervisor.EffectAnnounceLost), nil},
+	{supervisor.StandbyDiscovering, supervisor.InputDied, supervisor.GuardAlways, supervisor.StandbyClosing, done(supervisor.EffectEndSession, supervisor.EffectAnnounceLost), nil},
+	{supervisor.StandbyDiscovering, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyStopping, done(supervisor.EffectEndSession), nil},
 
-	{StandbyReady, InputTakenOver, GuardAlways, StandbyWaiting, done(EffectArmStandby), nil},
-	{StandbyReady, InputDied, GuardAlways, StandbyClosing, done(EffectEndSession, EffectAnnounceLost), nil},
-	{StandbyReady, InputWithdrawn, GuardAlways, StandbyStopping, done(EffectEndSession), nil},
+	{supervisor.StandbyReady, supervisor.InputTakenOver, supervisor.GuardAlways, supervisor.StandbyWaiting, done(supervisor.EffectArmStandby), nil},
+	{supervisor.StandbyReady, supervisor.InputDied, supervisor.GuardAlways, supervisor.StandbyClosing, done(supervisor.EffectEndSession, supervisor.EffectAnnounceLost), nil},
+	{supervisor.StandbyReady, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyStopping, done(supervisor.EffectEndSession), nil},
 
-	{StandbyClosing, InputReleased, GuardStandbyRetry, StandbyWaiting, done(EffectArmStandby), nil},
-	{StandbyClosing, InputReleased, GuardAlways, StandbyGivenUp, nil,
-		[]InputKind{InputServing, InputTimer, InputFailed, InputReleased, InputTimer, InputFailed}},
-	{StandbyClosing, InputWithdrawn, GuardAlways, StandbyStopping, nil, nil},
+	{supervisor.StandbyClosing, supervisor.InputReleased, supervisor.GuardStandbyRetry, supervisor.StandbyWaiting, done(supervisor.EffectArmStandby), nil},
+	{supervisor.StandbyClosing, supervisor.InputReleased, supervisor.GuardAlways, supervisor.StandbyGivenUp, nil,
+		[]supervisor.InputKind{supervisor.InputServing, supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputFailed}},
+	{supervisor.StandbyClosing, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyStopping, nil, nil},
 
-	{StandbyStopping, InputReleased, GuardAlways, StandbyIdle, nil, nil},
+	{supervisor.StandbyStopping, supervisor.InputReleased, supervisor.GuardAlways, supervisor.StandbyIdle, nil, nil},
 
-	{StandbyGivenUp, InputWithdrawn, GuardAlways, StandbyIdle, nil, nil},
+	{supervisor.StandbyGivenUp, supervisor.InputWithdrawn, supervisor.GuardAlways, supervisor.StandbyIdle, nil, nil},
 }
 
 func TestStandbyEachRow(t *testing.T) {
@@ -125,14 +125,14 @@ func TestStandbyEachRow(t *testing.T) {
 			if road == nil {
 				road = standbyRoads[r.from]
 			}
-			s := newStandbyScript(t, Retry(1, time.Second)).on(road...).in(r.from)
+			s := newStandbyScript(t, supervisor.Retry(1, time.Second)).on(road...).in(r.from)
 			s.on(r.on).in(r.to)
 			require.Equal(t, r.do, kinds(s.last))
 			require.Equal(t, r.to.Live(), s.Epoch() != 0, "a live state has an epoch")
 			for _, e := range s.last {
-				needsCause := e.Kind == EffectEndSession || e.Kind == EffectAnnounceLost
+				needsCause := e.Kind == supervisor.EffectEndSession || e.Kind == supervisor.EffectAnnounceLost
 				require.Equal(t, needsCause, e.Cause != nil, "%s", e.Kind)
-				if needsCause || e.Kind == EffectDial {
+				if needsCause || e.Kind == supervisor.EffectDial {
 					require.Equal(t, s.Epoch(), e.Epoch, "%s", e.Kind)
 				}
 			}
@@ -143,17 +143,17 @@ func TestStandbyEachRow(t *testing.T) {
 // The table in the code and the one above hold the same rows, so that a row
 // cannot be added without a statement of what it must do.
 func TestStandbyTableHoldsTheseRows(t *testing.T) {
-	want := []StandbyTransition{}
+	want := []supervisor.StandbyTransition{}
 	for _, r := range standbyRows {
-		want = append(want, StandbyTransition{r.from, r.on, r.when, r.to, r.do})
+		want = append(want, supervisor.StandbyTransition{r.from, r.on, r.when, r.to, r.do})
 	}
-	require.Equal(t, want, StandbyTransitions())
-	covered := map[StandbyState]bool{}
-	for _, r := range StandbyTransitions() {
+	require.Equal(t, want, supervisor.StandbyTransitions())
+	covered := map[supervisor.StandbyState]bool{}
+	for _, r := range supervisor.StandbyTransitions() {
 		covered[r.From], covered[r.To] = true, true
 	}
-	require.Len(t, covered, len(StandbyStates()))
-	for _, s := range StandbyStates() {
+	require.Len(t, covered, len(supervisor.StandbyStates()))
+	for _, s := range supervisor.StandbyStates() {
 		require.True(t, covered[s], "%s", s)
 	}
 }
@@ -162,14 +162,14 @@ func TestStandbyTableHoldsTheseRows(t *testing.T) {
 // swallowed, or a later row could be unreachable.
 func TestStandbyGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 	type group struct {
-		from StandbyState
-		on   InputKind
+		from supervisor.StandbyState
+		on   supervisor.InputKind
 	}
 	closed := map[group]bool{}
-	for _, r := range StandbyTransitions() {
+	for _, r := range supervisor.StandbyTransitions() {
 		g := group{r.From, r.On}
 		require.False(t, closed[g], "row %v is never reached", r)
-		closed[g] = r.When == GuardAlways
+		closed[g] = r.When == supervisor.GuardAlways
 	}
 	for g, ok := range closed {
 		require.True(t, ok, "%v may match no row", g)
@@ -177,16 +177,16 @@ func TestStandbyGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
 }
 
 func TestStandbyInputsWithoutARowAreIgnored(t *testing.T) {
-	has := map[StandbyState]map[InputKind]bool{}
+	has := map[supervisor.StandbyState]map[supervisor.InputKind]bool{}
 	for _, r := range standbyRows {
 		if has[r.from] == nil {
-			has[r.from] = map[InputKind]bool{}
+			has[r.from] = map[supervisor.InputKind]bool{}
 		}
 		has[r.from][r.on] = true
 	}
-	kinds := []InputKind{InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased, InputServing, InputTakenOver,
-		InputWithdrawn, InputDrained, InputRegister, InputRestart, InputStop, "unknown"}
-	for _, state := range StandbyStates() {
+	kinds := []supervisor.InputKind{supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased, supervisor.InputServing, supervisor.InputTakenOver,
+		supervisor.InputWithdrawn, supervisor.InputDrained, supervisor.InputRegister, supervisor.InputRestart, supervisor.InputStop, "unknown"}
+	for _, state := range supervisor.StandbyStates() {
 		for _, kind := range kinds {
 			if has[state][kind] {
 				continue
@@ -202,11 +202,11 @@ func TestStandbyInputsWithoutARowAreIgnored(t *testing.T) {
 }
 
 func TestStandbyStaleInputsAreDroppedAndCounted(t *testing.T) {
-	for _, state := range StandbyStates() {
+	for _, state := range supervisor.StandbyStates() {
 		s := reachStandby(t, state)
-		stale := []Input{{Kind: InputTimer}, {Kind: InputTimer, Token: s.armed.Token + 1}}
-		for _, kind := range []InputKind{InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased} {
-			stale = append(stale, Input{Kind: kind, Epoch: s.Epoch() + 1})
+		stale := []supervisor.Input{{Kind: supervisor.InputTimer}, {Kind: supervisor.InputTimer, Token: s.armed.Token + 1}}
+		for _, kind := range []supervisor.InputKind{supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputFailed, supervisor.InputDied, supervisor.InputReleased} {
+			stale = append(stale, supervisor.Input{Kind: kind, Epoch: s.Epoch() + 1})
 		}
 		for i, in := range stale {
 			s.step(in)
@@ -218,21 +218,21 @@ func TestStandbyStaleInputsAreDroppedAndCounted(t *testing.T) {
 }
 
 func TestStandbyTransitionsAreACopy(t *testing.T) {
-	rows := StandbyTransitions()
-	rows[0].To, rows[0].Do[0] = StandbyGivenUp, EffectAnnounceGone
-	require.Equal(t, StandbyWaiting, StandbyTransitions()[0].To)
-	require.Equal(t, EffectArmStandby, StandbyTransitions()[0].Do[0])
+	rows := supervisor.StandbyTransitions()
+	rows[0].To, rows[0].Do[0] = supervisor.StandbyGivenUp, supervisor.EffectAnnounceGone
+	require.Equal(t, supervisor.StandbyWaiting, supervisor.StandbyTransitions()[0].To)
+	require.Equal(t, supervisor.EffectArmStandby, supervisor.StandbyTransitions()[0].Do[0])
 }
 
 func TestStandbyRandomHasADefault(t *testing.T) {
-	s := NewStandby(Retry(3, time.Second, WithJitter(0.5)), func() uint64 { return 2 }, nil)
-	arm := s.Step(epochStart, Input{Kind: InputServing})[0]
+	s := supervisor.NewStandby(supervisor.Retry(3, time.Second, supervisor.WithJitter(0.5)), func() uint64 { return 2 }, nil)
+	arm := s.Step(epochStart, supervisor.Input{Kind: supervisor.InputServing})[0]
 	require.Zero(t, arm.Delay)
-	s.Step(epochStart, Input{Kind: InputTimer, Token: arm.Token})
+	s.Step(epochStart, supervisor.Input{Kind: supervisor.InputTimer, Token: arm.Token})
 	require.True(t, s.Owns(2))
 	require.False(t, s.Owns(0))
-	s.Step(epochStart, Input{Kind: InputFailed, Epoch: 2})
-	d := s.Step(epochStart, Input{Kind: InputReleased, Epoch: 2})[0].Delay
+	s.Step(epochStart, supervisor.Input{Kind: supervisor.InputFailed, Epoch: 2})
+	d := s.Step(epochStart, supervisor.Input{Kind: supervisor.InputReleased, Epoch: 2})[0].Delay
 	require.GreaterOrEqual(t, d, 500*time.Millisecond)
 	require.LessOrEqual(t, d, 1500*time.Millisecond)
 	require.False(t, s.Owns(2))

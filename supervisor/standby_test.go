@@ -7,53 +7,53 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	. "github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Failed starts wait as retries do, and a new start of the server begins again.
 func TestStandbyDelays(t *testing.T) {
-	s := newStandbyScript(t, Retry(2, time.Second)).on(InputServing)
+	s := newStandbyScript(t, supervisor.Retry(2, time.Second)).on(supervisor.InputServing)
 	require.Zero(t, s.armed.Delay, "the first standby starts at once")
 	for _, want := range []time.Duration{time.Second, 2 * time.Second} {
-		s.on(InputTimer, InputFailed, InputReleased).in(StandbyWaiting)
+		s.on(supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased).in(supervisor.StandbyWaiting)
 		require.Equal(t, want, s.armed.Delay)
 	}
-	s.on(InputTimer, InputFailed, InputReleased).in(StandbyGivenUp)
-	s.on(InputWithdrawn, InputServing).in(StandbyWaiting)
+	s.on(supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased).in(supervisor.StandbyGivenUp)
+	s.on(supervisor.InputWithdrawn, supervisor.InputServing).in(supervisor.StandbyWaiting)
 	require.Zero(t, s.armed.Delay)
-	s.on(InputTimer, InputFailed, InputReleased)
+	s.on(supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased)
 	require.Equal(t, time.Second, s.armed.Delay, "failures of the former session are forgotten")
 }
 
 // After a takeover the delay is that of the lifecycle's attempt.
 func TestStandbyDelayAfterATakeover(t *testing.T) {
-	s := reachStandby(t, StandbyReady)
-	s.step(Input{Kind: InputTakenOver, Attempt: 3})
+	s := reachStandby(t, supervisor.StandbyReady)
+	s.step(supervisor.Input{Kind: supervisor.InputTakenOver, Attempt: 3})
 	require.Equal(t, 4*time.Second, s.armed.Delay)
 }
 
 // A standby that was up for StableAfter does not count as a failed start.
 func TestStandbyThatWasStableBeginsANewRow(t *testing.T) {
-	s := newStandbyScript(t, Retry(2, time.Second, WithStableAfter(time.Minute))).on(InputServing)
+	s := newStandbyScript(t, supervisor.Retry(2, time.Second, supervisor.WithStableAfter(time.Minute))).on(supervisor.InputServing)
 	for range 5 {
-		s.on(InputTimer, InputOpened, InputDiscovered)
+		s.on(supervisor.InputTimer, supervisor.InputOpened, supervisor.InputDiscovered)
 		s.now = s.now.Add(time.Minute)
-		s.on(InputDied, InputReleased).in(StandbyWaiting)
+		s.on(supervisor.InputDied, supervisor.InputReleased).in(supervisor.StandbyWaiting)
 		require.Equal(t, time.Second, s.armed.Delay)
 	}
 }
 
 func TestStandbyPermanentCauseIsNotRetried(t *testing.T) {
-	s := reachStandby(t, StandbyConnecting)
-	s.step(Input{Kind: InputFailed, Epoch: s.Epoch(), Cause: permanentCause()})
+	s := reachStandby(t, supervisor.StandbyConnecting)
+	s.step(supervisor.Input{Kind: supervisor.InputFailed, Epoch: s.Epoch(), Cause: permanentCause()})
 	require.Equal(t, permanentCause(), s.last[0].Cause)
-	s.on(InputReleased).in(StandbyGivenUp)
+	s.on(supervisor.InputReleased).in(supervisor.StandbyGivenUp)
 }
 
 func TestStandbyUnlimitedIsNeverGivenUp(t *testing.T) {
-	s := newStandbyScript(t, Retry(Unlimited, time.Second)).on(InputServing)
+	s := newStandbyScript(t, supervisor.Retry(supervisor.Unlimited, time.Second)).on(supervisor.InputServing)
 	for range 100 {
-		s.on(InputTimer, InputFailed, InputReleased).in(StandbyWaiting)
+		s.on(supervisor.InputTimer, supervisor.InputFailed, supervisor.InputReleased).in(supervisor.StandbyWaiting)
 	}
 }
 
@@ -62,10 +62,10 @@ func TestStandbyUnlimitedIsNeverGivenUp(t *testing.T) {
 // planned.
 type standbyMachine struct {
 	t    *rapid.T
-	s    *Standby
-	p    Policy
+	s    *supervisor.Standby
+	p    supervisor.Policy
 	now  time.Time
-	seen map[StandbyState]int
+	seen map[supervisor.StandbyState]int
 
 	serving, draining        bool
 	session                  *standbySession // nil: none
@@ -82,30 +82,30 @@ type standbySession struct {
 	dialled                time.Time
 }
 
-func (m *standbyMachine) feed(in Input) {
+func (m *standbyMachine) feed(in supervisor.Input) {
 	want := m.expect(in)
 	effects := m.s.Step(m.now, in)
 	require.Equal(m.t, want, kinds(effects), "effects of %q", in.Kind)
 	for _, e := range effects {
 		switch e.Kind {
-		case EffectDial:
+		case supervisor.EffectDial:
 			require.False(m.t, m.draining, "never more than two sessions")
 			require.True(m.t, m.serving, "nothing is dialled beside a server that is not in service")
 			require.Equal(m.t, m.epoch, e.Epoch)
 			m.dials++
-		case EffectEndSession:
+		case supervisor.EffectEndSession:
 			require.NotNil(m.t, e.Cause)
 			m.ends++
-		case EffectAnnounceLost:
+		case supervisor.EffectAnnounceLost:
 			m.lost++
-		case EffectArmStandby:
+		case supervisor.EffectArmStandby:
 			require.Greater(m.t, e.Token, m.token, "tokens count up")
 			m.token, m.due = e.Token, m.now.Add(e.Delay)
 			want := time.Duration(0)
 			switch in.Kind {
-			case InputTakenOver:
+			case supervisor.InputTakenOver:
 				want = m.p.Delay(in.Attempt, 0)
-			case InputReleased:
+			case supervisor.InputReleased:
 				want = m.p.Delay(m.failures, 0)
 			}
 			require.Equal(m.t, want, e.Delay)
@@ -115,85 +115,85 @@ func (m *standbyMachine) feed(in Input) {
 }
 
 // expect is the model: it changes the facts and says which effects follow.
-func (m *standbyMachine) expect(in Input) []EffectKind {
+func (m *standbyMachine) expect(in supervisor.Input) []supervisor.EffectKind {
 	current := m.session != nil && in.Epoch == m.epoch
 	running := current && !m.session.ending
 	switch in.Kind {
-	case InputServing:
+	case supervisor.InputServing:
 		if !m.serving {
 			m.serving, m.planned, m.failures = true, true, 0
-			return done(EffectArmStandby)
+			return done(supervisor.EffectArmStandby)
 		}
-	case InputWithdrawn:
+	case supervisor.InputWithdrawn:
 		return m.withdraw()
-	case InputDrained:
+	case supervisor.InputDrained:
 		if m.draining = false; m.serving && m.planned && m.token == 0 {
 			return m.dial()
 		}
-	case InputTakenOver:
+	case supervisor.InputTakenOver:
 		m.session, m.draining, m.planned = nil, true, true
 		m.taken++
-		return done(EffectArmStandby)
-	case InputTimer:
+		return done(supervisor.EffectArmStandby)
+	case supervisor.InputTimer:
 		if m.token == 0 || in.Token != m.token {
 			return nil
 		}
 		if m.token = 0; !m.draining {
 			return m.dial()
 		}
-	case InputOpened:
+	case supervisor.InputOpened:
 		if running && !m.session.opened {
 			m.session.opened = true
-			return done(EffectDiscover)
+			return done(supervisor.EffectDiscover)
 		}
-	case InputDiscovered:
+	case supervisor.InputDiscovered:
 		if running && m.session.opened && !m.session.listed {
 			m.session.listed = true
-			return done(EffectAnnounceStandby)
+			return done(supervisor.EffectAnnounceStandby)
 		}
-	case InputFailed, InputDied:
-		if running && (in.Kind == InputDied || !m.session.listed) {
+	case supervisor.InputFailed, supervisor.InputDied:
+		if running && (in.Kind == supervisor.InputDied || !m.session.listed) {
 			m.session.ending = true
 			m.fail(in.Cause)
-			return done(EffectEndSession, EffectAnnounceLost)
+			return done(supervisor.EffectEndSession, supervisor.EffectAnnounceLost)
 		}
-	case InputReleased:
+	case supervisor.InputReleased:
 		if current && m.session.ending {
 			m.session = nil
-			if m.serving && (m.p.MaxAttempts == Unlimited || m.failures <= m.p.MaxAttempts) {
+			if m.serving && (m.p.MaxAttempts == supervisor.Unlimited || m.failures <= m.p.MaxAttempts) {
 				m.planned = true
-				return done(EffectArmStandby)
+				return done(supervisor.EffectArmStandby)
 			}
 		}
 	}
 	return nil
 }
 
-func (m *standbyMachine) dial() []EffectKind {
+func (m *standbyMachine) dial() []supervisor.EffectKind {
 	m.planned, m.session = false, &standbySession{dialled: m.now}
 	m.epoch++ // what nextEpoch gives out
-	return done(EffectDial)
+	return done(supervisor.EffectDial)
 }
 
-func (m *standbyMachine) withdraw() (effects []EffectKind) {
+func (m *standbyMachine) withdraw() (effects []supervisor.EffectKind) {
 	if !m.serving {
 		return nil
 	}
 	if m.token != 0 {
-		effects = done(EffectCancelTimer)
+		effects = done(supervisor.EffectCancelTimer)
 	}
 	m.serving, m.planned, m.token = false, false, 0
 	if m.session != nil && !m.session.ending {
 		m.session.ending = true
-		effects = append(effects, EffectEndSession)
+		effects = append(effects, supervisor.EffectEndSession)
 	}
 	return effects
 }
 
-func (m *standbyMachine) fail(cause *Cause) {
+func (m *standbyMachine) fail(cause *supervisor.Cause) {
 	stable := m.p.StableAfter
 	if stable == 0 {
-		stable = DefaultStableAfter
+		stable = supervisor.DefaultStableAfter
 	}
 	if m.failures++; m.now.Sub(m.session.dialled) >= stable {
 		m.failures = 1
@@ -206,8 +206,8 @@ func (m *standbyMachine) fail(cause *Cause) {
 func (m *standbyMachine) check(*rapid.T) {
 	require.Equal(m.t, m.session != nil, m.s.State().Live())
 	require.Equal(m.t, m.session != nil, m.s.Owns(m.epoch) && m.epoch > 1)
-	require.Equal(m.t, m.session != nil && m.session.listed && !m.session.ending, m.s.State() == StandbyReady)
-	require.Equal(m.t, m.token != 0, m.s.State() == StandbyWaiting)
+	require.Equal(m.t, m.session != nil && m.session.listed && !m.session.ending, m.s.State() == supervisor.StandbyReady)
+	require.Equal(m.t, m.token != 0, m.s.State() == supervisor.StandbyWaiting)
 	live := 0
 	if m.session != nil && !m.session.ending {
 		live = 1
@@ -221,15 +221,15 @@ func (m *standbyMachine) answer(t *rapid.T) {
 	switch s := m.session; {
 	case m.token != 0:
 		m.now = m.due
-		m.feed(Input{Kind: InputTimer, Token: m.token})
+		m.feed(supervisor.Input{Kind: supervisor.InputTimer, Token: m.token})
 	case s == nil:
 		t.Skip("nothing to wait for")
 	case s.ending:
-		m.feed(Input{Kind: InputReleased, Epoch: m.epoch})
+		m.feed(supervisor.Input{Kind: supervisor.InputReleased, Epoch: m.epoch})
 	case !s.opened:
-		m.feed(Input{Kind: InputOpened, Epoch: m.epoch})
+		m.feed(supervisor.Input{Kind: supervisor.InputOpened, Epoch: m.epoch})
 	case !s.listed:
-		m.feed(Input{Kind: InputDiscovered, Epoch: m.epoch})
+		m.feed(supervisor.Input{Kind: supervisor.InputDiscovered, Epoch: m.epoch})
 	default:
 		t.Skip("it is ready")
 	}
@@ -240,31 +240,31 @@ func (m *standbyMachine) lifecycle(t *rapid.T) {
 	ready := m.session != nil && m.session.listed && !m.session.ending
 	switch n := rapid.IntRange(0, 5).Draw(t, "lifecycle"); {
 	case m.draining && n < 3:
-		m.feed(Input{Kind: InputDrained})
+		m.feed(supervisor.Input{Kind: supervisor.InputDrained})
 	case ready && n < 4:
-		m.feed(Input{Kind: InputTakenOver, Attempt: rapid.IntRange(1, 3).Draw(t, "attempt")})
+		m.feed(supervisor.Input{Kind: supervisor.InputTakenOver, Attempt: rapid.IntRange(1, 3).Draw(t, "attempt")})
 	case !m.serving && (m.session != nil || m.draining):
 		t.Skip("the lifecycle waits until everything is released")
 	case !m.serving:
-		m.feed(Input{Kind: InputServing})
+		m.feed(supervisor.Input{Kind: supervisor.InputServing})
 	case n == 5:
-		m.feed(Input{Kind: InputWithdrawn, Cause: exitCause()})
+		m.feed(supervisor.Input{Kind: supervisor.InputWithdrawn, Cause: exitCause()})
 	default:
 		t.Skip("seldom")
 	}
 }
 
 func (m *standbyMachine) end(t *rapid.T) {
-	kind := rapid.SampledFrom([]InputKind{InputFailed, InputDied}).Draw(t, "kind")
-	cause := rapid.SampledFrom([]*Cause{nil, exitCause(), exitCause(), exitCause(), permanentCause()}).Draw(t, "cause")
-	m.feed(Input{Kind: kind, Epoch: m.epoch, Cause: cause})
+	kind := rapid.SampledFrom([]supervisor.InputKind{supervisor.InputFailed, supervisor.InputDied}).Draw(t, "kind")
+	cause := rapid.SampledFrom([]*supervisor.Cause{nil, exitCause(), exitCause(), exitCause(), permanentCause()}).Draw(t, "cause")
+	m.feed(supervisor.Input{Kind: kind, Epoch: m.epoch, Cause: cause})
 }
 
 // stray is a late, repeated or unknown input.
 func (m *standbyMachine) stray(t *rapid.T) {
-	m.feed(Input{
-		Kind: rapid.SampledFrom([]InputKind{InputOpened, InputDiscovered, InputReleased, InputTimer, InputWithdrawn,
-			InputRegister, InputStop}).Draw(t, "kind"),
+	m.feed(supervisor.Input{
+		Kind: rapid.SampledFrom([]supervisor.InputKind{supervisor.InputOpened, supervisor.InputDiscovered, supervisor.InputReleased, supervisor.InputTimer, supervisor.InputWithdrawn,
+			supervisor.InputRegister, supervisor.InputStop}).Draw(t, "kind"),
 		Epoch: rapid.Uint64Range(0, m.epoch+1).Draw(t, "epoch"),
 		Token: rapid.Uint64Range(0, m.token+1).Draw(t, "token"),
 		Cause: exitCause(),
@@ -276,17 +276,17 @@ func (m *standbyMachine) wait(t *rapid.T) {
 }
 
 func TestStandbyAgainstAModel(t *testing.T) {
-	seen := map[StandbyState]int{}
-	for name, policy := range map[string]*rapid.Generator[Policy]{
-		"no retry":  rapid.Just(NoRetry),
+	seen := map[supervisor.StandbyState]int{}
+	for name, policy := range map[string]*rapid.Generator[supervisor.Policy]{
+		"no retry":  rapid.Just(supervisor.NoRetry),
 		"retry":     policies(1, 3, false, false),
-		"unlimited": policies(Unlimited, Unlimited, false, false),
+		"unlimited": policies(supervisor.Unlimited, supervisor.Unlimited, false, false),
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				m := &standbyMachine{t: t, p: policy.Draw(t, "policy"), now: epochStart, seen: seen, epoch: 1}
 				next := uint64(1)
-				m.s = NewStandby(m.p, func() uint64 { next++; return next }, nil)
+				m.s = supervisor.NewStandby(m.p, func() uint64 { next++; return next }, nil)
 				t.Repeat(map[string]func(*rapid.T){
 					"": m.check, "answer": m.answer, "answer again": m.answer, "answer once more": m.answer,
 					"lifecycle": m.lifecycle, "lifecycle again": m.lifecycle, "end": m.end, "stray": m.stray, "wait": m.wait,
@@ -297,7 +297,7 @@ func TestStandbyAgainstAModel(t *testing.T) {
 	if testing.Short() {
 		return // too few schedules to reach every state
 	}
-	for _, s := range StandbyStates() {
+	for _, s := range supervisor.StandbyStates() {
 		require.NotZero(t, seen[s], "no schedule came to %s", s)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -34,11 +36,11 @@ type reply struct {
 
 // roundTrip sends one request and waits for its answer, in whichever of the
 // allowed forms it comes. What else the server says on the way is passed on.
-func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *HTTPError) {
+func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	if c := s.sse.Load(); c != nil {
 		return c.exchange(x, id, body, header)
 	}
-	ref := SessionRefOf(header)
+	ref := endpoint.SessionRefOf(header)
 	resp, f := x.post(s.endpoint, body, header)
 	if f != nil {
 		return reply{}, f
@@ -49,7 +51,7 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
 		got, ended, f = s.readRefusal(resp, id, ref, x.reserve)
-	case IsEventStream(resp):
+	case endpoint.IsEventStream(resp):
 		resp, got, f = s.readStreamAnswer(x, resp, id, ref) //nolint:bodyclose // leave closes it
 	default:
 		got, ended, f = s.readBodyAnswer(resp, id, x.reserve)
@@ -93,26 +95,26 @@ func (s *session) drainBody(body io.ReadCloser, x *exchange) {
 
 // readBodyAnswer finds the answer in a body that is no stream. It does not wait for the
 // end of the body when the answer is complete; ended says whether that came.
-func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *HTTPError) {
+func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *endpoint.HTTPError) {
 	limit := s.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
-	if IsHTML(contentType, nil) {
+	if endpoint.IsHTML(contentType, nil) {
 		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
 	}
-	b := BodyReader{Body: resp.Body, Reserve: reserve}
+	b := httpbody.BodyReader{Body: resp.Body, Reserve: reserve}
 	body, ended, err := b.ReadUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
-	case err == ErrTooLong:
+	case err == httpbody.ErrTooLong:
 		s.noise.Oversize.Add(1)
-		return reply{}, true, OversizeReply(limit)
+		return reply{}, true, endpoint.OversizeReply(limit)
 	case err != nil:
 		return reply{}, true, s.endpoint.ConnectionLost("the connection broke in the middle of the answer: ", err)
 	}
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
-		return reply{}, true, InvalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
-	case IsHTML("", body):
+		return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
+	case endpoint.IsHTML("", body):
 		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
 	}
 	if got, found, f := s.handleMessage(body, id, true); found || f != nil {
@@ -121,15 +123,15 @@ func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int
 	}
 	if !jsonscan.Valid(body) {
 		s.noise.Malformed.Add(1)
-		return reply{}, true, InvalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
+		return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
 	}
-	return reply{}, true, InvalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
+	return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
 }
 
 // handleMessage looks for the answer to id in one message or a batch, and passes
 // everything else on. sole means that the text is the whole reply to that one
 // request, so that an error without id is meant for it.
-func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *HTTPError) {
+func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *endpoint.HTTPError) {
 	if len(text) > 0 && text[0] == '[' {
 		return s.handleBatch(text, id, sole)
 	}
@@ -148,7 +150,7 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 		case env.Error != nil:
 			return reply{errorMember: env.Error}, true, nil
 		case env.Malformed:
-			return reply{}, false, InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
+			return reply{}, false, endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
 		}
 		return reply{result: env.Result}, true, nil
 	}
@@ -179,7 +181,7 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 
 // handleBatch does that for each message of a batch (2025-03-26). A batch in
 // a batch is junk.
-func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *HTTPError) {
+func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *endpoint.HTTPError) {
 	if !jsonscan.Valid(text) {
 		return reply{}, false, nil
 	}
@@ -210,9 +212,9 @@ func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, foun
 // the request's id is an answer like any other, whatever it says: the server may
 // have worked on the request. Under a 404 it can end the session besides. An
 // error without id is an answer too, unless the status says more.
-func (s *session) readRefusal(resp *http.Response, id int64, ref SessionRef, reserve func(int) bool) (got reply, ended bool, f *HTTPError) {
+func (s *session) readRefusal(resp *http.Response, id int64, ref endpoint.SessionRef, reserve func(int) bool) (got reply, ended bool, f *endpoint.HTTPError) {
 	body, ended := s.errorBody(resp, id, reserve)
-	f = s.endpoint.StatusError(resp, body[:min(len(body), MaxErrorBody)], ref)
+	f = s.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
 	env, ok := jsonrpc.ScanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.Error == nil || env.Method != nil {
 		return reply{}, ended, f
@@ -235,4 +237,57 @@ func (s *session) readRefusal(resp *http.Response, id int64, ref SessionRef, res
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
 	}
 	return reply{}, ended, f
+}
+
+// completeAnswer makes the function that ends the reading of a body before its end:
+// when it holds the answer to the request with the given id. It is nil for a body
+// that is only complete at its end: one with a length is incomplete without all of
+// it (RFC 9112, section 8), and the checksum of a compressed one comes last.
+func completeAnswer(resp *http.Response, id int64) func(text []byte) bool {
+	if resp.ContentLength >= 0 || resp.Uncompressed {
+		return nil
+	}
+	return func(text []byte) bool { return holdsAnswer(text, id) }
+}
+
+// holdsAnswer reports whether a whole body answers the request with the given id,
+// or refuses one without naming it.
+func holdsAnswer(text []byte, id int64) (yes bool) {
+	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
+		jsonscan.EachItem(text, func(item []byte) bool {
+			yes = item[0] == '{' && holdsAnswer(item, id)
+			return !yes
+		})
+		return yes
+	}
+	env, ok := jsonrpc.ScanEnvelope(text)
+	if !ok || env.Method != nil || env.Result == nil && env.Error == nil {
+		return false
+	}
+	n, numeric := env.NumericID()
+	return numeric && n == id || env.Error != nil && (env.ID == nil || string(env.ID) == "null")
+}
+
+// errorBody reads the body of an error status: the beginning of what it says, or
+// all of what may be an answer.
+func (s *session) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
+	b := httpbody.BodyReader{Body: resp.Body, Reserve: reserve}
+	enough := completeAnswer(resp, id)
+	ended, err := b.Read(endpoint.MaxErrorBody, enough)
+	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Text), []byte("{")) {
+		ended, _ = b.Read(s.spec.Limits.MaxMessageBytes, enough)
+	}
+	return b.Text, ended
+}
+
+// maxWaste is how much of a body a small part of it may keep in memory.
+const maxWaste = 1 << 10
+
+// detachPart is a part of a text that is kept without the rest: a part of less than
+// half of the memory is copied, unless there is little to save.
+func detachPart(part, whole []byte) []byte {
+	if rest := cap(whole) - len(part); rest <= maxWaste || rest <= len(part) {
+		return part
+	}
+	return bytes.Clone(part)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -101,7 +102,7 @@ func TestServerRestartedBehindItsAddress(t *testing.T) {
 // An error that is the answer is read whole, within Limits.Line, though a status
 // says that it is one.
 func TestErrorStatusWithLongBody(t *testing.T) {
-	data := strings.Repeat("x", 2*MaxErrorBody)
+	data := strings.Repeat("x", 2*endpoint.MaxErrorBody)
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		w.WriteHeader(http.StatusBadRequest)
@@ -110,39 +111,4 @@ func TestErrorStatusWithLongBody(t *testing.T) {
 	var rpc *sdkrpc.Error
 	require.ErrorAs(t, requireCallFails(t, openSession(t, specFor(web.URL))), &rpc)
 	require.Len(t, rpc.Data, len(data)+2)
-}
-
-// No memory is set aside for a length that is only claimed.
-func TestReadUpTo_doubtsContentLength(t *testing.T) {
-	got, _, err := (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1<<28, 1<<27, nil)
-	require.NoError(t, err)
-	require.Equal(t, "{}", string(got))
-	require.Less(t, cap(got), 2*maxPreallocated)
-	_, _, err = (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1, 2, nil)
-	require.ErrorIs(t, err, ErrTooLong)
-}
-
-// TestErrorText_notRepeated: many servers repeat the status as the body.
-func TestErrorText_notRepeated(t *testing.T) {
-	rows := []struct {
-		status     int
-		kind, body string
-		want       string
-	}{
-		{401, "text/plain", "Unauthorized", "HTTP 401 Unauthorized"},
-		{401, "text/plain", "401 Unauthorized\n", "HTTP 401 Unauthorized"},
-		{401, "application/json", `{"error":"unauthorized."}`, "HTTP 401 Unauthorized"},
-		{500, "text/plain", "HTTP 500 Internal Server Error", "HTTP 500 Internal Server Error"},
-		{500, "text/plain", "Error: Internal Server Error", "HTTP 500 Internal Server Error: Error: Internal Server Error"},
-		{401, "text/plain", "Unauthorized: token expired", "HTTP 401 Unauthorized: token expired"},
-		{400, "application/json", `{"message":"Bad Request: no such tool"}`, "HTTP 400 Bad Request: no such tool"},
-		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
-		{599, "text/plain", "599", "HTTP 599"},
-	}
-	e, err := New(specFor("http://host.example/mcp").WithDefaults())
-	require.NoError(t, err)
-	for _, row := range rows {
-		f := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
-		require.Equal(t, row.want, f.Message, row.body)
-	}
 }

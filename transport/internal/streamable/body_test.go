@@ -1,21 +1,16 @@
 package streamable
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -120,42 +115,6 @@ func TestBody_breaksAfterAnswer(t *testing.T) {
 	requireServing(t, s)
 }
 
-// TestValueEnd checks that the end of a JSON object or array is found at its last
-// byte, however it is cut into parts.
-func TestValueEnd(t *testing.T) {
-	text := rapid.Custom(func(t *rapid.T) string {
-		value := rapid.OneOf(
-			rapid.Map(rapid.MapOf(rapid.String(), rapid.SliceOf(rapid.String())), func(m map[string][]string) any { return m }),
-			rapid.Map(rapid.SliceOf(rapid.StringMatching(`[\[\]{}"\\a]{0,8}`)), func(l []string) any { return l }),
-		).Draw(t, "value")
-		b, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return rapid.StringMatching(`[ \n]{0,3}`).Draw(t, "before") + string(b)
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		whole := []byte(text.Draw(t, "text"))
-		var end valueEnd
-		for at := 0; at < len(whole); {
-			if end.reached(whole[:at]) {
-				t.Fatalf("ended at %d of %q", at, whole)
-			}
-			at += min(rapid.IntRange(1, 9).Draw(t, "part"), len(whole)-at)
-		}
-		if !end.reached(whole) || !end.reached(append(whole, " \n"...)) {
-			t.Fatalf("no end of %q", whole)
-		}
-		if end.reached(append(whole, '{')) {
-			t.Fatalf("an end with more behind it")
-		}
-	})
-	for _, text := range []string{"", " ", "42", `"{}"`, "null", "x{}", "]"} {
-		var end valueEnd
-		require.False(t, end.reached([]byte(text)), text)
-	}
-}
-
 // TestDetachPart_releasesBody checks that what is kept of an answer does not keep a body
 // that is much longer.
 func TestDetachPart_releasesBody(t *testing.T) {
@@ -205,51 +164,6 @@ func TestDetachPart_releasesBody(t *testing.T) {
 			require.Contains(t, string(lists[0]), "inputSchema")
 			runtime.KeepAlive(results)
 			runtime.KeepAlive(lists)
-		})
-	}
-}
-
-// TestReadUpTo checks how much of a body is read, and what remains of it.
-func TestReadUpTo(t *testing.T) {
-	long := strings.Repeat("x", 5000)
-	got, ended, err := (&BodyReader{Body: iotest.OneByteReader(strings.NewReader(long))}).ReadUpTo(5000, -1, nil)
-	require.NoError(t, err)
-	require.True(t, ended)
-	require.Equal(t, long, string(got))
-	_, _, err = (&BodyReader{Body: strings.NewReader(long)}).ReadUpTo(4999, -1, nil)
-	require.ErrorIs(t, err, ErrTooLong)
-	_, _, err = (&BodyReader{Body: strings.NewReader(long)}).ReadUpTo(math.MaxInt, 6000, nil)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	broken := errors.New("reset")
-	_, _, err = (&BodyReader{Body: io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken))}).ReadUpTo(100, -1, nil)
-	require.ErrorIs(t, err, broken)
-	_, ended, err = (&BodyReader{Body: io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(broken))}).ReadUpTo(100, -1, func(b []byte) bool { return bytes.Equal(b, []byte("{}")) })
-	require.NoError(t, err)
-	require.False(t, ended)
-}
-
-// TestBody_whiteSpaceBehindOtherValue checks that a complete value that is not the
-// answer is looked at once, however much white space follows it.
-func TestBody_whiteSpaceBehindOtherValue(t *testing.T) {
-	for name, read := range map[string]func(b *BodyReader, enough func([]byte) bool) error{
-		"answer": func(b *BodyReader, enough func([]byte) bool) error {
-			_, _, err := b.ReadUpTo(1<<20, -1, enough)
-			return err
-		},
-		"error status": func(b *BodyReader, enough func([]byte) bool) error {
-			if _, err := b.Read(40, enough); err != nil {
-				return err
-			}
-			_, err := b.Read(1<<20, enough)
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked := 0
-			body := BodyReader{Body: iotest.OneByteReader(strings.NewReader(" \n{\"a\": {}} " + strings.Repeat(" \r\n\t", 100)))}
-			require.NoError(t, read(&body, func([]byte) bool { asked++; return false }))
-			require.Equal(t, 1, asked)
-			require.Len(t, body.Text, 412, "all of it is kept")
 		})
 	}
 }

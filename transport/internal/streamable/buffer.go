@@ -3,6 +3,8 @@ package streamable
 import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -19,16 +21,16 @@ func (b *exchange) keep(r transport.Request, err error) {
 }
 
 // noRoomReply is the fault of a call whose answer was skipped.
-func noRoomReply() *HTTPError {
+func noRoomReply() *endpoint.HTTPError {
 	e := jsonrpc.NoRoomError()
-	f := InvalidReply(e.Outcome, "%v", e.Cause)
+	f := endpoint.InvalidReply(e.Outcome, "%v", e.Cause)
 	f.Kind, f.Hint = e.Kind, e.Hint
 	return f
 }
 
 // reserveForEvents makes room for the events of a stream that carries more than one
 // call. s is the stream's own share.
-func (s *session) reserveForEvents(events *EventReader, share *budget.Share) {
+func (s *session) reserveForEvents(events *httpbody.EventReader, share *budget.Share) {
 	events.Reserve = func(bytes int) bool { return jsonrpc.GrowShare(share, s.Dead(), bytes, s.endpoint.NoteReceived) }
 	events.Release = share.Release
 }

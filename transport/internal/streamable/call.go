@@ -12,6 +12,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -163,7 +165,7 @@ func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	h["Mcp-Method"] = []string{r.Method}
 	switch r.Method {
 	case "tools/call", "prompts/get", "resources/read":
-		h["Mcp-Name"] = []string{HeaderValue(r.Target)}
+		h["Mcp-Name"] = []string{headerparams.HeaderValue(r.Target)}
 	}
 	if r.Method == "tools/call" {
 		s.params.AddTo(h, r)
@@ -193,7 +195,7 @@ func (s *session) sessionHeader(a *agreement) http.Header {
 // callError makes the error of a call, and draws the conclusions: for the
 // session, if the fault means its end, and for the server, if it may still be
 // working on something that nobody waits for.
-func (s *session) callError(x *exchange, a *agreement, f *HTTPError) error {
+func (s *session) callError(x *exchange, a *agreement, f *endpoint.HTTPError) error {
 	s.asked.CancelOfCall(x.id())
 	switch {
 	case f.Lost || f.Gone:
@@ -294,7 +296,7 @@ func (s *session) postInBackground(a *agreement, body []byte, then func()) {
 		h := s.sessionHeader(a)
 		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
 		s.countPost()
-		resp, f := s.endpoint.Do(ctx, OutgoingRequest{Method: http.MethodPost, Body: body, Header: h})
+		resp, f := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: h})
 		if f == nil {
 			_ = resp.Body.Close()
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -124,7 +125,7 @@ func TestCallError_answerAfterCallerLeft(t *testing.T) {
 		open := s.startRequest(t.Context(), transporttest.ToolCall)
 		defer open.finish()
 		<-canceled.ctx.Done()
-		said := &HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
+		said := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
 		var e *mcpvisor.Error
 		require.ErrorAs(t, s.callError(canceled, s.agreed.Load(), said), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -63,7 +62,7 @@ func TestHostDialFunctions(t *testing.T) {
 	}
 }
 
-func withoutContext(dial dialFunc) func(network, addr string) (net.Conn, error) {
+func withoutContext(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(network, addr string) (net.Conn, error) {
 	return func(network, addr string) (net.Conn, error) { return dial(context.Background(), network, addr) }
 }
 
@@ -75,55 +74,6 @@ func TestHostDialFunctions_http2(t *testing.T) {
 	web.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		DialTLSContext: (&tls.Dialer{Config: config}).DialContext}}
 	requireServing(t, openRawHTTP2(t, web, func(*h2conn, uint32, int) bool { return false }))
-}
-
-// A set knows the connections that are open, and those only. Its end is theirs,
-// and that of one which comes later.
-func TestConnTracker(t *testing.T) {
-	set := newConnTracker()
-	var peers []net.Conn
-	dial := set.track(func(context.Context, string, string) (net.Conn, error) {
-		mine, peer := net.Pipe()
-		peers = append(peers, peer)
-		return mine, peer.SetReadDeadline(time.Now().Add(transporttest.Patience))
-	})
-	closed := func(peer net.Conn) {
-		_, err := peer.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF)
-	}
-	first, err := dial(t.Context(), "", "")
-	require.NoError(t, err)
-	require.NoError(t, first.Close())
-	require.Empty(t, set.open, "what is closed is forgotten")
-	_, err = dial(t.Context(), "", "")
-	require.NoError(t, err)
-	require.Len(t, set.open, 1)
-	set.closeAll()
-	closed(peers[1])
-	_, err = dial(t.Context(), "", "")
-	require.ErrorIs(t, err, net.ErrClosed)
-	closed(peers[2])
-}
-
-// A host's transport is made fit for calls that take their time and for a server
-// that is hostile, and its own way to TLS is watched as well.
-func TestTuneTransport(t *testing.T) {
-	spec := specFor("https://host.example/mcp")
-	spec.HTTP.Client = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: time.Second,
-		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-			mine, _ := net.Pipe()
-			return mine, nil
-		}}}
-	e, err := New(spec.WithDefaults())
-	require.NoError(t, err)
-	tuned := e.RoundTripper.(*http.Transport)
-	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
-	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
-	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
-	_, err = tuned.DialTLSContext(t.Context(), "tcp", "host.example:443")
-	require.NoError(t, err)
-	require.Len(t, e.conns.open, 1)
-	e.Close()
 }
 
 // A connection that no exchange has taken ends with the session as well.

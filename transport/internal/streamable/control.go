@@ -13,6 +13,7 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -46,7 +47,7 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // sendRequest sends a request of the go-sdk's and returns its answer.
 func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
-	var unauthorized *HTTPError // a refusal of server/discover that may be the reason for what comes next
+	var unauthorized *endpoint.HTTPError // a refusal of server/discover that may be the reason for what comes next
 	if earlier := s.lastError.Load(); method == "initialize" && earlier != nil {
 		switch {
 		case earlier.IsUnavailable():
@@ -91,13 +92,13 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 		s.lastError.Store(nil)
 	}
 	if err := jsonrpc.CheckBounds(got.result, jsonrpc.AnswerBounds); err != nil {
-		f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
+		f := endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
 		s.lastError.Store(f)
 		return nil, f
 	}
 	message, err := got.message(id)
 	if err != nil {
-		f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
+		f := endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
 		f.Err = err
 		s.lastError.Store(f)
 		return nil, f
@@ -130,13 +131,13 @@ func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.R
 
 // postMessage posts a message that has no answer, and draws the conclusions of
 // what the server says to it.
-func (s *session) postMessage(x *exchange, body []byte, header http.Header) *HTTPError {
+func (s *session) postMessage(x *exchange, body []byte, header http.Header) *endpoint.HTTPError {
 	s.countPost()
 	resp, f := x.post(s.endpoint, body, header)
 	if f == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
-			said, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+			said, _ := io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxErrorBody))
 			f = s.endpoint.StatusError(resp, said, s.sessionRef())
 			if !f.Lost && f.Kind != mcpvisor.KindAuthRequired {
 				s.log.Debug().Str("reply", f.Message).Msg("server did not accept a message")
@@ -167,7 +168,7 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	resp, f := s.endpoint.Do(ctx, OutgoingRequest{Method: http.MethodDelete, Header: c.header(req)})
+	resp, f := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodDelete, Header: c.header(req)})
 	if f != nil {
 		s.log.Debug().Str("reason", f.Message).Msg("session was not deleted at the server")
 		return done, nil
@@ -180,7 +181,7 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 func (c *sdkTransport) header(req *http.Request) http.Header {
 	h := c.s.endpoint.NewHeader(len(req.Header))
 	for name, values := range req.Header {
-		if IsProtocolHeader(name) && name != "Content-Length" {
+		if endpoint.IsProtocolHeader(name) && name != "Content-Length" {
 			h[name] = values
 		}
 	}
@@ -192,7 +193,7 @@ func (c *sdkTransport) header(req *http.Request) http.Header {
 }
 
 // endWithError ends the session because of a fault that means its end.
-func (s *session) endWithError(f *HTTPError) {
+func (s *session) endWithError(f *endpoint.HTTPError) {
 	s.forgotten.Store(true)
 	s.end(f.EndCause(s.endpoint.Target))
 }

@@ -194,9 +194,7 @@ func TestAbort(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 	require.Len(t, web.requests("DELETE"), 1)
 	require.Equal(t, "session-1", web.requests("DELETE")[0].header.Get("Mcp-Session-Id"))
-	s.endpoint.conns.mu.Lock()
-	defer s.endpoint.conns.mu.Unlock()
-	require.Empty(t, s.endpoint.conns.open)
+	require.Zero(t, s.endpoint.OpenConns())
 }
 
 func TestDelete_hangs(t *testing.T) {

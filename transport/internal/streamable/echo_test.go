@@ -158,30 +158,3 @@ func TestSecrets_errorDataVerbatim(t *testing.T) {
 	require.ErrorAs(t, requireCallFails(t, openSession(t, echoSpec(web.Listener.Addr().String(), true))), &rpc)
 	require.Equal(t, data, string(rpc.Data))
 }
-
-func TestSecrets_inJSON(t *testing.T) {
-	spec := specFor("http://host.example/")
-	spec.HTTP.Headers = map[string]string{"X-Pin": "12345678", "X-Odd": `":[1,2]`, "Authorization": "Basic " + basicToken("login-name", "pass-word")}
-	e, err := New(spec.WithDefaults())
-	require.NoError(t, err)
-	for raw, want := range map[string]string{
-		`{"pin":"12345678"}`:             `{"pin":"***"}`,
-		`{"pin":[null,"a12345678b"]}`:    `{"pin":[null,"a***b"]}`,
-		`{"pin":123456789}`:              `"***"`,
-		`{"pin":[1,2]}`:                  `"***"`,
-		`"login-name:pass-word"`:         `"***"`,
-		`"pass-word, \u0070ass-word"`:    `"***, ***"`,
-		`{"\u0031\u0032345678": "x" }`:   `{"***": "x" }`,
-		`{"harmless": ["\u0031", 1.0 ]}`: `{"harmless": ["\u0031", 1.0 ]}`,
-	} {
-		require.Equal(t, want, string(e.CleanJSON(json.RawMessage(raw))), raw)
-	}
-	for _, sent := range []bool{true, false} {
-		f := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
-		require.NotContains(t, allTexts(f), "12345678")
-		require.Contains(t, allTexts(f), "bad pin ***")
-	}
-	harmless := errors.New("harmless")
-	require.Same(t, harmless, e.CleanError(harmless))
-	require.NoError(t, e.CleanError(nil))
-}

@@ -215,7 +215,7 @@ func TestHeaders_ofSpecification(t *testing.T) {
 	requireServing(t, s)
 	for _, what := range []string{"server/discover", "initialize", "GET", "tools/call"} {
 		h := web.requests(what)[0].header
-		require.Equal(t, "Basic "+basicToken("us er", "pass/word"), h.Get("Authorization"), what)
+		require.Equal(t, "Basic "+basicCredential("us er", "pass/word"), h.Get("Authorization"), what)
 		for name, values := range h {
 			require.NotContains(t, values, "mine", name)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -23,7 +24,7 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	table  *exchangeTable
 	row    tableRow
-	trace  ConnTrace
+	trace  endpoint.ConnTrace
 	// share is what a large reply holds of Limits.Buffer.
 	share budget.Share
 	// unfollow detaches the exchange from the context of its caller; nil if that
@@ -61,13 +62,13 @@ func (t *exchangeTable) start(parent context.Context, request bool, r transport.
 }
 
 // post sends the exchange's request to the endpoint.
-func (x *exchange) post(e *Endpoint, body []byte, header http.Header) (*http.Response, *HTTPError) {
-	return e.Do(x.ctx, OutgoingRequest{Method: http.MethodPost, Body: body, Header: header, Trace: &x.trace})
+func (x *exchange) post(e *endpoint.Endpoint, body []byte, header http.Header) (*http.Response, *endpoint.HTTPError) {
+	return e.Do(x.ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: header, Trace: &x.trace})
 }
 
 // get opens an event stream at the endpoint.
-func (x *exchange) get(e *Endpoint, header http.Header) (*http.Response, *HTTPError) {
-	return e.Do(x.ctx, OutgoingRequest{Method: http.MethodGet, Header: header, Trace: &x.trace})
+func (x *exchange) get(e *endpoint.Endpoint, header http.Header) (*http.Response, *endpoint.HTTPError) {
+	return e.Do(x.ctx, endpoint.OutgoingRequest{Method: http.MethodGet, Header: header, Trace: &x.trace})
 }
 
 // id is the id of the request.

@@ -1,6 +1,7 @@
 package streamable
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -214,4 +215,9 @@ func firstTime(hostile func(w http.ResponseWriter, r *http.Request, id json.RawM
 		}
 		hostile(w, r, id)
 	}
+}
+
+// basicCredential is the credential of the Basic scheme.
+func basicCredential(user, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -79,7 +81,7 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 			return
 		case f != nil:
 			// Unreachable for the moment, or broken off; the next try will tell.
-		case resp.StatusCode == http.StatusOK && IsEventStream(resp):
+		case resp.StatusCode == http.StatusOK && endpoint.IsEventStream(resp):
 			worked = true
 			tell()
 			if missed && lastID == "" { // nothing says where it should go on
@@ -91,7 +93,7 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 		default:
 			// Only a session that had a stream is known to be lost by a 404: many
 			// servers without one answer 404 where 405 is due.
-			ref := NoSession
+			ref := endpoint.NoSession
 			if worked {
 				ref = s.sessionRef()
 			}
@@ -122,7 +124,7 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 // readStream reads one stream to its end. It reports whether an event came.
 func (s *session) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
-	events := NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+	events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
 	share := s.exchanges.buffer.Share()
 	defer share.Release()
 	s.reserveForEvents(events, &share)

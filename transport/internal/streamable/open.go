@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -144,7 +145,7 @@ func (s *session) openError(ctx context.Context, err error) *supervisor.Cause {
 
 // modernEraError is the answer to an initialize that must not be sent: the
 // specification wants the modern era, and server/discover did not work out.
-func (s *session) modernEraError() *HTTPError {
+func (s *session) modernEraError() *endpoint.HTTPError {
 	said := ""
 	if f := s.lastError.Load(); f != nil {
 		if f.Status != http.StatusBadRequest && f.Status != http.StatusMethodNotAllowed {
@@ -152,7 +153,7 @@ func (s *session) modernEraError() *HTTPError {
 		}
 		said = " (" + f.Message + ")"
 	}
-	return &HTTPError{
+	return &endpoint.HTTPError{
 		Message: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", jsonrpc.ModernVersion, said, mcpvisor.EraModern),
 		Hint:    "leave the era empty to negotiate it",
 		Kind:    mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeNotSent,
@@ -163,11 +164,11 @@ func (s *session) modernEraError() *HTTPError {
 // discoveryError is what is remembered of an error that answers
 // server/discover: nil if that is about the protocol, for then the other era is
 // the answer.
-func (s *session) discoveryError(errorm json.RawMessage) *HTTPError {
+func (s *session) discoveryError(errorm json.RawMessage) *endpoint.HTTPError {
 	err := jsonrpc.ServerError(errorm)
 	if code, ok := transport.ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == jsonrpc.CodeUnsupportedVersion) {
 		return nil
 	}
-	return &HTTPError{Message: "the server refused server/discover: " + err.Cause.Error(), Err: err.Cause,
+	return &endpoint.HTTPError{Message: "the server refused server/discover: " + err.Cause.Error(), Err: err.Cause,
 		Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: supervisor.CauseHandshake}
 }

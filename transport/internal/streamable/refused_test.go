@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 )
 
 // Frames of HTTP/2 (RFC 9113, section 6).
@@ -208,7 +209,7 @@ func TestHTTP2_unprocessedAlways(t *testing.T) {
 	require.Equal(t, mcpvisor.KindUnavailable, e.Kind, e.Error())
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	calls, _ := web.seen()
-	require.Equal(t, 1+maxUnprocessedRetries, calls)
+	require.Equal(t, 1+endpoint.MaxUnprocessedRetries, calls)
 	require.Nil(t, s.Cause())
 }
 

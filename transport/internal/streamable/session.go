@@ -17,6 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -68,14 +70,14 @@ func (d *dialer) NewSession() transport.Session {
 	s.asked = inbound.Requests{Handler: s.answers, Calls: &s.exchanges, Go: s.goTask, Reply: s.reply,
 		Room: inbound.Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if s.endpoint, s.endpointErr = New(d.spec); s.endpoint != nil {
+	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {
 		s.Notifications.Redact = s.endpoint.Redact
 		s.endpoint.Auth = d.auth
 		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
 			t.UseCounter(&d.abandoned)
 		}
 		s.answers.Redactor = s.endpoint.Redact
-		s.endpoint.OnUnauthorized = func(f *HTTPError) { s.end(f.StartCause()) }
+		s.endpoint.OnUnauthorized = func(f *endpoint.HTTPError) { s.end(f.StartCause()) }
 	}
 	return s
 }
@@ -106,7 +108,7 @@ type session struct {
 	dialer      *dialer
 	spec        mcpvisor.ServerSpec
 	log         zerolog.Logger
-	endpoint    *Endpoint
+	endpoint    *endpoint.Endpoint
 	endpointErr error // why there is no endpoint
 	// era is what was known when the session was opened.
 	era mcpvisor.Era
@@ -139,7 +141,7 @@ type session struct {
 	// forgotten: there is no session at the server that would need a DELETE.
 	forgotten atomic.Bool
 	// lastError is the last fault on the control lane, until an exchange works.
-	lastError atomic.Pointer[HTTPError]
+	lastError atomic.Pointer[endpoint.HTTPError]
 
 	exchanges    exchangeTable
 	answers      *inbound.Handler
@@ -147,7 +149,7 @@ type session struct {
 	sdkStream    *sdkStream
 	asked        inbound.Requests
 	noise        jsonrpc.Discarded
-	params       HeaderParams
+	params       headerparams.HeaderParams
 	// handshake notices that a legacy server was restarted behind its address.
 	handshake jsonrpc.HandshakeWatch
 	// onMessage, if set before Open, sees every request and notification of the
@@ -263,12 +265,21 @@ func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Auth
 }
 
 // sessionRef is how the requests of the session name it at present.
-func (s *session) sessionRef() SessionRef {
+func (s *session) sessionRef() endpoint.SessionRef {
 	switch {
 	case s.sse.Load() != nil:
-		return StreamSession
+		return endpoint.StreamSession
 	case s.sessionID.Load() != nil:
-		return HeaderSession
+		return endpoint.HeaderSession
 	}
-	return NoSession
+	return endpoint.NoSession
+}
+
+// CheckInputSchema implements [InputSchemaChecker]. Before 2026-07-28 the annotations of a
+// schema mean nothing, and every schema passes.
+func (s *session) CheckInputSchema(schema json.RawMessage) error {
+	if !s.isModern() {
+		return nil
+	}
+	return headerparams.CheckHeaderParams(schema)
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -35,7 +37,7 @@ type sseConn struct {
 
 	// opened gets the outcome of the opening, once: nil when the server has named
 	// the address.
-	opened chan *HTTPError
+	opened chan *endpoint.HTTPError
 	// openingOver is taken by whichever comes first: the endpoint event, or the end of
 	// the time for it.
 	openingOver atomic.Bool
@@ -57,7 +59,7 @@ type sseConn struct {
 // sseAnswer is what became of one request.
 type sseAnswer struct {
 	reply
-	fault *HTTPError
+	fault *endpoint.HTTPError
 	// share is what it holds of Limits.Buffer; whoever gets it releases it.
 	share budget.Share
 }
@@ -65,12 +67,12 @@ type sseAnswer struct {
 // openSSE opens the event stream and waits until the server has named the address
 // for POSTs. From then on the session sends there. The stream outlives ctx, which
 // bounds the opening only.
-func (s *session) openSSE(ctx context.Context, strict bool) *HTTPError {
+func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError {
 	if !s.startTask() {
-		return ConnectionLost("the session ended", s.Cause())
+		return endpoint.ConnectionLost("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
-	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *HTTPError, 1), waiting: make(map[int64]*sseRequest),
+	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *endpoint.HTTPError, 1), waiting: make(map[int64]*sseRequest),
 		orphans: rate.NewLimiter(jsonrpc.OrphanLogRate, 1)}
 	stream := s.startExchange(s.ctx, 0)
 	go func() {
@@ -89,7 +91,7 @@ func (s *session) openSSE(ctx context.Context, strict bool) *HTTPError {
 		return <-c.opened
 	}
 	stream.end(jsonrpc.ContextEnd(ctx))
-	return InvalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+	return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
 // run reads the stream from its opening to its end.
@@ -102,13 +104,13 @@ func (c *sseConn) run(stream *exchange) {
 		c.opened <- f
 		return
 	}
-	if resp.StatusCode != http.StatusOK || !IsEventStream(resp) {
-		c.opened <- s.streamRefusedError(resp, NoSession)
+	if resp.StatusCode != http.StatusOK || !endpoint.IsEventStream(resp) {
+		c.opened <- s.streamRefusedError(resp, endpoint.NoSession)
 		return
 	}
 	defer resp.Body.Close()
 	opening := &openingBody{r: resp.Body, left: maxOpeningBytes}
-	events := NewEventReader(opening, s.spec.Limits.MaxMessageBytes)
+	events := httpbody.NewEventReader(opening, s.spec.Limits.MaxMessageBytes)
 	s.reserveForEvents(events, &c.share)
 	defer c.share.Release()
 	if f := c.readEndpoint(events, resp); f != nil {
@@ -128,21 +130,21 @@ func (c *sseConn) run(stream *exchange) {
 }
 
 // readEndpoint reads up to the event that names the address for POSTs.
-func (c *sseConn) readEndpoint(events *EventReader, resp *http.Response) *HTTPError {
+func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response) *endpoint.HTTPError {
 	e := c.s.endpoint
 	for {
 		event, err := events.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return InvalidReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
+			return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server ended its event stream without naming an endpoint")
 		case errors.Is(err, errOpeningTooLong):
-			return InvalidReply(mcpvisor.OutcomeNotSent, "%v", err)
+			return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "%v", err)
 		case err != nil:
 			return e.ConnectionLost("the event stream broke before the server named an endpoint: ", err)
 		case event.Name == "endpoint":
 			target, f := c.address(event, resp)
 			if f == nil && !c.openingOver.CompareAndSwap(false, true) {
-				f = InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
+				f = endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
 			}
 			if f == nil {
 				e.SendPostsTo(target)
@@ -151,7 +153,7 @@ func (c *sseConn) readEndpoint(events *EventReader, resp *http.Response) *HTTPEr
 			}
 			return f
 		case c.strict:
-			return InvalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
+			return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.Data)) > 0: // too early for a message
 			c.s.noise.Malformed.Add(1)
 		}
@@ -160,7 +162,7 @@ func (c *sseConn) readEndpoint(events *EventReader, resp *http.Response) *HTTPEr
 
 // address reads an endpoint event. The address must have the origin of the
 // stream: the headers and tokens of the endpoint go there.
-func (c *sseConn) address(event Event, resp *http.Response) (*url.URL, *HTTPError) {
+func (c *sseConn) address(event httpbody.Event, resp *http.Response) (*url.URL, *endpoint.HTTPError) {
 	e := c.s.endpoint
 	text := string(bytes.TrimSpace(event.Data))
 	if text == "" {
@@ -177,8 +179,8 @@ func (c *sseConn) address(event Event, resp *http.Response) (*url.URL, *HTTPErro
 	if err != nil {
 		return nil, invalidEndpoint("that is no URL")
 	}
-	if !SameOrigin(target, e.URL) {
-		f := invalidEndpoint("at another origin: %s", e.Clean(BareURL(target)))
+	if !endpoint.SameOrigin(target, e.URL) {
+		f := invalidEndpoint("at another origin: %s", e.Clean(endpoint.BareURL(target)))
 		f.Hint = "headers and tokens are sent to " + e.HostPort + " only; correct the base URL in the server's or the proxy's configuration"
 		return nil, f
 	}
@@ -197,7 +199,7 @@ func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 }
 
 // receive handles one event.
-func (c *sseConn) receive(e Event) {
+func (c *sseConn) receive(e httpbody.Event) {
 	s := c.s
 	if e.Oversize {
 		s.noise.Oversize.Add(1)
@@ -206,7 +208,7 @@ func (c *sseConn) receive(e Event) {
 			id, ok = c.onlyWaiting(false)
 		}
 		if ok {
-			f := OversizeReply(s.spec.Limits.MaxMessageBytes)
+			f := endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
 			if e.Skipped {
 				f = noRoomReply()
 			}
@@ -268,9 +270,9 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	case env.Error != nil:
 		return sseAnswer{reply: reply{errorMember: env.Error}}
 	case env.Malformed:
-		return sseAnswer{fault: InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
+		return sseAnswer{fault: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
 	case env.Result == nil:
-		return sseAnswer{fault: InvalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
+		return sseAnswer{fault: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
 	a := sseAnswer{reply: reply{result: detachPart(env.Result, text)}}
 	a.share.TakeOver(&c.share)
@@ -319,12 +321,12 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 }
 
 // exchange POSTs one request and waits for its answer on the stream.
-func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *HTTPError) {
+func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
-		f := ConnectionLost("the session ended", c.s.Cause())
+		f := endpoint.ConnectionLost("the session ended", c.s.Cause())
 		f.Outcome = mcpvisor.OutcomeNotSent
 		return reply{}, f
 	}
@@ -369,7 +371,7 @@ func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) s
 			return a
 		case <-x.ctx.Done():
 		}
-		p.fault = ConnectionLost("the request was given up before its answer came", c.s.endpoint.CleanError(x.cause()))
+		p.fault = endpoint.ConnectionLost("the request was given up before its answer came", c.s.endpoint.CleanError(x.cause()))
 	}
 	if p.fault != nil {
 		p.fault.Remark = c.remarks.Since(r.remarks, nil)

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -184,9 +185,9 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	s := openSession(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {fault: &HTTPError{Status: http.StatusNotFound, Lost: true, Outcome: mcpvisor.OutcomeUnknown}},
-		"500":      {fault: &HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
-		"broken":   {fault: ConnectionLost("broken", io.ErrUnexpectedEOF)},
+		"404":      {fault: &endpoint.HTTPError{Status: http.StatusNotFound, Lost: true, Outcome: mcpvisor.OutcomeUnknown}},
+		"500":      {fault: &endpoint.HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
+		"broken":   {fault: endpoint.ConnectionLost("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 )
 
 // deprecatedSSE is what a status says about a session over HTTP+SSE.
@@ -17,8 +18,8 @@ const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that
 // errInvalidEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
 var errInvalidEndpoint = errors.New("the endpoint event is not usable")
 
-func invalidEndpoint(format string, args ...any) *HTTPError {
-	f := InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+func invalidEndpoint(format string, args ...any) *endpoint.HTTPError {
+	f := endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
 	f.Err = errInvalidEndpoint
 	return f
 }
@@ -69,7 +70,7 @@ func (d *dialer) rememberSSE(found bool) (changed bool) {
 // mayBeSSE reports whether the outcome of an initialize over Streamable HTTP
 // calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
 // Not Allowed" (MCP, transports, backwards compatibility).
-func (s *session) mayBeSSE(got reply, f *HTTPError) bool {
+func (s *session) mayBeSSE(got reply, f *endpoint.HTTPError) bool {
 	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false
 	}
@@ -81,7 +82,7 @@ func (s *session) mayBeSSE(got reply, f *HTTPError) bool {
 }
 
 // refusedWith is the HTTP status of an answer or a fault; 0 if it has none.
-func refusedWith(got reply, f *HTTPError) int {
+func refusedWith(got reply, f *endpoint.HTTPError) int {
 	if f != nil {
 		return f.Status
 	}
@@ -91,7 +92,7 @@ func refusedWith(got reply, f *HTTPError) int {
 // retryOverSSE tries an initialize that was refused over the older transport.
 // If the server does not speak that either, the refusal stands, unless the fault of
 // the event stream tells more. It has Timeouts.Negotiate to show that it does.
-func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *HTTPError) (reply, *HTTPError) {
+func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *endpoint.HTTPError) (reply, *endpoint.HTTPError) {
 	ctx := x.ctx
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
 		var cancel context.CancelFunc
@@ -127,7 +128,7 @@ func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
 
 // suggestStreamable adds the way out to the fault of an event stream that a server was
 // said to offer, and does not.
-func (s *session) suggestStreamable(f *HTTPError) *HTTPError {
+func (s *session) suggestStreamable(f *endpoint.HTTPError) *endpoint.HTTPError {
 	if s.spec.HTTP.SSE && f.Status >= 400 && f.Status < 500 && f.Kind != mcpvisor.KindAuthRequired {
 		f.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}

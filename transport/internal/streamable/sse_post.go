@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -64,12 +65,12 @@ func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, f := s.readRefusal(resp, id, StreamSession, reserve)
+		got, _, f := s.readRefusal(resp, id, endpoint.StreamSession, reserve)
 		return sseAnswer{reply: got, fault: f}
 	}
 	text, _ := s.errorBody(resp, id, reserve)
 	text = bytes.TrimSpace(text)
-	if IsHTML(resp.Header.Get("Content-Type"), nil) && IsHTML("", text) {
+	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
 		return sseAnswer{fault: s.endpoint.HTMLReply(resp.StatusCode)}
 	}
 	if env, ok := jsonrpc.ScanEnvelope(text); ok && env.IsResponse() {

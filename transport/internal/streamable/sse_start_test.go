@@ -16,6 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -196,9 +198,9 @@ func TestSSE_streamRedirected(t *testing.T) {
 func TestSSE_endpointTooLate(t *testing.T) {
 	s := newTestDialer(specFor("http://127.0.0.1:1/sse")).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
-	c := &sseConn{s: s, opened: make(chan *HTTPError, 1)}
+	c := &sseConn{s: s, opened: make(chan *endpoint.HTTPError, 1)}
 	require.True(t, c.openingOver.CompareAndSwap(false, true), "the time is up")
-	f := c.readEndpoint(NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
+	f := c.readEndpoint(httpbody.NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
 	require.ErrorContains(t, f, "too late")
 	require.Nil(t, s.sse.Load())
 }
@@ -214,7 +216,7 @@ func TestSSE_endpointAddress(t *testing.T) {
 		"?s=1":          "http://127.0.0.1:1/deep/sse?s=1",
 		"http://user:word@127.0.0.1:1/messages#at": "http://127.0.0.1:1/messages",
 	} {
-		got, f := c.address(Event{Data: []byte(text)}, &http.Response{})
+		got, f := c.address(httpbody.Event{Data: []byte(text)}, &http.Response{})
 		require.Nil(t, f, text)
 		require.Equal(t, want, got.String())
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -26,18 +28,18 @@ const (
 // resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
 // "Resumability"). It returns the response that was read last; nil if that is
 // closed already.
-func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref SessionRef) (*http.Response, reply, *HTTPError) {
+func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (*http.Response, reply, *endpoint.HTTPError) {
 	var (
 		lastID string
 		retry  time.Duration
 		tries  int
 	)
 	for {
-		events := NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+		events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
 		events.Reserve, events.Release = x.reserve, x.share.Release
 		var err error
 		for {
-			var e Event
+			var e httpbody.Event
 			if e, err = events.Next(); err == nil && e.Skipped {
 				err = jsonrpc.ErrNoRoom // the exchange has ended
 			}
@@ -57,11 +59,11 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 		_ = resp.Body.Close()
 		if x.ctx.Err() != nil || lastID == "" || s.isModern() {
 			if errors.Is(err, io.EOF) {
-				return nil, reply{}, ConnectionLost("the event stream ended without the answer", err)
+				return nil, reply{}, endpoint.ConnectionLost("the event stream ended without the answer", err)
 			}
 			return nil, reply{}, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
 		}
-		var f *HTTPError
+		var f *endpoint.HTTPError
 		if resp, f = s.resumeStream(x, lastID, retry, &tries, ref); f != nil {
 			return nil, reply{}, f
 		}
@@ -69,7 +71,7 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 }
 
 // handleEvent looks for the answer to id in one event.
-func (s *session) handleEvent(e Event, id int64) (got reply, found bool, f *HTTPError) {
+func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool, f *endpoint.HTTPError) {
 	if e.Skipped {
 		s.noise.Oversize.Add(1)
 		return reply{}, false, nil
@@ -77,7 +79,7 @@ func (s *session) handleEvent(e Event, id int64) (got reply, found bool, f *HTTP
 	if e.Oversize {
 		s.noise.Oversize.Add(1)
 		if n, ok := jsonrpc.FindID(e.Data, e.Tail); ok && n == id || !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
-			return reply{}, false, OversizeReply(s.spec.Limits.MaxMessageBytes)
+			return reply{}, false, endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
 		}
 		return reply{}, false, nil
 	}
@@ -95,12 +97,12 @@ func (s *session) handleEvent(e Event, id int64) (got reply, found bool, f *HTTP
 
 // resumeStream asks for the rest of a call's stream. tries counts what was spent
 // since the last event.
-func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref SessionRef) (*http.Response, *HTTPError) {
-	last := ConnectionLost("the event stream ended without the answer", nil)
+func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
+	last := endpoint.ConnectionLost("the event stream ended without the answer", nil)
 	for *tries < maxStreamResumes {
 		*tries++
 		if !pause(x.ctx, nextPause(*tries, retry)) {
-			return nil, ConnectionLost("the event stream ended without the answer", x.ctx.Err())
+			return nil, endpoint.ConnectionLost("the event stream ended without the answer", x.ctx.Err())
 		}
 		resp, f := x.get(s.endpoint, s.streamHeader(lastID, ""))
 		switch {
@@ -109,7 +111,7 @@ func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, 
 			return nil, f
 		case f != nil:
 			last = f
-		case resp.StatusCode == http.StatusOK && IsEventStream(resp):
+		case resp.StatusCode == http.StatusOK && endpoint.IsEventStream(resp):
 			return resp, nil
 		default:
 			f = s.streamRefusedError(resp, ref)
@@ -141,12 +143,12 @@ func (s *session) streamHeader(lastID, version string) http.Header {
 }
 
 // streamRefusedError closes a reply to a GET that is no stream and explains it.
-func (s *session) streamRefusedError(resp *http.Response, ref SessionRef) *HTTPError {
+func (s *session) streamRefusedError(resp *http.Response, ref endpoint.SessionRef) *endpoint.HTTPError {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
-		return InvalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
+		return endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody))
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxErrorBody))
 	return s.endpoint.StatusError(resp, body, ref)
 }
 

@@ -1,4 +1,4 @@
-package streamable
+package headerparams
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package streamable
+package endpoint
 
 import (
 	"crypto/tls"

@@ -1,4 +1,4 @@
-package streamable
+package endpoint
 
 import (
 	"context"
@@ -42,6 +42,13 @@ func (s *connTracker) track(dial dialFunc) dialFunc {
 		s.open[c] = struct{}{}
 		return c, nil
 	}
+}
+
+// OpenConns is how many connections of the session are open.
+func (e *Endpoint) OpenConns() int {
+	e.conns.mu.Lock()
+	defer e.conns.mu.Unlock()
+	return len(e.conns.open)
 }
 
 // closeAll closes what is open and whatever is still being dialled.

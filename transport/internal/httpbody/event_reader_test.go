@@ -1,4 +1,4 @@
-package streamable
+package httpbody
 
 import (
 	"bytes"

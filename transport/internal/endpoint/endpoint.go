@@ -1,4 +1,4 @@
-package streamable
+package endpoint
 
 import (
 	"context"
@@ -22,6 +22,9 @@ const (
 	maxRedirects = 5
 	// maxPooled bounds the idle connections that one session keeps.
 	maxPooled = 256
+	// redirectDrainTimeout bounds the time spent on the body of a redirect, so that
+	// its connection can be reused.
+	redirectDrainTimeout = time.Second
 )
 
 // Endpoint is the place where one session sends its HTTP requests. Everything
@@ -134,7 +137,7 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 			return resp, nil
 		}
 		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // so that the connection can be used again
-			late := time.AfterFunc(drainTimeout, func() { _ = resp.Body.Close() })
+			late := time.AfterFunc(redirectDrainTimeout, func() { _ = resp.Body.Close() })
 			_, _ = io.Copy(io.Discard, resp.Body)
 			late.Stop()
 		}

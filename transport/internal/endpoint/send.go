@@ -1,4 +1,4 @@
-package streamable
+package endpoint
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxUnprocessedRetries is how often one request is repeated because the server turned
+// MaxUnprocessedRetries is how often one request is repeated because the server turned
 // it away unread.
-const maxUnprocessedRetries = 3
+const MaxUnprocessedRetries = 3
 
 // OutgoingRequest is one request to the endpoint.
 type OutgoingRequest struct {
@@ -79,7 +79,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			continue // a connection that had died while it was idle
 		case !isUnprocessed(err):
 			return nil, e.connectError(err, sent && !unread)
-		case tries > maxUnprocessedRetries:
+		case tries > MaxUnprocessedRetries:
 			f := e.notSentError(e.HostPort+" turned the request away unread: "+err.Error(), "try again later", err)
 			f.Cause = supervisor.CauseClosed
 			return nil, f

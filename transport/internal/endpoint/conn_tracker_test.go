@@ -1,0 +1,40 @@
+package endpoint
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+	"github.com/stretchr/testify/require"
+)
+
+// A set knows the connections that are open, and those only. Its end is theirs,
+// and that of one which comes later.
+func TestConnTracker(t *testing.T) {
+	set := newConnTracker()
+	var peers []net.Conn
+	dial := set.track(func(context.Context, string, string) (net.Conn, error) {
+		mine, peer := net.Pipe()
+		peers = append(peers, peer)
+		return mine, peer.SetReadDeadline(time.Now().Add(transporttest.Patience))
+	})
+	closed := func(peer net.Conn) {
+		_, err := peer.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	first, err := dial(t.Context(), "", "")
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.Empty(t, set.open, "what is closed is forgotten")
+	_, err = dial(t.Context(), "", "")
+	require.NoError(t, err)
+	require.Len(t, set.open, 1)
+	set.closeAll()
+	closed(peers[1])
+	_, err = dial(t.Context(), "", "")
+	require.ErrorIs(t, err, net.ErrClosed)
+	closed(peers[2])
+}

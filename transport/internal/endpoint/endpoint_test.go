@@ -1,0 +1,121 @@
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSameOrigin(t *testing.T) {
+	parse := func(s string) *url.URL {
+		u, err := url.Parse(s)
+		require.NoError(t, err)
+		return u
+	}
+	require.True(t, SameOrigin(parse("http://Host/a"), parse("http://host:80/b")))
+	require.True(t, SameOrigin(parse("https://host/a"), parse("https://host:443/b")))
+	require.False(t, SameOrigin(parse("https://host/a"), parse("http://host/a")))
+	require.False(t, SameOrigin(parse("https://host:443/a"), parse("http://host:443/a")), "the same port without TLS")
+	require.False(t, SameOrigin(parse("http://host/a"), parse("http://host:81/a")))
+	require.False(t, SameOrigin(parse("http://host/a"), parse("http://host.evil/a")))
+}
+
+func TestConnectError(t *testing.T) {
+	e, err := New(testSpec("http://host.example/mcp?key=canary").WithDefaults())
+	require.NoError(t, err)
+	wrap := func(err error) error {
+		return &url.Error{Op: "Post", URL: "http://host.example/mcp?key=canary", Err: err}
+	}
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	rows := []struct {
+		name string
+		err  error
+		sent bool
+		want mcpvisor.Outcome
+		gone bool
+		says string
+	}{
+		{"refused", refused, false, mcpvisor.OutcomeNotSent, true, "nothing listens at host.example:80"},
+		{"refused after a pooled connection failed", refused, true, mcpvisor.OutcomeNotSent, true, "nothing listens"},
+		{"proxy refused", &net.OpError{Op: "proxyconnect", Err: refused}, false, mcpvisor.OutcomeNotSent, false, "the proxy"},
+		{"reset while sending", &net.OpError{Op: "write", Err: syscall.ECONNRESET}, true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
+		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, mcpvisor.OutcomeNotSent, false, `"host.example" cannot be resolved`},
+		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, mcpvisor.OutcomeNotSent, false, "in time"},
+		{"plain HTTP", http.ErrSchemeMismatch, false, mcpvisor.OutcomeNotSent, false, "http://"},
+		{"proxy refused, which one", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
+			false, mcpvisor.OutcomeNotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
+		{"certificate expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
+			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, mcpvisor.OutcomeNotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
+		{"certificate of the future", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
+			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, mcpvisor.OutcomeNotSent, false, "is not valid yet"},
+		{"EOF", io.ErrUnexpectedEOF, true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
+		{"something else", io.ErrNoProgress, false, mcpvisor.OutcomeNotSent, false, "cannot connect to host.example:80"},
+	}
+	for _, row := range rows {
+		f := e.connectError(wrap(row.err), row.sent)
+		require.Equal(t, row.want, f.Outcome, row.name)
+		require.Equal(t, row.gone, f.Gone, row.name)
+		require.Contains(t, f.Message+f.Hint, row.says, row.name)
+		require.NotContains(t, f.Error()+f.Unwrap().Error(), "canary", row.name)
+	}
+}
+
+// A token stands beside the other headers of a request, and leaves those as
+// they are, which others share.
+func TestWithToken(t *testing.T) {
+	shared := http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}}
+	require.Equal(t, http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}, "Authorization": {"Bearer t"}}, withToken(shared, "t"))
+	require.Len(t, shared, 2)
+}
+
+// While no token can be had, it is said when to come again.
+func TestTokenError_retryAfter(t *testing.T) {
+	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
+	require.NoError(t, err)
+	f := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
+	require.Equal(t, mcpvisor.KindUnavailable, f.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, f.Outcome)
+	require.Equal(t, 7*time.Second, f.RetryAfter)
+	require.False(t, f.Permanent)
+}
+
+// A host's transport is made fit for calls that take their time and for a server
+// that is hostile, and its own way to TLS is watched as well.
+func TestTuneTransport(t *testing.T) {
+	spec := testSpec("https://host.example/mcp")
+	spec.HTTP.Client = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: time.Second,
+		DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+			mine, _ := net.Pipe()
+			return mine, nil
+		}}}
+	e, err := New(spec.WithDefaults())
+	require.NoError(t, err)
+	tuned := e.RoundTripper.(*http.Transport)
+	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
+	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
+	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
+	_, err = tuned.DialTLSContext(t.Context(), "tcp", "host.example:443")
+	require.NoError(t, err)
+	require.Len(t, e.conns.open, 1)
+	e.Close()
+}
+
+// testSpec is the specification of a server at this URL.
+func testSpec(url string) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: url}}
+}
+
+// describe is every text of an error.
+func describe(f *HTTPError) string { return f.Message + " " + f.Hint + " " + f.Err.Error() }

@@ -1,0 +1,84 @@
+package endpoint
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"":                   0,
+		"0":                  0,
+		"7":                  7 * time.Second,
+		" 7 ":                7 * time.Second,
+		"-7":                 0,
+		"soon":               0,
+		"999999999999999999": maxRetryAfter,
+		now.Add(90 * time.Second).Format(http.TimeFormat): 90 * time.Second,
+		now.Add(-time.Hour).Format(http.TimeFormat):       0,
+		now.AddDate(1, 0, 0).Format(http.TimeFormat):      maxRetryAfter,
+	} {
+		require.Equal(t, want, parseRetryAfter(value, now), value)
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	rows := []struct{ contentType, body, want string }{
+		{"text/plain", "", ""},
+		{"text/plain", "\n\n one \r\ntwo", "one"},
+		{"text/plain; charset=utf-8", "a\x00b\x1b[1mc\u202ed\te", "ab[1mcd e"},
+		{"text/html", "plain words", ""},
+		{"", "<!doctype html><p>words", ""},
+		{"application/json", `{"error":{"code":1,"message":"rpc says"}}`, "rpc says"},
+		{"application/json", `{"error":"code_word","error_description":"oauth says"}`, "oauth says"},
+		{"application/json", `{"error":"code_word"}`, "code_word"},
+		{"application/json", `{"detail":"python says"}`, "python says"},
+		{"application/json", `{"message":"node says"}`, "node says"},
+		{"application/json", `{"other":1}`, `{"other":1}`},
+		{"application/json", `{"broken`, `{"broken`},
+	}
+	for _, row := range rows {
+		require.Equal(t, row.want, printable(errorText(row.contentType, []byte(row.body))), row.body)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		got := printable(errorText("text/plain", rapid.SliceOf(rapid.Byte()).Draw(t, "body")))
+		if n := len([]rune(got)); n > 201 {
+			t.Fatalf("%d characters", n)
+		}
+		for _, r := range got {
+			if r < ' ' || r == 0x7f {
+				t.Fatalf("control character in %q", got)
+			}
+		}
+	})
+}
+
+// TestErrorText_notRepeated: many servers repeat the status as the body.
+func TestErrorText_notRepeated(t *testing.T) {
+	rows := []struct {
+		status     int
+		kind, body string
+		want       string
+	}{
+		{401, "text/plain", "Unauthorized", "HTTP 401 Unauthorized"},
+		{401, "text/plain", "401 Unauthorized\n", "HTTP 401 Unauthorized"},
+		{401, "application/json", `{"error":"unauthorized."}`, "HTTP 401 Unauthorized"},
+		{500, "text/plain", "HTTP 500 Internal Server Error", "HTTP 500 Internal Server Error"},
+		{500, "text/plain", "Error: Internal Server Error", "HTTP 500 Internal Server Error: Error: Internal Server Error"},
+		{401, "text/plain", "Unauthorized: token expired", "HTTP 401 Unauthorized: token expired"},
+		{400, "application/json", `{"message":"Bad Request: no such tool"}`, "HTTP 400 Bad Request: no such tool"},
+		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
+		{599, "text/plain", "599", "HTTP 599"},
+	}
+	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
+	require.NoError(t, err)
+	for _, row := range rows {
+		f := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
+		require.Equal(t, row.want, f.Message, row.body)
+	}
+}

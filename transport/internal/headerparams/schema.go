@@ -1,0 +1,96 @@
+package headerparams
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// annotatedSchema is the part of a schema in which the marks stand.
+type annotatedSchema struct {
+	Type       any                        `json:"type"`
+	Header     json.RawMessage            `json:"x-mcp-header"`
+	Properties map[string]annotatedSchema `json:"properties"`
+}
+
+// check looks at the properties of a schema. seen holds the names so far, which
+// are the same header in any case.
+func (m annotatedSchema) check(seen map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
+		p := m.Properties[name]
+		if p.Header != nil {
+			var header string
+			switch kind, _ := p.Type.(string); {
+			case json.Unmarshal(p.Header, &header) != nil || !isToken(header):
+				return fmt.Errorf("the x-mcp-header of %q is no header name", name)
+			case kind != "string" && kind != "integer" && kind != "boolean":
+				return fmt.Errorf("the x-mcp-header of %q marks a value that is no string, integer or boolean", name)
+			case seen[strings.ToLower(header)]:
+				return fmt.Errorf("the x-mcp-header %q marks two values", header)
+			}
+			seen[strings.ToLower(header)] = true
+		}
+		if err := p.check(seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schemaLimits bound a schema that is searched for annotations. It is decoded as a whole.
+var schemaLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
+
+// readAnnotated reads a schema that may hold marks.
+func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	if err := jsonrpc.CheckBounds(schema, schemaLimits); err != nil {
+		return fmt.Errorf("it holds %w", err)
+	}
+	return json.Unmarshal(schema, m)
+}
+
+// CheckHeaderParams reports why a tool's marks cannot be followed. "Clients MUST
+// exclude" such a tool from what they list (MCP 2026-07-28, Streamable HTTP).
+func CheckHeaderParams(schema json.RawMessage) error {
+	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
+		return nil
+	}
+	var root annotatedSchema
+	if err := readAnnotated(schema, &root); err != nil {
+		return fmt.Errorf("its schema cannot be read: %w", err)
+	}
+	return root.check(map[string]bool{})
+}
+
+func collectParams(properties map[string]annotatedSchema, prefix []string) []headerParam {
+	var found []headerParam
+	for name, schema := range properties {
+		path := append(prefix[:len(prefix):len(prefix)], name)
+		var header string
+		if json.Unmarshal(schema.Header, &header) == nil && isToken(header) {
+			found = append(found, headerParam{path: path, header: header})
+		}
+		found = append(found, collectParams(schema.Properties, path)...)
+	}
+	return found
+}
+
+// isToken reports whether a text can stand in the name of a header.
+func isToken(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !(c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' ||
+			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,54 @@
+package headerparams
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// HeaderValue writes a text as a header value: as it is if it is printable
+// ASCII without outer spaces, else in the protocol's own Base64 form.
+func HeaderValue(text string) string {
+	plain := text == strings.Trim(text, " ") &&
+		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
+	for i := 0; plain && i < len(text); i++ {
+		plain = text[i] >= 0x20 && text[i] <= 0x7e
+	}
+	if plain {
+		return text
+	}
+	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
+}
+
+// paramValue is an argument as text: a string, a boolean, or an integer that
+// is exact everywhere. Other values do not travel in headers.
+func paramValue(raw json.RawMessage) (string, bool) {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return "", false
+	}
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= maxExactInteger {
+			return strconv.FormatInt(int64(v), 10), true
+		}
+	}
+	return "", false
+}
+
+func argumentAt(value json.RawMessage, path []string) json.RawMessage {
+	for _, name := range path {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(value, &object) != nil {
+			return nil
+		}
+		value = object[name]
+	}
+	return value
+}

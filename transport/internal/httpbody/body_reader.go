@@ -1,0 +1,106 @@
+package httpbody
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+const (
+	// maxPreallocated is the longest body for which memory is set aside because the
+	// server says so.
+	maxPreallocated = 1 << 20
+)
+
+var ErrTooLong = errors.New("too long")
+
+// ReadUpTo reads the body to its end, or until it is a complete JSON value that is
+// enough. It fails with errTooLong beyond limit bytes. expected is the length that
+// the server has promised, or -1. ended says whether the end of the body came.
+func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
+	if expected > int64(limit) {
+		return nil, false, ErrTooLong
+	}
+	if !b.hold(int(min(expected, maxPreallocated))) {
+		return nil, false, jsonrpc.ErrNoRoom
+	}
+	if expected >= 0 && expected <= maxPreallocated {
+		whole := make([]byte, expected)
+		_, err := io.ReadFull(b.Body, whole)
+		return whole, true, err
+	}
+	if expected > 0 {
+		b.Text = make([]byte, 0, maxPreallocated+bytes.MinRead)
+	}
+	ended, err = b.Read(min(limit, math.MaxInt-1)+1, enough)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case len(b.Text) > limit:
+		return nil, false, ErrTooLong
+	}
+	return b.Text, ended, nil
+}
+
+// BodyReader collects the text of a body.
+type BodyReader struct {
+	Body io.Reader
+	Text []byte
+	end  valueEnd
+	seen int // how much of text isEnough has looked at
+	// Reserve, if set, makes room for a large body; it fails when the exchange ends.
+	Reserve  func(bytes int) bool
+	reserved int
+}
+
+// hold reserves room for so many bytes of the body in all.
+func (b *BodyReader) hold(bytes int) bool {
+	if b.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
+		return true
+	}
+	if !b.Reserve(bytes - b.reserved) {
+		return false
+	}
+	b.reserved = bytes
+	return true
+}
+
+// Read reads until the body ends, the text is most bytes long, or it is a complete
+// JSON value that is enough.
+func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, err error) {
+	for len(b.Text) < most {
+		if len(b.Text) == cap(b.Text) {
+			if !b.hold(2*len(b.Text) + bytes.MinRead) {
+				return false, jsonrpc.ErrNoRoom
+			}
+			b.Text = slices.Grow(b.Text, len(b.Text)+bytes.MinRead)
+		}
+		n, err := b.Body.Read(b.Text[len(b.Text):min(cap(b.Text), most)])
+		b.Text = b.Text[:len(b.Text)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case n > 0 && len(b.Text) < most && b.isEnough(enough):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// isEnough asks whether the text is a value that is enough: once for each value, and
+// not again for white space behind it.
+func (b *BodyReader) isEnough(enough func(text []byte) bool) bool {
+	if enough == nil {
+		return false
+	}
+	added := bytes.TrimRight(b.Text[b.seen:], " \t\r\n")
+	value := b.Text[:b.seen+len(added)]
+	b.seen = len(b.Text)
+	return len(added) > 0 && b.end.reached(value) && enough(value)
+}

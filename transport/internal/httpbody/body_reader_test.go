@@ -1,0 +1,68 @@
+package httpbody
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReadUpTo checks how much of a body is read, and what remains of it.
+func TestReadUpTo(t *testing.T) {
+	long := strings.Repeat("x", 5000)
+	got, ended, err := (&BodyReader{Body: iotest.OneByteReader(strings.NewReader(long))}).ReadUpTo(5000, -1, nil)
+	require.NoError(t, err)
+	require.True(t, ended)
+	require.Equal(t, long, string(got))
+	_, _, err = (&BodyReader{Body: strings.NewReader(long)}).ReadUpTo(4999, -1, nil)
+	require.ErrorIs(t, err, ErrTooLong)
+	_, _, err = (&BodyReader{Body: strings.NewReader(long)}).ReadUpTo(math.MaxInt, 6000, nil)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	broken := errors.New("reset")
+	_, _, err = (&BodyReader{Body: io.MultiReader(strings.NewReader("{"), iotest.ErrReader(broken))}).ReadUpTo(100, -1, nil)
+	require.ErrorIs(t, err, broken)
+	_, ended, err = (&BodyReader{Body: io.MultiReader(strings.NewReader("{}"), iotest.ErrReader(broken))}).ReadUpTo(100, -1, func(b []byte) bool { return bytes.Equal(b, []byte("{}")) })
+	require.NoError(t, err)
+	require.False(t, ended)
+}
+
+// TestBody_whiteSpaceBehindOtherValue checks that a complete value that is not the
+// answer is looked at once, however much white space follows it.
+func TestBody_whiteSpaceBehindOtherValue(t *testing.T) {
+	for name, read := range map[string]func(b *BodyReader, enough func([]byte) bool) error{
+		"answer": func(b *BodyReader, enough func([]byte) bool) error {
+			_, _, err := b.ReadUpTo(1<<20, -1, enough)
+			return err
+		},
+		"error status": func(b *BodyReader, enough func([]byte) bool) error {
+			if _, err := b.Read(40, enough); err != nil {
+				return err
+			}
+			_, err := b.Read(1<<20, enough)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			body := BodyReader{Body: iotest.OneByteReader(strings.NewReader(" \n{\"a\": {}} " + strings.Repeat(" \r\n\t", 100)))}
+			require.NoError(t, read(&body, func([]byte) bool { asked++; return false }))
+			require.Equal(t, 1, asked)
+			require.Len(t, body.Text, 412, "all of it is kept")
+		})
+	}
+}
+
+// No memory is set aside for a length that is only claimed.
+func TestReadUpTo_doubtsContentLength(t *testing.T) {
+	got, _, err := (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1<<28, 1<<27, nil)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(got))
+	require.Less(t, cap(got), 2*maxPreallocated)
+	_, _, err = (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1, 2, nil)
+	require.ErrorIs(t, err, ErrTooLong)
+}

@@ -8,23 +8,23 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 )
 
-// ConnTrace records which connection net/http gave to a request. It answers the
-// question whether the server may have seen that request. The zero value is ready;
-// do not copy it. Goroutines of net/http write the fields, the sender reads them.
+// ConnTrace records which connection net/http gave to a request. It answers whether
+// the server may have seen that request. The zero value is ready; do not copy it.
+// Goroutines of net/http write the fields, the sender reads them.
 type ConnTrace struct {
 	hooks httptrace.ClientTrace
-	// connected: the request was given a connection. From then on the server may
-	// have seen it.
+	// connected: the request got a connection. From then on the server may have seen
+	// it.
 	connected atomic.Bool
 	// reused: the connection had carried other requests before.
 	reused atomic.Bool
-	// conn is the connection, if the endpoint tracks it, and writtenBefore how many
-	// bytes had been written to it when the request got it.
+	// conn is the connection, if the endpoint tracks it, and writtenBefore the number
+	// of bytes written to it before the request got it.
 	conn          atomic.Pointer[trackedConn]
 	writtenBefore atomic.Int64
 }
 
-// Attach returns a context whose requests report to t.
+// Attach returns a context whose requests report their connections to t.
 func (t *ConnTrace) Attach(ctx context.Context) context.Context {
 	t.hooks.GotConn = t.gotConn
 	return httptrace.WithClientTrace(guard.Trace(ctx), &t.hooks)
@@ -48,9 +48,9 @@ func (t *ConnTrace) reset() {
 	t.conn.Store(nil)
 }
 
-// neverWritten reports whether it is certain that nothing of the request was
-// written, and that nothing will be: the connection is closed, and no byte was
-// written to it since the request got it.
+// neverWritten reports whether it is certain that no byte of the request was
+// written, and that none will be: the connection is closed, and the count of written
+// bytes has not changed since the request got it.
 func (t *ConnTrace) neverWritten() bool {
 	conn := t.conn.Load()
 	return conn != nil && conn.closed.Load() && conn.written.Load() == t.writtenBefore.Load()

@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// connTracker knows the open connections of one session, so that its end can be
-// the end of them too: net/http gives up a connection in its own time.
+// connTracker holds the open connections of one session, so that they end with the
+// session: net/http keeps idle connections for as long as it likes. Safe for
+// concurrent use.
 type connTracker struct {
 	mu     sync.Mutex
 	open   map[*trackedConn]struct{}
@@ -20,9 +21,9 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 
 func newConnTracker() *connTracker { return &connTracker{open: make(map[*trackedConn]struct{})} }
 
-// track makes a dial function whose connections are in the set until they
-// are closed. A *tls.Conn is not: net/http has to recognise it, to find out
-// about HTTP/2.
+// track wraps a dial function: its connections are in the tracker until they are
+// closed. A *tls.Conn is returned unwrapped, because net/http has to recognise it to
+// negotiate HTTP/2.
 func (s *connTracker) track(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -35,7 +36,7 @@ func (s *connTracker) track(dial dialFunc) dialFunc {
 		c := &trackedConn{Conn: conn, set: s}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.closed { // dialled for a request that was given up meanwhile
+		if s.closed { // the session ended while this connection was made
 			_ = conn.Close()
 			return nil, net.ErrClosed
 		}
@@ -51,7 +52,8 @@ func (e *Endpoint) OpenConns() int {
 	return len(e.conns.open)
 }
 
-// closeAll closes what is open and whatever is still being dialled.
+// closeAll closes the open connections, and every connection that is still being
+// made.
 func (s *connTracker) closeAll() {
 	s.mu.Lock()
 	s.closed = true
@@ -63,7 +65,7 @@ func (s *connTracker) closeAll() {
 	}
 }
 
-// trackedConn is one connection of a set. It counts what is written to it.
+// trackedConn is one connection of a tracker. It counts the bytes written to it.
 type trackedConn struct {
 	net.Conn
 	set     *connTracker
@@ -71,8 +73,8 @@ type trackedConn struct {
 	closed  atomic.Bool
 }
 
-// trackedUnder finds the connection of a set under layers of TLS; nil if there is
-// none.
+// trackedUnder returns the tracked connection under layers of TLS; nil if there is
+// none of ours.
 func trackedUnder(conn net.Conn) *trackedConn {
 	for {
 		layer, ok := conn.(interface{ NetConn() net.Conn })
@@ -85,7 +87,7 @@ func trackedUnder(conn net.Conn) *trackedConn {
 	return c
 }
 
-// Write implements net.Conn. What is being written counts as written.
+// Write implements net.Conn. Bytes count as written as soon as their write begins.
 func (c *trackedConn) Write(p []byte) (int, error) {
 	c.written.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxRedirects is how many redirects within the origin are followed.
+	// maxRedirects is how many redirects within the origin one request follows.
 	maxRedirects = 5
 	// maxPooled bounds the idle connections that one session keeps.
 	maxPooled = 256
@@ -27,27 +27,32 @@ const (
 	redirectDrainTimeout = time.Second
 )
 
-// Endpoint is the place where one session sends its HTTP requests. Everything
-// passes through do: the endpoint's own headers, its tokens, its redirect rules,
-// and the note of when the server was last heard.
+// Endpoint sends the HTTP requests of one session. Do is the way for every request:
+// it adds the access token, follows redirects within the origin, adds cookies, and
+// records when the server last sent anything.
+//
+// The fields are set by New and not changed afterwards, except where they say so.
+// Safe for concurrent use.
 type Endpoint struct {
 	URL          *url.URL
-	Target       string // the URL without its secrets
+	Target       string // the URL without its secrets, for errors and logs
 	HostPort     string
 	host         string
-	ownHeaders   http.Header // the endpoint's own headers
+	ownHeaders   http.Header // those of the specification; sent with every request
 	RoundTripper http.RoundTripper
 	jar          guard.Jar
 	conns        *connTracker
-	// hostTripper: the RoundTripper is the host's own and may not report when it
-	// has a connection.
+	// hostTripper: the RoundTripper comes from the host. It may not report when it has
+	// a connection, so that the outcome of a failed request is never certain.
 	hostTripper  bool
 	LastReceived jsonrpc.LastReceived
-	// postTarget is where POSTs go on a session over HTTP+SSE; nil: to url.
+	// postTarget is the address for POSTs on a session over HTTP+SSE; nil: url.
+	// Written once, by the goroutine that reads the event stream.
 	postTarget atomic.Pointer[postTarget]
 	secrets    *strings.Replacer
-	Auth       *oauth.Authorizer // nil: no tokens but those in own
-	// OnUnauthorized is told when no token can be had without a person.
+	Auth       *oauth.Authorizer // nil: the only tokens are those of ownHeaders
+	// OnUnauthorized is called when no request of the session can get a token without
+	// the user. Set it before the first request.
 	OnUnauthorized func(*HTTPError)
 }
 
@@ -66,7 +71,7 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 		case name == "Host":
 			e.host = value
 		case IsProtocolHeader(name):
-			// Another value would break the protocol.
+			// The protocol sets these itself; another value would break it.
 		default:
 			e.ownHeaders[name] = []string{value}
 		}
@@ -81,21 +86,22 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	if t, ok := base.(*http.Transport); ok {
 		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 	} else {
-		// Its connections belong to the host and are left alone.
+		// The connections belong to the host, so they are neither counted nor closed.
 		e.RoundTripper, e.hostTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
 	}
 	return e, nil
 }
 
-// tuneTransport makes a transport fit for many calls at once to one host. The copy
-// belongs to one session, so that its connections end with it.
+// tuneTransport prepares a transport for many concurrent calls to one host. The
+// transport belongs to one session, so its connections end with that session.
 func (e *Endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transport {
-	pool := min(inFlight, maxPooled) + 2 // the event stream, and one to spare
+	pool := min(inFlight, maxPooled) + 2 // the event stream, and one in reserve
 	t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, pool)
 	if t.MaxIdleConns != 0 {
 		t.MaxIdleConns = max(t.MaxIdleConns, pool)
 	}
-	// A limit for response headers would cut calls that think before they answer.
+	// A limit on the wait for response headers would end calls whose tools work long
+	// before they answer.
 	t.ResponseHeaderTimeout = 0
 	if t.MaxResponseHeaderBytes == 0 {
 		t.MaxResponseHeaderBytes = maxHeader
@@ -115,15 +121,18 @@ func (e *Endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transpor
 	return t
 }
 
-// NewHeader begins a header with what belongs to the endpoint itself.
+// NewHeader returns a new header with the endpoint's own fields, and room for size
+// more.
 func (e *Endpoint) NewHeader(size int) http.Header {
 	h := make(http.Header, len(e.ownHeaders)+size)
 	maps.Copy(h, e.ownHeaders)
 	return h
 }
 
-// followRedirects sends one request and follows its redirects. net/http's Transport is used without its Client, whose work for each
-// request is of no use here: it knows nothing of our rules for redirects.
+// followRedirects sends one request and follows redirects within the origin.
+//
+// It uses net/http's Transport without its Client: the Client works on each request
+// too, and its redirect rules are not those of the endpoint.
 func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
 	target := e.urlFor(r.Method)
 	for redirects := 0; ; redirects++ {
@@ -136,7 +145,7 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.NoteReceived}
 			return resp, nil
 		}
-		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // so that the connection can be used again
+		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // read to the end, so that the connection can be reused
 			late := time.AfterFunc(redirectDrainTimeout, func() { _ = resp.Body.Close() })
 			_, _ = io.Copy(io.Discard, resp.Body)
 			late.Stop()
@@ -146,9 +155,10 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 	}
 }
 
-// redirectURL is where a reply sends the request to, if that is followed: within
-// the endpoint's origin, and only if the method survives it (RFC 9110, section
-// 15.4). Otherwise the redirect itself is the reply.
+// redirectURL returns the address to which a response redirects the request; nil if
+// the redirect is not followed. It is followed within the endpoint's origin, and if
+// the method stays the same (RFC 9110, section 15.4). Otherwise the redirect is the
+// reply.
 func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -170,7 +180,8 @@ func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	return next
 }
 
-// IsProtocolHeader reports whether the protocol owns a header.
+// IsProtocolHeader reports whether MCP or HTTP sets a header itself, so that the
+// specification of a server cannot.
 func IsProtocolHeader(name string) bool {
 	switch name {
 	case "Accept", "Content-Type", "Content-Length", "Last-Event-Id":
@@ -181,8 +192,8 @@ func IsProtocolHeader(name string) bool {
 
 func (e *Endpoint) NoteReceived() { e.LastReceived.Note() }
 
-// AwaitRoundTripper waits until a RoundTripper of the host's has let go of every request, no
-// longer than limit. It returns how many goroutines are left behind in it.
+// AwaitRoundTripper waits until the host's RoundTripper has returned every request,
+// at most for limit. It returns how many goroutines are left behind in it.
 func (e *Endpoint) AwaitRoundTripper(limit time.Duration) int {
 	if t, ok := e.RoundTripper.(*guard.RoundTripper); ok {
 		return t.Settle(limit)
@@ -190,7 +201,7 @@ func (e *Endpoint) AwaitRoundTripper(limit time.Duration) int {
 	return 0
 }
 
-// Close ends every connection that is left.
+// Close closes every connection of the session.
 func (e *Endpoint) Close() {
 	if t, ok := e.RoundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
@@ -202,7 +213,7 @@ func SameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
 }
 
-// hostPort is host:port with the scheme's own port filled in.
+// hostPort is host:port, with the default port of the scheme filled in.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -211,7 +222,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// receivingBody notes every byte that arrives.
+// receivingBody records when bytes of a body arrive.
 type receivingBody struct {
 	io.ReadCloser
 	noteReceived func()

@@ -9,30 +9,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// HTTPError is what went wrong with one exchange over HTTP, before it is known
-// whether it will be the error of a call or the cause of a failed start. It
-// holds no secrets: neither the URL's query and user nor a header.
+// Error is what went wrong with one HTTP exchange, before it is known whether it
+// becomes the error of a call or the cause of a failed start. It contains no
+// secrets: neither user and query of a URL, nor header values.
 type HTTPError struct {
-	// Message says what happened, hint what to do about it.
+	// Message says what happened, and Hint what to do about it.
 	Message string
 	Hint    string
-	// Kind and outcome are what it means for a call.
+	// Kind and Outcome apply if the error ends a call.
 	Kind       mcpvisor.ErrorKind
 	Outcome    mcpvisor.Outcome
 	RetryAfter time.Duration
-	// Cause and permanent are what it means for a start.
+	// Cause and Permanent apply if the error ends a start.
 	Cause     supervisor.CauseKind
 	Permanent bool
 	// Err is the underlying error, if there is one.
 	Err error
-	// Remark is what the server sent meanwhile that may explain a timeout.
+	// Remark is what the server sent meanwhile, if that may explain a timeout.
 	Remark error
 
-	// Status is the HTTP status; 0 if none came.
+	// Status is the HTTP status; 0 if no response came.
 	Status int
 	// Gone: nothing listens at the address any more.
 	Gone bool
-	// Lost: the server does not know our session.
+	// Lost: the server does not know the session any more.
 	Lost bool
 	// Broken: the connection ended between the request and its answer.
 	Broken bool
@@ -47,11 +47,12 @@ func (f *HTTPError) Problem() (what, hint string) { return f.Message, f.Hint }
 // Unwrap returns the underlying error.
 func (f *HTTPError) Unwrap() error { return f.Err }
 
-// Outage reports whether the server, or something in front of it, failed: a 5xx status.
-// Package discovery then takes the whole attempt for failed, not one list.
+// RejectsRequest reports whether the server received a request and refused it. Any
+// other error says nothing about the protocol that the server speaks.
 func (f *HTTPError) Outage() bool { return f.Status >= http.StatusInternalServerError }
 
-// IsUnavailable reports whether nobody was there to be asked, or asked to come again.
+// IsUnavailable reports whether the server could not be reached, or asked to try
+// again later.
 func (f *HTTPError) IsUnavailable() bool {
 	switch f.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -60,19 +61,19 @@ func (f *HTTPError) IsUnavailable() bool {
 	return f.Kind == mcpvisor.KindUnavailable
 }
 
-// RejectsRequest reports whether the server has heard a request and will have nothing
-// of it. A fault that does not decline says nothing about the protocol.
+// RejectsRequest reports whether the server received a request and refused it. Any
+// other error says nothing about the protocol that the server speaks.
 func (f *HTTPError) RejectsRequest() bool {
 	return f.Kind == mcpvisor.KindProtocol && f.Outcome == mcpvisor.OutcomeAnswered &&
 		(f.Status < http.StatusInternalServerError || f.Status == http.StatusNotImplemented)
 }
 
-// CallError is the fault as the error of a call.
+// CallError is the error of a call that this error ends.
 func (f *HTTPError) CallError() *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: f.Kind, Outcome: f.Outcome, RetryAfter: f.RetryAfter, Hint: f.Hint, Cause: f}
 }
 
-// StartCause is the fault as the cause of a failed start.
+// CallError is the error of a call that this error ends.
 func (f *HTTPError) StartCause() *supervisor.Cause {
 	c := &supervisor.Cause{Kind: f.Cause, Permanent: f.Permanent, Message: f.Message, Err: f.Err, RetryAfter: f.RetryAfter}
 	if f.Hint != "" {
@@ -81,7 +82,8 @@ func (f *HTTPError) StartCause() *supervisor.Cause {
 	return c
 }
 
-// EndCause is the cause of death of a session that this fault ends.
+// EndCause is the cause of the end of a session. Call it if the error is Lost or
+// Gone.
 func (f *HTTPError) EndCause(target string) *supervisor.Cause {
 	message := fmt.Sprintf("the server forgot the session (%s)", f.Message)
 	if f.Gone {
@@ -90,29 +92,29 @@ func (f *HTTPError) EndCause(target string) *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.Err, RetryAfter: f.RetryAfter}
 }
 
-// ConnectionLost: the request went out, and the connection ended before the
-// answer was complete.
+// ConnectionLost is the error of a request that was sent, and whose connection ended
+// before the answer was complete.
 func ConnectionLost(problem string, err error) *HTTPError {
 	return &HTTPError{Message: problem, Err: err, Broken: true,
 		Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: supervisor.CauseClosed}
 }
 
-// InvalidReply: an answer came, and it is none.
+// InvalidReply is the error of a request whose answer came and cannot be used.
 func InvalidReply(outcome mcpvisor.Outcome, format string, args ...any) *HTTPError {
 	return &HTTPError{Message: fmt.Sprintf(format, args...), Kind: mcpvisor.KindProtocol,
 		Outcome: outcome, Cause: supervisor.CauseHandshake}
 }
 
-// OversizeReply: the answer is longer than Limits.Line.
+// OversizeReply is the error of a request whose answer is longer than
+// Limits.MaxMessageBytes.
 func OversizeReply(limit int) *HTTPError {
 	f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
 	f.Hint = "raise Limits.MaxMessageBytes if such answers are expected"
 	return f
 }
 
-// ExplainsMore reports whether the fault of the event stream is a better reason than
-// the status with which the POST was refused: 404 and 405 may mean no more than that
-// the address takes no POST, as that of HTTP+SSE.
+// RejectsRequest reports whether the server received a request and refused it. Any
+// other error says nothing about the protocol that the server speaks.
 func (f *HTTPError) ExplainsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false

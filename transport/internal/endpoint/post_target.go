@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// postTarget is where POSTs go on a session over HTTP+SSE.
+// postTarget is the address for POSTs on a session over HTTP+SSE.
 type postTarget struct {
 	url     *url.URL
-	secrets *strings.Replacer // who knows them can speak in the session
+	secrets *strings.Replacer // of the address: who knows them can send messages in the session
 }
 
 // SendPostsTo makes the endpoint send POSTs to another address of its origin.
@@ -17,7 +17,7 @@ func (e *Endpoint) SendPostsTo(target *url.URL) {
 	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
 }
 
-// urlFor is the address for requests with the given method.
+// urlFor is the address for requests with this method.
 func (e *Endpoint) urlFor(method string) *url.URL {
 	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
 		return p.url

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// proxyRefusal is the error of a proxy that does not make a connection to an
-// https server.
+// proxyRefusal is the error of a proxy that refused the CONNECT request to an https
+// server.
 type proxyRefusal struct {
 	proxy  string // host:port
 	status int
@@ -28,8 +28,9 @@ func (e *proxyRefusal) Error() string {
 
 type proxyResponse = func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error
 
-// withProxyRefusal looks at what a proxy answers to CONNECT, after the host's own
-// function has: net/http reports a refusal without the word proxy.
+// withProxyRefusal returns a hook for net/http that makes a *proxyRefusal of a
+// refused CONNECT, after the host's own hook. Without it the error of net/http does
+// not mention the proxy.
 func withProxyRefusal(theirs proxyResponse) proxyResponse {
 	return func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
 		if theirs != nil {
@@ -44,8 +45,8 @@ func withProxyRefusal(theirs proxyResponse) proxyResponse {
 	}
 }
 
-// proxyRefusedError is the fault of a request whose proxy refused to connect. The
-// server has seen nothing of it.
+// proxyRefusedError explains that a proxy refused the connection. The server has not
+// seen the request.
 func (e *Endpoint) proxyRefusedError(refused *proxyRefusal) *HTTPError {
 	f := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.HostPort, statusText(refused.status)), "", refused)
 	switch refused.status {
@@ -60,7 +61,7 @@ func (e *Endpoint) proxyRefusedError(refused *proxyRefusal) *HTTPError {
 	return f
 }
 
-// proxyUnreachableError is the fault of a request whose proxy cannot be reached.
+// proxyUnreachableError explains that the proxy cannot be reached.
 func (e *Endpoint) proxyUnreachableError(err error) *HTTPError {
 	name := ""
 	var dial *net.OpError
@@ -73,7 +74,7 @@ func (e *Endpoint) proxyUnreachableError(err error) *HTTPError {
 	return e.notSentError("the proxy "+name+"for "+e.HostPort+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
 }
 
-// statusText is a status as people read it.
+// statusText is an HTTP status with its name, as in "HTTP 404 Not Found".
 func statusText(code int) string {
 	return "HTTP " + strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))
 }

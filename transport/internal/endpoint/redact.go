@@ -11,12 +11,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// Clean makes a text that came from elsewhere fit to be shown: on one line, and
-// without the secrets of the endpoint. Servers like to repeat the token that
-// they refuse.
+// Clean makes a server's text safe to show: one line, without control characters and
+// without the secrets of the endpoint. Servers often repeat the token that they
+// refuse.
 func (e *Endpoint) Clean(text string) string { return display.Line(e.Redact(text)) }
 
-// Redact replaces secrets: those of the spec, and the tokens that came since.
+// Redact removes secrets: those of the specification, the address for POSTs, and the
+// tokens obtained since.
 func (e *Endpoint) Redact(text string) string {
 	text = e.secrets.Replace(text)
 	if p := e.postTarget.Load(); p != nil {
@@ -34,8 +35,8 @@ func (e *Endpoint) CleanJSON(raw json.RawMessage) json.RawMessage {
 	return redact.Redactor(e.Redact).JSON(raw)
 }
 
-// endpointSecrets finds what must not be shown: user, password and query of the URL, the
-// tokens in its path, and the values of the headers.
+// endpointSecrets collects what must not be shown: user, password and query of the
+// URL, the tokens in its path, and the values of the headers.
 func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
 	var found secret.List
 	found.Add(secrets...)
@@ -46,7 +47,7 @@ func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *
 	return found.Replacer()
 }
 
-// basicToken is the token of the Basic scheme (RFC 7617).
+// basicToken is the credential of the Basic scheme (RFC 7617).
 func basicToken(name, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
 }

@@ -15,24 +15,25 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// MaxUnprocessedRetries is how often one request is repeated because the server turned
-// it away unread.
+// maxUnprocessedRetries bounds how often one request is repeated because the server
+// reported that it had not processed it.
 const MaxUnprocessedRetries = 3
 
-// OutgoingRequest is one request to the endpoint.
+// Request is one HTTP request to the endpoint.
 type OutgoingRequest struct {
 	Method string
 	Body   []byte      // nil: the request has none
 	Header http.Header // only read
-	// Trace records the connection of the request; the context of the request
-	// reports to it. Without it the server may always have seen the request.
+	// Trace records the connection of the request; see [ConnTrace.Attach]. Without it
+	// the server may have seen the request as soon as Do is called.
 	Trace *ConnTrace
 }
 
-// sendTo makes one round trip. A request with a body is repeated only if it is
-// certain that the server has not begun to work on it; net/http is given no
-// GetBody, because it takes more than that for leave to repeat: a header
-// Idempotency-Key, or PROTOCOL_ERROR on a stream of HTTP/2.
+// sendTo makes one round trip. It repeats a request with a body only if the server
+// has certainly not begun to work on it.
+//
+// net/http gets no GetBody, because it would repeat requests on weaker evidence: a
+// header Idempotency-Key, or PROTOCOL_ERROR on an HTTP/2 stream.
 func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingRequest) (*http.Response, *HTTPError) {
 	header, err := e.headerWithCookies(ctx, target, r.Header)
 	if err != nil {
@@ -46,7 +47,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 		content := bytes.NewReader(r.Body)
 		if r.Body != nil {
-			// net/http sees through NopCloser, and sends header and body in one write.
+			// net/http recognises NopCloser, and sends header and body in one write.
 			req.ContentLength, req.Body = int64(len(r.Body)), io.NopCloser(content)
 		}
 		resp, err := e.roundTrip(req)
@@ -55,8 +56,8 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		}
 		if err == nil {
 			if resp.StatusCode == http.StatusSwitchingProtocols {
-				// Nobody asked for it, and net/http hands out the connection itself, of
-				// which reading ends with nothing that ends the exchange.
+				// The request asked for no upgrade. net/http hands out the raw connection as
+				// body, and reading it would not end with the exchange.
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
@@ -76,7 +77,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		unread := sent && r.Trace != nil && r.Body != nil && (content.Len() == len(r.Body) || r.Trace.neverWritten())
 		switch {
 		case unread && r.Trace.reused.Load() && tries <= maxPooled:
-			continue // a connection that had died while it was idle
+			continue // the pooled connection had been closed while it was idle
 		case !isUnprocessed(err):
 			return nil, e.connectError(err, sent && !unread)
 		case tries > MaxUnprocessedRetries:
@@ -87,9 +88,9 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 	}
 }
 
-// unknownIfHostTripper makes the outcome of a request Unknown where it would be NotSent,
-// if a RoundTripper of the host's was given the request. That may try a request
-// several times by itself, and its last error says nothing about the first try.
+// unknownIfHostTripper turns the outcome NotSent into Unknown, if the host's
+// RoundTripper got the request. That may have repeated the request itself, and its
+// last error says nothing about the first attempt.
 func (e *Endpoint) unknownIfHostTripper(f *HTTPError) *HTTPError {
 	if e.hostTripper && f.Outcome == mcpvisor.OutcomeNotSent {
 		f.Outcome = mcpvisor.OutcomeUnknown
@@ -97,8 +98,8 @@ func (e *Endpoint) unknownIfHostTripper(f *HTTPError) *HTTPError {
 	return f
 }
 
-// roundTrip makes one round trip. A function of the host's that net/http calls in
-// this goroutine, and that panics, costs the one request.
+// roundTrip calls the RoundTripper. A panic in a function of the host, which
+// net/http calls in this goroutine, fails the one request.
 func (e *Endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -108,12 +109,12 @@ func (e *Endpoint) roundTrip(req *http.Request) (resp *http.Response, err error)
 	return e.RoundTripper.RoundTrip(req)
 }
 
-// headerWithCookies is the header of one request, with the cookies that belong to it.
+// headerWithCookies is the header of one request, with the cookies for its address.
 func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
 	if e.jar.IsNil() && !e.hostTripper {
 		return header, nil
 	}
-	header = maps.Clone(header) // foreign code is known to write to it
+	header = maps.Clone(header) // RoundTrippers of hosts are known to modify it
 	if e.jar.IsNil() {
 		return header, nil
 	}
@@ -130,7 +131,7 @@ func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, heade
 	return header, nil
 }
 
-// noteResponse notes what every reply tells.
+// noteResponse records the time and the cookies of a response.
 func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http.Response) {
 	e.NoteReceived()
 	if resp.Body == nil {
@@ -140,14 +141,14 @@ func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http
 		return
 	}
 	if cookies := resp.Cookies(); len(cookies) > 0 {
-		// One that fails says so when it is asked for cookies.
+		// If the jar fails, the next request for cookies reports it.
 		_ = e.jar.SetCookies(ctx, target, cookies)
 	}
 }
 
-// canceledError is the fault of a request whose context ended. The error is then
-// whatever somebody gave as the cause of that, another's failed dial perhaps:
-// it says nothing about this server.
+// canceledError explains a request whose context ended. err is then the cause of
+// that context, such as the failed connection of another request, and says nothing
+// about this server.
 func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTTPError {
 	switch {
 	case sent:
@@ -158,24 +159,22 @@ func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTT
 	return e.notSentError("the request was given up before there was a connection to "+e.HostPort, "", err)
 }
 
-// ConnectionLost is the fault of a connection that ended before the answer was whole.
-// The error goes behind the problem.
+// tokenError explains why there is no token for a request. The request was not sent.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
 	return ConnectionLost(e.Clean(problem+err.Error()), e.CleanError(err))
 }
 
-// isUnprocessed reports whether an HTTP/2 server said that it will not look at a
-// request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113,
-// section 8.7). net/http offers no other handle for it than the text with
-// which it asks for a GetBody.
+// isUnprocessed reports whether an HTTP/2 server declared that it did not process a
+// request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113, section
+// 8.7). net/http has no exported error for it. The text is that of its demand for a
+// GetBody.
 func isUnprocessed(err error) bool {
 	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
 	said, _, _ := strings.Cut(text, "] ")
 	return found && (strings.HasSuffix(said, "graceful shutdown GOAWAY") || strings.Contains(said, "; REFUSED_STREAM"))
 }
 
-// notSentError is a fault of which it is certain that the server has not seen
-// the request.
+// notSentError is an error of a request that the server has certainly not seen.
 func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
 	return &HTTPError{Message: e.Clean(problem), Hint: hint, Err: e.CleanError(err),
 		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: supervisor.CauseSpawn}

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// SessionRef says how a request names its session.
+// SessionRef says how a request named its session.
 type SessionRef int
 
 const (
@@ -17,8 +17,8 @@ const (
 	StreamSession            // by the address that the event stream named (HTTP+SSE)
 )
 
-// SessionRefOf is how a request with the given header names its session over
-// Streamable HTTP.
+// SessionRefOf says how a request with this header named its session over Streamable
+// HTTP.
 func SessionRefOf(header http.Header) SessionRef {
 	if header["Mcp-Session-Id"] != nil {
 		return HeaderSession
@@ -26,19 +26,18 @@ func SessionRefOf(header http.Header) SessionRef {
 	return NoSession
 }
 
-// sessionLoss is what the reply to a request that named a session says about
-// that session.
+// sessionLoss says what a response means for the session that its request named.
 type sessionLoss struct {
-	// lost: the server does not know the session, so that a new one is needed.
+	// lost: the server does not know the session any more, so a new one is needed.
 	lost bool
-	// outcome is what became of the request. It is NotSent only if the server
-	// surely did not act; such a request may be sent again.
+	// outcome of the request. It is OutcomeNotSent only if the server certainly did
+	// not act on the request, so that it may be sent again.
 	outcome mcpvisor.Outcome
 }
 
-// sdkSessionTexts are what SDKs and their examples answer before they dispatch
-// a request whose session they do not know. They are compared with the whole
-// message, without a prefix such as "Bad Request: ".
+// sdkSessionTexts are the messages with which SDKs, and their examples, reject a
+// request of an unknown session before they dispatch it. Lower case, without the
+// prefixes of textPrefix and without a full stop.
 var sdkSessionTexts = map[string]bool{
 	"session not found":             true, // TypeScript, C#, Go, Kotlin, Rust, Python since 1.24
 	"server not initialized":        true, // TypeScript: a new process has seen no initialize
@@ -55,34 +54,34 @@ var sdkSessionTexts = map[string]bool{
 	"no transport found for sessionid": true, // examples of the TypeScript SDK
 }
 
-// sdkSessionWithID is the same text of the Java SDK, which names the session.
+// sdkSessionWithID is the message of the Java SDK, which quotes the session id.
 var sdkSessionWithID = regexp.MustCompile(`^session not found: \S+$`)
 
-// genericSessionText is a whole message that says nothing else than that a session
-// is not there. No SDK is known to use these words, so that it is not known
-// either whether the server has worked on the request.
+// genericSessionText matches a message that says only that a session does not exist.
+// No SDK is known to use these words, so it is unknown whether the server has acted
+// on the request.
 var genericSessionText = regexp.MustCompile(`^(?:(?:the )?session(?: id)? (?:(?:is |was |has |does |could )?(?:not (?:be )?(?:found|exist|known|valid|initialized)|unknown|invalid|expired|terminated|closed))` +
 	`|(?:unknown|invalid|expired|unrecognized|no such) session(?: id)?` +
 	`|(?:the )?server (?:(?:is|was|has) )?not (?:been |yet )?initialized)$`)
 
-// bareNotFound is the text of a 404 that says no more than its status.
+// bareNotFound matches the message of a 404 that only repeats the status.
 var bareNotFound = regexp.MustCompile(`^(?:404:? )?(?:page )?not found$`)
 
-// textPrefix is what SDKs and frameworks write in front of their messages.
+// textPrefix matches what SDKs and frameworks put in front of their messages.
 var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|error): `)
 
-// sessionLossOf reads the reply to a request that named a session.
+// sessionLossOf interprets the response to a request that named a session.
 //
-// MCP 2025-11-25, Streamable HTTP, Session Management: "The server MAY terminate
-// the session at any time, after which it MUST respond to requests containing
-// that session ID with HTTP 404 Not Found. When a client receives HTTP 404 in
-// response to a request containing an MCP-Session-Id, it MUST start a new
-// session". A tool may answer 404 for reasons of its own after it has worked, so
-// that only an empty body or a known text says that the request was not carried
-// out. Under another status only a known text speaks of the session at all.
+// MCP 2025-11-25, Streamable HTTP, Session Management: "The server MAY terminate the
+// session at any time, after which it MUST respond to requests containing that
+// session ID with HTTP 404 Not Found. When a client receives HTTP 404 in response to
+// a request containing an MCP-Session-Id, it MUST start a new session". A tool may
+// also answer 404 for reasons of its own, after it has acted. So only an empty body
+// or a known message proves that the request was not carried out. Under another
+// status only a known message speaks of the session at all.
 //
-// MCP 2024-11-05, HTTP with SSE, has no such rule for 404: there only the known
-// text of an SDK says that the request was not carried out.
+// MCP 2024-11-05, HTTP with SSE, has no such rule for 404. There only a known
+// message of an SDK proves that the request was not carried out.
 func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss {
 	if ref == NoSession {
 		return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
@@ -104,7 +103,8 @@ func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss
 			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeUnknown}
 		}
 	case http.StatusUnauthorized:
-		// The Rust SDK before 0.6 answers so; about a token it would say how to get one.
+		// The Rust SDK before 0.6 answers 401 here. A 401 about a token would carry
+		// WWW-Authenticate.
 		if known && resp.Header.Get("WWW-Authenticate") == "" {
 			return sessionLoss{lost: true, outcome: mcpvisor.OutcomeNotSent}
 		}
@@ -112,7 +112,7 @@ func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss
 	return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
 }
 
-// messageKind says how far the body of an error status could be read.
+// messageKind says how much of the body of an error status is a message.
 type messageKind int
 
 const (
@@ -121,8 +121,9 @@ const (
 	messageUnreadable // a web page, or JSON without a message
 )
 
-// normalizedMessage is the message of an error body in lower case, without its prefix
-// and its full stop. Of a text it is all of it, not only the first line.
+// normalizedMessage is the message of an error body in lower case, without its
+// prefix and its full stop. Of a plain text it is the whole text, not only the first
+// line.
 func normalizedMessage(contentType string, body []byte) (string, messageKind) {
 	text := strings.TrimSpace(string(body))
 	switch {

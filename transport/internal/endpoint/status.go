@@ -23,22 +23,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// MaxErrorBody is how much of the body of an error status is read.
+// MaxErrorBody is how many bytes of the body of an error status are read.
 const MaxErrorBody = 64 << 10
 
-// maxHeader bounds the header of a response. net/http's own bound is 10 MB.
+// maxHeader bounds the header of a response, in bytes. The default of net/http is 10
+// MB.
 const maxHeader = 1 << 20
 
-// maxRetryAfter bounds what a server may ask for.
+// maxRetryAfter bounds the delay that a server can ask for with Retry-After.
 const maxRetryAfter = 24 * time.Hour
 
-// connectError explains an error of the HTTP client. sent is whether a
-// connection had been handed to the request: from then on the server may have
-// seen it.
+// connectError explains an error of the HTTP transport. sent says whether the
+// request had been given a connection: from then on the server may have seen it.
 func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
-		err = wrapped.Err // the wrapping names the whole URL
+		err = wrapped.Err // the wrapper quotes the URL with its secrets
 	}
 	if dial := dialError(err); dial != nil {
 		sent = false
@@ -79,7 +79,7 @@ func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	return e.notSentError("cannot connect to "+e.HostPort+": "+err.Error(), "check the URL and the network", err)
 }
 
-// certificateError is the fault of a certificate that is not valid at this time.
+// certificateError explains that a certificate is not valid yet, or has expired.
 func (e *Endpoint) certificateError(cert *x509.Certificate, err error) *HTTPError {
 	if now := time.Now(); now.Before(cert.NotBefore) {
 		return e.notSentError(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.HostPort, cert.NotBefore.UTC().Format(time.RFC3339)),
@@ -89,12 +89,12 @@ func (e *Endpoint) certificateError(cert *x509.Certificate, err error) *HTTPErro
 		"renew the certificate of the server", err)
 }
 
-// dialError finds the error of making a connection, after which it is certain
-// that the request was not written: an earlier attempt of net/http on a pooled
-// connection is only repeated if nothing of a POST had been written there.
+// dialError returns the error of a failed connection attempt, or nil. After such an
+// error the request was certainly not written: net/http moves on from a pooled
+// connection only if it has written nothing of a POST there.
 //
-// Do not ask it of a request whose context has ended: its error is the cause
-// of that, which may be a dial too, but another's.
+// Ask only for a request whose context has not ended. Otherwise the error is the
+// cause of that context, which may be the failed connection of another request.
 func dialError(err error) *net.OpError {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
@@ -108,8 +108,8 @@ func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaeConnRefused)
 }
 
-// StatusError explains a reply with a status that is no success and a body
-// that is no answer. ref says how the request named a session.
+// StatusError explains a response whose status is no success and whose body is no
+// JSON-RPC answer. ref says how the request named its session.
 func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef) *HTTPError {
 	f := &HTTPError{
 		Status:  resp.StatusCode,
@@ -118,7 +118,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 		Outcome: mcpvisor.OutcomeAnswered,
 		Cause:   supervisor.CauseHandshake,
 	}
-	// A secret that is cut in two could not be found any more.
+	// Redaction comes before shortening: half a secret would not be recognised.
 	text := printable(e.Clean(errorText(resp.Header.Get("Content-Type"), body)))
 	if text = withoutStatusPrefix(text, resp.StatusCode); text != "" {
 		f.Message += ": " + text
@@ -153,7 +153,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 	case code == http.StatusRequestEntityTooLarge:
 		f.Hint = "send smaller arguments, or raise the server's limit"
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		// Some proxy speaks; what became of the request behind it is not known.
+		// A proxy answered. Whether the server behind it got the request is unknown.
 		f.Outcome = mcpvisor.OutcomeUnknown
 		f.Hint = "look at the proxy or gateway in front of the server"
 	default:
@@ -162,8 +162,8 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 	return f
 }
 
-// withoutStatusPrefix is what an error text says besides its status, which many servers
-// repeat in front of it, or instead of it.
+// withoutStatusPrefix removes the status from the beginning of an error text, where
+// many servers repeat it. The result is empty if there is nothing else.
 func withoutStatusPrefix(text string, code int) string {
 	rest := text
 	for _, prefix := range []string{"HTTP", strconv.Itoa(code), http.StatusText(code)} {
@@ -180,14 +180,14 @@ func withoutStatusPrefix(text string, code int) string {
 	return text
 }
 
-// HTMLReply: a page for people came where an answer was expected.
+// HTMLReply explains that a web page came where a JSON-RPC answer was expected.
 func (e *Endpoint) HTMLReply(status int) *HTTPError {
 	f := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.Target, status)
 	f.Hint = "check the path of the URL, and whether a login page is in the way"
 	return f
 }
 
-// describeRedirect says where a redirect points, without user and query.
+// describeRedirect returns the target of a redirect, without user and query.
 func describeRedirect(resp *http.Response) string {
 	u, err := resp.Location()
 	if err != nil {
@@ -199,8 +199,8 @@ func describeRedirect(resp *http.Response) string {
 // BareURL is a URL without its secrets.
 func BareURL(u *url.URL) string { return printable(secret.RedactURL(u)) }
 
-// parseRetryAfter reads a Retry-After header: seconds or a date. It is 0 if the
-// header is missing or cannot be read.
+// parseRetryAfter reads a Retry-After header, which is a number of seconds or a
+// date. It returns 0 if the header is missing or invalid.
 func parseRetryAfter(value string, now time.Time) time.Duration {
 	var d time.Duration
 	if s, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
@@ -211,8 +211,9 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// errorText is what a short body of an error status says, for people: the message
-// of a JSON error, or the first line of a text; nothing of a web page.
+// errorText extracts a one-line message from the body of an error status: the
+// message of a JSON error, or the first line of a text. It returns nothing for a web
+// page.
 func errorText(contentType string, body []byte) string {
 	text := strings.TrimSpace(string(body))
 	if IsHTML(contentType, body) || text == "" {
@@ -227,7 +228,7 @@ func errorText(contentType string, body []byte) string {
 	return line
 }
 
-// jsonErrorMessage finds the message in the usual shapes of a JSON error.
+// jsonErrorMessage finds the message in the common shapes of a JSON error.
 func jsonErrorMessage(body []byte) string {
 	var shape struct {
 		Error       json.RawMessage `json:"error"`
@@ -235,7 +236,7 @@ func jsonErrorMessage(body []byte) string {
 		Message     string          `json:"message"`
 		Detail      string          `json:"detail"`
 	}
-	_ = json.Unmarshal(body, &shape) // what does not fit stays empty
+	_ = json.Unmarshal(body, &shape) // fields of another shape stay empty
 	var inner struct {
 		Message string `json:"message"`
 	}
@@ -250,10 +251,11 @@ func jsonErrorMessage(body []byte) string {
 	return ""
 }
 
-// maxShownRunes is how many characters of a foreign text are shown.
+// maxShownRunes is how many characters of a server's text an error shows.
 const maxShownRunes = 200
 
-// printable is a text on one line, cut after shownLength characters.
+// printable is a text on one line, without control characters, and at most
+// maxShownRunes long.
 func printable(s string) string {
 	s = display.Line(s)
 	n := 0
@@ -272,7 +274,7 @@ func IsHTML(contentType string, body []byte) bool {
 	return strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 64)])), "<")
 }
 
-// mediaType is the type of a Content-Type header without its parameters.
+// MediaType is the type of a Content-Type header, without its parameters.
 func mediaType(contentType string) string {
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -282,7 +284,7 @@ func mediaType(contentType string) string {
 	return t
 }
 
-// IsEventStream reports whether a reply is a stream of events.
+// IsEventStream reports whether a response is a stream of server-sent events.
 func IsEventStream(resp *http.Response) bool {
 	return strings.EqualFold(mediaType(resp.Header.Get("Content-Type")), "text/event-stream")
 }

@@ -12,19 +12,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxRenewals is how often one request is sent again with another token: a
-// token may be renewed, replaced, and given more scopes, each of them once. A
-// request that was refused for its token was not carried out.
+// maxRenewals bounds how often one request is repeated with another token. A token
+// may be refreshed, replaced, and given more scopes, each of them once. A request
+// refused for its token was not carried out.
 const maxRenewals = 3
 
-// Do sends one request, with a token where the endpoint needs one. The body of
-// the response must be closed.
+// Do sends one request, with an access token if the endpoint has an authorizer. A
+// request refused for its token (401, or 403 with insufficient_scope) is sent again
+// with a new one. The caller closes the body of the response.
 func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
 	if e.Auth == nil {
 		return e.followRedirects(ctx, r)
 	}
 	header := r.Header
-	if r.Method == http.MethodDelete { // the DELETE at the end is worth no new token
+	if r.Method == http.MethodDelete { // the DELETE at the end of a session does not justify a new token
 		r.Header = withToken(header, e.Auth.AccessToken())
 		return e.followRedirects(ctx, r)
 	}
@@ -42,12 +43,12 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 		if !refused && !oauth.IsInsufficientScope(resp.StatusCode, resp.Header) || renewals == maxRenewals {
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, MaxErrorBody) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, resp.Body, MaxErrorBody) // read to the end, so that the connection can be reused
 		_ = resp.Body.Close()
 		if err := e.Auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
 			f := e.unknownIfHostTripper(e.tokenError(ctx, err))
 			f.Status = resp.StatusCode
-			if refused { // without more scopes the others go on
+			if refused { // a request that lacks a scope does not affect the others
 				return nil, e.reportUnauthorized(f)
 			}
 			return nil, f
@@ -55,7 +56,8 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 	}
 }
 
-// reportUnauthorized ends the session if no other request of it can have a token either.
+// reportUnauthorized calls OnUnauthorized if no other request can get a token
+// either.
 func (e *Endpoint) reportUnauthorized(f *HTTPError) *HTTPError {
 	if f.Permanent && e.OnUnauthorized != nil {
 		e.OnUnauthorized(f)
@@ -63,7 +65,8 @@ func (e *Endpoint) reportUnauthorized(f *HTTPError) *HTTPError {
 	return f
 }
 
-// withToken is a header with a token. header may be shared, so that it is copied.
+// withToken returns a copy of header with a bearer token. The original may be shared
+// between requests.
 func withToken(header http.Header, token string) http.Header {
 	if token == "" {
 		return header
@@ -74,8 +77,7 @@ func withToken(header http.Header, token string) http.Header {
 	return h
 }
 
-// tokenError is the fault of a request for which there is no token. The server has
-// not begun to work on it.
+// tokenError explains why there is no token for a request. The request was not sent.
 func (e *Endpoint) tokenError(ctx context.Context, err error) *HTTPError {
 	var required *mcpvisor.AuthRequired
 	var passing *oauth.Unavailable

@@ -11,46 +11,47 @@ import (
 )
 
 // Streamable HTTP of 2026-07-28 repeats parts of a request in headers, so that
-// intermediaries need not read the body: the name in Mcp-Name, and in
-// Mcp-Param-{Name} each argument that the tool's schema marks with
-// "x-mcp-header". A server refuses a request whose headers do not match.
+// proxies need not read the body: the name of the tool in Mcp-Name, and in
+// Mcp-Param-{Name} each argument that the schema of the tool annotates with
+// "x-mcp-header". A server refuses a request whose headers do not match its body.
 
 const (
 	encodedPrefix = "=?base64?"
 	encodedSuffix = "?="
-	// maxExactInteger bounds the integers that every JSON reader gets right.
+	// maxExactInteger bounds the integers that every JSON reader represents exactly.
 	maxExactInteger = 1<<53 - 1
 )
 
-// HeaderParams knows which arguments of which tools travel in headers, from
-// the listings that this session has seen. Safe for concurrent use.
+// Table knows which arguments of which tools travel in headers. It learns them from
+// the tool lists that the session receives. Safe for concurrent use.
 type HeaderParams struct {
 	mu    sync.RWMutex
 	tools map[string]toolParams
-	// reading counts the readings of the list, and taken the tools that the
-	// newest one has put here.
+	// reading is the number of the current reading of the tool list, and learned the
+	// number of tools that this reading has added.
 	reading uint64
 	learned int
 }
 
-// toolParams are the headers of one tool, and the reading that named it last.
+// toolParams are the annotated arguments of one tool, and the last reading that
+// contained the tool.
 type toolParams struct {
 	params  []headerParam
 	reading uint64
 }
 
-// headerParam says that the argument at path goes into a header.
+// headerParam says that the argument at this path travels in this header.
 type headerParam struct {
 	path   []string
 	header string
 }
 
-// Learn takes the marks from a result of tools/list: the first page of a reading
-// of the list, or a later one. It takes at most that many tools of a reading.
-// What cannot be read is left to discovery, which sees the same result.
+// Learn takes the annotations from a result of tools/list. first says whether it is
+// the first page of a reading of the list. At most max tools of a reading are kept.
+// Errors are ignored here; discovery reads the same result and reports them.
 //
-// A tool that neither this reading nor the one before has named is forgotten.
-// The one before counts because two readings may overlap.
+// A tool that is missing from this reading and from the one before is dropped. The
+// earlier one counts because two readings may overlap.
 func (p *HeaderParams) Learn(result json.RawMessage, first bool, most int) {
 	if first {
 		p.startReading()
@@ -59,7 +60,7 @@ func (p *HeaderParams) Learn(result json.RawMessage, first bool, most int) {
 	nothing := len(p.tools) == 0
 	p.mu.RUnlock()
 	if nothing && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
-		return // by far the usual case
+		return // the usual case
 	}
 	var tools []byte
 	if err := jsonscan.EachMember(result, func(key string, value []byte) error {
@@ -76,11 +77,11 @@ func (p *HeaderParams) Learn(result json.RawMessage, first bool, most int) {
 	jsonscan.EachItem(tools, func(item []byte) bool {
 		p.learnTool(item, most)
 		listed++
-		return listed < most // discovery takes no more of a page either
+		return listed < most // discovery reads no more of a page either
 	})
 }
 
-// learnTool takes the marks of one tool.
+// learnTool takes the annotations of one tool.
 func (p *HeaderParams) learnTool(item []byte, most int) {
 	var tool struct {
 		Name   string          `json:"name"`
@@ -100,7 +101,8 @@ func (p *HeaderParams) learnTool(item []byte, most int) {
 	}
 }
 
-// startReading starts a reading, and forgets what the last one did not name.
+// startReading begins a reading of the list, and drops the tools that the last one
+// did not contain.
 func (p *HeaderParams) startReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

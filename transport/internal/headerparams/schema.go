@@ -12,15 +12,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// annotatedSchema is the part of a schema in which the marks stand.
+// annotatedSchema is the part of a JSON schema that can contain annotations.
 type annotatedSchema struct {
 	Type       any                        `json:"type"`
 	Header     json.RawMessage            `json:"x-mcp-header"`
 	Properties map[string]annotatedSchema `json:"properties"`
 }
 
-// check looks at the properties of a schema. seen holds the names so far, which
-// are the same header in any case.
+// check examines the properties of a schema. seen contains the header names so far,
+// in lower case, because header names ignore case.
 func (m annotatedSchema) check(seen map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
 		p := m.Properties[name]
@@ -46,7 +46,7 @@ func (m annotatedSchema) check(seen map[string]bool) error {
 // schemaLimits bound a schema that is searched for annotations. It is decoded as a whole.
 var schemaLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
 
-// readAnnotated reads a schema that may hold marks.
+// readAnnotated reads the annotations of a schema.
 func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 	if len(schema) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 	return json.Unmarshal(schema, m)
 }
 
-// CheckHeaderParams reports why a tool's marks cannot be followed. "Clients MUST
-// exclude" such a tool from what they list (MCP 2026-07-28, Streamable HTTP).
+// Check reports why the annotations of a tool's schema are invalid. "Clients MUST
+// exclude" such a tool from their lists (MCP 2026-07-28, Streamable HTTP).
 func CheckHeaderParams(schema json.RawMessage) error {
 	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
 		return nil
@@ -83,7 +83,8 @@ func collectParams(properties map[string]annotatedSchema, prefix []string) []hea
 	return found
 }
 
-// isToken reports whether a text can stand in the name of a header.
+// isToken reports whether a text can be part of a header name (RFC 9110, section
+// 5.6.2).
 func isToken(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

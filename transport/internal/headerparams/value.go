@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// HeaderValue writes a text as a header value: as it is if it is printable
-// ASCII without outer spaces, else in the protocol's own Base64 form.
+// Value encodes a text as a header value. Printable ASCII without outer spaces stays
+// as it is. Any other text gets the Base64 form of the protocol.
 func HeaderValue(text string) string {
 	plain := text == strings.Trim(text, " ") &&
 		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
@@ -22,8 +22,8 @@ func HeaderValue(text string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
 }
 
-// paramValue is an argument as text: a string, a boolean, or an integer that
-// is exact everywhere. Other values do not travel in headers.
+// paramValue is an argument as text: a string, a boolean, or an integer that every
+// JSON reader represents exactly. Other values do not travel in headers.
 func paramValue(raw json.RawMessage) (string, bool) {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {

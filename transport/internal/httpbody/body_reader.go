@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxPreallocated is the longest body for which memory is set aside because the
-	// server says so.
+	// maxPreallocated is the largest body for which memory is allocated because of its
+	// Content-Length alone.
 	maxPreallocated = 1 << 20
 )
 
 var ErrTooLong = errors.New("too long")
 
-// ReadUpTo reads the body to its end, or until it is a complete JSON value that is
-// enough. It fails with errTooLong beyond limit bytes. expected is the length that
-// the server has promised, or -1. ended says whether the end of the body came.
+// ReadUpTo reads the body to its end, or until it is a complete JSON value for which
+// enough returns true. It fails with ErrTooLong beyond limit bytes. expected is the
+// Content-Length, or -1. ended says whether the end of the body was reached.
 func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
 	if expected > int64(limit) {
 		return nil, false, ErrTooLong
@@ -46,18 +46,19 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 	return b.Text, ended, nil
 }
 
-// BodyReader collects the text of a body.
+// Reader collects the text of a body. It belongs to one goroutine.
 type BodyReader struct {
 	Body io.Reader
 	Text []byte
 	end  valueEnd
-	seen int // how much of text isEnough has looked at
-	// Reserve, if set, makes room for a large body; it fails when the exchange ends.
+	seen int // how much of text isEnough has examined
+	// Reserve, if set, reserves memory for a large body. It reports false when the
+	// exchange ends first.
 	Reserve  func(bytes int) bool
 	reserved int
 }
 
-// hold reserves room for so many bytes of the body in all.
+// hold reserves memory for a body of this many bytes in all.
 func (b *BodyReader) hold(bytes int) bool {
 	if b.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
 		return true
@@ -69,8 +70,8 @@ func (b *BodyReader) hold(bytes int) bool {
 	return true
 }
 
-// Read reads until the body ends, the text is most bytes long, or it is a complete
-// JSON value that is enough.
+// Read reads until the body ends, until the text is limit bytes long, or until the
+// text is a complete JSON value for which enough returns true.
 func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, err error) {
 	for len(b.Text) < most {
 		if len(b.Text) == cap(b.Text) {
@@ -93,8 +94,8 @@ func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, 
 	return false, nil
 }
 
-// isEnough asks whether the text is a value that is enough: once for each value, and
-// not again for white space behind it.
+// isEnough asks enough once for each complete value, and not again for white space
+// behind it.
 func (b *BodyReader) isEnough(enough func(text []byte) bool) bool {
 	if enough == nil {
 		return false

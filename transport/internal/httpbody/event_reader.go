@@ -12,43 +12,45 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// maxEventID is the longest event id that is remembered; it goes back to the
-// server in a header.
+// maxEventID bounds the event ids that are kept, in bytes. The last one goes back to
+// the server in a header.
 const maxEventID = 1 << 10
 
 // Event is one server-sent event.
 type Event struct {
-	// ID is the event's id. hasID tells an empty one, which resets the last id of
-	// the stream, from none.
+	// ID is the id of the event. HasID tells an empty id, which resets the last id of
+	// the stream, from no id.
 	ID    string
 	HasID bool
-	// Name is empty or "message" for what MCP calls a message.
+	// Name is empty, or "message", for an event that carries a message of MCP.
 	Name string
-	// Retry is the delay before a reconnect that the server asks for; 0 if none.
+	// Retry is the delay before a reconnect for which the server asks; 0 if none.
 	Retry time.Duration
-	// Data belongs to the caller. Of an event beyond the limit it is the
-	// beginning of the first line that was too long, and tail its end.
+	// Data is the payload, and belongs to the caller. Of an event beyond the limit,
+	// Data is the beginning of the first line that was too long, and Tail its end.
+	// Oversize is then true.
 	Data     []byte
 	Tail     []byte
 	Oversize bool
-	// Skipped: the event was skipped, because there is no room for it.
+	// Skipped: Oversize, because the memory for the event could not be reserved.
 	Skipped bool
 }
 
-// EventReader splits a stream into events, by the rules of the HTML standard
-// ("Interpreting an event stream") with two exceptions: an event without data
-// is returned when it carries an id or a delay, because MCP primes streams
-// that way, and an event that the end of the stream cuts short is returned,
-// because some servers leave out the last blank line. Whoever decodes the data
-// finds out whether it is whole.
+// EventReader splits a stream into events. It follows the HTML standard
+// ("Interpreting an event stream") with two exceptions. It returns an event without
+// data if that carries an id or a delay, because MCP primes streams in this way. And
+// it returns an event that the end of the stream cuts short, because some servers
+// omit the last blank line; decoding the data shows whether it is complete.
+//
+// An EventReader belongs to one goroutine.
 type EventReader struct {
 	r       *bufio.Reader
 	limit   int
-	started bool // the first line was read; only that can begin with a byte order mark
-	skipLF  bool // the last line ended in CR; a LF that follows belongs to it
+	started bool // the first line was read; only that may begin with a byte order mark
+	skipLF  bool // the last line ended in CR, so that a LF which follows belongs to it
 
-	// Reserve, if set, makes room for a large event; free gives it back when the
-	// next one is read, or when the stream ends.
+	// Reserve, if set, reserves memory for a large event. Release returns it when the
+	// next event is read, or when the stream ends.
 	Reserve  func(bytes int) bool
 	Release  func()
 	reserved int
@@ -59,15 +61,14 @@ func NewEventReader(r io.Reader, limit int) *EventReader {
 	return &EventReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
 }
 
-// Next returns the next event. The data that it holds in memory never exceeds
-// the limit by more than one line's field name; the rest of a larger event is
-// skipped.
+// Next returns the next event. It keeps at most limit bytes of data in memory, and
+// the name of a field; the rest of a larger event is skipped.
 func (s *EventReader) Next() (Event, error) {
 	var e Event
 	s.crowded = false
 	s.release()
-	started := false // a data, id or retry field was seen
-	first := true    // no data line was seen
+	started := false // a data, id or retry field was read
+	first := true    // no data line was read
 	for {
 		line, tail, over, err := s.line(s.limit - len(e.Data) + len("data: "))
 		if !s.started {
@@ -102,7 +103,7 @@ func (s *EventReader) Next() (Event, error) {
 		case err != nil && errors.Is(err, io.EOF) && started:
 			return e, nil
 		case err != nil:
-			s.release() // what the broken event holds
+			s.release() // the memory of the event that is cut short
 			return Event{}, err
 		case len(line) == 0 && started:
 			return e, nil
@@ -112,7 +113,7 @@ func (s *EventReader) Next() (Event, error) {
 	}
 }
 
-// release gives back what was reserved for the last event.
+// release returns the memory that was reserved for the last event.
 func (s *EventReader) release() {
 	if s.reserved > 0 {
 		s.Release()
@@ -140,14 +141,14 @@ func (e *Event) addData(value, tail []byte, over, first bool, limit int) {
 		}
 		e.Tail = tail
 	case first:
-		e.Data = value // the line is ours, and usually the only one
+		e.Data = value // the line is not used again, and usually the only one
 	default:
 		e.Data = append(append(e.Data, '\n'), value...)
 	}
 }
 
-// line returns the next line without its end: LF, CR LF or CR. Of a line
-// beyond the limit it keeps the two ends, as lineReader does.
+// line returns the next line without its end, which is LF, CR LF or CR. Of a line
+// beyond the limit it returns the beginning and the end.
 func (s *EventReader) line(limit int) (line, tail []byte, over bool, err error) {
 	for {
 		if _, err := s.r.Peek(1); err != nil {
@@ -185,8 +186,8 @@ func (s *EventReader) line(limit int) (line, tail []byte, over bool, err error) 
 	}
 }
 
-// hold reserves room for so many bytes of the event in all, and some more: it
-// grows by pieces.
+// hold reserves memory for an event of this many bytes in all, and a quarter more:
+// the event arrives in pieces.
 func (s *EventReader) hold(bytes int) bool {
 	if s.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= s.reserved {
 		return true
@@ -226,6 +227,6 @@ func retryDelay(value []byte) (time.Duration, bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// isForbiddenInHeader reports what no header may hold (RFC 9110, 5.5): an event's id is
-// to be sent back in one.
+// isForbiddenInHeader reports whether a header value cannot contain r (RFC 9110,
+// section 5.5). The id of an event goes back to the server in a header.
 func isForbiddenInHeader(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

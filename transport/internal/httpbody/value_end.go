@@ -3,22 +3,22 @@ package httpbody
 import "bytes"
 
 // valueEnd finds the end of a JSON object or array in a text that grows. It only
-// counts brackets outside of strings: it never takes the beginning of a valid
-// value for all of it.
+// counts brackets outside of strings. So it never takes the beginning of a valid
+// value for the whole value, though it may accept an invalid one.
 type valueEnd struct {
-	at       int // what is before has been looked at
+	at       int // the text before this index has been examined
 	depth    int
 	inString bool
 	ended    bool // the outermost bracket is closed
-	other    bool // the text is no object or array, or goes on behind one
+	other    bool // the text is no object or array, or continues behind one
 }
 
-// reached reports whether text is a whole value. Each call gets the text of the
-// last one with more at its end.
+// reached reports whether text is a complete value. Each call gets the text of the
+// call before it, with more at its end.
 func (v *valueEnd) reached(text []byte) bool {
 	tail := bytes.TrimRight(text, " \t\r\n")
 	if len(tail) == 0 || tail[len(tail)-1] != '}' && tail[len(tail)-1] != ']' {
-		return false // no need to look at it yet
+		return false // a value cannot end here, so nothing is examined yet
 	}
 	for v.at < len(tail) && !v.other {
 		if v.inString {
@@ -31,7 +31,7 @@ func (v *valueEnd) reached(text []byte) bool {
 	return v.ended && !v.other
 }
 
-// skipString goes to the end of a string, or of the text.
+// skipString advances to the end of a string, or to the end of the text.
 func (v *valueEnd) skipString(text []byte) {
 	i := bytes.IndexAny(text[v.at:], `"\`)
 	switch {
@@ -40,12 +40,12 @@ func (v *valueEnd) skipString(text []byte) {
 	case text[v.at+i] == '"':
 		v.at += i + 1
 		v.inString = false
-	default: // what is escaped may not have arrived: then it is skipped before it is looked at
+	default: // the escaped character may not have arrived yet; at then points behind it
 		v.at += i + 2
 	}
 }
 
-// bracket looks at one character outside of strings.
+// bracket examines one character outside of strings.
 func (v *valueEnd) bracket(c byte) {
 	switch c {
 	case ' ', '\t', '\r', '\n':

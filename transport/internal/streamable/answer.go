@@ -18,24 +18,26 @@ import (
 )
 
 const (
-	// drainTimeout and drainMost bound what is spent on an event stream after its
-	// answer, so that its connection can be used again.
+	// drainTimeout and maxDrained bound the time and the bytes spent on the rest of a
+	// body after its answer. A body that ends within them leaves its connection
+	// reusable.
 	drainTimeout = time.Second
 	maxDrained   = 64 << 10
 )
 
-// reply is the answer to one request: a result or an error member, and the
-// session that the server named beside it.
+// reply is the answer to one request: a result or an error member, and the session
+// id of the response's header.
 type reply struct {
 	result      json.RawMessage
 	errorMember json.RawMessage
 	sessionID   string
-	// status is the HTTP status of an answer that came with one of an error.
+	// status is the HTTP status if that is an error status; else 0.
 	status int
 }
 
-// roundTrip sends one request and waits for its answer, in whichever of the
-// allowed forms it comes. What else the server says on the way is passed on.
+// roundTrip sends one request and waits for its answer: in a JSON body, on an event
+// stream, or under an error status. It handles the other messages that come before
+// the answer.
 func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	if c := s.sse.Load(); c != nil {
 		return c.exchange(x, id, body, header)
@@ -66,8 +68,8 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	return got, f
 }
 
-// closeBody closes the body of an exchange. Behind an answer there may be more, which
-// is read in the background, so that the connection can be used again.
+// closeBody closes the body of an exchange. If the body may continue behind the
+// answer, the rest is read in the background, so that the connection can be reused.
 func (s *session) closeBody(body io.ReadCloser, x *exchange, more bool) {
 	if !more || !x.detach() {
 		_ = body.Close()
@@ -93,8 +95,9 @@ func (s *session) drainBody(body io.ReadCloser, x *exchange) {
 	}()
 }
 
-// readBodyAnswer finds the answer in a body that is no stream. It does not wait for the
-// end of the body when the answer is complete; ended says whether that came.
+// readBodyAnswer finds the answer in a body that is no event stream. It returns as
+// soon as the answer is complete. ended says whether the end of the body was
+// reached.
 func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, f *endpoint.HTTPError) {
 	limit := s.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
@@ -128,9 +131,9 @@ func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int
 	return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
 }
 
-// handleMessage looks for the answer to id in one message or a batch, and passes
-// everything else on. sole means that the text is the whole reply to that one
-// request, so that an error without id is meant for it.
+// handleMessage handles one message of the server, or a batch, and looks for the
+// answer to the request with this id in it. sole says that the text is the whole
+// response to that request, so that an error without an id answers it.
 func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, f *endpoint.HTTPError) {
 	if len(text) > 0 && text[0] == '[' {
 		return s.handleBatch(text, id, sole)
@@ -179,8 +182,8 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 	return reply{}, false, nil
 }
 
-// handleBatch does that for each message of a batch (2025-03-26). A batch in
-// a batch is junk.
+// handleBatch does so for each message of a batch (MCP 2025-03-26). A batch within a
+// batch is malformed.
 func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, f *endpoint.HTTPError) {
 	if !jsonscan.Valid(text) {
 		return reply{}, false, nil
@@ -208,10 +211,10 @@ func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, foun
 	return got, found, nil
 }
 
-// readRefusal makes sense of a reply with an error status. A JSON-RPC error with
-// the request's id is an answer like any other, whatever it says: the server may
-// have worked on the request. Under a 404 it can end the session besides. An
-// error without id is an answer too, unless the status says more.
+// readRefusal interprets a response with an error status. A JSON-RPC error with the
+// id of the request is an answer, whatever it says: the server may have worked on
+// the request. Under a 404 it may also end the session. An error without an id is an
+// answer too, unless the status says more.
 func (s *session) readRefusal(resp *http.Response, id int64, ref endpoint.SessionRef, reserve func(int) bool) (got reply, ended bool, f *endpoint.HTTPError) {
 	body, ended := s.errorBody(resp, id, reserve)
 	f = s.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
@@ -239,10 +242,10 @@ func (s *session) readRefusal(resp *http.Response, id int64, ref endpoint.Sessio
 	return reply{}, ended, f
 }
 
-// completeAnswer makes the function that ends the reading of a body before its end:
-// when it holds the answer to the request with the given id. It is nil for a body
-// that is only complete at its end: one with a length is incomplete without all of
-// it (RFC 9112, section 8), and the checksum of a compressed one comes last.
+// completeAnswer returns the function that ends the reading of a body early, as soon
+// as it holds the answer to the request with this id. It returns nil for a body that
+// is complete only at its end: one with a length must be read whole (RFC 9112,
+// section 8), and the checksum of a compressed one comes last.
 func completeAnswer(resp *http.Response, id int64) func(text []byte) bool {
 	if resp.ContentLength >= 0 || resp.Uncompressed {
 		return nil
@@ -250,8 +253,8 @@ func completeAnswer(resp *http.Response, id int64) func(text []byte) bool {
 	return func(text []byte) bool { return holdsAnswer(text, id) }
 }
 
-// holdsAnswer reports whether a whole body answers the request with the given id,
-// or refuses one without naming it.
+// holdsAnswer reports whether a complete body answers the request with this id, or
+// refuses a request without an id.
 func holdsAnswer(text []byte, id int64) (yes bool) {
 	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
 		jsonscan.EachItem(text, func(item []byte) bool {
@@ -268,8 +271,8 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 	return numeric && n == id || env.Error != nil && (env.ID == nil || string(env.ID) == "null")
 }
 
-// errorBody reads the body of an error status: the beginning of what it says, or
-// all of what may be an answer.
+// errorBody reads the body of an error status: its first bytes, or all of it if it
+// looks like a JSON-RPC answer. ended says whether the end of the body was reached.
 func (s *session) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
 	b := httpbody.BodyReader{Body: resp.Body, Reserve: reserve}
 	enough := completeAnswer(resp, id)
@@ -280,11 +283,11 @@ func (s *session) errorBody(resp *http.Response, id int64, reserve func(int) boo
 	return b.Text, ended
 }
 
-// maxWaste is how much of a body a small part of it may keep in memory.
+// maxWaste is how many bytes of a body a kept part of it may hold in memory.
 const maxWaste = 1 << 10
 
-// detachPart is a part of a text that is kept without the rest: a part of less than
-// half of the memory is copied, unless there is little to save.
+// detachPart copies a part of a body that uses less than half of the memory of the
+// whole. Otherwise, and where there is little to save, it returns the part itself.
 func detachPart(part, whole []byte) []byte {
 	if rest := cap(whole) - len(part); rest <= maxWaste || rest <= len(part) {
 		return part

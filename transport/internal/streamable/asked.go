@@ -9,12 +9,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// answerTimeout bounds the POST of an answer of ours. A server that does not take
-// them has a connection busy for each.
+// answerTimeout bounds the POST of an answer to a request of the server. A server
+// that does not accept answers keeps one connection busy for each.
 const answerTimeout = 30 * time.Second
 
-// receiveMessage passes on a request or notification of the server's. call is the
-// id of our request on whose way to an answer it came.
+// receiveMessage handles a request or notification of the server. call is the id of
+// the client's request on whose response it came.
 func (s *session) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64) {
 	if s.onMessage != nil {
 		if m, err := sdkrpc.DecodeMessage(text); err == nil {
@@ -23,7 +23,7 @@ func (s *session) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64)
 	}
 	switch {
 	case inbound.IsRequest(env):
-		if !s.isModern() { // later servers have no requests
+		if !s.isModern() { // since 2026-07-28 servers send no requests
 			s.admitRequest(text, env, call)
 		}
 	case string(env.Method) == inbound.MethodCancelled:
@@ -44,17 +44,17 @@ func (s *session) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 	message, err := sdkrpc.DecodeMessage(text)
 	r, _ := message.(*sdkrpc.Request)
 	switch {
-	case err != nil || r == nil || !jsonrpc.WellFormed(r): // the go-sdk would end the session over it, or the process
+	case err != nil || r == nil || !jsonrpc.WellFormed(r): // the go-sdk would end its session, or panic
 		s.noise.Malformed.Add(1)
-	case s.isModern(): // where the go-sdk has no stream open to read it from
+	case s.isModern(): // the go-sdk reads no stream on a modern session
 		s.answers.HandleNotification(r)
 	case !s.sdkStream.push(text):
 		s.noise.Dropped.Add(1)
 	}
 }
 
-// admitRequest begins to serve a request of the server's, or drops it: to refuse
-// it would take one more connection.
+// admitRequest begins to serve a request of the server. One that is not admitted is
+// dropped and counted: to refuse it would take one more connection.
 func (s *session) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
 	switch s.asked.Accept(text, env, call) {
 	case inbound.Accepted:
@@ -65,10 +65,10 @@ func (s *session) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
 	}
 }
 
-// reply sends an answer of ours.
+// reply sends the answer to a request of the server.
 func (s *session) reply(line []byte) {
 	select {
-	case <-s.answers.Ready(): // before that the server cannot tell whose answer it is
+	case <-s.answers.Ready(): // before that there is no session for the answer to name
 	case <-s.Dead():
 		return
 	}
@@ -77,5 +77,5 @@ func (s *session) reply(line []byte) {
 	h["Content-Type"], h["Accept"] = headerJSON, headerBoth
 	x := s.startExchange(s.ctx, answerTimeout)
 	defer x.finish()
-	_ = s.postMessage(x, line, h) // what follows from it is done
+	_ = s.postMessage(x, line, h) // postMessage draws the conclusions of a failure
 }

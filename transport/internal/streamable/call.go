@@ -19,11 +19,10 @@ import (
 )
 
 const (
-	// confirmTimeout bounds the question whether a server still lives, and with it
-	// how much later than its connection a broken call ends.
+	// confirmTimeout bounds the check whether a server is alive after a connection
+	// broke, and so the delay of the error of a broken call.
 	confirmTimeout = time.Second
-	// notifyTimeout bounds a notice to the server, such as that nobody waits for an
-	// answer any more.
+	// notifyTimeout bounds the POST of a notification, such as a cancellation.
 	notifyTimeout = 2 * time.Second
 )
 
@@ -63,8 +62,8 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	return result, err
 }
 
-// checkHandshake ends the session if the server has lost its handshake. It does not
-// wait for that to be known.
+// checkHandshake ends the session if the server has lost its handshake. It does so
+// in the background.
 func (s *session) checkHandshake(a *agreement, list string) {
 	if !s.startTask() {
 		return
@@ -80,8 +79,8 @@ func (s *session) checkHandshake(a *agreement, list string) {
 	}()
 }
 
-// sendRequest sends a request once. What the session waits for at its end is the
-// exchange, and nothing of the caller's.
+// sendRequest sends a request once. The shutdown of the session waits for the
+// exchange, and not for functions of the caller.
 func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Request) (json.RawMessage, error) {
 	if !s.startTask() {
 		return nil, jsonrpc.DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
@@ -112,12 +111,12 @@ func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (
 	return got.result, nil
 }
 
-// isFirstPage reports whether a list request asks for the beginning of the list.
+// isFirstPage reports whether a list request asks for the first page.
 func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, []byte(`"cursor"`)) }
 
-// sendWithProgress sends a request whose caller wants to hear of its progress. The
-// caller's goroutine does nothing but that, for as long as it likes; if it panics,
-// the exchange is given up.
+// sendWithProgress sends a request whose caller gets progress reports. The exchange
+// runs in a goroutine of its own, and this one only calls the caller's function, for
+// as long as that takes. If that panics, the exchange is cancelled.
 func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -147,8 +146,8 @@ func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Reques
 	return result, err
 }
 
-// callHeader is the header of a request on the call lane. It may be shared: do
-// not change it.
+// callHeader is the header of a request on the call channel. It may be shared
+// between calls and must not be changed.
 func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	id := s.sessionID.Load()
 	plain := s.sharedHeader.Load()
@@ -173,14 +172,15 @@ func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	return h
 }
 
-// sharedHeader is the header that all calls of a legacy session share.
+// sharedHeader is the header that all calls of a legacy session share, with the
+// agreement and the session id for which it was built.
 type sharedHeader struct {
 	agreed    *agreement
 	sessionID *string
 	header    http.Header
 }
 
-// sessionHeader says which session and version a request belongs to.
+// sessionHeader begins a header that names the session and the protocol version.
 func (s *session) sessionHeader(a *agreement) http.Header {
 	h := s.endpoint.NewHeader(8)
 	if a != nil {
@@ -192,9 +192,9 @@ func (s *session) sessionHeader(a *agreement) http.Header {
 	return h
 }
 
-// callError makes the error of a call, and draws the conclusions: for the
-// session, if the fault means its end, and for the server, if it may still be
-// working on something that nobody waits for.
+// callError is the error of a call that failed with f. It ends the session if f says
+// so, checks whether the server is alive after a broken connection, and cancels a
+// request on which a legacy server may still work.
 func (s *session) callError(x *exchange, a *agreement, f *endpoint.HTTPError) error {
 	s.asked.CancelOfCall(x.id())
 	switch {
@@ -210,7 +210,7 @@ func (s *session) callError(x *exchange, a *agreement, f *endpoint.HTTPError) er
 		return jsonrpc.DeathError(died, f.Outcome)
 	}
 	if x.ctx.Err() != nil {
-		if f.Outcome == mcpvisor.OutcomeUnknown && !a.modern { // else closing the stream has said it
+		if f.Outcome == mcpvisor.OutcomeUnknown && !a.modern { // a modern server is told by the end of the connection
 			s.notifyCancelled(x, a)
 		}
 		e := jsonrpc.RequestError(x.ctx, nil, f.Outcome, f)
@@ -222,9 +222,10 @@ func (s *session) callError(x *exchange, a *agreement, f *endpoint.HTTPError) er
 	return f.CallError()
 }
 
-// confirmAlive finds out whether a server whose connection broke is still there,
-// so that a crash is not taken for a bad reply. Calls that broke together ask
-// once. It returns when that is known, when ctx ends, or after confirmWait.
+// confirmAlive checks whether a server whose connection broke is still there, so
+// that a crash is not reported as an invalid reply. Calls that broke together share
+// one check. It returns when the result is known, when ctx ends, or after
+// confirmTimeout.
 func (s *session) confirmAlive(ctx context.Context, a *agreement) {
 	s.mu.Lock()
 	known := s.confirming
@@ -252,7 +253,8 @@ func (s *session) confirmAlive(ctx context.Context, a *agreement) {
 	}
 }
 
-// pingServer sends the cheapest request there is. Any answer counts as life.
+// pingServer sends the cheapest request of the protocol. Any answer proves that the
+// server is alive.
 func (s *session) pingServer(a *agreement) {
 	ctx, cancel := context.WithTimeout(s.ctx, confirmTimeout)
 	defer cancel()
@@ -269,8 +271,9 @@ func (s *session) pingServer(a *agreement) {
 	}
 }
 
-// notifyCancelled tells a legacy server that nobody waits any more; closing the
-// connection does not mean that there. It does not wait for the notice.
+// notifyCancelled tells a legacy server that a request is cancelled (MCP 2025-11-25,
+// Cancellation): the end of the connection does not mean that there. It does not
+// wait for the delivery.
 func (s *session) notifyCancelled(x *exchange, a *agreement) {
 	reason := "canceled"
 	if err, _ := jsonrpc.ContextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
@@ -279,10 +282,12 @@ func (s *session) notifyCancelled(x *exchange, a *agreement) {
 	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, x.id(), reason))
 }
 
-// notifyServer sends a notification of ours. It does not wait for it to arrive.
+// notifyServer sends a notification to the server. It does not wait for the
+// delivery.
 func (s *session) notifyServer(a *agreement, body []byte) { s.postInBackground(a, body, func() {}) }
 
-// postInBackground sends a message of ours, and calls then when that has ended.
+// postInBackground sends a message to the server, and calls then when the POST has
+// ended.
 func (s *session) postInBackground(a *agreement, body []byte, then func()) {
 	if !s.startTask() {
 		then()

@@ -17,10 +17,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// sdkTransport is the RoundTripper that the go-sdk's streamable client works
-// through. The go-sdk gives the whole session up over one reply that it does
-// not like (a status, a truncated body, a reconnect that is refused); so it
-// only ever gets to see replies that it likes, or an error of one exchange.
+// sdkTransport is the RoundTripper of the go-sdk's streamable client. The go-sdk
+// ends its session after one response that it does not accept: a status, a truncated
+// body, a refused reconnect. So it only gets responses that it accepts, or the error
+// of one exchange.
 type sdkTransport struct{ s *session }
 
 // RoundTrip implements http.RoundTripper.
@@ -44,10 +44,11 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// sendRequest sends a request of the go-sdk's and returns its answer.
+// sendRequest sends a request of the go-sdk, and returns its answer as a JSON
+// response.
 func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
-	var unauthorized *endpoint.HTTPError // a refusal of server/discover that may be the reason for what comes next
+	var unauthorized *endpoint.HTTPError // the refusal of server/discover, which may explain the next error
 	if earlier := s.lastError.Load(); method == "initialize" && earlier != nil {
 		switch {
 		case earlier.IsUnavailable():
@@ -61,8 +62,9 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 		s.lastError.Store(f)
 		return nil, f
 	}
-	// Any error makes the go-sdk go on with initialize. A server whose era is
-	// known to be modern is given the time that it needs.
+	// After any error of server/discover the go-sdk sends initialize. A server that is
+	// known to be modern gets all the time that it needs; any other one gets
+	// Timeouts.Negotiate.
 	patience := time.Duration(0)
 	if method == "server/discover" && s.era == mcpvisor.EraAuto {
 		patience = s.spec.Timeouts.Negotiate
@@ -72,7 +74,8 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	defer x.share.Release()
 	got, f := s.roundTrip(x, id, body, c.header(req))
 	if method == "initialize" && s.mayBeSSE(got, f) {
-		// x ends with the rest of the refused POST.
+		// x ends with the rest of the refused POST, so HTTP+SSE needs an exchange of its
+		// own.
 		fallback := s.startExchange(req.Context(), 0)
 		defer fallback.finish()
 		defer fallback.share.Release()
@@ -110,16 +113,15 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	}
 	resp := plainResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
 	if method == "initialize" && got.sessionID != "" {
-		// Later changes of it are not believed.
+		// The first session id counts; later ones are ignored.
 		s.sessionID.CompareAndSwap(nil, &got.sessionID)
 		resp.Header.Set("Mcp-Session-Id", got.sessionID)
 	}
 	return resp, nil
 }
 
-// sendNotification sends a notification of the go-sdk's. What the server says
-// to it is of no consequence, unless it is that the session or the permission
-// is missing.
+// sendNotification sends a notification of the go-sdk. It ignores the response,
+// unless that says that the session or the permission is missing.
 func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.Response, error) {
 	x := c.s.startExchange(req.Context(), 0)
 	defer x.finish()
@@ -129,8 +131,8 @@ func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.R
 	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
 }
 
-// postMessage posts a message that has no answer, and draws the conclusions of
-// what the server says to it.
+// postMessage sends a message that has no answer. It ends the session if the
+// response says so.
 func (s *session) postMessage(x *exchange, body []byte, header http.Header) *endpoint.HTTPError {
 	s.countPost()
 	resp, f := x.post(s.endpoint, body, header)
@@ -154,8 +156,8 @@ func (s *session) postMessage(x *exchange, body []byte, header http.Header) *end
 	return f
 }
 
-// deleteSession sends the DELETE at the end of a session, for as long as there is time
-// for politeness.
+// deleteSession sends the DELETE that ends a session at the server.
+// Timeouts.Shutdown bounds it, and a failure is only logged.
 func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) {
 	s := c.s
 	done := plainResponse(req, http.StatusNoContent, "", http.NoBody)
@@ -177,7 +179,8 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 	return done, nil
 }
 
-// header takes over what the go-sdk says about the protocol.
+// header keeps the header fields of the go-sdk that belong to the protocol, and adds
+// those of the endpoint.
 func (c *sdkTransport) header(req *http.Request) http.Header {
 	h := c.s.endpoint.NewHeader(len(req.Header))
 	for name, values := range req.Header {
@@ -192,7 +195,7 @@ func (c *sdkTransport) header(req *http.Request) http.Header {
 	return h
 }
 
-// endWithError ends the session because of a fault that means its end.
+// endWithError ends the session because of an error that is Lost or Gone.
 func (s *session) endWithError(f *endpoint.HTTPError) {
 	s.forgotten.Store(true)
 	s.end(f.EndCause(s.endpoint.Target))
@@ -209,9 +212,8 @@ func plainResponse(req *http.Request, status int, contentType string, body io.Re
 	return resp
 }
 
-// message writes an answer the way the go-sdk can read it: servers have been
-// seen to repeat ids as strings, to leave out "jsonrpc", and to send a bare
-// string as error.
+// message writes an answer in the form that the go-sdk can read. Some servers repeat
+// ids as strings, omit "jsonrpc", or send a bare string as error.
 func (r reply) message(id int64) ([]byte, error) {
 	m := struct {
 		Version string          `json:"jsonrpc"`
@@ -228,7 +230,7 @@ func (r reply) message(id int64) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// streamHeaderTimeout is how long the opening of the event stream may hold up the
+// streamHeaderTimeout bounds how long the opening of the event stream delays the
 // opening of the session.
 func (s *session) streamHeaderTimeout() time.Duration {
 	const most = 2 * time.Second

@@ -11,42 +11,41 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// exchange is one HTTP request of the session together with its answer: a call, a
-// message of the go-sdk's client, or an event stream. It is passed explicitly to
-// every function that works on it.
+// exchange is one HTTP request of the session with its answer: a call, a message of
+// the go-sdk's client, or an event stream. Every function that works on it gets it
+// as a parameter.
 //
-// It ends with the context of its caller, with the session, at its deadline, or
-// when it is finished, whichever comes first. The goroutine that runs the exchange
-// owns all fields but row and trace.
+// It ends with the context of its caller, with the session, at its deadline, or when
+// it is finished, whichever comes first. The goroutine that runs the exchange owns
+// all fields but entry, which the table's mutex guards, and trace.
 type exchange struct {
-	// ctx ends when the exchange does; end tells why.
+	// ctx ends when the exchange does; contextEnd says why.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	table  *exchangeTable
 	row    tableRow
 	trace  endpoint.ConnTrace
-	// share is what a large reply holds of Limits.Buffer.
+	// share is the part of Limits.MaxBufferBytes that a large reply holds.
 	share budget.Share
-	// unfollow detaches the exchange from the context of its caller; nil if that
-	// never ends.
+	// unfollow stops following the context of the caller; nil if that never ends.
 	unfollow func() bool
 	detached bool
 }
 
-// startExchange begins an exchange that is no request of the call channel.
-// finish must be called.
+// startExchange begins an exchange that is not on the call channel. The caller calls
+// finish.
 func (s *session) startExchange(parent context.Context, timeout time.Duration) *exchange {
 	return s.exchanges.start(parent, false, transport.Request{Timeout: timeout})
 }
 
-// startRequest begins the exchange of a request of the call channel, and assigns
-// the id of the request. finish must be called.
+// startRequest begins the exchange of a request on the call channel and assigns its
+// id. The caller calls finish.
 func (s *session) startRequest(parent context.Context, r transport.Request) *exchange {
 	return s.exchanges.start(parent, true, r)
 }
 
-// start begins an exchange. The context of the caller is followed, not inherited:
-// detach must be able to leave it.
+// start begins an exchange. Its context follows that of the caller without deriving
+// from it, so that detach can stop following.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
 	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: jsonrpc.NewProgressQueue(r.Progress)}}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.Attach(parent)))
@@ -61,7 +60,7 @@ func (t *exchangeTable) start(parent context.Context, request bool, r transport.
 	return x
 }
 
-// post sends the exchange's request to the endpoint.
+// post sends the request of the exchange to the endpoint.
 func (x *exchange) post(e *endpoint.Endpoint, body []byte, header http.Header) (*http.Response, *endpoint.HTTPError) {
 	return e.Do(x.ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: header, Trace: &x.trace})
 }

@@ -11,18 +11,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// reopenDelay is the wait before a stream that had worked is opened again. It
-// is short because a stream that breaks is the first sign of a server's death,
-// and the next connection is the proof.
+// reopenDelay is the wait before an event stream that had worked is opened again. It
+// is short because a broken stream is the first sign of a crash, and the next
+// connection proves it.
 const reopenDelay = 100 * time.Millisecond
 
 // openSDKStream answers the go-sdk's GET with a stream that lasts as long as the
-// session: the inbox. The real stream is kept behind it, opened again when it
-// ends and given up when the server does not offer one, none of which is a
-// reason to lose the session. Servers that send no header before their first
-// event hold up the opening for headerWait only.
+// session.
+//
+// Behind it maintainStream keeps the real event stream of the server. That is opened
+// again when it ends, and given up when the server offers none; neither ends the
+// session. A server that sends no header before its first event delays the opening
+// by streamHeaderTimeout at most.
 func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
-	if s.sse.Load() != nil { // its one stream is open already
+	if s.sse.Load() != nil { // HTTP+SSE has one stream, and that is open
 		return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 	}
 	if !s.startTask() {
@@ -45,17 +47,17 @@ func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
 	return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 }
 
-// maintainStream holds the server's standalone event stream until x ends or the
-// server turns out to offer none. It closes ready after the first reply. A stream
-// that does not go on where the last one ended is told as a gap. version is the
-// protocol version that the go-sdk has negotiated.
+// maintainStream keeps the standalone event stream of the server open until x ends,
+// or until the server turns out to offer none. It closes ready after the first
+// response. After an interruption that cannot be resumed it reports a gap. version
+// is the protocol version that the go-sdk has negotiated.
 func (s *session) maintainStream(x *exchange, version string, ready chan struct{}) {
 	var (
 		lastID string
 		retry  time.Duration
-		tries  int  // without an event
-		worked bool // there has been a stream
-		missed bool // a stream was lost, or was not to be had at first
+		tries  int  // tries since the last event
+		worked bool // a stream has been open
+		missed bool // notifications may have been lost: a stream broke, or could not be opened at first
 		said   = ready
 	)
 	tell := func() {
@@ -80,19 +82,19 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 			s.log.Debug().Str("reply", f.Message).Msg("server gives no event stream without more authorization")
 			return
 		case f != nil:
-			// Unreachable for the moment, or broken off; the next try will tell.
+			// The server is unreachable at the moment; the next try will show more.
 		case resp.StatusCode == http.StatusOK && endpoint.IsEventStream(resp):
 			worked = true
 			tell()
-			if missed && lastID == "" { // nothing says where it should go on
+			if missed && lastID == "" { // tries since the last event
 				s.Notifications.NotifyGap()
 			}
 			if s.readStream(resp, &lastID, &retry) {
 				tries = 0
 			}
 		default:
-			// Only a session that had a stream is known to be lost by a 404: many
-			// servers without one answer 404 where 405 is due.
+			// A 404 proves the loss of the session only if a stream has been open: many
+			// servers without event streams answer 404 where 405 is due.
 			ref := endpoint.NoSession
 			if worked {
 				ref = s.sessionRef()
@@ -147,20 +149,21 @@ func (s *session) readStream(resp *http.Response, lastID *string, retry *time.Du
 	}
 }
 
-// noRequestID is the id of no request: answers do not belong on the standalone
-// stream, and are counted there.
+// noRequestID matches no request: answers do not belong on the standalone stream and
+// are counted as unmatched there.
 const noRequestID = -1
 
-// sdkStreamSize is how many messages may wait for the go-sdk; a server that sends
-// faster loses the rest.
+// sdkStreamSize is how many notifications may wait for the go-sdk. Further ones are
+// dropped and counted.
 const sdkStreamSize = 256
 
-// sdkStream carries messages of the server's to the go-sdk, as an event stream.
+// sdkStream carries notifications of the server to the go-sdk, as an event stream.
+// Safe for concurrent use.
 type sdkStream struct{ queue chan []byte }
 
 func newSDKStream() *sdkStream { return &sdkStream{queue: make(chan []byte, sdkStreamSize)} }
 
-// push adds a message unless the inbox is full. It never blocks.
+// push adds a message and never blocks. It reports false if too many messages wait.
 func (i *sdkStream) push(text []byte) bool {
 	event := append(append([]byte("data: "), jsonrpc.OneLine(text)...), "\n\n"...)
 	select {
@@ -198,7 +201,7 @@ func (b *sdkStreamBody) Read(p []byte) (int, error) {
 // Close implements io.Closer; the body ends with its context.
 func (b *sdkStreamBody) Close() error { return nil }
 
-// followRoots tells a legacy server whenever the roots change.
+// followRoots notifies a legacy server whenever the roots change.
 func (s *session) followRoots(a *agreement) (unfollow func()) {
 	if a.modern {
 		return func() {}

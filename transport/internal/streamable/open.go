@@ -48,8 +48,8 @@ func (s *session) Open(ctx context.Context) error {
 		s.client = client
 		failed <- err
 	}()
-	// Connect tidies up before it returns, which may take a DELETE; the caller
-	// need not wait for that.
+	// Connect cleans up before it returns, which may take a DELETE. The caller of Open
+	// does not wait for that.
 	var err error
 	select {
 	case err = <-failed:
@@ -66,8 +66,8 @@ func (s *session) Open(ctx context.Context) error {
 	return nil
 }
 
-// connect lets the go-sdk negotiate. It is given the URL without its secrets:
-// controlLane knows the real one.
+// connect lets the go-sdk negotiate. The go-sdk gets the URL without its secrets;
+// sdkTransport knows the real one.
 func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := s.answers.NewClient(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
@@ -84,11 +84,12 @@ func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint:     s.endpoint.Target,
 		HTTPClient:   &http.Client{Transport: &sdkTransport{s: s}},
-		MaxEventSize: -1, // controlLane has its own limit, which costs one message and not the session
+		MaxEventSize: -1, // sdkTransport has its own limit, which fails one message and not the session
 	}, &options)
 }
 
-// recordNegotiation records what was agreed on and begins to watch the go-sdk's session.
+// recordNegotiation stores the result of the negotiation and begins to watch the
+// go-sdk's session.
 func (s *session) recordNegotiation() bool {
 	result := s.client.InitializeResult()
 	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, s.endpoint.Redact)}
@@ -122,7 +123,7 @@ func (s *session) recordNegotiation() bool {
 	return true
 }
 
-// openError finds out why negotiation failed.
+// openError is the cause of a failed negotiation.
 func (s *session) openError(ctx context.Context, err error) *supervisor.Cause {
 	if died := s.Cause(); died != nil {
 		return died
@@ -136,20 +137,20 @@ func (s *session) openError(ctx context.Context, err error) *supervisor.Cause {
 		s.explainSSETimeout(cause)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
-		// What was believed about the era may be the reason.
+		// The remembered era may be the reason.
 		s.dialer.rememberEra(mcpvisor.EraAuto)
 		s.dialer.rememberSSE(false)
 	}
 	return cause
 }
 
-// modernEraError is the answer to an initialize that must not be sent: the
-// specification wants the modern era, and server/discover did not work out.
+// modernEraError is the error of an initialize that must not be sent: the
+// specification requires the modern era, and server/discover failed.
 func (s *session) modernEraError() *endpoint.HTTPError {
 	said := ""
 	if f := s.lastError.Load(); f != nil {
 		if f.Status != http.StatusBadRequest && f.Status != http.StatusMethodNotAllowed {
-			return f // says nothing about the protocol
+			return f // it does not show which era the server speaks
 		}
 		said = " (" + f.Message + ")"
 	}
@@ -161,9 +162,9 @@ func (s *session) modernEraError() *endpoint.HTTPError {
 	}
 }
 
-// discoveryError is what is remembered of an error that answers
-// server/discover: nil if that is about the protocol, for then the other era is
-// the answer.
+// discoveryError interprets the JSON-RPC error that answers server/discover. It
+// returns nil for an error about the protocol: then the server speaks the legacy
+// era.
 func (s *session) discoveryError(errorm json.RawMessage) *endpoint.HTTPError {
 	err := jsonrpc.ServerError(errorm)
 	if code, ok := transport.ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == jsonrpc.CodeUnsupportedVersion) {

@@ -26,5 +26,8 @@ func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 }
 
 func dialHTTP(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+	if spec.HTTP == nil {
+		return stdio.NewDialer(spec.WithDefaults(), opts), nil
+	}
 	return NewDialer(spec.WithDefaults(), opts), nil
 }

@@ -28,17 +28,17 @@ import (
 type dialer struct {
 	spec mcpvisor.ServerSpec
 	opts transport.Options
-	auth *oauth.Authorizer // nil: tokens are headers of the spec, if there are any
+	auth *oauth.Authorizer // nil: the only tokens are headers of the specification
 
 	asked *inbound.HandlerPool
-	// abandoned counts the requests that the host's RoundTripper does not return,
-	// those of earlier sessions included.
+	// abandoned counts the requests, of all sessions, that the host's RoundTripper
+	// does not return.
 	abandoned guard.Abandoned
 	buffer    *budget.Budget
 
 	mu  sync.Mutex
 	era mcpvisor.Era
-	sse bool // the server was found to speak HTTP+SSE
+	sse bool // an earlier session found that the server speaks HTTP+SSE
 }
 
 // NewDialer makes the sessions of a server over Streamable HTTP. spec must be valid and have
@@ -82,7 +82,8 @@ func (d *dialer) NewSession() transport.Session {
 	return s
 }
 
-// knownEra is the era to begin with; remember and forget keep it.
+// knownEra is the era with which a session begins: that of the specification, or the
+// one that an earlier session found.
 func (d *dialer) knownEra() mcpvisor.Era {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,38 +110,40 @@ type session struct {
 	spec        mcpvisor.ServerSpec
 	log         zerolog.Logger
 	endpoint    *endpoint.Endpoint
-	endpointErr error // why there is no endpoint
-	// era is what was known when the session was opened.
+	endpointErr error // why there is no endpoint; nil otherwise
+	// era is what was known about the server when Open was called. Set by Open.
 	era mcpvisor.Era
-	// eraUncertain: server/discover failed in a way that says nothing about the
-	// protocol, so that an older version is spoken this once. Of the handshake.
+	// eraUncertain: server/discover failed in a way that does not show which era the
+	// server speaks. Then this session speaks the legacy one, and the dialer does not
+	// remember it. Used by the goroutines of the handshake, one after the other.
 	eraUncertain bool
 
-	// ctx ends when the session dies; everything under way hangs on it.
+	// ctx ends when the session dies. Every exchange without a caller derives from it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
 	mu sync.Mutex
-	// tasks counts what must have returned before release. Entering it and dying
-	// exclude each other.
+	// tasks counts the goroutines and calls that must return before the release. mu
+	// orders their start and the beginning of the shutdown.
 	tasks   sync.WaitGroup
 	closing bool
-	// connecting is closed when the go-sdk's Connect has returned; nil if it was
-	// never called.
+	// connecting is closed when the go-sdk's Connect has returned; nil if it was never
+	// called. client and attached are written before it is closed.
 	connecting chan struct{}
 	client     *mcp.ClientSession
-	attached   bool          // to the endpoint's auth; written before connecting is closed
-	confirming chan struct{} // see confirm
+	attached   bool          // this session is attached to the authorizer of the endpoint
+	confirming chan struct{} // closed when the running check is over; nil if there is none; see confirmAlive
 
 	agreed atomic.Pointer[agreement]
-	// sse is the channel of a session over HTTP+SSE; nil over Streamable HTTP.
+	// sse is the event stream of a session over HTTP+SSE; nil over Streamable HTTP.
 	sse atomic.Pointer[sseConn]
-	// openingSSE: the endpoint event of HTTP+SSE is being waited for.
+	// openingSSE: the session waits for the endpoint event of HTTP+SSE.
 	openingSSE atomic.Bool
 	sessionID  atomic.Pointer[string]
-	// forgotten: there is no session at the server that would need a DELETE.
+	// forgotten: the server has no session that a DELETE would end.
 	forgotten atomic.Bool
-	// lastError is the last fault on the control lane, until an exchange works.
+	// lastError is the last error of an exchange on the control channel; nil after a
+	// success. It explains a failed start.
 	lastError atomic.Pointer[endpoint.HTTPError]
 
 	exchanges    exchangeTable
@@ -150,25 +153,24 @@ type session struct {
 	asked        inbound.Requests
 	noise        jsonrpc.Discarded
 	params       headerparams.HeaderParams
-	// handshake notices that a legacy server was restarted behind its address.
+	// handshake detects a legacy server that was restarted behind its address.
 	handshake jsonrpc.HandshakeWatch
-	// onMessage, if set before Open, sees every request and notification of the
-	// server's, whether it came on the way to an answer or on the standalone
-	// stream. On legacy sessions the go-sdk gets them too, and answers pings. It
-	// is called by whoever reads, so it must not block.
+	// onMessage, if set before Open, gets every request and notification of the
+	// server, from every stream. The goroutine that reads calls it, so it must not
+	// block. For tests.
 	onMessage func(sdkrpc.Message)
 	jsonrpc.Notifications
 }
 
-// agreement is what negotiation came to.
+// agreement is the result of the negotiation.
 type agreement struct {
 	info   mcpvisor.SessionInfo
 	meta   json.RawMessage
 	modern bool
 }
 
-// startTask begins a piece of work; work.Done ends it. It fails once the session
-// is dying.
+// startTask registers a task that the release of the session waits for; tasks.Done
+// ends it. It reports false if the session is shutting down.
 func (s *session) startTask() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +185,8 @@ func (s *session) startTaskLocked() bool {
 	return true
 }
 
-// goTask runs a piece of work in a goroutine, unless the session is dying.
+// goTask runs a task in a goroutine. It reports false if the session is shutting
+// down.
 func (s *session) goTask(f func()) bool {
 	if !s.startTask() {
 		return false
@@ -206,16 +209,17 @@ func (s *session) end(cause *supervisor.Cause) {
 	}
 }
 
-// shutdown takes everything down, politely where that is bounded.
+// shutdown ends every task and connection, sends the DELETE, and releases the
+// session. Each of its waits is bounded.
 func (s *session) shutdown() {
 	s.mu.Lock()
 	s.closing = true
 	connecting := s.connecting
 	s.mu.Unlock()
 	if connecting != nil {
-		<-connecting // its context has ended
+		<-connecting // it returns soon: its context has ended
 		if s.client != nil {
-			_ = s.client.Close() // sends the DELETE; controlLane bounds it
+			_ = s.client.Close() // sends the DELETE, which sdkTransport bounds
 		}
 	}
 	s.tasks.Wait()
@@ -250,8 +254,8 @@ func (s *session) LastHeard() time.Time {
 	return s.endpoint.LastReceived.Time()
 }
 
-// newAuthorizer makes what obtains tokens for the sessions of a dialer; nil if
-// the spec wants none.
+// newAuthorizer returns what obtains the tokens for all sessions of a dialer; nil if
+// the specification asks for none.
 func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Authorizer {
 	if spec.HTTP.Auth == nil {
 		return nil
@@ -259,12 +263,12 @@ func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Auth
 	log := opts.Logger.With().Str("server", spec.Name).Logger()
 	a, err := oauth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
 	if err != nil {
-		return nil // no session will have an endpoint either
+		return nil // the URL is invalid, so no session gets an endpoint
 	}
 	return a
 }
 
-// sessionRef is how the requests of the session name it at present.
+// sessionRef says how requests name the session at present.
 func (s *session) sessionRef() endpoint.SessionRef {
 	switch {
 	case s.sse.Load() != nil:

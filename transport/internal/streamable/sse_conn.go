@@ -22,51 +22,53 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// maxEndpointURL bounds the address that a server names for our messages.
+// maxEndpointURL bounds the address for POSTs that a server names, in bytes.
 const maxEndpointURL = 8 << 10
 
-// sseConn is the channel of a session over HTTP+SSE (MCP 2024-11-05, transports,
-// "HTTP with SSE"): one GET whose event stream carries every message of the
-// server, and an address, named by the first event, that takes every message of
-// the client as a POST.
+// sseConn is the connection of a session over HTTP+SSE (MCP 2024-11-05, transports,
+// "HTTP with SSE"). One GET stays open: its event stream carries every message of
+// the server. The first event names the address to which the client POSTs its
+// messages.
 //
-// The stream is the session: it cannot be resumed, and its end is the end of the
+// The stream is the session. It cannot be resumed, and its end is the end of the
 // session. Safe for concurrent use.
 type sseConn struct {
 	s *session
 
-	// opened gets the outcome of the opening, once: nil when the server has named
-	// the address.
+	// opened gets the result of the opening, once: nil when the server has named the
+	// address.
 	opened chan *endpoint.HTTPError
-	// openingOver is taken by whichever comes first: the endpoint event, or the end of
-	// the time for it.
+	// openingOver is set once, by the endpoint event or by the end of the time for it,
+	// whichever comes first.
 	openingOver atomic.Bool
-	// strict ends the opening at the first event that is no "endpoint". Set when
-	// it is not known whether the server speaks HTTP+SSE at all.
+	// strict: the opening fails at the first event that is no "endpoint". Set when it
+	// is not known whether the server speaks HTTP+SSE at all.
 	strict bool
 
-	// share is what the current event holds of Limits.Buffer. It belongs to run.
+	// share is the part of Limits.MaxBufferBytes that the current event holds. The
+	// goroutine of run owns it.
 	share budget.Share
 
 	mu      sync.Mutex
-	waiting map[int64]*sseRequest // the requests of ours that have no answer yet
+	waiting map[int64]*sseRequest // the requests that wait for an answer; guarded by mu
 
-	postCount atomic.Uint64   // how many messages of ours were POSTed
-	remarks   jsonrpc.Remarks // the errors without an id; run adds
-	orphans   *rate.Limiter   // of what is logged of them
+	postCount atomic.Uint64   // how many messages were POSTed
+	remarks   jsonrpc.Remarks // the errors without an id; run adds to them
+	orphans   *rate.Limiter   // limits the log lines about them
 }
 
-// sseAnswer is what became of one request.
+// sseAnswer is the outcome of one request.
 type sseAnswer struct {
 	reply
 	fault *endpoint.HTTPError
-	// share is what it holds of Limits.Buffer; whoever gets it releases it.
+	// share is the part of Limits.MaxBufferBytes that the answer holds. The receiver
+	// releases it.
 	share budget.Share
 }
 
 // openSSE opens the event stream and waits until the server has named the address
-// for POSTs. From then on the session sends there. The stream outlives ctx, which
-// bounds the opening only.
+// for POSTs. From then on the session sends its POSTs there. ctx bounds the opening
+// only; the stream outlives it.
 func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError {
 	if !s.startTask() {
 		return endpoint.ConnectionLost("the session ended", s.Cause())
@@ -94,7 +96,7 @@ func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError 
 	return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
 }
 
-// run reads the stream from its opening to its end.
+// run reads the event stream until it ends.
 func (c *sseConn) run(stream *exchange) {
 	s := c.s
 	header := s.endpoint.NewHeader(1)
@@ -149,19 +151,19 @@ func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response
 			if f == nil {
 				e.SendPostsTo(target)
 				c.s.sse.Store(c)
-				c.s.forgotten.Store(true) // no DELETE: closing the stream ends the session
+				c.s.forgotten.Store(true) // no DELETE is needed: the end of the stream ends the session
 			}
 			return f
 		case c.strict:
 			return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
-		case len(bytes.TrimSpace(event.Data)) > 0: // too early for a message
+		case len(bytes.TrimSpace(event.Data)) > 0: // no message may come before the endpoint event
 			c.s.noise.Malformed.Add(1)
 		}
 	}
 }
 
-// address reads an endpoint event. The address must have the origin of the
-// stream: the headers and tokens of the endpoint go there.
+// address reads an endpoint event. The address must have the origin of the stream,
+// because the headers and tokens of the endpoint are sent there.
 func (c *sseConn) address(event httpbody.Event, resp *http.Response) (*url.URL, *endpoint.HTTPError) {
 	e := c.s.endpoint
 	text := string(bytes.TrimSpace(event.Data))
@@ -172,7 +174,7 @@ func (c *sseConn) address(event httpbody.Event, resp *http.Response) (*url.URL, 
 		return nil, invalidEndpoint("that is longer than %d bytes", maxEndpointURL)
 	}
 	base := e.URL
-	if resp.Request != nil && resp.Request.URL != nil { // a redirect within the origin
+	if resp.Request != nil && resp.Request.URL != nil { // the GET was redirected within the origin
 		base = resp.Request.URL
 	}
 	target, err := base.Parse(text)
@@ -188,7 +190,7 @@ func (c *sseConn) address(event httpbody.Event, resp *http.Response) (*url.URL, 
 	return target, nil
 }
 
-// streamEndCause is the cause of death of a session whose stream has ended.
+// streamEndCause is the cause of the end of a session whose stream has ended.
 func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, which is the session"}
 	if !errors.Is(err, io.EOF) {
@@ -218,7 +220,7 @@ func (c *sseConn) receive(e httpbody.Event) {
 	}
 	switch e.Name {
 	case "", "message":
-	case "endpoint": // a later one is not believed
+	case "endpoint": // only the first endpoint event counts
 		s.noise.Malformed.Add(1)
 		return
 	default:
@@ -247,7 +249,7 @@ func (c *sseConn) receive(e httpbody.Event) {
 func (c *sseConn) receiveMessage(text []byte) {
 	env, ok := jsonrpc.ScanEnvelope(text)
 	if !ok || env.Method != nil {
-		_, _, _ = c.s.handleMessage(text, noRequestID, false) // no answer: passed on, or counted as junk
+		_, _, _ = c.s.handleMessage(text, noRequestID, false) // a request or notification is handled; anything else is counted
 		return
 	}
 	id, known := env.NumericID()
@@ -279,7 +281,8 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	return a
 }
 
-// deliver ends the wait for an answer. It reports false if there is no such wait.
+// deliver hands an answer to the request that waits for it. It reports false if no
+// request with this id waits.
 func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 	c.mu.Lock()
 	r := c.waiting[id]
@@ -289,25 +292,26 @@ func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 		a.share.Release()
 		return false
 	}
-	r.answer <- a // has room for one, and is sent one
+	r.answer <- a // never blocks: the channel holds one answer, and the request left the table
 	return true
 }
 
-// stopWaiting ends the wait for an answer. It returns the answer if that has come.
-// Call it once, and only if the answer was not received.
+// stopWaiting removes a request from the table. came says that its answer was
+// delivered meanwhile, and a is that answer. Call it once, and only if the answer
+// was not received.
 func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, came bool) {
 	c.mu.Lock()
 	came = c.waiting[id] == nil
 	delete(c.waiting, id)
 	c.mu.Unlock()
 	if came {
-		a = <-r.answer // deliver sends it without waiting
+		a = <-r.answer // deliver sends it at once
 	}
 	return a, came
 }
 
-// onlyWaiting is the id of the request under way, if there is exactly one. last asks
-// that no other message of ours was POSTed after it.
+// onlyWaiting is the id of the request that waits, if exactly one does. With last,
+// no other message may have been POSTed after that request.
 func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -320,7 +324,7 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 	return 0, false
 }
 
-// exchange POSTs one request and waits for its answer on the stream.
+// roundTrip POSTs one request and waits for its answer on the stream.
 func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {
@@ -331,8 +335,8 @@ func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Heade
 		return reply{}, f
 	}
 	posted := make(chan sseAnswer, 1)
-	var left atomic.Bool // what is posted is wanted no more
-	leaves := false      // somebody else waits for it
+	var left atomic.Bool // the outcome of the POST is not needed any more
+	leaves := false      // another goroutine takes the outcome of the POST
 	defer func() {
 		if !leaves {
 			releasePosted(posted, &left)
@@ -359,11 +363,13 @@ func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Heade
 	return got.reply, got.fault
 }
 
-// accepted reports whether a POST says no more than that the answer will come.
+// accepted reports whether the POST was accepted, and its response carries no
+// answer.
 func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorMember == nil }
 
 // afterPost is the outcome of a request whose POST ended with p: the answer on the
-// stream if it has come, whatever the POST says. An accepted POST waits for it.
+// stream if that has come, whatever p says. After an accepted POST it waits for that
+// answer.
 func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
 	if p.accepted() {
 		select {

@@ -12,10 +12,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 )
 
-// deprecatedSSE is what a status says about a session over HTTP+SSE.
+// deprecatedSSE is the warning in the status of a session over HTTP+SSE.
 const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; ask for a version of it that speaks Streamable HTTP"
 
-// errInvalidEndpoint: the server speaks HTTP+SSE, and names an address that is not used.
+// errInvalidEndpoint marks an error of a server that speaks HTTP+SSE, and names an
+// address that cannot be used.
 var errInvalidEndpoint = errors.New("the endpoint event is not usable")
 
 func invalidEndpoint(format string, args ...any) *endpoint.HTTPError {
@@ -24,13 +25,13 @@ func invalidEndpoint(format string, args ...any) *endpoint.HTTPError {
 	return f
 }
 
-// maxOpeningBytes bounds what a server may send before its endpoint is named.
+// maxOpeningBytes bounds what a server may send before it names its endpoint.
 const maxOpeningBytes = 2 << 20
 
 var errOpeningTooLong = fmt.Errorf("the server sent %d bytes on its event stream without naming an endpoint", maxOpeningBytes)
 
-// openingBody is the body of an event stream that is bounded until it is opened. It
-// belongs to the goroutine that reads it.
+// openingBody is the body of an event stream. It is bounded until the stream is
+// opened. The goroutine that reads the stream owns it.
 type openingBody struct {
 	r      io.Reader
 	left   int
@@ -50,15 +51,16 @@ func (b *openingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// knownSSE reports whether the server speaks HTTP+SSE, by its specification or by
-// what an earlier session found.
+// knownSSE reports whether the server speaks HTTP+SSE, by its specification or
+// because an earlier session found it.
 func (d *dialer) knownSSE() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spec.HTTP.SSE || d.sse
 }
 
-// rememberSSE keeps what was found. It reports whether that is news.
+// rememberSSE remembers for later sessions whether the server speaks HTTP+SSE. It
+// reports whether that has changed.
 func (d *dialer) rememberSSE(found bool) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,9 +69,9 @@ func (d *dialer) rememberSSE(found bool) (changed bool) {
 	return changed
 }
 
-// mayBeSSE reports whether the outcome of an initialize over Streamable HTTP
-// calls for the older transport: "400 Bad Request", "404 Not Found" or "405 Method
-// Not Allowed" (MCP, transports, backwards compatibility).
+// mayBeSSE reports whether the outcome of an initialize over Streamable HTTP calls
+// for the older transport: "400 Bad Request", "404 Not Found" or "405 Method Not
+// Allowed" (MCP 2025-11-25, transports, "Backwards Compatibility").
 func (s *session) mayBeSSE(got reply, f *endpoint.HTTPError) bool {
 	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false
@@ -81,7 +83,7 @@ func (s *session) mayBeSSE(got reply, f *endpoint.HTTPError) bool {
 	return false
 }
 
-// refusedWith is the HTTP status of an answer or a fault; 0 if it has none.
+// refusedWith is the HTTP status of an answer or an error; 0 if it has none.
 func refusedWith(got reply, f *endpoint.HTTPError) int {
 	if f != nil {
 		return f.Status
@@ -89,9 +91,9 @@ func refusedWith(got reply, f *endpoint.HTTPError) int {
 	return got.status
 }
 
-// retryOverSSE tries an initialize that was refused over the older transport.
-// If the server does not speak that either, the refusal stands, unless the fault of
-// the event stream tells more. It has Timeouts.Negotiate to show that it does.
+// retryOverSSE repeats a refused initialize over the older transport. If the server
+// does not speak that either, the refusal stands, unless the error of the event
+// stream explains more. Timeouts.Negotiate bounds the opening of that stream.
 func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *endpoint.HTTPError) (reply, *endpoint.HTTPError) {
 	ctx := x.ctx
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
@@ -115,7 +117,7 @@ func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.H
 	return got, refused
 }
 
-// recordSSE records that the session speaks HTTP+SSE, if it does.
+// recordSSE stores that the session speaks HTTP+SSE, if it does.
 func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
 	if s.sse.Load() == nil {
 		return
@@ -126,8 +128,8 @@ func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
 	}
 }
 
-// suggestStreamable adds the way out to the fault of an event stream that a server was
-// said to offer, and does not.
+// suggestStreamable adds advice to the error of an event stream that the
+// specification promised, and that the server does not offer.
 func (s *session) suggestStreamable(f *endpoint.HTTPError) *endpoint.HTTPError {
 	if s.spec.HTTP.SSE && f.Status >= 400 && f.Status < 500 && f.Kind != mcpvisor.KindAuthRequired {
 		f.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
@@ -135,7 +137,8 @@ func (s *session) suggestStreamable(f *endpoint.HTTPError) *endpoint.HTTPError {
 	return f
 }
 
-// explainSSETimeout says what a start waited for that took too long.
+// explainSSETimeout names the endpoint event in the cause of a start that timed out
+// while it waited for that.
 func (s *session) explainSSETimeout(cause *supervisor.Cause) {
 	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
 		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"

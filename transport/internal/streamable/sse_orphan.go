@@ -10,15 +10,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// sseRequest is a request of ours that has no answer yet.
+// sseRequest is a request that waits for its answer.
 type sseRequest struct {
-	answer chan sseAnswer // has room for one
-	// posted and remarks are how many messages of ours, and how many errors without
-	// an id, there were when the request was added.
+	answer chan sseAnswer // holds one
+	// posted and remarks are the numbers of POSTed messages, and of errors without an
+	// id, when the request was added.
 	posted, remarks uint64
 }
 
-// addRequest begins the wait for an answer.
+// addRequest adds a request to the table of those that wait for an answer.
 func (c *sseConn) addRequest(id int64) *sseRequest {
 	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count()}
 	c.mu.Lock()
@@ -28,16 +28,17 @@ func (c *sseConn) addRequest(id int64) *sseRequest {
 	return r
 }
 
-// countPost notes that a message of ours that has no answer is about to be POSTed.
+// countPost counts a message without an answer that is about to be POSTed.
 func (s *session) countPost() {
 	if c := s.sse.Load(); c != nil {
 		c.postCount.Add(1)
 	}
 }
 
-// receiveOrphan gives an error without an id to the one request that has no answer yet. If
-// there are more, or it may be about another message of ours that was POSTed later, it
-// is logged, and kept for the errors of requests that time out.
+// receiveOrphan handles an error without an id (JSON-RPC 2.0, section 5). It answers
+// the one request that waits. If several wait, or if the error may be about another
+// message that was POSTed later, it is logged, and kept to explain requests that
+// time out.
 func (c *sseConn) receiveOrphan(text []byte, env *jsonrpc.Envelope) {
 	failed := jsonrpc.ServerError(c.s.endpoint.CleanJSON(env.Error))
 	if code, ok := transport.ErrorCode(failed); !ok || code != sdkrpc.CodeMethodNotFound {

@@ -10,7 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// releasePosted gives back what the outcome of a POST holds, now or when it is here.
+// releasePosted releases the memory that the outcome of a POST holds, now or when it
+// arrives.
 func releasePosted(posted <-chan sseAnswer, left *atomic.Bool) {
 	left.Store(true)
 	select {
@@ -20,9 +21,9 @@ func releasePosted(posted <-chan sseAnswer, left *atomic.Bool) {
 	}
 }
 
-// finishPostInBackground gives a POST that is still under way, although its answer is here,
-// a while to end by itself, so that its connection can be used again. waits means
-// that what comes of it is taken care of.
+// finishPostInBackground gives the POST of an answered request some time to end by
+// itself, so that its connection can be reused. It reports true if it takes the
+// outcome of the POST.
 func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, left *atomic.Bool) (waits bool) {
 	select {
 	case p := <-posted:
@@ -31,7 +32,7 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, l
 	default:
 	}
 	if !x.detach() {
-		return false // it ends with the exchange
+		return false // the POST ends with the exchange
 	}
 	if !c.s.startTask() {
 		x.finishDetached()
@@ -52,11 +53,11 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, l
 	return true
 }
 
-// post POSTs one request. The server accepts it with a status of 2xx; some put
-// the answer into the body.
+// post POSTs one request. The server accepts it with a status of 2xx; some servers
+// put the answer into the body.
 func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
 	s := c.s
-	share := s.exchanges.buffer.Share() // the exchange's own is the caller's
+	share := s.exchanges.buffer.Share() // the share of the exchange belongs to the caller
 	reserve := func(bytes int) bool { return share.Grow(x.ctx, nil, bytes) == nil }
 	defer func() { a.share.TakeOver(&share) }()
 	resp, f := x.post(s.endpoint, body, header)

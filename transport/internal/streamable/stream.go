@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxStreamResumes is how often in a row the stream of one call is resumed without
-	// a new event.
+	// maxStreamResumes bounds how often in a row the stream of one call is resumed
+	// without a new event.
 	maxStreamResumes = 5
 	// firstPause and longestPause bound the growing wait between two tries.
 	firstPause   = 500 * time.Millisecond
@@ -25,9 +25,9 @@ const (
 )
 
 // readStreamAnswer reads events until the answer comes. A stream that ends early is
-// resumed where its events carry ids (MCP 2025-03-26 to 2025-11-25,
-// "Resumability"). It returns the response that was read last; nil if that is
-// closed already.
+// resumed if its events carry ids (MCP 2025-03-26 to 2025-11-25, Streamable HTTP,
+// "Resumability and Redelivery"). It returns the response that was read last; nil if
+// that is already closed.
 func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (*http.Response, reply, *endpoint.HTTPError) {
 	var (
 		lastID string
@@ -41,7 +41,7 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 		for {
 			var e httpbody.Event
 			if e, err = events.Next(); err == nil && e.Skipped {
-				err = jsonrpc.ErrNoRoom // the exchange has ended
+				err = jsonrpc.ErrNoRoom // the exchange has ended meanwhile
 			}
 			if err != nil {
 				break
@@ -70,7 +70,8 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 	}
 }
 
-// handleEvent looks for the answer to id in one event.
+// handleEvent handles one event and looks for the answer to the request with this
+// id.
 func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool, f *endpoint.HTTPError) {
 	if e.Skipped {
 		s.noise.Oversize.Add(1)
@@ -90,12 +91,12 @@ func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool
 	if len(text) == 0 {
 		return reply{}, false, nil
 	}
-	got, found, f = s.handleMessage(text, id, id != noRequestID) // the stream of a request has no error of another
+	got, found, f = s.handleMessage(text, id, id != noRequestID) // every answer on the stream of a request is meant for that request
 	got.result = detachPart(got.result, text)
 	return got, found, f
 }
 
-// resumeStream asks for the rest of a call's stream. tries counts what was spent
+// resumeStream asks for the rest of a call's event stream. tries counts the attempts
 // since the last event.
 func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
 	last := endpoint.ConnectionLost("the event stream ended without the answer", nil)
@@ -128,8 +129,8 @@ func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, 
 	return nil, last
 }
 
-// streamHeader is the header of a GET. version is the protocol version while the
-// session is still being opened, when that is not yet agreed.
+// streamHeader is the header of a GET. version is the protocol version for a session
+// that is being opened; empty for one that is open.
 func (s *session) streamHeader(lastID, version string) http.Header {
 	h := s.sessionHeader(s.agreed.Load())
 	if version != "" {
@@ -142,7 +143,8 @@ func (s *session) streamHeader(lastID, version string) http.Header {
 	return h
 }
 
-// streamRefusedError closes a reply to a GET that is no stream and explains it.
+// streamRefusedError explains a response to a GET that is no event stream, and
+// closes it.
 func (s *session) streamRefusedError(resp *http.Response, ref endpoint.SessionRef) *endpoint.HTTPError {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
@@ -157,13 +159,13 @@ func (s *session) isModern() bool {
 	return a != nil && a.modern
 }
 
-// isTransient reports whether a status may be another one in a moment.
+// isTransient reports whether a later try may get another status.
 func isTransient(status int) bool {
 	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 }
 
-// nextPause is the wait before try n, from 1: what the server asked for the
-// first time, growing after that.
+// nextPause is the wait before try n, counted from 1: the delay that the server
+// asked for at first, growing after that.
 func nextPause(n int, asked time.Duration) time.Duration {
 	d := firstPause << min(n-1, 10)
 	if n == 1 && asked > 0 {
@@ -173,7 +175,7 @@ func nextPause(n int, asked time.Duration) time.Duration {
 	return d + rand.N(d/4+1)
 }
 
-// pause waits, and reports whether ctx lasted.
+// pause waits for d. It reports false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

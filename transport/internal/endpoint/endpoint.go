@@ -56,6 +56,8 @@ type Endpoint struct {
 	OnUnauthorized func(*HTTPError)
 }
 
+// New makes the endpoint of one session from the specification of its server. It fails
+// if the URL cannot be parsed. It connects to nothing.
 func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	u, err := url.Parse(spec.HTTP.URL)
 	if err != nil {
@@ -190,6 +192,7 @@ func IsProtocolHeader(name string) bool {
 	return strings.HasPrefix(name, "Mcp-")
 }
 
+// NoteReceived records that the server has just sent something.
 func (e *Endpoint) NoteReceived() { e.LastReceived.Note() }
 
 // AwaitRoundTripper waits until the host's RoundTripper has returned every request,
@@ -209,6 +212,7 @@ func (e *Endpoint) Close() {
 	e.conns.closeAll()
 }
 
+// SameOrigin reports whether two URLs have the same scheme, host and port.
 func SameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
 }
@@ -228,6 +232,7 @@ type receivingBody struct {
 	noteReceived func()
 }
 
+// Read implements io.Reader.
 func (b *receivingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {

@@ -29,8 +29,11 @@ func (e *Endpoint) Redact(text string) string {
 	return text
 }
 
+// CleanError removes the secrets of the endpoint from the text of an error. An error
+// without them is returned as it is.
 func (e *Endpoint) CleanError(err error) error { return redact.Redactor(e.Redact).Error(err) }
 
+// CleanJSON removes the secrets of the endpoint from a JSON value.
 func (e *Endpoint) CleanJSON(raw json.RawMessage) json.RawMessage {
 	return redact.Redactor(e.Redact).JSON(raw)
 }

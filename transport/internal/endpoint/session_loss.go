@@ -12,9 +12,12 @@ import (
 type SessionRef int
 
 const (
-	NoSession     SessionRef = iota
-	HeaderSession            // by Mcp-Session-Id (Streamable HTTP)
-	StreamSession            // by the address that the event stream named (HTTP+SSE)
+	// NoSession: the request named none.
+	NoSession SessionRef = iota
+	// HeaderSession: by the header Mcp-Session-Id (Streamable HTTP).
+	HeaderSession
+	// StreamSession: by the address that the event stream named (HTTP+SSE).
+	StreamSession
 )
 
 // SessionRefOf says how a request with this header named its session over Streamable

@@ -267,6 +267,7 @@ func printable(s string) string {
 	return s
 }
 
+// IsHTML reports whether a body is a web page, by its type or by its first character.
 func IsHTML(contentType string, body []byte) bool {
 	if t := mediaType(contentType); t == "text/html" || t == "application/xhtml+xml" {
 		return true

@@ -16,6 +16,7 @@ const (
 	maxPreallocated = 1 << 20
 )
 
+// ErrTooLong is the error of a body that is longer than its limit.
 var ErrTooLong = errors.New("too long")
 
 // ReadUpTo reads the body to its end, or until it is a complete JSON value for which

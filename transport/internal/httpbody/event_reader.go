@@ -57,6 +57,7 @@ type EventReader struct {
 	crowded  bool
 }
 
+// NewEventReader makes a reader for events of at most limit bytes of data.
 func NewEventReader(r io.Reader, limit int) *EventReader {
 	return &EventReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
 }

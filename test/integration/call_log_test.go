@@ -39,18 +39,18 @@ func (r *record) String() string {
 	return fmt.Sprintf("%s/%s %s (%v): %q, %v", r.server, r.tool, r.key, r.ended.Sub(r.began), r.text, r.err)
 }
 
-// ledger records calls. Safe for concurrent use.
-type ledger struct {
+// callLog records calls. Safe for concurrent use.
+type callLog struct {
 	mu      sync.Mutex
 	keys    int
 	open    map[string]*record
 	records []*record
 }
 
-func newLedger() *ledger { return &ledger{open: map[string]*record{}} }
+func newCallLog() *callLog { return &callLog{open: map[string]*record{}} }
 
 // begin opens a record.
-func (l *ledger) begin(server, tool string, bound time.Duration) *record {
+func (l *callLog) begin(server, tool string, bound time.Duration) *record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys++
@@ -61,7 +61,7 @@ func (l *ledger) begin(server, tool string, bound time.Duration) *record {
 }
 
 // end closes it with what the call returned.
-func (l *ledger) end(r *record, text string, err error) {
+func (l *callLog) end(r *record, text string, err error) {
 	r.ended = time.Now()
 	r.text, r.err = text, err
 	l.mu.Lock()
@@ -71,7 +71,7 @@ func (l *ledger) end(r *record, text string, err error) {
 }
 
 // call makes one call and records it. Its arguments are what its tool wants.
-func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string, bound time.Duration, opts ...facade.CallOption) *record {
+func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool string, bound time.Duration, opts ...facade.CallOption) *record {
 	r := l.begin(server, tool, bound)
 	var res *mcp.CallToolResult
 	var err error
@@ -96,9 +96,9 @@ func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string
 		_, err = c.CallTool(ctx, server+"/slow_progress", map[string]any{"steps": steps, "ms": 1}, opts...)
 		text = fmt.Sprint(seen)
 	case "add_tool", "remove_tool":
-		_, err = c.CallTool(ctx, server+"/"+tool, map[string]any{"name": guest}, opts...)
+		_, err = c.CallTool(ctx, server+"/"+tool, map[string]any{"name": addedTool}, opts...)
 	case "touch":
-		_, err = c.CallTool(ctx, server+"/touch", map[string]any{"uri": storyURI}, opts...)
+		_, err = c.CallTool(ctx, server+"/touch", map[string]any{"uri": resourceURI}, opts...)
 	case "log":
 		_, err = c.CallTool(ctx, server+"/log", map[string]any{"text": r.key}, opts...)
 	default:
@@ -113,7 +113,7 @@ func (l *ledger) call(ctx context.Context, c *facade.Client, server, tool string
 }
 
 // all returns what has ended, and how many calls have not.
-func (l *ledger) all() (records []*record, open int) {
+func (l *callLog) all() (records []*record, open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]*record(nil), l.records...), len(l.open)

@@ -14,12 +14,12 @@ import (
 // callers is how many goroutines call the servers that are being harmed.
 const callers = 6
 
-// menu is what they call; the more often it stands there, the more often. rough
+// harmlessTools is what they call; the more often it stands there, the more often. allTools
 // is for the servers that are harmed: there the list of tools changes, too.
 var (
-	menu = []string{"echo", "echo", "echo", "pid", "pid", "pid", "count", "count", "sleep", "read", "prompt",
+	harmlessTools = []string{"echo", "echo", "echo", "pid", "pid", "pid", "count", "count", "sleep", "read", "prompt",
 		"consult", "consult", "slow_progress", "touch", "log"}
-	rough = append(slices.Clone(menu), "add_tool", "remove_tool")
+	allTools = append(slices.Clone(harmlessTools), "add_tool", "remove_tool")
 )
 
 // callHarmed calls whatever there is, whether it is there or not, and gives up
@@ -27,10 +27,10 @@ var (
 func (s *storm) callHarmed(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		target := s.targets[r.IntN(len(s.targets))]
-		if target.calm {
+		if target.unharmed {
 			continue
 		}
-		tool := rough[r.IntN(len(rough))]
+		tool := allTools[r.IntN(len(allTools))]
 		if target.silent && (tool == "consult" || tool == "slow_progress") {
 			tool = "echo"
 		}
@@ -53,41 +53,41 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 		after := time.Duration(r.IntN(15)) * time.Millisecond
 		stop := time.AfterFunc(after, cancel)
 		defer stop.Stop()
-		return s.ledger.call(ctx, s.c, target.name(), tool, after)
+		return s.calls.call(ctx, s.c, target.name(), tool, after)
 	case 1: // one who waits for the server to be back
 		ctx, cancel := context.WithTimeout(context.Background(), clock)
 		defer cancel()
-		return s.ledger.call(ctx, s.c, target.name(), tool, clock, facade.WithWaitReady())
+		return s.calls.call(ctx, s.c, target.name(), tool, clock, facade.WithWaitReady())
 	default:
-		return s.ledger.call(context.Background(), s.c, target.name(), tool, clock, facade.WithTimeout(clock))
+		return s.calls.call(context.Background(), s.c, target.name(), tool, clock, facade.WithTimeout(clock))
 	}
 }
 
-// callCalm calls the servers that nobody harms; none of that may fail.
-func (s *storm) callCalm(ctx context.Context, r *rand.Rand) {
+// callUnharmed calls the servers that nobody harms; none of that may fail.
+func (s *storm) callUnharmed(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		for _, target := range s.targets {
-			if target.calm {
-				s.ledger.call(context.Background(), s.c, target.name(), menu[r.IntN(len(menu))], patience)
+			if target.unharmed {
+				s.calls.call(context.Background(), s.c, target.name(), harmlessTools[r.IntN(len(harmlessTools))], patience)
 			}
 		}
 		pause(ctx, time.Millisecond)
 	}
 }
 
-// audit looks at the listing all the while: each server shows its whole
-// catalog, with or without its guest, or nothing; and one that nobody harms
+// checkListing looks at the listing all the while: each server shows its whole
+// catalog, with or without its addedTool, or nothing; and one that nobody harms
 // always shows it.
-func (s *storm) audit(ctx context.Context, _ *rand.Rand) {
+func (s *storm) checkListing(ctx context.Context, _ *rand.Rand) {
 	for ctx.Err() == nil {
 		listed := map[string]int{}
 		for _, tool := range s.c.Tools() {
-			if tool.OriginalName != guest {
+			if tool.OriginalName != addedTool {
 				listed[tool.Server]++
 			}
 		}
 		for _, target := range s.targets {
-			if n := listed[target.name()]; n != target.tools && (n != 0 || target.calm) {
+			if n := listed[target.name()]; n != target.tools && (n != 0 || target.unharmed) {
 				s.note("the listing showed %d of the %d tools of %s", n, target.tools, target.name())
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// crowd is how many servers start at once.
-func crowd() int {
+// manyServers is how many servers start at once.
+func manyServers() int {
 	if testing.Short() {
 		return 20
 	}
@@ -26,34 +26,34 @@ func crowd() int {
 var unhurried = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
 	Shutdown: 500 * time.Millisecond}
 
-func TestCloseOfManyServers(t *testing.T) {
+func TestClose_many_servers(t *testing.T) {
 	for name, faults := range map[string][]mcptest.Fault{
 		"polite":   nil,
 		"stubborn": {{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}},
 		"families": {{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c, _ := w.client()
 			began := time.Now()
-			specs := make([]mcpvisor.ServerSpec, crowd())
+			specs := make([]mcpvisor.ServerSpec, manyServers())
 			for i := range specs {
 				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: unhurried,
 					Stdio: w.stdio(mcptest.Script{Faults: faults})}
 			}
 			require.NoError(t, c.Apply(w.within(), specs))
 			ready := time.Since(began)
-			require.Len(t, c.Servers(), crowd())
-			require.Len(t, c.Tools(), crowd()*len(mcptest.DefaultTools()))
+			require.Len(t, c.Servers(), manyServers())
+			require.Len(t, c.Tools(), manyServers()*len(mcptest.DefaultTools()))
 			alive := len(processes(w.mark))
 			if name == "families" {
-				require.Equal(t, 2*crowd(), alive, "each has its grandchild")
+				require.Equal(t, 2*manyServers(), alive, "each has its grandchild")
 			} else {
-				require.Equal(t, crowd(), alive)
+				require.Equal(t, manyServers(), alive)
 			}
 			began = time.Now()
 			w.close(c)
-			t.Logf("%d servers ready after %v, closed after %v", crowd(), ready, time.Since(began))
+			t.Logf("%d servers ready after %v, closed after %v", manyServers(), ready, time.Since(began))
 			w.requireNoProcess()
 		})
 	}

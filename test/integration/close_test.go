@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestCloseTwiceAndAtOnce(t *testing.T) {
-	w := newWorld(t)
+func TestClose_concurrent(t *testing.T) {
+	w := newFixture(t)
 	c, events := w.client()
 	stubborn := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}}}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
@@ -51,8 +51,8 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	require.ErrorIs(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "late", InMemory: mcptest.InMemory(mcptest.Script{})}), mcpvisor.ErrClosed)
 }
 
-func TestUnregisterTwiceAtOnce(t *testing.T) {
-	w := newWorld(t)
+func TestUnregister_concurrent(t *testing.T) {
+	w := newFixture(t)
 	c, events := w.client()
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "s", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, time.Millisecond)}))
 	ends := make(chan error, 4)

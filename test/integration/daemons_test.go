@@ -13,25 +13,25 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// fathersADaemon starts a grandchild that leaves the process group.
-var fathersADaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"}
+// forksDaemon starts a grandchild that leaves the process group.
+var forksDaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"}
 
-func TestADaemonOfAServerEndsWithIt(t *testing.T) {
-	for name, end := range map[string]func(*world, *facade.Client){
-		"unregistered": func(w *world, c *facade.Client) { require.NoError(w.t, c.Unregister(w.within(), "s")) },
-		"closed":       func(w *world, c *facade.Client) { require.NoError(w.t, c.Close(w.within())) },
-		"crashed": func(w *world, c *facade.Client) {
+func TestDaemon_ends_with_its_server(t *testing.T) {
+	for name, end := range map[string]func(*fixture, *facade.Client){
+		"unregistered": func(w *fixture, c *facade.Client) { require.NoError(w.t, c.Unregister(w.within(), "s")) },
+		"closed":       func(w *fixture, c *facade.Client) { require.NoError(w.t, c.Close(w.within())) },
+		"crashed": func(w *fixture, c *facade.Client) {
 			st, _ := c.ServerStatus("s")
 			require.True(w.t, send(st.Session.PID, w.mark, syscall.SIGKILL))
 			require.NoError(w.t, c.Close(w.within()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c, _ := w.client()
 			dir := t.TempDir()
 			require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "s",
-				Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{fathersADaemon}})}))
+				Stdio: w.stdio(mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{forksDaemon}})}))
 			require.Len(t, processes(w.mark), 2)
 			end(w, c)
 			require.Empty(t, processes(w.mark))
@@ -39,10 +39,10 @@ func TestADaemonOfAServerEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestADaemonThatIsMeantToStayStays(t *testing.T) {
-	w := newWorld(t)
+func TestDaemon_KeepDaemons(t *testing.T) {
+	w := newFixture(t)
 	c, _ := w.client()
-	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{fathersADaemon}})
+	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{forksDaemon}})
 	spec.KeepDaemons = true
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "s", Stdio: spec}))
 	require.NoError(t, c.Unregister(w.within(), "s"))

@@ -17,9 +17,9 @@ import (
 
 // A server that becomes ready each time and dies of each call would restart
 // for ever, if readiness alone gave the budget back.
-func TestDyingOnEveryCallIsEvicted(t *testing.T) {
+func TestEvict_crash_on_every_call(t *testing.T) {
 	const budget = 3
-	w := newWorld(t)
+	w := newFixture(t)
 	c, events := w.client()
 	dir := t.TempDir()
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "fragile", Policy: supervisor.Retry(budget, 10*time.Millisecond),

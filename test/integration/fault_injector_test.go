@@ -14,30 +14,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// sabotage harms one server after the other, without mercy but with pauses.
-func (s *storm) sabotage(ctx context.Context, r *rand.Rand) {
+// injectFaults harms one server after the other, without mercy but with pauses.
+func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 	var later sync.WaitGroup
 	defer later.Wait()
 	for ctx.Err() == nil {
 		pause(ctx, time.Duration(r.IntN(40))*time.Millisecond)
 		target := s.targets[r.IntN(len(s.targets))]
-		if target.calm {
+		if target.unharmed {
 			continue
 		}
 		switch target.spec.TransportKind() {
 		case "stdio":
-			s.harmProcess(ctx, r, target, &later)
+			s.faultProcess(ctx, r, target, &later)
 		case "http":
-			s.harmWeb(ctx, r, target)
+			s.faultHTTP(ctx, r, target)
 		default:
-			s.harm(r, target)
+			s.faultAny(r, target)
 		}
 	}
 }
 
-// harm does what can be done to every server: crash it from within, or ask
+// faultAny does what can be done to every server: crash it from within, or ask
 // for a fresh start.
-func (s *storm) harm(r *rand.Rand, target *target) {
+func (s *storm) faultAny(r *rand.Rand, target *target) {
 	if r.IntN(20) == 0 {
 		s.did("restart storm")
 		for range 20 {
@@ -55,10 +55,10 @@ func (s *storm) harm(r *rand.Rand, target *target) {
 		return
 	}
 	s.did("crash")
-	s.ledger.call(context.Background(), s.c, target.name(), "crash", time.Second, facade.WithTimeout(time.Second))
+	s.calls.call(context.Background(), s.c, target.name(), "crash", time.Second, facade.WithTimeout(time.Second))
 }
 
-func (s *storm) harmProcess(ctx context.Context, r *rand.Rand, target *target, later *sync.WaitGroup) {
+func (s *storm) faultProcess(ctx context.Context, r *rand.Rand, target *target, later *sync.WaitGroup) {
 	st, ok := s.c.ServerStatus(target.name())
 	if !ok || st.Session == nil {
 		return
@@ -66,7 +66,7 @@ func (s *storm) harmProcess(ctx context.Context, r *rand.Rand, target *target, l
 	pid := st.Session.PID
 	switch r.IntN(4) {
 	case 0:
-		s.harm(r, target)
+		s.faultAny(r, target)
 	case 1:
 		s.did("stop")
 		if !send(pid, s.mark, syscall.SIGSTOP) {
@@ -87,28 +87,28 @@ func (s *storm) harmProcess(ctx context.Context, r *rand.Rand, target *target, l
 	}
 }
 
-func (s *storm) harmWeb(ctx context.Context, r *rand.Rand, target *target) {
+func (s *storm) faultHTTP(ctx context.Context, r *rand.Rand, target *target) {
 	switch r.IntN(4) {
 	case 0:
-		s.harm(r, target)
-		s.revive(target.web) // a crash over HTTP lasts until then
+		s.faultAny(r, target)
+		s.restartHTTP(target.web) // a crash over HTTP lasts until then
 	case 1:
 		s.did("refuse")
 		target.web.Refuse([]int{500, 502, 503, 429}[r.IntN(4)])
 	case 2:
 		s.did("web restart")
-		s.revive(target.web)
+		s.restartHTTP(target.web)
 	default:
 		s.did("web stop")
 		target.web.Stop()
 		pause(ctx, time.Duration(r.IntN(60))*time.Millisecond)
-		s.revive(target.web)
+		s.restartHTTP(target.web)
 	}
 }
 
-// revive serves again. While nothing listens at the port, the system may lend
+// restartHTTP serves again. While nothing listens at the port, the system may lend
 // it to a connection to somewhere else; then it is a matter of trying again.
-func (s *storm) revive(web *mcptest.HTTPServer) {
+func (s *storm) restartHTTP(web *mcptest.HTTPServer) {
 	try := func() (taken any) {
 		defer func() { taken = recover() }()
 		web.Restart()
@@ -130,19 +130,19 @@ func (s *storm) revive(web *mcptest.HTTPServer) {
 func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 	for ctx.Err() == nil {
 		if _, registered := s.c.ServerStatus(target.name()); !registered {
-			s.comeBack(r, target)
+			s.registerAgain(r, target)
 		}
 		pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
 		s.did("unregister")
 		if err := s.c.Unregister(s.within(), target.name()); err != nil && !isOne(err, mcpvisor.ErrUnknownServer) {
 			s.note("unregister %s: %v", target.name(), err)
 		}
-		s.lookBehind(target)
+		s.checkUnregistered(target)
 	}
 }
 
-// comeBack registers the server: patiently, impatiently, or in the background.
-func (s *storm) comeBack(r *rand.Rand, target *target) {
+// registerAgain registers the server: patiently, impatiently, or in the background.
+func (s *storm) registerAgain(r *rand.Rand, target *target) {
 	s.did("register")
 	spec, register := target.spec, s.within()
 	switch r.IntN(3) {
@@ -155,7 +155,7 @@ func (s *storm) comeBack(r *rand.Rand, target *target) {
 	}
 	err := s.c.Register(register, spec)
 	if err == nil {
-		s.wish(target)
+		s.subscribe(target)
 		return
 	}
 	if !isOne(err, mcpvisor.ErrCanceled, mcpvisor.ErrStart, mcpvisor.ErrClosed) {
@@ -170,9 +170,9 @@ func (s *storm) comeBack(r *rand.Rand, target *target) {
 	s.note("%s failed to register, and never left: %v", target.name(), err)
 }
 
-// lookBehind is called when the server is unregistered: nothing of it may be
+// checkUnregistered is called when the server is unregistered: nothing of it may be
 // there.
-func (s *storm) lookBehind(target *target) {
+func (s *storm) checkUnregistered(target *target) {
 	if _, registered := s.c.ServerStatus(target.name()); registered {
 		s.note("%s is registered after Unregister", target.name())
 	}

@@ -17,18 +17,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// world is the ground of one test: everything that it starts carries its mark,
+// fixture is the ground of one test: everything that it starts carries its mark,
 // and at the end nothing of it may be left.
-type world struct {
+type fixture struct {
 	t    *testing.T
 	mark string
 }
 
-// newWorld notes what there is before, and looks again when the test and
+// newFixture notes what there is before, and looks again when the test and
 // everything that it set up afterwards are done.
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, mark: rand.Text()}
+	w := &fixture{t: t, mark: rand.Text()}
 	before, routines := descriptors(), goleak.IgnoreCurrent()
 	t.Cleanup(func() {
 		w.requireNoProcess()
@@ -50,14 +50,14 @@ func newWorld(t *testing.T) *world {
 // requireNoProcess is strict about children, of which nothing may be left when
 // a stop returns. What they started themselves is ours to kill but not to
 // reap, so it may take a moment to die.
-func (w *world) requireNoProcess() {
+func (w *fixture) requireNoProcess() {
 	w.t.Helper()
 	require.Empty(w.t, children(), "children are left")
 	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, patience, tick, "processes are left")
 }
 
 // stdio is a script as a process with the mark.
-func (w *world) stdio(s mcptest.Script) *mcpvisor.Stdio {
+func (w *fixture) stdio(s mcptest.Script) *mcpvisor.Stdio {
 	spec := mcptest.Stdio(s)
 	env := maps.Clone(spec.Env)
 	env[markVar] = w.mark
@@ -67,7 +67,7 @@ func (w *world) stdio(s mcptest.Script) *mcpvisor.Stdio {
 
 // client makes a client that is closed at the end, and the history of what it
 // reports.
-func (w *world) client(opts ...facade.Option) (*facade.Client, *history) {
+func (w *fixture) client(opts ...facade.Option) (*facade.Client, *history) {
 	w.t.Helper()
 	c, err := facade.New(opts...)
 	require.NoError(w.t, err)
@@ -81,7 +81,7 @@ func (w *world) client(opts ...facade.Option) (*facade.Client, *history) {
 
 // close closes a client, which must be possible within the time that any test
 // allows for it.
-func (w *world) close(c *facade.Client) {
+func (w *fixture) close(c *facade.Client) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -89,14 +89,14 @@ func (w *world) close(c *facade.Client) {
 }
 
 // within is a context for what must not take long.
-func (w *world) within() context.Context {
+func (w *fixture) within() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	w.t.Cleanup(cancel)
 	return ctx
 }
 
 // pid is the process of a server that is ready.
-func (w *world) pid(c *facade.Client, server string) int {
+func (w *fixture) pid(c *facade.Client, server string) int {
 	w.t.Helper()
 	st, ok := c.ServerStatus(server)
 	require.True(w.t, ok, "%s is registered", server)
@@ -104,15 +104,15 @@ func (w *world) pid(c *facade.Client, server string) int {
 	return st.Session.PID
 }
 
-// hiccups measures how late this process is served, by how late a timer of one
+// schedulingDelay measures how late this process is served, by how late a timer of one
 // tick is. It is the allowance of the few assertions about time.
-type hiccups struct {
+type schedulingDelay struct {
 	stop  chan struct{}
 	worst chan time.Duration
 }
 
-func measureHiccups() *hiccups {
-	h := &hiccups{stop: make(chan struct{}), worst: make(chan time.Duration)}
+func measureSchedulingDelay() *schedulingDelay {
+	h := &schedulingDelay{stop: make(chan struct{}), worst: make(chan time.Duration)}
 	go func() {
 		ticker := time.NewTicker(tick)
 		defer ticker.Stop()
@@ -133,7 +133,7 @@ func measureHiccups() *hiccups {
 }
 
 // end returns the worst that was seen.
-func (h *hiccups) end() time.Duration {
+func (h *schedulingDelay) end() time.Duration {
 	close(h.stop)
 	return <-h.worst
 }

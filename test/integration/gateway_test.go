@@ -44,10 +44,10 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A list that a gateway kept from us is not an empty list: a server that is
 // shown as ready shows all that it has.
-func TestListRefusedByAGateway(t *testing.T) {
+func TestStart_list_refused_by_gateway(t *testing.T) {
 	for _, method := range []string{"tools/list", "prompts/list"} {
 		t.Run(method, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			web := mcptest.NewHTTP(mcptest.Script{}, mcptest.WithStateless(), mcptest.WithJSONResponses())
 			t.Cleanup(web.Close)
 			c, events := w.client()

@@ -23,7 +23,7 @@ const hostRole = "MCPVISOR_INTEGRATION_HOST"
 
 // hosted is what the host starts: none of them would end by itself.
 func hosted(mark string) []mcpvisor.ServerSpec {
-	w := &world{mark: mark}
+	w := &fixture{mark: mark}
 	script := func(faults ...mcptest.Fault) *mcpvisor.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
 	wrapped := script()
 	wrapped.Command, wrapped.Args = "/bin/sh", []string{"-c", `"$0"; exit $?`, wrapped.Command}
@@ -39,8 +39,8 @@ func hosted(mark string) []mcpvisor.ServerSpec {
 	}
 }
 
-// playHost starts its servers, says so, and waits to be killed.
-func playHost() int {
+// runHost starts its servers, says so, and waits to be killed.
+func runHost() int {
 	c, err := facade.New()
 	if err == nil {
 		err = c.Apply(context.Background(), hosted(os.Getenv(hostRole)))
@@ -60,8 +60,8 @@ func playHost() int {
 	select {}
 }
 
-func TestKillOfTheHost(t *testing.T) {
-	w := newWorld(t)
+func TestKill_host(t *testing.T) {
+	w := newFixture(t)
 	host := exec.Command(os.Args[0])
 	host.Env = append(os.Environ(), hostRole+"="+w.mark, markVar+"="+w.mark)
 	stdout, err := host.StdoutPipe()

@@ -20,25 +20,25 @@ const frugal = 128 << 20
 
 var httpBodyRows = []httpRow{
 	httpOverdue("call/no-answer"),
-	httpFine("call/no-answer").with("caller leaves", nil).acting(func(s *sceneHTTP) {
-		ctx, cancel := context.WithTimeout(s.world.within(), httpSoon)
+	httpFine("call/no-answer").with("caller leaves", nil).acting(func(s *httpRun) {
+		ctx, cancel := context.WithTimeout(s.fixture.within(), httpSoon)
 		defer cancel()
 		_, err := s.c.CallTool(ctx, hostileServer+"/"+hostilehttp.BadTool, nil)
-		s.judge(err, &verdictHTTP{mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown, "deadline"})
+		s.judge(err, &wantError{mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown, "deadline"})
 		s.serves(1)
 	}),
-	httpFine("call/no-answer").with("unregister", nil).acting(func(s *sceneHTTP) {
+	httpFine("call/no-answer").with("unregister", nil).acting(func(s *httpRun) {
 		failed := make(chan error, 1)
 		go func() {
 			_, err := s.c.CallTool(context.Background(), hostileServer+"/"+hostilehttp.BadTool, nil)
 			failed <- err
 		}()
-		until(s.world.within(), s.t, "the call is under way", func() bool {
+		until(s.fixture.within(), s.t, "the call is under way", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.Calls.InFlight == 1
 		})
 		began := time.Now()
-		require.NoError(s.t, s.c.Unregister(s.world.within(), hostileServer))
+		require.NoError(s.t, s.c.Unregister(s.fixture.within(), hostileServer))
 		s.inTime("unregister", began, httpShutdown)
 		require.ErrorIs(s.t, <-failed, mcpvisor.ErrClosed)
 	}),
@@ -73,8 +73,8 @@ var httpBodyRows = []httpRow{
 	httpRefused("call/endless-blanks", "longer than 1048576 bytes").within(frugal),
 	httpRefused("call/endless-error", "HTTP 500").within(frugal),
 	httpRefused("call/50-mb", "longer than 1048576 bytes").within(frugal),
-	httpFine("call/50-mb").with("under the limit", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(mcpvisor.EraLegacy).acting(func(s *sceneHTTP) {
-		raw, err := s.c.CallToolRaw(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
+	httpFine("call/50-mb").with("under the limit", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(mcpvisor.EraLegacy).acting(func(s *httpRun) {
+		raw, err := s.c.CallToolRaw(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
 		require.NoError(s.t, err)
 		require.Greater(s.t, len(raw), 50_000_000)
 		s.serves(1)
@@ -105,17 +105,17 @@ var httpBodyRows = []httpRow{
 	httpFails("call/content-holes", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
 	httpFails("call/content-unknown", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
 	httpFine("call/tool-error").saying("no"),
-	httpFine("call/swapped").acting(func(s *sceneHTTP) {
+	httpFine("call/swapped").acting(func(s *httpRun) {
 		var callers sync.WaitGroup
 		errs := make([]error, 2)
 		for i, text := range []string{"mine", "yours"} {
 			callers.Go(func() {
-				_, errs[i] = s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": text})
+				_, errs[i] = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": text})
 			})
 		}
 		callers.Wait()
 		for _, err := range errs {
-			s.judge(err, &verdictHTTP{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"})
+			s.judge(err, &wantError{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, "no answer to the request"})
 		}
 		s.serves(1)
 	}),

@@ -101,15 +101,15 @@ var httpEventRows = []httpRow{
 	httpFine("stream/comments"),
 	httpFine("stream/junk"),
 	httpFine("stream/never-again").then(fewStreams(1)),
-	httpFine("stream/breaks").then(func(s *sceneHTTP) {
-		_, err := s.events.wait(s.world.within(), is(hostileServer, mcpvisor.EventReady, 2))
+	httpFine("stream/breaks").then(func(s *httpRun) {
+		_, err := s.events.wait(s.fixture.within(), is(hostileServer, mcpvisor.EventReady, 2))
 		require.NoError(s.t, err, "a session that is lost is found out without a call")
 	}).renewed(),
 }
 
 // fewStreams: a server whose stream ends is not run over.
-func fewStreams(most int) func(*sceneHTTP) {
-	return func(s *sceneHTTP) {
+func fewStreams(most int) func(*httpRun) {
+	return func(s *httpRun) {
 		began := time.Now()
 		for time.Since(began) < 2*httpSoon {
 			s.serves(1)

@@ -17,7 +17,7 @@ func httpFine(name string) httpRow { return httpRow{name: name} }
 
 // httpFails: the call ends in an error of this kind, and the session is kept.
 func httpFails(name string, kind error, outcome mcpvisor.Outcome, says string) httpRow {
-	return httpRow{name: name, call: &verdictHTTP{kind, outcome, says}}
+	return httpRow{name: name, call: &wantError{kind, outcome, says}}
 }
 
 // httpGarbled: the call ends as one whose answer cannot be read.
@@ -45,7 +45,7 @@ func httpOverdue(name string) httpRow {
 
 // httpUnstartable: Register fails.
 func httpUnstartable(name, says string) httpRow {
-	return httpRow{name: name, start: &verdictHTTP{mcpvisor.ErrStart, "", says}}
+	return httpRow{name: name, start: &wantError{mcpvisor.ErrStart, "", says}}
 }
 
 // in says in which eras the row holds; by default in all that there are.
@@ -85,13 +85,13 @@ func (r httpRow) saying(text string) httpRow {
 }
 
 // then looks at something more.
-func (r httpRow) then(look func(*sceneHTTP)) httpRow {
+func (r httpRow) then(look func(*httpRun)) httpRow {
 	r.also = look
 	return r
 }
 
 // acting replaces the call, and whatever follows it.
-func (r httpRow) acting(instead func(*sceneHTTP)) httpRow {
+func (r httpRow) acting(instead func(*httpRun)) httpRow {
 	r.instead = instead
 	return r
 }

@@ -20,17 +20,17 @@ var httpSessionRows = []httpRow{
 	// An error with the id of the call is its answer, although the session ends.
 	httpFails("session/lost-rpc-own", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "Session not found").renewed().in(mcpvisor.EraLegacy),
 	httpLost("session/lost-400"),
-	httpRow{name: "session/lost-silently"}.acting(func(s *sceneHTTP) {
+	httpRow{name: "session/lost-silently"}.acting(func(s *httpRun) {
 		s.misbehave()
-		_, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
-		s.judge(err, &verdictHTTP{mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session"})
+		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
+		s.judge(err, &wantError{mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session"})
 		s.serves(2)
 	}),
-	httpRow{name: "session/lost-always"}.acting(func(s *sceneHTTP) {
+	httpRow{name: "session/lost-always"}.acting(func(s *httpRun) {
 		// Each session is lost by its first call: the budget ends it.
 		var err error
 		for !errors.Is(err, mcpvisor.ErrEvicted) {
-			_, err = s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, nil, facade.WithWaitReady())
+			_, err = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil, facade.WithWaitReady())
 			require.Error(s.t, err)
 			require.True(s.t, isOne(err, mcpvisor.ErrUnavailable, mcpvisor.ErrEvicted), "%v", err)
 		}
@@ -44,21 +44,21 @@ var httpSessionRows = []httpRow{
 	httpFine("session/id-blanks"),
 	httpUnstartable("session/id-megabyte", "headers exceeded"),
 	httpFine("session/id-secret"),
-	httpRow{name: "session/busy"}.acting(func(s *sceneHTTP) {
+	httpRow{name: "session/busy"}.acting(func(s *httpRun) {
 		s.misbehave()
-		_, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
-		s.judge(err, &verdictHTTP{mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "one at a time"})
+		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
+		s.judge(err, &wantError{mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "one at a time"})
 		s.misbehave()
 		s.serves(1)
 	}),
 
-	httpRow{name: "none"}.with("restarted on the same port", nil).acting(func(s *sceneHTTP) {
+	httpRow{name: "none"}.with("restarted on the same port", nil).acting(func(s *httpRun) {
 		s.server.Restart()
 		s.interrupted()
 		if s.spec.Era == mcpvisor.EraModern {
 			// There was no session that could be lost; but a stream of notifications
 			// may have found out that nothing listened for a moment.
-			res, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "again"}, facade.WithWaitReady())
+			res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "again"}, facade.WithWaitReady())
 			require.NoError(s.t, err)
 			require.Equal(s.t, "again", textOf(res))
 			require.LessOrEqual(s.t, s.epoch(), uint64(2))
@@ -69,29 +69,29 @@ var httpSessionRows = []httpRow{
 	httpRow{name: "none"}.with("gone and back", func(s *mcpvisor.ServerSpec) {
 		s.Policy = supervisor.Retry(50, httpSoon/10)
 		s.Policy.Max = httpSoon
-	}).acting(func(s *sceneHTTP) {
+	}).acting(func(s *httpRun) {
 		s.server.Stop()
 		s.interrupted()
 		s.server.Restart()
-		res, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "back"}, facade.WithWaitReady())
+		res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "back"}, facade.WithWaitReady())
 		require.NoError(s.t, err)
 		require.Equal(s.t, "back", textOf(res))
 		require.Greater(s.t, s.epoch(), uint64(1))
 	}),
-	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).acting(func(s *sceneHTTP) {
+	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).acting(func(s *httpRun) {
 		failed := make(chan error, 1)
 		go func() {
-			_, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
+			_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
 			failed <- err
 		}()
-		until(s.world.within(), s.t, "the call is under way", func() bool {
+		until(s.fixture.within(), s.t, "the call is under way", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.Calls.InFlight == 1
 		})
 		s.server.Stop()
 		err := <-failed
 		require.True(s.t, isOne(err, mcpvisor.ErrCrashed, mcpvisor.ErrUnavailable), "%v", err)
-		require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), hostileServer), mcpvisor.ErrEvicted, "nothing listens any more")
+		require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted, "nothing listens any more")
 	}),
 
 	httpFine("shutdown/hang"),
@@ -105,10 +105,10 @@ var httpSessionRows = []httpRow{
 
 // interrupted is a call to a server whose connections have just been dropped.
 // Whether the call has found that out before it was sent is a matter of luck.
-func (s *sceneHTTP) interrupted() {
+func (s *httpRun) interrupted() {
 	s.t.Helper()
 	began := time.Now()
-	res, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "hello"})
+	res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "hello"})
 	s.inTime("the call", began, time.Second)
 	if err == nil {
 		require.Equal(s.t, "hello", textOf(res))

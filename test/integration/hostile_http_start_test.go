@@ -22,7 +22,7 @@ func (r httpRow) hurried() httpRow { return r.with("", httpShort) }
 // speaking asserts the era that was agreed on.
 func (r httpRow) speaking(era mcpvisor.Era) httpRow {
 	r.eras = []mcpvisor.Era{mcpvisor.EraAuto}
-	return r.then(func(s *sceneHTTP) {
+	return r.then(func(s *httpRun) {
 		st, _ := s.c.ServerStatus(hostileServer)
 		require.NotNil(s.t, st.Session)
 		require.Equal(s.t, era, st.Session.Era)
@@ -60,11 +60,11 @@ var httpStartRows = []httpRow{
 	httpUnstartable("start/result-empty", ""),
 	httpUnstartable("start/result-list", ""),
 	httpUnstartable("start/capabilities-list", ""),
-	httpRow{name: "start/capabilities-null"}.acting(func(s *sceneHTTP) {
+	httpRow{name: "start/capabilities-null"}.acting(func(s *httpRun) {
 		require.Equal(s.t, []string{hostileServer, "near"}, s.c.Servers())
 		require.False(s.t, offers(s.c, hostileServer), "what is not declared is not listed")
-		_, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
-		s.judge(err, &verdictHTTP{mcpvisor.ErrUnknownTool, mcpvisor.OutcomeNotSent, ""})
+		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
+		s.judge(err, &wantError{mcpvisor.ErrUnknownTool, mcpvisor.OutcomeNotSent, ""})
 	}),
 	httpFine("start/info-missing"),
 	httpUnstartable("start/instructions-huge", "longer than 1048576 bytes"),
@@ -112,7 +112,7 @@ var httpStartRows = []httpRow{
 
 // httpForbidden: Register fails for want of credentials.
 func httpForbidden(name, says string) httpRow {
-	return httpRow{name: name, start: &verdictHTTP{mcpvisor.ErrAuthRequired, "", says}}
+	return httpRow{name: name, start: &wantError{mcpvisor.ErrAuthRequired, "", says}}
 }
 
 var httpListRows = []httpRow{
@@ -132,7 +132,7 @@ var httpListRows = []httpRow{
 	httpFine("list/endless").then(httpWarned("pages")),
 	httpFine("list/same-cursor").then(httpWarned("repeats its cursor")),
 	httpFine("list/cursor-number").then(httpWarned("cursor")),
-	httpRow{name: "list/null"}.acting(func(s *sceneHTTP) { require.False(s.t, offers(s.c, hostileServer)) }),
+	httpRow{name: "list/null"}.acting(func(s *httpRun) { require.False(s.t, offers(s.c, hostileServer)) }),
 	httpFine("list/bad-entries").then(httpWarned("left out")),
 	httpUnstartable("list/second-page-500", "HTTP 500"),
 	httpUnstartable("list/cut", "broke"),
@@ -141,24 +141,24 @@ var httpListRows = []httpRow{
 func httpSupervised(s *mcpvisor.ServerSpec) { s.StartSupervised = true }
 
 // httpRecovers: the policy starts the server anew.
-func httpRecovers(s *sceneHTTP) {
-	require.NoError(s.t, s.c.WaitReady(s.world.within(), hostileServer))
+func httpRecovers(s *httpRun) {
+	require.NoError(s.t, s.c.WaitReady(s.fixture.within(), hostileServer))
 	s.serves(2)
 }
 
 // httpGivenUp: the policy tries as often as it says, and then no more.
-func httpGivenUp(s *sceneHTTP) {
+func httpGivenUp(s *httpRun) {
 	began := time.Now()
-	require.ErrorIs(s.t, s.c.WaitReady(s.world.within(), hostileServer), mcpvisor.ErrEvicted)
+	require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted)
 	s.inTime("giving up", began, 4*s.spec.Timeouts.List)
-	_, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
-	s.judge(err, &verdictHTTP{mcpvisor.ErrEvicted, mcpvisor.OutcomeNotSent, ""})
+	_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
+	s.judge(err, &wantError{mcpvisor.ErrEvicted, mcpvisor.OutcomeNotSent, ""})
 	require.EqualValues(s.t, 4, s.epoch(), "one try and three more")
 }
 
 // httpWarned: the status says what was left out.
-func httpWarned(says string) func(*sceneHTTP) {
-	return func(s *sceneHTTP) {
+func httpWarned(says string) func(*httpRun) {
+	return func(s *httpRun) {
 		st, _ := s.c.ServerStatus(hostileServer)
 		require.Equal(s.t, "ready", string(st.State))
 		require.NotEmpty(s.t, st.Catalog.Warnings)

@@ -91,9 +91,9 @@ func wantsPeace(name, _ string) httpRow {
 
 // wantsPeaceFor: the error says when it is worth trying again.
 func wantsPeaceFor(name string, least, most time.Duration) httpRow {
-	return httpRow{name: name}.acting(func(s *sceneHTTP) {
-		_, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
-		s.judge(err, &verdictHTTP{mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, ""})
+	return httpRow{name: name}.acting(func(s *httpRun) {
+		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
+		s.judge(err, &wantError{mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, ""})
 		var e *mcpvisor.Error
 		require.ErrorAs(s.t, err, &e)
 		require.GreaterOrEqual(s.t, e.RetryAfter, least)

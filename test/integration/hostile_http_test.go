@@ -30,7 +30,7 @@ type httpRow struct {
 	eras  []mcpvisor.Era
 	// start is how Register must end, and call how a call of the tool that
 	// misbehaves must; nil if they succeed.
-	start, call *verdictHTTP
+	start, call *wantError
 	// text is what a call that succeeds must bring; by default what it sent.
 	text string
 	// clock is the call's own; by default far off.
@@ -40,22 +40,22 @@ type httpRow struct {
 	// spec changes the specification.
 	spec func(*mcpvisor.ServerSpec)
 	// instead replaces the call, and also follows it.
-	instead, also func(*sceneHTTP)
+	instead, also func(*httpRun)
 	// memory bounds what the call may allocate, in bytes; 0 is no bound.
 	memory uint64
 }
 
-// verdictHTTP is what is known of an error.
-type verdictHTTP struct {
+// wantError is what is known of an error.
+type wantError struct {
 	kind    error
 	outcome mcpvisor.Outcome
 	says    string
 }
 
-// sceneHTTP is the stage of one row: a client with the server that misbehaves
+// httpRun is the stage of one row: a client with the server that misbehaves
 // and a neighbour.
-type sceneHTTP struct {
-	*world
+type httpRun struct {
+	*fixture
 	row    httpRow
 	c      *facade.Client
 	events *history
@@ -123,14 +123,14 @@ func httpRows() []httpRow {
 }
 
 func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era) {
-	s := &sceneHTTP{world: newWorld(t), row: r, server: m.Serve(), log: new(jotter)}
+	s := &httpRun{fixture: newFixture(t), row: r, server: m.Serve(), log: new(jotter)}
 	t.Cleanup(s.server.Close)
 	s.near = hostilehttp.Misbehaviours()[0].Serve()
 	t.Cleanup(s.near.Close)
-	s.c, s.events = s.client(append(talking(), facade.WithLogger(zerolog.New(s.log)))...)
+	s.c, s.events = s.client(append(answeringHandlers(), facade.WithLogger(zerolog.New(s.log)))...)
 	require.NoError(t, s.c.Register(s.within(), mcpvisor.ServerSpec{Name: "near", HTTP: &mcpvisor.HTTP{URL: s.near.URL},
 		Timeouts: mcpvisor.Timeouts{Shutdown: httpShutdown}}))
-	near := disturbable(s.c, "near")
+	near := newNeighbour(s.c, "near")
 	t.Cleanup(func() { near.stop(); near.done.Wait() })
 
 	s.spec = mcpvisor.ServerSpec{Name: hostileServer, Era: era,
@@ -143,14 +143,14 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 		r.spec(&s.spec)
 	}
 	if s.register() {
-		s.wishFor(s.c, hostileServer)
+		s.subscribeAll(s.c, hostileServer)
 		s.play()
 	}
 	s.end(near)
 }
 
 // register reports whether the server is there to be called.
-func (s *sceneHTTP) register() bool {
+func (s *httpRun) register() bool {
 	s.t.Helper()
 	began := time.Now()
 	err := s.c.Register(s.within(), s.spec)
@@ -165,7 +165,7 @@ func (s *sceneHTTP) register() bool {
 }
 
 // play calls the tool that misbehaves and looks what has become of the server.
-func (s *sceneHTTP) play() {
+func (s *httpRun) play() {
 	s.t.Helper()
 	epoch := s.epoch()
 	if s.row.instead != nil {
@@ -185,7 +185,7 @@ func (s *sceneHTTP) play() {
 }
 
 // misbehave makes the call that the row is about.
-func (s *sceneHTTP) misbehave() {
+func (s *httpRun) misbehave() {
 	s.t.Helper()
 	opts := []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
 	bound := s.spec.Timeouts.Call
@@ -211,7 +211,7 @@ func (s *sceneHTTP) misbehave() {
 }
 
 // serves asserts that the server is ready, in this incarnation.
-func (s *sceneHTTP) serves(epoch uint64) {
+func (s *httpRun) serves(epoch uint64) {
 	s.t.Helper()
 	began := time.Now()
 	res, err := s.c.CallTool(s.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "and again"}, facade.WithWaitReady())
@@ -221,7 +221,7 @@ func (s *sceneHTTP) serves(epoch uint64) {
 	require.Equal(s.t, epoch, s.epoch(), "which incarnation serves")
 }
 
-func (s *sceneHTTP) epoch() uint64 {
+func (s *httpRun) epoch() uint64 {
 	st, ok := s.c.ServerStatus(hostileServer)
 	require.True(s.t, ok)
 	return st.Epoch
@@ -229,7 +229,7 @@ func (s *sceneHTTP) epoch() uint64 {
 
 // judge compares an error with what it should be, and holds it to the law: of
 // our type, short, on one line, without secrets.
-func (s *sceneHTTP) judge(err error, want *verdictHTTP) {
+func (s *httpRun) judge(err error, want *wantError) {
 	s.t.Helper()
 	require.ErrorIs(s.t, err, want.kind)
 	e := s.lawful(err)
@@ -238,7 +238,7 @@ func (s *sceneHTTP) judge(err error, want *verdictHTTP) {
 }
 
 // lawful holds an error to the law.
-func (s *sceneHTTP) lawful(err error) *mcpvisor.Error {
+func (s *httpRun) lawful(err error) *mcpvisor.Error {
 	s.t.Helper()
 	var e *mcpvisor.Error
 	require.ErrorAs(s.t, err, &e)
@@ -255,13 +255,13 @@ func (s *sceneHTTP) lawful(err error) *mcpvisor.Error {
 	return e
 }
 
-func (s *sceneHTTP) inTime(what string, began time.Time, clock time.Duration) {
+func (s *httpRun) inTime(what string, began time.Time, clock time.Duration) {
 	s.t.Helper()
 	require.Less(s.t, time.Since(began), clock+httpSlack, "%s took too long", what)
 }
 
 // end closes the client and looks for what is left, and for what was said.
-func (s *sceneHTTP) end(near *neighbour) {
+func (s *httpRun) end(near *neighbour) {
 	s.t.Helper()
 	near.requireUndisturbed(s.t)
 	if st, ok := s.c.ServerStatus(hostileServer); ok {

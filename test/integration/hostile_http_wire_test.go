@@ -55,30 +55,30 @@ var httpWireRows = []httpRow{
 	httpGarbled("head/hint-flood", "broke before the answer").within(frugal),
 	httpFine("head/continue"),
 	httpRefused("head/switching", "HTTP 101"),
-	httpFine("head/cookies").then(func(s *sceneHTTP) { s.misbehave() }),
+	httpFine("head/cookies").then(func(s *httpRun) { s.misbehave() }),
 }
 
 // closesAfterEach calls a server that closes connections which it has promised
 // to keep. Whoever comes just then cannot be told from one who was heard; but
 // none is carried out twice, and the session is kept.
-func closesAfterEach(s *sceneHTTP) {
+func closesAfterEach(s *httpRun) {
 	before := s.server.Requests("POST")
 	const calls = 40
 	failed := 0
 	for i := range calls {
 		text := fmt.Sprint(i)
-		res, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": text})
+		res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": text})
 		if err == nil {
 			require.Equal(s.t, text, textOf(res))
 			continue
 		}
 		failed++
-		s.judge(err, &verdictHTTP{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, ""})
+		s.judge(err, &wantError{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, ""})
 	}
 	// Each failure asks once whether the server still lives.
 	require.LessOrEqual(s.t, s.server.Requests("POST")-before, calls+failed, "a call was sent twice")
 	require.Less(s.t, failed, calls, "not one call came through")
 	// The last connection may be as dead as the others, and no more than that.
-	_, _ = s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
+	_, _ = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
 	s.serves(1)
 }

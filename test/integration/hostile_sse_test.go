@@ -33,8 +33,8 @@ func (r httpRow) declaredShort() httpRow {
 func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") }
 
 // onStatus looks at the status of the session.
-func (r httpRow) onStatus(look func(*sceneHTTP, mcpvisor.ServerStatus)) httpRow {
-	return r.then(func(s *sceneHTTP) {
+func (r httpRow) onStatus(look func(*httpRun, mcpvisor.ServerStatus)) httpRow {
+	return r.then(func(s *httpRun) {
 		st, ok := s.c.ServerStatus(hostileServer)
 		require.True(s.t, ok)
 		look(s, st)
@@ -44,7 +44,7 @@ func (r httpRow) onStatus(look func(*sceneHTTP, mcpvisor.ServerStatus)) httpRow 
 // onlyLoses makes the call, which ends by its clock, and restarts the server, whose
 // stream is of no use any more.
 func (r httpRow) onlyLoses() httpRow {
-	return r.acting(func(s *sceneHTTP) {
+	return r.acting(func(s *httpRun) {
 		s.misbehave()
 		s.server.Restart()
 		s.noticesEnd()
@@ -53,30 +53,30 @@ func (r httpRow) onlyLoses() httpRow {
 }
 
 // noticesEnd waits until the first session is known to have ended.
-func (s *sceneHTTP) noticesEnd() {
-	until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
+func (s *httpRun) noticesEnd() {
+	until(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
 		st, _ := s.c.ServerStatus(hostileServer)
 		return st.Epoch == 2 || len(st.History) == 1
 	})
 }
 
 var sseRows = []httpRow{
-	httpFine("sse/none").in(mcpvisor.EraLegacy, mcpvisor.EraAuto).onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+	httpFine("sse/none").in(mcpvisor.EraLegacy, mcpvisor.EraAuto).onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
 		require.Contains(s.t, st.Session.Deprecated, "HTTP+SSE")
 		require.Equal(s.t, mcpvisor.EraLegacy, st.Session.Era)
 	}),
-	httpFine("sse/none").declared().then(func(s *sceneHTTP) {
+	httpFine("sse/none").declared().then(func(s *httpRun) {
 		require.Equal(s.t, 1, s.server.Requests("GET"))
 	}),
-	httpRow{name: "sse/none"}.with("killed", overSSE).acting(func(s *sceneHTTP) {
+	httpRow{name: "sse/none"}.with("killed", overSSE).acting(func(s *httpRun) {
 		s.misbehave()
 		s.server.Stop()
-		until(s.world.within(), s.t, "the end of the stream is noticed", func() bool {
+		until(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.State != supervisor.StateReady && len(s.c.Tools()) == 2
 		})
 		s.server.Restart()
-		res, err := s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "again"}, facade.WithWaitReady())
+		res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "again"}, facade.WithWaitReady())
 		require.NoError(s.t, err)
 		require.Equal(s.t, "again", textOf(res))
 	}),
@@ -125,23 +125,23 @@ var sseRows = []httpRow{
 
 	httpOverdue("sse/never"),
 	httpFails("sse/ends", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
-	httpRow{name: "sse/ends-after"}.acting(func(s *sceneHTTP) {
+	httpRow{name: "sse/ends-after"}.acting(func(s *httpRun) {
 		s.misbehave()
 		s.noticesEnd()
 		s.serves(2)
 	}),
 	httpFails("sse/half-event", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
-	httpRow{name: "sse/no-blank-line"}.acting(func(s *sceneHTTP) {
+	httpRow{name: "sse/no-blank-line"}.acting(func(s *httpRun) {
 		s.misbehave()
 		s.noticesEnd()
 		s.serves(2)
 	}),
 	httpFails("sse/reset", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
 	httpRefused("sse/oversize", "longer than 1048576 bytes").within(frugal),
-	httpFine("sse/junk").onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+	httpFine("sse/junk").onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
 		require.GreaterOrEqual(s.t, st.Session.Discarded.Malformed, uint64(4))
 	}),
-	httpOverdue("sse/wrong-id").onStatus(func(s *sceneHTTP, st mcpvisor.ServerStatus) {
+	httpOverdue("sse/wrong-id").onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
 		require.Equal(s.t, mcpvisor.Discarded{Unmatched: 2}, st.Session.Discarded)
 	}),
 	httpFine("sse/twice"),
@@ -153,10 +153,10 @@ var sseRows = []httpRow{
 	httpFine("sse/crlf"),
 
 	// Each session ends with its first answer: the budget ends the server.
-	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *sceneHTTP) {
+	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *httpRun) {
 		var err error
 		for range 8 {
-			if _, err = s.c.CallTool(s.world.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, mcpvisor.ErrEvicted) {
+			if _, err = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, mcpvisor.ErrEvicted) {
 				break
 			}
 		}

@@ -30,25 +30,25 @@ func everywhere(r stdioRow) stdioRow {
 }
 
 // checked is a row that looks at more.
-func checked(r stdioRow, check func(*stdioVisit)) stdioRow {
+func checked(r stdioRow, check func(*stdioRun)) stdioRow {
 	r.check = check
 	return r
 }
 
-func requireJunk(v *stdioVisit)      { require.Positive(v.t, v.noise().Malformed) }
-func requireOversize(v *stdioVisit)  { require.Positive(v.t, v.noise().Oversize) }
-func requireUnmatched(v *stdioVisit) { require.Positive(v.t, v.noise().Unmatched) }
+func requireJunk(v *stdioRun)      { require.Positive(v.t, v.noise().Malformed) }
+func requireOversize(v *stdioRun)  { require.Positive(v.t, v.noise().Oversize) }
+func requireUnmatched(v *stdioRun) { require.Positive(v.t, v.noise().Unmatched) }
 
 // large is an argument that no pipe holds.
 var large = map[string]any{"text": strings.Repeat("x", 1<<20)}
 
-func eventuallyUnmatched(v *stdioVisit) {
+func eventuallyUnmatched(v *stdioRun) {
 	until(v.within(), v.t, "the late answer is counted", func() bool { return v.noise().Unmatched > 0 })
 }
 
 var stdioCallRows = map[string]stdioRow{
 	"call/hang": everywhere(silent),
-	"call/exit": everywhere(checked(crashed, func(v *stdioVisit) {
+	"call/exit": everywhere(checked(crashed, func(v *stdioRun) {
 		require.Contains(v.t, v.failure.Stderr, "fatal: out of paper")
 	})),
 	"call/exit-0":            crashed,
@@ -58,7 +58,7 @@ var stdioCallRows = map[string]stdioRow{
 	"call/kill-in-answer":    crashed,
 	"call/exit-after-answer": {fate: replaced},
 	"call/half-line":         everywhere(checked(silent, requireJunk)),
-	"call/deaf": {limit: soon, end: timesOut, fate: replaced, spec: probed, act: func(v *stdioVisit) (*mcp.CallToolResult, error) {
+	"call/deaf": {limit: soon, end: timesOut, fate: replaced, spec: probed, act: func(v *stdioRun) (*mcp.CallToolResult, error) {
 		return v.bad(large)
 	}},
 	"call/never-reads":        {spec: terse, limit: soon, end: ending{is: []error{mcpvisor.ErrCanceled}}, fate: useless, act: canceled(large)},
@@ -94,7 +94,7 @@ func confined(s *mcpvisor.ServerSpec) {
 }
 
 // twice calls, and then calls the good tool, whose answer may be lost as well.
-func twice(v *stdioVisit) (*mcp.CallToolResult, error) {
+func twice(v *stdioRun) (*mcp.CallToolResult, error) {
 	res, err := v.bad(nil)
 	_, lost := v.c.CallTool(context.Background(), hostileServer+"/"+hostile.EchoTool, nil, facade.WithTimeout(soon))
 	require.ErrorIs(v.t, lost, mcpvisor.ErrTimeout)

@@ -21,9 +21,9 @@ func hurried(s *mcpvisor.ServerSpec) {
 func doubtful(s *mcpvisor.ServerSpec) { s.Timeouts.Negotiate = 100 * time.Millisecond }
 
 // idle does nothing with the server.
-func idle(*stdioVisit) (*mcp.CallToolResult, error) { return nil, nil }
+func idle(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
 
-func permanent(v *stdioVisit) {
+func permanent(v *stdioRun) {
 	var cause *supervisor.Cause
 	require.ErrorAs(v.t, v.failure, &cause)
 	require.True(v.t, cause.Permanent, "trying again cannot help: %v", cause)
@@ -40,8 +40,8 @@ var (
 	noVersion     = stdioRow{start: noStart(supervisor.CauseVersion), check: permanent}
 )
 
-func saidOnStderr(text string) func(*stdioVisit) {
-	return func(v *stdioVisit) { require.Contains(v.t, v.failure.Error(), text) }
+func saidOnStderr(text string) func(*stdioRun) {
+	return func(v *stdioRun) { require.Contains(v.t, v.failure.Error(), text) }
 }
 
 var stdioSpawnRows = map[string]stdioRow{
@@ -82,7 +82,7 @@ var stdioSpawnRows = map[string]stdioRow{
 }
 
 func inEra(r stdioRow, era mcpvisor.Era) stdioRow {
-	return checked(r, func(v *stdioVisit) { require.Equal(v.t, era, v.before.Session.Era) })
+	return checked(r, func(v *stdioRun) { require.Equal(v.t, era, v.before.Session.Era) })
 }
 
 var stdioOpeningRows = map[string]stdioRow{
@@ -139,7 +139,7 @@ var stdioOpeningRows = map[string]stdioRow{
 	"handshake/capabilities-true":    refuses,
 	"handshake/info-null":            harmless,
 	"handshake/info-text":            refuses,
-	"handshake/info-escapes": checked(harmless, func(v *stdioVisit) {
+	"handshake/info-escapes": checked(harmless, func(v *stdioRun) {
 		name := v.before.Session.ServerName
 		for _, mark := range []string{"\x1b", "\a", "\n", "\u202e"} {
 			require.NotContains(v.t, name, mark, "a name is fit to be shown")
@@ -158,14 +158,14 @@ var stdioOpeningRows = map[string]stdioRow{
 }
 
 // saysBroad: the error says that there was too much to decode.
-func saysBroad(v *stdioVisit) {
+func saysBroad(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "the answer holds more than 10000 values")
 }
 
 // harmless is a row of the initialize era in which nothing goes wrong.
 var harmless = stdioRow{}
 
-func offersNothing(v *stdioVisit) {
+func offersNothing(v *stdioRun) {
 	require.Zero(v.t, v.before.Catalog.Tools)
 	_, err := v.bad(nil)
 	require.ErrorIs(v.t, err, mcpvisor.ErrUnknownTool)

@@ -16,7 +16,7 @@ import (
 )
 
 // warned: what was left out is told.
-func warned(v *stdioVisit) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
+func warned(v *stdioRun) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
 
 // hurriedList is for lists that never come.
 func hurriedList(s *mcpvisor.ServerSpec) { s.Timeouts.List = 300 * time.Millisecond }
@@ -25,12 +25,12 @@ func narrow(s *mcpvisor.ServerSpec)   { s.Limits.MaxMessageBytes = 1 << 20 }
 func fewPages(s *mcpvisor.ServerSpec) { s.Limits.MaxPages = 20 }
 
 // offered is the tools of the server in question.
-func (v *stdioVisit) offered() []mcpvisor.Tool {
+func (v *stdioRun) offered() []mcpvisor.Tool {
 	return slices.DeleteFunc(v.c.Tools(), func(t mcpvisor.Tool) bool { return t.Server != hostileServer })
 }
 
 // toolless is a server whose tools are lost, and nothing else.
-var toolless = stdioRow{act: idle, any: true, fate: useless, check: func(v *stdioVisit) {
+var toolless = stdioRow{act: idle, any: true, fate: useless, check: func(v *stdioRun) {
 	offersNothing(v)
 	require.NotZero(v.t, v.before.Catalog.Prompts)
 }}
@@ -81,33 +81,33 @@ var stdioListRows = map[string]stdioRow{
 	"list/annotations-text":   lacking,
 	"list/broad-meta":         everywhere(broadEntry(3)),
 	"list/broad-icons":        broadEntry(3),
-	"list/broad-resource": checked(lacking, func(v *stdioVisit) {
+	"list/broad-resource": checked(lacking, func(v *stdioRun) {
 		require.Equal(v.t, 1, v.before.Catalog.Resources, "what is too large costs itself")
 	}),
-	"list/broad-prompt": checked(lacking, func(v *stdioVisit) {
+	"list/broad-prompt": checked(lacking, func(v *stdioRun) {
 		require.Equal(v.t, 1, v.before.Catalog.Prompts, "the entry is left out")
 	}),
 	"list/oversize":      {spec: narrow, check: warned},
 	"list/invalid-utf-8": harmless,
 	"list/uri-missing":   lacking,
 	"list/changes":       tolerated,
-	"list/many": {check: func(v *stdioVisit) {
+	"list/many": {check: func(v *stdioRun) {
 		warned(v)
 		require.Equal(v.t, 10_000, v.before.Catalog.Tools, "no more than Limits.MaxItems")
 	}},
-	"list/name-slash": {check: func(v *stdioVisit) {
+	"list/name-slash": {check: func(v *stdioRun) {
 		res, err := v.c.CallTool(v.within(), hostileServer+"/a/b//c/", map[string]any{"text": "found"})
 		require.NoError(v.t, err)
 		require.Equal(v.t, "found", textOf(res))
 	}},
-	"list/name-of-another": {check: func(v *stdioVisit) {
+	"list/name-of-another": {check: func(v *stdioRun) {
 		for _, name := range []string{"other/echo", "mcp__other__echo"} {
 			tool, ok := v.c.Tool(name)
 			require.True(v.t, ok)
 			require.Equal(v.t, "other", tool.Server, "%s is still what it was", name)
 		}
 	}},
-	"list/in-advance": {check: func(v *stdioVisit) {
+	"list/in-advance": {check: func(v *stdioRun) {
 		require.Equal(v.t, []int{1, 1}, []int{v.before.Catalog.Resources, v.before.Catalog.Prompts})
 		require.Equal(v.t, hostile.PromptName, v.c.Prompts()[0].OriginalName)
 		requireUnmatched(v)
@@ -116,7 +116,7 @@ var stdioListRows = map[string]stdioRow{
 
 // broadEntry: a tool of which a member is too large is listed without it.
 func broadEntry(tools int) stdioRow {
-	return checked(lacking, func(v *stdioVisit) {
+	return checked(lacking, func(v *stdioRun) {
 		require.Equal(v.t, tools, v.before.Catalog.Tools)
 		require.Contains(v.t, fmt.Sprint(v.before.Catalog.Warnings), "too large")
 	})
@@ -124,7 +124,7 @@ func broadEntry(tools int) stdioRow {
 
 // requireFit: what a server says of itself may be shown, and costs little where
 // it is repeated.
-func (v *stdioVisit) requireFit() {
+func (v *stdioRun) requireFit() {
 	for _, warning := range v.before.Catalog.Warnings {
 		require.Less(v.t, len(warning.Text), 4<<10, "a warning is fit to be shown")
 		require.False(v.t, strings.ContainsAny(warning.Text, "\x00\a\x1b\n\u202e"), "%q is fit to be shown", warning)

@@ -10,7 +10,7 @@ import (
 )
 
 // loaded calls the bad tool with an argument that no pipe holds.
-func loaded(v *stdioVisit) (*mcp.CallToolResult, error) { return v.bad(large) }
+func loaded(v *stdioRun) (*mcp.CallToolResult, error) { return v.bad(large) }
 
 // lastAnswer: whether what the server leaves behind still answers for it is a
 // matter of moments.
@@ -24,7 +24,7 @@ var stdioProcessRows = map[string]stdioRow{
 	"process/close-both":   crashed,
 	"process/stderr-flood": harmless,
 	"process/stderr-line":  harmless,
-	"process/stderr-escapes": checked(crashed, func(v *stdioVisit) {
+	"process/stderr-escapes": checked(crashed, func(v *stdioRun) {
 		require.NotEmpty(v.t, v.failure.Stderr)
 		require.NotContains(v.t, v.failure.Error(), "\n", "what it says is one line")
 	}),

@@ -25,7 +25,7 @@ func narrowed(r stdioRow) stdioRow {
 
 // reading and prompting do something else than call the tool.
 func reading(r stdioRow) stdioRow {
-	r.any, r.act = true, func(v *stdioVisit) (*mcp.CallToolResult, error) {
+	r.any, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
 		res, err := v.c.ReadResource(v.within(), hostileServer, hostile.ResourceURI, v.opts()...)
 		if err == nil {
 			for _, c := range res.Contents {
@@ -38,7 +38,7 @@ func reading(r stdioRow) stdioRow {
 }
 
 func prompting(r stdioRow) stdioRow {
-	r.any, r.act = true, func(v *stdioVisit) (*mcp.CallToolResult, error) {
+	r.any, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
 		res, err := v.c.GetPrompt(v.within(), hostileServer, hostile.PromptName, nil, v.opts()...)
 		if err == nil {
 			for _, m := range res.Messages {
@@ -53,7 +53,7 @@ func prompting(r stdioRow) stdioRow {
 
 // tooBroad is a row in which the result holds too much to be decoded: that costs
 // the typed call, and CallRaw returns it as it is.
-var tooBroad = checked(unread, func(v *stdioVisit) {
+var tooBroad = checked(unread, func(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "too large to decode")
 	raw, err := v.c.CallToolRaw(v.within(), hostileServer+"/"+hostile.BadTool, nil)
 	require.NoError(v.t, err)
@@ -61,12 +61,12 @@ var tooBroad = checked(unread, func(v *stdioVisit) {
 })
 
 // requireTooLarge: the error says that there was too much to decode.
-func requireTooLarge(v *stdioVisit) {
+func requireTooLarge(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "too large to decode")
 }
 
 // requireText: what is not Unicode has become something that is.
-func requireText(v *stdioVisit) {
+func requireText(v *stdioRun) {
 	res, err := v.bad(nil)
 	require.NoError(v.t, err)
 	for _, c := range res.Content {

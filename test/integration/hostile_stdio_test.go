@@ -32,7 +32,7 @@ type stdioRow struct {
 	// start is what becomes of Register; the zero value is that it succeeds.
 	start ending
 	// act is what is done with the server; nil is one call of the bad tool.
-	act func(*stdioVisit) (*mcp.CallToolResult, error)
+	act func(*stdioRun) (*mcp.CallToolResult, error)
 	// limit bounds the call where it is to run into it.
 	limit time.Duration
 	// end is what becomes of act.
@@ -44,7 +44,7 @@ type stdioRow struct {
 	fate fate
 	// check looks at what else there is to see, when the fate of the session is
 	// known.
-	check func(*stdioVisit)
+	check func(*stdioRun)
 }
 
 // fate is what becomes of a session.
@@ -96,9 +96,9 @@ const (
 	grace = 200 * time.Millisecond
 )
 
-// stdioVisit is a row under way.
-type stdioVisit struct {
-	*world
+// stdioRun is a row under way.
+type stdioRun struct {
+	*fixture
 	c     *facade.Client
 	spec  mcpvisor.ServerSpec
 	limit time.Duration
@@ -139,22 +139,22 @@ func TestHostileStdio(t *testing.T) {
 			if len(eras) > 1 {
 				name += ", " + string(era)
 			}
-			t.Run(name, func(t *testing.T) { visit(t, m, row, era) })
+			t.Run(name, func(t *testing.T) { runStdioRow(t, m, row, era) })
 		}
 	}
 	require.Empty(t, rows, "rows about nothing")
 }
 
-// visit is one row: a client of its own, with a good neighbour that is called
+// runStdioRow is one row: a client of its own, with a good neighbour that is called
 // all the while, and at the end nothing left.
-func visit(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era) {
-	w := newWorld(t)
-	c, _ := w.client(talking()...)
+func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era) {
+	w := newFixture(t)
+	c, _ := w.client(answeringHandlers()...)
 	t.Cleanup(w.clear)
-	v := &stdioVisit{world: w, c: c, limit: row.limit}
+	v := &stdioRun{fixture: w, c: c, limit: row.limit}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
 		Timeouts: mcpvisor.Timeouts{Call: slack}}))
-	other := disturbable(c, "other")
+	other := newNeighbour(c, "other")
 	t.Cleanup(other.stop)
 
 	v.spec = mcpvisor.ServerSpec{Name: hostileServer, Era: era,
@@ -173,7 +173,7 @@ func visit(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era)
 	err := c.Register(w.within(), v.spec)
 	v.requireWithin(began, v.spec.Timeouts.Start+v.spec.Timeouts.List, "Register")
 	if v.requireEnding(row.start, err); err == nil {
-		w.wishFor(c, hostileServer)
+		w.subscribeAll(c, hostileServer)
 		v.call(row)
 		began = time.Now()
 		require.NoError(t, c.Unregister(w.within(), hostileServer))
@@ -188,13 +188,13 @@ func visit(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era)
 
 // call does what the row is about with a server that is ready, and finds out
 // what has become of the session.
-func (v *stdioVisit) call(row stdioRow) {
+func (v *stdioRun) call(row stdioRow) {
 	t := v.t
 	v.before = v.inspect()
 	v.requireFit()
 	act := row.act
 	if act == nil {
-		act = func(v *stdioVisit) (*mcp.CallToolResult, error) { return v.bad(nil) }
+		act = func(v *stdioRun) (*mcp.CallToolResult, error) { return v.bad(nil) }
 	}
 	began := time.Now()
 	res, err := act(v)
@@ -227,11 +227,11 @@ func (v *stdioVisit) call(row stdioRow) {
 }
 
 // bad calls the tool that misbehaves, with the row's limit.
-func (v *stdioVisit) bad(args any) (*mcp.CallToolResult, error) {
+func (v *stdioRun) bad(args any) (*mcp.CallToolResult, error) {
 	return v.c.CallTool(v.within(), hostileServer+"/"+hostile.BadTool, args, v.opts()...)
 }
 
-func (v *stdioVisit) opts() (opts []facade.CallOption) {
+func (v *stdioRun) opts() (opts []facade.CallOption) {
 	opts = []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
 	if v.limit > 0 {
 		opts = append(opts, facade.WithTimeout(v.limit))
@@ -239,7 +239,7 @@ func (v *stdioVisit) opts() (opts []facade.CallOption) {
 	return opts
 }
 
-func (v *stdioVisit) inspect() mcpvisor.ServerStatus {
+func (v *stdioRun) inspect() mcpvisor.ServerStatus {
 	st, ok := v.c.ServerStatus(hostileServer)
 	require.True(v.t, ok)
 	require.Equal(v.t, supervisor.StateReady, st.State)
@@ -248,14 +248,14 @@ func (v *stdioVisit) inspect() mcpvisor.ServerStatus {
 }
 
 // noise is what the session of the server has skipped so far.
-func (v *stdioVisit) noise() mcpvisor.Discarded { return v.inspect().Session.Discarded }
+func (v *stdioRun) noise() mcpvisor.Discarded { return v.inspect().Session.Discarded }
 
-func (v *stdioVisit) requireWithin(began time.Time, bound time.Duration, what string) {
+func (v *stdioRun) requireWithin(began time.Time, bound time.Duration, what string) {
 	v.t.Helper()
 	require.Less(v.t, time.Since(began), bound+slack, "%s took too long", what)
 }
 
-func (v *stdioVisit) requireEnding(want ending, err error) {
+func (v *stdioRun) requireEnding(want ending, err error) {
 	t := v.t
 	t.Helper()
 	if err == nil && want.orNone {
@@ -282,7 +282,7 @@ func (v *stdioVisit) requireEnding(want ending, err error) {
 
 // clear ends what a row that has failed left behind, so that the next one is
 // not blamed for it.
-func (w *world) clear() {
+func (w *fixture) clear() {
 	if !w.t.Failed() {
 		return
 	}
@@ -292,8 +292,8 @@ func (w *world) clear() {
 	until(w.within(), w.t, "the children are gone", func() bool { return len(children()) == 0 })
 }
 
-// marked is the spec with the mark of the world.
-func (w *world) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
+// marked is the spec with the mark of the fixture.
+func (w *fixture) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
 	env := maps.Clone(spec.Env)
 	if env == nil {
 		env = map[string]string{}
@@ -305,8 +305,8 @@ func (w *world) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
 }
 
 // several calls the bad tool so many times at once, each with its own text.
-func several(n int) func(*stdioVisit) (*mcp.CallToolResult, error) {
-	return func(v *stdioVisit) (*mcp.CallToolResult, error) {
+func several(n int) func(*stdioRun) (*mcp.CallToolResult, error) {
+	return func(v *stdioRun) (*mcp.CallToolResult, error) {
 		ends := make(chan error, n)
 		for i := range n {
 			go func() {
@@ -327,8 +327,8 @@ func several(n int) func(*stdioVisit) (*mcp.CallToolResult, error) {
 }
 
 // canceled calls the bad tool and leaves after a while.
-func canceled(args any) func(*stdioVisit) (*mcp.CallToolResult, error) {
-	return func(v *stdioVisit) (*mcp.CallToolResult, error) {
+func canceled(args any) func(*stdioRun) (*mcp.CallToolResult, error) {
+	return func(v *stdioRun) (*mcp.CallToolResult, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
 		return v.c.CallTool(ctx, hostileServer+"/"+hostile.BadTool, args)

@@ -21,19 +21,19 @@ func lively(s *mcpvisor.ServerSpec) {
 func brisk(s *mcpvisor.ServerSpec) { s.Timeouts.Start = 5 * time.Second }
 
 // awaited does nothing until the end of the session is noticed.
-func awaited(*stdioVisit) (*mcp.CallToolResult, error) { return nil, nil }
+func awaited(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
 
 // unanswered is how long a server is left alone that must be taken for alive:
 // several probes fail meanwhile, if any does.
 const unanswered = 500 * time.Millisecond
 
-func leftAlone(v *stdioVisit) (*mcp.CallToolResult, error) {
+func leftAlone(v *stdioRun) (*mcp.CallToolResult, error) {
 	pause(context.Background(), unanswered)
 	return nil, nil
 }
 
 // silentTwice calls for longer than a server that answers no ping would live.
-func silentTwice(v *stdioVisit) (*mcp.CallToolResult, error) {
+func silentTwice(v *stdioRun) (*mcp.CallToolResult, error) {
 	_, err := v.bad(nil)
 	require.ErrorIs(v.t, err, mcpvisor.ErrTimeout)
 	return v.bad(nil)

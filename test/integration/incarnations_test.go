@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// life is one incarnation, as its events tell it.
-type life struct {
+// incarnation is one incarnation, as its events tell it.
+type incarnation struct {
 	server     string
 	gen, epoch uint64
 	pid        int
@@ -20,12 +20,12 @@ type life struct {
 	ready, down time.Time
 }
 
-// farewell is how long a session that is asked to end may still answer. A
+// stopGrace is how long a session that is asked to end may still answer. A
 // session that dies is dead before its event tells the time.
-const farewell = time.Second
+const stopGrace = time.Second
 
 // served reports whether it was in service at some moment of the interval.
-func (l *life) served(from, to time.Time) bool {
+func (l *incarnation) served(from, to time.Time) bool {
 	return !l.ready.IsZero() && !l.ready.After(to) && (l.down.IsZero() || !l.down.Before(from))
 }
 
@@ -45,16 +45,16 @@ var successors = map[mcpvisor.EventKind][]mcpvisor.EventKind{
 	mcpvisor.EventEvicted:      {mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
 }
 
-// lives reads the incarnations out of the events, and everything in the events
+// incarnations reads the incarnations out of the events, and everything in the events
 // that cannot be: a gap, an order that no lifecycle has, an epoch that is not
 // the next, anything after the end of a registration.
-func lives(events []mcpvisor.Event) (all []*life, wrong []string) {
+func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) {
 	type registration struct {
 		server string
 		gen    uint64
 	}
 	last := map[registration]mcpvisor.EventKind{}
-	current := map[registration]*life{}
+	current := map[registration]*incarnation{}
 	for i, e := range events {
 		bad := func(format string, args ...any) {
 			wrong = append(wrong, fmt.Sprintf("event %d (%s, gen %d, epoch %d): ", e.Seq, e, e.Gen, e.Epoch)+fmt.Sprintf(format, args...))
@@ -82,14 +82,14 @@ func lives(events []mcpvisor.Event) (all []*life, wrong []string) {
 			if now != nil && e.Epoch != now.epoch+1 || now == nil && e.Epoch != 1 {
 				bad("is not the next epoch")
 			}
-			now = &life{server: e.Server, gen: e.Gen, epoch: e.Epoch}
+			now = &incarnation{server: e.Server, gen: e.Gen, epoch: e.Epoch}
 			current[r], all = now, append(all, now)
 		case mcpvisor.EventReady:
 			now.ready, now.pid = e.Time, e.PID
 		case mcpvisor.EventDown:
 			now.down = e.Time
 			if e.Cause != nil && (e.Cause.Kind == supervisor.CauseRequested || e.Cause.Kind == supervisor.CauseRestart) {
-				now.down = now.down.Add(farewell)
+				now.down = now.down.Add(stopGrace)
 			}
 		}
 		if now != nil && e.Epoch != now.epoch {

@@ -25,8 +25,8 @@ type evidence struct {
 	routines map[string]bool
 	// web is the servers behind HTTP: what stands in between can spoil an answer.
 	web map[string]bool
-	// calm is the servers that nobody harmed.
-	calm map[string]bool
+	// unharmed is the servers that nobody harmed.
+	unharmed map[string]bool
 }
 
 // lateness is how much later than its bound a call may return. It is generous:
@@ -41,7 +41,7 @@ var allowed = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnav
 // violations is the one place that judges. An empty answer is what every storm
 // must end with.
 func violations(ev evidence) []string {
-	all, wrong := lives(ev.events)
+	all, wrong := incarnations(ev.events)
 	if ev.open > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d calls never returned", ev.open))
 	}
@@ -53,7 +53,7 @@ func violations(ev evidence) []string {
 		if took := r.ended.Sub(r.began); took > r.bound+lateness {
 			bad(r, "took %v and was bounded by %v", took, r.bound)
 		}
-		if ev.calm[r.server] && r.err != nil {
+		if ev.unharmed[r.server] && r.err != nil {
 			bad(r, "a server that nobody harmed failed")
 		}
 		if r.err == nil {
@@ -103,7 +103,7 @@ func wrongCount(r *record, ran int, bad complain) {
 
 // wrongError finds errors that no fault explains, and a crash of an
 // incarnation that was not there.
-func wrongError(ev evidence, r *record, all []*life, bad complain) {
+func wrongError(ev evidence, r *record, all []*incarnation, bad complain) {
 	e := r.failure()
 	if e == nil {
 		bad(r, "is no *facade.Error")
@@ -121,7 +121,7 @@ func wrongError(ev evidence, r *record, all []*life, bad complain) {
 	if e.Kind != mcpvisor.KindCrashed {
 		return
 	}
-	if !slices.ContainsFunc(all, func(l *life) bool {
+	if !slices.ContainsFunc(all, func(l *incarnation) bool {
 		return l.server == r.server && l.gen == e.Gen && l.epoch == e.Epoch && l.served(r.began, r.ended)
 	}) {
 		bad(r, "speaks of gen %d, epoch %d, which did not serve then", e.Gen, e.Epoch)
@@ -130,12 +130,12 @@ func wrongError(ev evidence, r *record, all []*life, bad complain) {
 
 // wrongInstance finds answers of an incarnation that was not in service, or of
 // two incarnations that are one and the same.
-func wrongInstance(ev evidence, answered []*record, all []*life, bad complain) {
+func wrongInstance(ev evidence, answered []*record, all []*incarnation, bad complain) {
 	first := answered[0]
 	if !ev.processes[first.server] && !ev.routines[first.server] {
 		return
 	}
-	fits := func(l *life) bool {
+	fits := func(l *incarnation) bool {
 		if l.server != first.server || ev.processes[l.server] && l.pid != first.who.PID {
 			return false
 		}

@@ -15,7 +15,7 @@ import (
 
 // The judge is judged: what it lets pass without a fault, and that it sees
 // each of the faults that it is there for.
-func TestVerdict(t *testing.T) {
+func TestViolations(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
 	event := func(ms int, seq, epoch uint64, kind mcpvisor.EventKind, pid int) mcpvisor.Event {
 		return mcpvisor.Event{Seq: seq, Time: at(ms), Kind: kind, Server: "s", Gen: 1, Epoch: epoch, PID: pid, Cause: &supervisor.Cause{}}
@@ -77,7 +77,7 @@ func TestVerdict(t *testing.T) {
 		"answer of another process":  {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 200, "a")} }},
 		"one instance in two epochs": {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
 		"answer after unregister":    {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
-		"calm server failed":         {true, func(ev *evidence) { ev.calm["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
+		"unharmed server failed":     {true, func(ev *evidence) { ev.unharmed["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
 		"event after unregister":     {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
 		"ready twice":                {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
 		"epoch skipped":              {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
@@ -87,7 +87,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := evidence{events: history(), executions: map[string]int{}, processes: map[string]bool{"s": true},
-				routines: map[string]bool{}, web: map[string]bool{}, calm: map[string]bool{}}
+				routines: map[string]bool{}, web: map[string]bool{}, unharmed: map[string]bool{}}
 			tc.change(&ev)
 			require.Equal(t, tc.guilty, len(violations(ev)) > 0, violations(ev))
 		})

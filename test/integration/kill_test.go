@@ -65,7 +65,7 @@ type neighbour struct {
 	bad   []string
 }
 
-func disturbable(c *facade.Client, server string) *neighbour {
+func newNeighbour(c *facade.Client, server string) *neighbour {
 	ctx, stop := context.WithCancel(context.Background())
 	n := &neighbour{stop: stop}
 	n.done.Go(func() {
@@ -93,15 +93,15 @@ func (n *neighbour) requireUndisturbed(t *testing.T) {
 	require.Empty(t, n.bad, "a server that nobody harmed failed a call")
 }
 
-func TestKillOfAnIdleServer(t *testing.T) {
-	w := newWorld(t)
+func TestKill_idle_server(t *testing.T) {
+	w := newFixture(t)
 	c, events := w.client()
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "victim", Policy: supervisor.Retry(3, 100*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{ExtraTools: 50, PageSize: 20})}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
 	before := surface(c)
-	other := disturbable(c, "other")
-	late := measureHiccups()
+	other := newNeighbour(c, "other")
+	late := measureSchedulingDelay()
 
 	killed := time.Now()
 	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
@@ -127,14 +127,14 @@ func TestKillOfAnIdleServer(t *testing.T) {
 	require.Equal(t, "killed", retry.Cause.Signal)
 }
 
-func TestKillWithCallsInFlight(t *testing.T) {
+func TestKill_calls_in_flight(t *testing.T) {
 	const calls = 20
-	w := newWorld(t)
+	w := newFixture(t)
 	c, events := w.client()
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "victim",
 		Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, 100*time.Millisecond)}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
-	other := disturbable(c, "other")
+	other := newNeighbour(c, "other")
 	_, err := c.CallTool(w.within(), "victim/stderr", map[string]any{"text": "last words"})
 	require.NoError(t, err)
 
@@ -157,7 +157,7 @@ func TestKillWithCallsInFlight(t *testing.T) {
 	_, err = c.CallTool(w.within(), "victim/echo", nil)
 	require.NoError(t, err)
 
-	late := measureHiccups()
+	late := measureSchedulingDelay()
 	killed := time.Now()
 	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
 	var slowest time.Duration

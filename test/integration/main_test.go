@@ -21,10 +21,10 @@ var (
 func TestMain(m *testing.M) {
 	mcptest.Main()
 	if os.Getenv(hostRole) != "" {
-		os.Exit(playHost())
+		os.Exit(runHost())
 	}
 	if os.Getenv(reaperRole) != "" {
-		os.Exit(playReaper())
+		os.Exit(runReaper())
 	}
 	flag.Parse()
 	goleak.VerifyTestMain(m)

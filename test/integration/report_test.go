@@ -19,11 +19,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// report is what a storm tells when it is over, gathered gust by gust.
+// report is what a storm tells when it is over, gathered round by round.
 type report struct {
-	gusts, calls, events int
-	faults               map[string]int
-	outcomes             map[string]int
+	rounds, calls, events int
+	faults                map[string]int
+	outcomes              map[string]int
 	// detection is from a kill -9 to the event that the server is down, recovery
 	// from there to its next ready, the delay of its policy included.
 	detection, recovery []time.Duration
@@ -53,15 +53,15 @@ type kill struct {
 	at  time.Time
 }
 
-// add takes in one gust.
+// add takes in one round.
 func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
-	r.gusts++
+	r.rounds++
 	r.calls += len(ev.records)
 	r.events += len(ev.events)
 	for act, n := range acts {
 		r.faults[act] += n
 	}
-	for kind, n := range tally(ev.records) {
+	for kind, n := range countErrors(ev.records) {
 		r.outcomes[kind] += n
 	}
 	r.outcomes["answered"] += len(ev.records) - len(slices.DeleteFunc(slices.Clone(ev.records), func(c *record) bool { return c.err == nil }))
@@ -120,7 +120,7 @@ func (r *report) String() string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%d gusts, %d calls, %d events\n", r.gusts, r.calls, r.events)
+	fmt.Fprintf(&b, "%d rounds, %d calls, %d events\n", r.rounds, r.calls, r.events)
 	list("faults", r.faults)
 	list("outcomes", r.outcomes)
 	times := func(what string, d []time.Duration) {
@@ -143,7 +143,7 @@ func (r *report) String() string {
 }
 
 // requireNoGrowth compares the last quarter with the first. Goroutines and
-// descriptors are counted exactly between gusts; memory has its ups and downs,
+// descriptors are counted exactly between rounds; memory has its ups and downs,
 // and what a test remembers is in it too.
 func (r *report) requireNoGrowth(t *testing.T) {
 	if len(r.samples) < 8 {

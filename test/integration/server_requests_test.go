@@ -21,14 +21,14 @@ import (
 // What servers ask of the host and tell it, in a storm: handlers that answer
 // them, progress, subscriptions, a log level, and lists that change.
 const (
-	storyURI = "mcptest://text" // subscribed to at every server
-	steps    = 4                // of slow_progress
-	guest    = "guest"          // the tool that comes and goes
-	question = "What is the key?"
+	resourceURI = "mcptest://text" // subscribed to at every server
+	steps       = 4                // of slow_progress
+	addedTool   = "addedTool"      // the tool that comes and goes
+	question    = "What is the key?"
 )
 
-// talking makes a client that answers whatever servers ask.
-func talking() []facade.Option {
+// answeringHandlers makes a client that answers whatever servers ask.
+func answeringHandlers() []facade.Option {
 	// A form comes back with the key that its question ends with: each answer
 	// belongs to one call.
 	form := func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
@@ -77,9 +77,9 @@ func progressed() string {
 	return fmt.Sprint(seen)
 }
 
-// wishFor has a server tell what it tells, if it will.
-func (w *world) wishFor(c *facade.Client, server string) {
-	for _, err := range []error{c.Subscribe(w.within(), server, storyURI), c.SetLoggingLevel(w.within(), server, "info")} {
+// subscribeAll has a server tell what it tells, if it will.
+func (w *fixture) subscribeAll(c *facade.Client, server string) {
+	for _, err := range []error{c.Subscribe(w.within(), server, resourceURI), c.SetLoggingLevel(w.within(), server, "info")} {
 		var e *mcpvisor.Error
 		if err != nil {
 			require.ErrorAs(w.t, err, &e)
@@ -87,41 +87,41 @@ func (w *world) wishFor(c *facade.Client, server string) {
 	}
 }
 
-// wish has a server tell what it tells, as long as it is registered.
-func (s *storm) wish(target *target) {
+// subscribe has a server tell what it tells, as long as it is registered.
+func (s *storm) subscribe(target *target) {
 	if target.silent {
 		return
 	}
-	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), storyURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
+	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), resourceURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
 		if err != nil && !isOne(err, mcpvisor.ErrUnknownServer, mcpvisor.ErrClosed, mcpvisor.ErrCanceled) {
 			s.note("%s does not want to tell: %v", target.name(), err)
 		}
 	}
 }
 
-// requireTelling is for after the storm: each server still tells what the host
+// requireNotifications is for after the storm: each server still tells what the host
 // wished for, and its lists follow its truth.
-func (s *storm) requireTelling() {
+func (s *storm) requireNotifications() {
 	for _, target := range s.targets {
 		if target.churned {
-			s.wish(target) // the registration may be another one
+			s.subscribe(target) // the registration may be another one
 		}
-		h := &hearer{world: s.world, c: s.c, events: s.events, server: target.name(), patient: target.spec.Probe.Interval > 0}
+		h := &subscriberFixture{fixture: s.fixture, c: s.c, events: s.events, server: target.name(), patient: target.spec.Probe.Interval > 0}
 		if target.silent {
-			h.call("remove_tool", map[string]any{"name": guest})
+			h.call("remove_tool", map[string]any{"name": addedTool})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
 			require.False(s.t, h.shows(), "%s shows what it was told to remove", target.name())
 			continue
 		}
-		s.speakLatest(target)
-		h.requireHeard()
+		s.awaitLatestVersion(target)
+		h.requireNotified()
 	}
 }
 
-// speakLatest starts a server anew that was broken in the moment in which it was
+// awaitLatestVersion starts a server anew that was broken in the moment in which it was
 // asked for its version: such a one is spoken to in an older one, in which a
 // server without sessions has no way to tell anything.
-func (s *storm) speakLatest(target *target) {
+func (s *storm) awaitLatestVersion(target *target) {
 	if target.name() != "modern" {
 		return
 	}
@@ -136,9 +136,9 @@ func (s *storm) speakLatest(target *target) {
 	}
 }
 
-// hearer finds out whether a server tells what the host has wished for.
-type hearer struct {
-	*world
+// subscriberFixture finds out whether a server tells what the host has wished for.
+type subscriberFixture struct {
+	*fixture
 	c      *facade.Client
 	events *history
 	server string
@@ -147,20 +147,20 @@ type hearer struct {
 	patient bool
 }
 
-// requireHeard waits until a change of the resource, a line of the log and the
+// requireNotified waits until a change of the resource, a line of the log and the
 // changes of the list of tools have been heard. A stream that was cut is opened
 // again in a while, so that all is said more than once.
-func (h *hearer) requireHeard() {
+func (h *subscriberFixture) requireNotified() {
 	h.t.Helper()
 	from, soon := len(h.events.all()), h.within()
 	for n := 0; ; n++ {
 		text := fmt.Sprintf("heard %d", n)
-		h.call("touch", map[string]any{"uri": storyURI})
+		h.call("touch", map[string]any{"uri": resourceURI})
 		h.call("log", map[string]any{"level": "warning", "text": text})
 		pause(soon, 20*time.Millisecond)
 		fresh := h.events.all()[from:]
 		touched := slices.ContainsFunc(fresh, func(e mcpvisor.Event) bool {
-			return e.Server == h.server && e.Kind == mcpvisor.EventResourceUpdated && e.URI == storyURI
+			return e.Server == h.server && e.Kind == mcpvisor.EventResourceUpdated && e.URI == resourceURI
 		})
 		logged := slices.ContainsFunc(fresh, func(e mcpvisor.Event) bool {
 			return e.Server == h.server && e.Kind == mcpvisor.EventLog && strings.HasPrefix(e.Log.Text, "heard")
@@ -172,38 +172,38 @@ func (h *hearer) requireHeard() {
 			require.Failf(h.t, "the server does not tell what was wished for", "%s: resource %t, log %t", h.server, touched, logged)
 		}
 	}
-	h.requireFollowed("add_tool", true)
-	h.requireFollowed("remove_tool", false)
+	h.requireListed("add_tool", true)
+	h.requireListed("remove_tool", false)
 }
 
-// requireFollowed changes the list of tools and waits until it is shown. What
+// requireListed changes the list of tools and waits until it is shown. What
 // an incarnation has changed is gone with it, so that a server which ended
 // meanwhile has to be asked once more.
-func (h *hearer) requireFollowed(change string, want bool) {
+func (h *subscriberFixture) requireListed(change string, want bool) {
 	h.t.Helper()
 	for shown := false; !shown; {
 		epoch := h.epoch()
-		h.call(change, map[string]any{"name": guest})
-		until(h.within(), h.t, fmt.Sprintf("%s shows its guest: %t", h.server, want), func() bool {
+		h.call(change, map[string]any{"name": addedTool})
+		until(h.within(), h.t, fmt.Sprintf("%s shows its addedTool: %t", h.server, want), func() bool {
 			shown = h.shows() == want
 			return shown || h.epoch() != epoch
 		})
 	}
 }
 
-func (h *hearer) shows() bool {
-	_, ok := h.c.Tool(h.server + "/" + guest)
+func (h *subscriberFixture) shows() bool {
+	_, ok := h.c.Tool(h.server + "/" + addedTool)
 	return ok
 }
 
 // epoch is that of the incarnation that serves, or served last.
-func (h *hearer) epoch() uint64 {
+func (h *subscriberFixture) epoch() uint64 {
 	st, ok := h.c.ServerStatus(h.server)
 	require.True(h.t, ok, "%s is registered", h.server)
 	return st.Epoch
 }
 
-func (h *hearer) call(tool string, args map[string]any) {
+func (h *subscriberFixture) call(tool string, args map[string]any) {
 	h.t.Helper()
 	for soon := h.within(); ; pause(soon, tick) {
 		_, err := h.c.CallTool(soon, h.server+"/"+tool, args, facade.WithWaitReady(), facade.WithTimeout(time.Second))

@@ -27,11 +27,11 @@ func hungStarts() map[string]mcptest.Script {
 }
 
 // starting waits until the process of a hung start is there.
-func starting(w *world) {
+func starting(w *fixture) {
 	until(w.within(), w.t, "a process is starting", func() bool { return len(processes(w.mark)) > 0 })
 }
 
-func TestHungStart(t *testing.T) {
+func TestStart_hangs(t *testing.T) {
 	endings := map[string]struct {
 		end  func(c *facade.Client, cancel context.CancelFunc) error
 		want error
@@ -43,7 +43,7 @@ func TestHungStart(t *testing.T) {
 	for start, script := range hungStarts() {
 		for ending, how := range endings {
 			t.Run(start+", "+ending, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				c, events := w.client()
 				ctx, cancel := context.WithCancel(w.within())
 				defer cancel()
@@ -67,8 +67,8 @@ func TestHungStart(t *testing.T) {
 
 // A caller who leaves at the very moment at which the server becomes ready is
 // told that nothing is registered, and so it must be.
-func TestCancelAtTheMomentOfReadiness(t *testing.T) {
-	w := newWorld(t)
+func TestStart_canceled_while_ready(t *testing.T) {
+	w := newFixture(t)
 	c, _ := w.client()
 	spec := mcpvisor.ServerSpec{Name: "m", InMemory: mcptest.InMemory(mcptest.Script{})}
 	began := time.Now()

@@ -44,29 +44,29 @@ func TestStorm(t *testing.T) {
 						seed, seed, duration)
 				}
 			})
-			newStorm(t, seed).rage(t, duration)
+			newStorm(t, seed).run(t, duration)
 		})
 	}
 }
 
-// longStorm is what is worth having one of instead of several. gustLength bounds
-// one gust, after which everything is judged and forgotten, so that a storm may
+// longStorm is what is worth having one of instead of several. roundLength bounds
+// one round, after which everything is judged and forgotten, so that a storm may
 // last for hours.
 const (
-	longStorm  = time.Minute
-	gustLength = 15 * time.Second
+	longStorm   = time.Minute
+	roundLength = 15 * time.Second
 )
 
 // storm is one client among targets that are being harmed. The seed decides
 // what is done; when it strikes is left to the machine.
 type storm struct {
-	*world  // of the gust
-	c       *facade.Client
-	events  *history
-	ledger  *ledger
-	targets []*target
-	seed    uint64
-	report  report
+	*fixture // of the round
+	c        *facade.Client
+	events   *history
+	calls    *callLog
+	targets  []*target
+	seed     uint64
+	report   report
 
 	mu    sync.Mutex
 	wrong []string // what was seen to be wrong meanwhile
@@ -76,7 +76,7 @@ type storm struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	s := &storm{seed: seed, report: report{faults: map[string]int{}, outcomes: map[string]int{}}}
-	s.c, s.events = newWorld(t).client(talking()...)
+	s.c, s.events = newFixture(t).client(answeringHandlers()...)
 	return s
 }
 
@@ -104,35 +104,35 @@ func (s *storm) did(what string) {
 	s.acts[what]++
 }
 
-// rage is the whole storm: gust after gust on one client, and the account.
-func (s *storm) rage(t *testing.T, duration time.Duration) {
+// run is the whole storm: round after round on one client, and the account.
+func (s *storm) run(t *testing.T, duration time.Duration) {
 	began := time.Now()
 	for n := uint64(0); ; n++ {
 		left := duration - time.Since(began)
 		if left <= 0 {
 			break
 		}
-		if !t.Run(fmt.Sprintf("gust %d", n+1), func(t *testing.T) { s.gust(t, n, min(left, gustLength)) }) {
+		if !t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) { s.round(t, n, min(left, roundLength)) }) {
 			break
 		}
-		s.ledger, s.targets, s.wrong = nil, nil, nil // what the test remembers is not to be measured
+		s.calls, s.targets, s.wrong = nil, nil, nil // what the test remembers is not to be measured
 		s.report.samples = append(s.report.samples, takeSample())
 	}
 	t.Logf("seed %d: %v", s.seed, &s.report)
 	s.report.requireNoGrowth(t)
 }
 
-// gust is fair weather, faults, fair weather again, the end of all servers, and
+// round is fair weather, faults, fair weather again, the end of all servers, and
 // the judgement.
-func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
-	s.world = newWorld(t)
-	s.ledger, s.acts, s.kills, s.wrong = newLedger(), map[string]int{}, nil, nil
-	s.targets = targets(s.world)
+func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
+	s.fixture = newFixture(t)
+	s.calls, s.acts, s.kills, s.wrong = newCallLog(), map[string]int{}, nil, nil
+	s.targets = targets(s.fixture)
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Register(s.within(), target.spec), target.name())
-		s.wish(target)
+		s.subscribe(target)
 	}
-	s.awaitCalm()
+	s.awaitConsistent()
 
 	ctx, cancel := context.WithTimeout(context.Background(), duration)
 	defer cancel()
@@ -146,9 +146,9 @@ func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
 	for range callers {
 		run(s.callHarmed)
 	}
-	run(s.callCalm)
-	run(s.sabotage)
-	run(s.audit)
+	run(s.callUnharmed)
+	run(s.injectFaults)
+	run(s.checkListing)
 	for _, target := range s.targets {
 		if target.churned {
 			run(func(ctx context.Context, r *rand.Rand) { s.churn(ctx, r, target) })
@@ -156,19 +156,19 @@ func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
 	}
 	all.Wait()
 
-	s.mend()
-	s.requireTelling()
-	s.awaitCalm()
+	s.repair()
+	s.requireNotifications()
+	s.awaitConsistent()
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Unregister(s.within(), target.name()))
 	}
 	s.requireNoProcess()
-	records, open := s.ledger.all()
+	records, open := s.calls.all()
 	ev := evidence{events: s.events.take(s.within(), t), records: records, open: open,
 		executions: map[string]int{}, processes: map[string]bool{}, routines: map[string]bool{},
-		web: map[string]bool{}, calm: map[string]bool{}}
+		web: map[string]bool{}, unharmed: map[string]bool{}}
 	for _, target := range s.targets {
-		target.testify(&ev)
+		target.addEvidence(&ev)
 	}
 	s.report.add(ev, s.kills, s.acts)
 	wrong := append(s.wrong, violations(ev)...)
@@ -180,8 +180,8 @@ func (s *storm) gust(t *testing.T, number uint64, duration time.Duration) {
 	}
 }
 
-// tally counts the errors by kind.
-func tally(records []*record) map[string]int {
+// countErrors counts the errors by kind.
+func countErrors(records []*record) map[string]int {
 	counts := map[string]int{}
 	for _, r := range records {
 		if e := r.failure(); e != nil {
@@ -191,14 +191,14 @@ func tally(records []*record) map[string]int {
 	return counts
 }
 
-// mend undoes the faults that last.
-func (s *storm) mend() {
+// repair undoes the faults that last.
+func (s *storm) repair() {
 	for _, pid := range processes(s.mark) {
 		send(pid, s.mark, syscall.SIGCONT)
 	}
 	for _, target := range s.targets {
 		if target.web != nil {
-			s.revive(target.web)
+			s.restartHTTP(target.web)
 		}
 		if _, registered := s.c.ServerStatus(target.name()); !registered {
 			require.NoError(s.t, s.c.Register(s.within(), target.spec), target.name())
@@ -206,16 +206,16 @@ func (s *storm) mend() {
 	}
 }
 
-// awaitCalm waits until the registry shows every server with its whole
+// awaitConsistent waits until the registry shows every server with its whole
 // catalog, and the processes are just those that it shows.
-func (s *storm) awaitCalm() {
+func (s *storm) awaitConsistent() {
 	var why string
-	calm := func() bool {
-		why = s.unrest()
+	unharmed := func() bool {
+		why = s.inconsistency()
 		return why == ""
 	}
 	ctx := s.within()
-	for !calm() {
+	for !unharmed() {
 		if ctx.Err() != nil {
 			require.Fail(s.t, "the registry never came to equal the live sessions", why)
 		}
@@ -223,8 +223,8 @@ func (s *storm) awaitCalm() {
 	}
 }
 
-// unrest says what the registry shows that is not so; empty if nothing.
-func (s *storm) unrest() string {
+// inconsistency says what the registry shows that is not so; empty if nothing.
+func (s *storm) inconsistency() string {
 	for _, target := range s.targets {
 		if err := s.c.WaitReady(s.within(), target.name()); err != nil {
 			return err.Error()

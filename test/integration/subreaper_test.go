@@ -27,8 +27,8 @@ import (
 // is the mark of what it starts.
 const reaperRole = "MCPVISOR_INTEGRATION_REAPER"
 
-// playReaper crashes servers that have daemons, and looks at its children.
-func playReaper() int {
+// runReaper crashes servers that have daemons, and looks at its children.
+func runReaper() int {
 	if err := reapOnlyOurs(os.Getenv(reaperRole)); err != nil {
 		fmt.Println(err)
 		return 1
@@ -58,8 +58,8 @@ func reapOnlyOurs(mark string) error {
 		pause(context.Background(), tick)
 	}
 
-	w := &world{mark: mark}
-	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{fathersADaemon, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}})
+	w := &fixture{mark: mark}
+	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{forksDaemon, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := facade.New()
@@ -102,10 +102,10 @@ func reapOnlyOurs(mark string) error {
 
 // A host to which orphans fall gets no zombies of servers, and its own children are
 // left to it.
-func TestHostThatInheritsOrphans(t *testing.T) {
+func TestSubreaper(t *testing.T) {
 	for name, flags := range map[string]uintptr{"subreaper": 0, "process_1": syscall.CLONE_NEWPID | syscall.CLONE_NEWNS} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			host := exec.Command(os.Args[0])
 			if flags != 0 {
 				if os.Getuid() != 0 {

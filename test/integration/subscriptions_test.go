@@ -17,11 +17,11 @@ import (
 // What a host has wished for outlives a kill -9 of a server, and the restart of
 // one over HTTP on its port: a subscription, the log level, and the stream that
 // tells of lists that change.
-func TestWishesOutliveTheServer(t *testing.T) {
+func TestSubscriptions_survive_restart(t *testing.T) {
 	for _, version := range []string{mcptest.Version20250618, mcptest.Version20251125, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("stdio "+version, func(t *testing.T) {
-			h := newHearer(t)
+			h := newSubscriber(t)
 			h.register(mcpvisor.ServerSpec{Stdio: h.stdio(script)}, version)
 			for range 3 {
 				pid := h.pid(h.c, h.server)
@@ -30,7 +30,7 @@ func TestWishesOutliveTheServer(t *testing.T) {
 					st, _ := h.c.ServerStatus(h.server)
 					return st.State == supervisor.StateReady && st.Session.PID != pid
 				})
-				h.requireHeard()
+				h.requireNotified()
 			}
 		})
 		t.Run("HTTP "+version, func(t *testing.T) {
@@ -38,14 +38,14 @@ func TestWishesOutliveTheServer(t *testing.T) {
 			if version == mcptest.Version20260728 {
 				opts = append(opts, mcptest.WithStateless())
 			}
-			h := newHearer(t)
+			h := newSubscriber(t)
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
 			h.patient = true // the loss of a session is noticed by its use
 			h.register(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}, version)
 			for range 3 {
 				web.Restart()
-				h.requireHeard()
+				h.requireNotified()
 			}
 		})
 	}
@@ -53,30 +53,30 @@ func TestWishesOutliveTheServer(t *testing.T) {
 
 // A server that ends right after it has announced a change takes the change
 // along; what is shown is the truth of the one that follows.
-func TestChangeThatDiesWithItsServer(t *testing.T) {
-	h := newHearer(t)
+func TestListChanged_lost_with_its_server(t *testing.T) {
+	h := newSubscriber(t)
 	h.register(mcpvisor.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.ActionCloseStdout, Starts: []int{1}},
 	}})}, mcptest.Version20260728)
 	require.EqualValues(t, 2, h.epoch())
 }
 
-func newHearer(t *testing.T) *hearer {
+func newSubscriber(t *testing.T) *subscriberFixture {
 	t.Helper()
-	w := newWorld(t)
-	c, events := w.client(talking()...)
-	return &hearer{world: w, c: c, events: events, server: "teller"}
+	w := newFixture(t)
+	c, events := w.client(answeringHandlers()...)
+	return &subscriberFixture{fixture: w, c: c, events: events, server: "teller"}
 }
 
 // register registers the server with the wishes, and hears them fulfilled.
-func (h *hearer) register(spec mcpvisor.ServerSpec, version string) {
+func (h *subscriberFixture) register(spec mcpvisor.ServerSpec, version string) {
 	h.t.Helper()
 	spec.Name, spec.Policy = h.server, supervisor.Retry(5, 5*time.Millisecond)
 	require.NoError(h.t, h.c.Register(h.within(), spec))
-	require.NoError(h.t, h.c.Subscribe(h.within(), h.server, storyURI))
+	require.NoError(h.t, h.c.Subscribe(h.within(), h.server, resourceURI))
 	require.NoError(h.t, h.c.SetLoggingLevel(h.within(), h.server, "info"))
 	st, ok := h.c.ServerStatus(h.server)
 	require.True(h.t, ok)
 	require.Equal(h.t, version, st.Session.ProtocolVersion)
-	h.requireHeard()
+	h.requireNotified()
 }

@@ -20,21 +20,21 @@ type target struct {
 	tools int
 	// silent: it has no way to tell anything by itself.
 	silent bool
-	// calm: nobody harms it. churned: it comes and goes. sloppy: it harms its own
+	// unharmed: nobody harms it. churned: it comes and goes. sloppy: it harms its own
 	// answers.
-	calm, churned, sloppy bool
-	grandchildren         int
+	unharmed, churned, sloppy bool
+	grandchildren             int
 }
 
 func (t *target) name() string { return t.spec.Name }
 
-// testify adds what the target knows to the evidence.
-func (t *target) testify(ev *evidence) {
+// addEvidence adds what the target knows to the evidence.
+func (t *target) addEvidence(ev *evidence) {
 	maps.Copy(ev.executions, mcptest.Executions(t.dir))
 	ev.processes[t.name()] = t.spec.Stdio != nil
 	ev.routines[t.name()] = t.spec.InMemory != nil
 	ev.web[t.name()] = t.web != nil || t.sloppy
-	ev.calm[t.name()] = t.calm
+	ev.unharmed[t.name()] = t.unharmed
 }
 
 // persistent is the policy of what must be there again when the storm is over.
@@ -49,7 +49,7 @@ const webTools = 16
 var webTargets = []string{"web", "modern", "silent"}
 
 // targets makes one server of each kind.
-func targets(w *world) []*target {
+func targets(w *fixture) []*target {
 	all := len(mcptest.DefaultTools())
 	make := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
 		t := &target{dir: w.t.TempDir(), tools: all}
@@ -68,7 +68,7 @@ func targets(w *world) []*target {
 			t.spec.HTTP, t.tools = &mcpvisor.HTTP{URL: t.web.URL}, webTools
 		}
 	}
-	calm := func(t *target) *target { t.calm = true; return t }
+	unharmed := func(t *target) *target { t.unharmed = true; return t }
 	churned := func(t *target) *target { t.churned = true; return t }
 
 	family := make("family", mcptest.Script{Faults: []mcptest.Fault{
@@ -103,6 +103,6 @@ func targets(w *world) []*target {
 		make("web", mcptest.Script{}, web()),
 		make("modern", mcptest.Script{}, web(mcptest.WithStateless())), silent,
 		churned(make("coming", mcptest.Script{}, process)), churned(make("going", mcptest.Script{}, routine)),
-		calm(make("calm", mcptest.Script{}, process)), calm(make("quiet", mcptest.Script{}, routine)),
+		unharmed(make("unharmed", mcptest.Script{}, process)), unharmed(make("quiet", mcptest.Script{}, routine)),
 	}
 }

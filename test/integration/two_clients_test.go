@@ -16,8 +16,8 @@ import (
 
 // Two clients in one process share nothing, also where their servers have the
 // same names.
-func TestTwoClientsSideBySide(t *testing.T) {
-	w := newWorld(t)
+func TestTwoClients(t *testing.T) {
+	w := newFixture(t)
 	spec := func() mcpvisor.ServerSpec {
 		return mcpvisor.ServerSpec{Name: "twin", Stdio: w.stdio(mcptest.Script{}), Policy: supervisor.Retry(3, 10*time.Millisecond)}
 	}
@@ -27,7 +27,7 @@ func TestTwoClientsSideBySide(t *testing.T) {
 	require.NoError(t, second.Register(w.within(), spec()))
 	require.NotEqual(t, w.pid(first, "twin"), w.pid(second, "twin"))
 	kept := w.pid(second, "twin")
-	other := disturbable(second, "twin")
+	other := newNeighbour(second, "twin")
 
 	require.True(t, send(w.pid(first, "twin"), w.mark, syscall.SIGKILL))
 	_, err := firstEvents.wait(w.within(), is("twin", mcpvisor.EventReady, 2))

@@ -20,21 +20,21 @@ import (
 // brief is the politeness of servers that have no use for it.
 var brief = mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}
 
-// deafen makes a server stop reading its stdin.
-func deafen(t *testing.T, w *world, c *facade.Client, server string) {
+// stopReading makes a server stop reading its stdin.
+func stopReading(t *testing.T, w *fixture, c *facade.Client, server string) {
 	t.Helper()
 	_, err := c.CallTool(w.within(), server+"/echo", nil, facade.WithTimeout(50*time.Millisecond))
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 }
 
-func TestDeafServerHoldsUpNobody(t *testing.T) {
-	w := newWorld(t)
+func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
+	w := newFixture(t)
 	c, _ := w.client()
 	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionHangAll}}}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: brief}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
-	other := disturbable(c, "other")
-	deafen(t, w, c, "deaf")
+	other := newNeighbour(c, "other")
+	stopReading(t, w, c, "deaf")
 
 	// More than any pipe holds: the write itself cannot end.
 	large := map[string]any{"text": strings.Repeat("x", 2<<20)}
@@ -68,8 +68,8 @@ func TestDeafServerHoldsUpNobody(t *testing.T) {
 	other.requireUndisturbed(t)
 }
 
-func TestStoppedServerIsFoundByProbes(t *testing.T) {
-	w := newWorld(t)
+func TestUnresponsiveServer_found_by_probes(t *testing.T) {
+	w := newFixture(t)
 	c, events := w.client()
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
 		Policy: supervisor.Retry(3, 10*time.Millisecond),

@@ -16,7 +16,7 @@ type ToolDef struct {
 	// As is the default tool whose behaviour this one has, under its own name.
 	As string `json:"as,omitempty"`
 	// Text is a fixed answer, given unless As is set. A tool with neither, and
-	// whose name is no default tool's, answers with its arguments.
+	// whose name is not a default tool\'s, answers with its arguments.
 	Text string `json:"text,omitempty"`
 	// Structured is the structuredContent that goes with Text.
 	Structured json.RawMessage `json:"structured,omitempty"`
@@ -126,7 +126,7 @@ func DefaultTemplates() []TemplateDef {
 func DefaultPrompts() []PromptDef {
 	return []PromptDef{
 		{Name: "hello", Description: "A fixed greeting.", Text: "Say hello."},
-		{Name: "greet", Description: "Greets somebody.", Arguments: []string{"name"}, Text: "Greet {name}."},
+		{Name: "greet", Description: "Greets a name.", Arguments: []string{"name"}, Text: "Greet {name}."},
 	}
 }
 

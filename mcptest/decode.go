@@ -20,7 +20,7 @@ func (e *envelope) decode(line []byte) *rpcError {
 		return &rpcError{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("cannot read the message: %v", json.Unmarshal(line, &v))}
 	}
 	if line[0] != '{' {
-		return &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "the message is no object"}
+		return &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "the message is not an object"}
 	}
 	var params json.RawMessage
 	var failure *rpcError
@@ -46,13 +46,13 @@ func (e *envelope) decode(line []byte) *rpcError {
 	return e.Params.decode(params)
 }
 
-// decode reads valid JSON; none at all is no params.
+// decode reads valid JSON. Absent params and null leave p empty.
 func (p *params) decode(raw json.RawMessage) *rpcError {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
 	if raw[0] != '{' {
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "params is no object"}
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "params is not an object"}
 	}
 	var failure *rpcError
 	_ = jsonscan.EachMember(raw, func(key string, value []byte) error {
@@ -89,7 +89,7 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 func texts(key string, value []byte, into *string, failure *rpcError) *rpcError {
 	text, ok := plainText(value)
 	if !ok && json.Unmarshal(value, &text) != nil {
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: key + " is no text"}
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: key + " is not a string"}
 	}
 	*into = text
 	return failure

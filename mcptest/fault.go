@@ -49,7 +49,7 @@ const (
 	// show as that signal; ABRT, SEGV and the like end a Go process with a stack
 	// trace and status 2. In memory Serve returns an [ExitError].
 	ActionDie Action = "die"
-	// ActionHang leaves this request unanswered for ever; other requests are served.
+	// ActionHang leaves this request unanswered forever; other requests are served.
 	ActionHang Action = "hang"
 	// ActionHangAll stops reading stdin: a deaf server. It does not notice that stdin
 	// is closed either.
@@ -57,7 +57,7 @@ const (
 	// ActionIgnoreShutdown makes the server ignore, from then on, the closing of stdin
 	// and SIGTERM. In memory it still ends with its context.
 	ActionIgnoreShutdown Action = "ignore_shutdown"
-	// ActionJunk writes Count lines to stdout that are no JSON-RPC: Text, or in turn
+	// ActionJunk writes Count lines to stdout that are not JSON-RPC: Text, or in turn
 	// a banner, a byte order mark, colours, a blank line, 42, a JSON log line and so on.
 	ActionJunk Action = "junk"
 	// ActionHalfLine ends the line in the middle of the answer. The request has no
@@ -73,7 +73,7 @@ const (
 	ActionForkGrandchild Action = "fork"
 	// ActionError answers with a JSON-RPC error of Code (default -32603) and Text.
 	ActionError Action = "error"
-	// ActionMalformed answers with something that is no answer; Text is one of the
+	// ActionMalformed answers with a malformed response; Text is one of the
 	// ActionMalformed constants.
 	ActionMalformed Action = "malformed"
 	// ActionOversize pads the answer to a line of at least Bytes bytes.
@@ -101,7 +101,7 @@ const (
 
 // What [Malformed] answers with.
 const (
-	// MalformedResult is a result that is no object. It is the default.
+	// MalformedResult is a result that is not an object. It is the default.
 	MalformedResult = "result"
 	// MalformedWrongID answers a request that was never made.
 	MalformedWrongID = "wrong_id"

@@ -16,7 +16,7 @@ import (
 // HTTPServer is a script served over Streamable HTTP on a loopback port, by
 // the go-sdk's own server. Safe for concurrent use.
 type HTTPServer struct {
-	// URL is the MCP endpoint. It stays the same over Stop and Restart.
+	// URL is the MCP endpoint. It stays the same after Stop and Restart.
 	URL string
 
 	script  Script
@@ -33,8 +33,8 @@ type HTTPServer struct {
 // HTTPOption adjusts a server made by [NewHTTP].
 type HTTPOption func(*HTTPServer)
 
-// WithStateless serves without sessions, as 2026-07-28 wants it. Without it, that
-// version is not spoken, whatever the script says.
+// WithStateless serves without sessions, as 2026-07-28 requires. Without this option
+// the server does not speak that version, whatever the script says.
 func WithStateless() HTTPOption { return func(h *HTTPServer) { h.options.Stateless = true } }
 
 // WithJSONResponses answers with application/json instead of an event stream.
@@ -52,7 +52,7 @@ func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	s.mustBeValid()
 	for _, f := range s.Faults {
 		if !overHTTP(f) {
-			panic(fmt.Errorf("%w: fault %q at %q cannot be had over HTTP; use Hang, Error, Delay, Exit or Die before an answer", ErrScript, f.Do, f.At))
+			panic(fmt.Errorf("%w: fault %q at %q does not work over HTTP; use ActionHang, ActionError, ActionDelay, ActionExit or ActionDie before an answer", ErrScript, f.Do, f.At))
 		}
 	}
 	h := &HTTPServer{script: s.withDefaults(), counter: statedir.New(s.StateDir), address: "127.0.0.1:0"}
@@ -85,9 +85,9 @@ func (h *HTTPServer) begin() error {
 	return nil
 }
 
-// Stop ends the incarnation as a crash does: connections are dropped, calls
-// die with them, and the port refuses until Restart. It returns when nothing
-// of the incarnation is left. Stopping twice is harmless.
+// Stop ends the incarnation as a crash does: connections are dropped, calls in
+// flight end with them, and the port refuses connections until Restart. It returns
+// when every handler has returned. Stopping twice is harmless.
 func (h *HTTPServer) Stop() {
 	h.mu.Lock()
 	life := h.life
@@ -105,7 +105,7 @@ func (h *HTTPServer) Restart() {
 	}
 }
 
-// Close ends the server for good.
+// Close stops the server.
 func (h *HTTPServer) Close() { h.Stop() }
 
 // Refuse answers the next requests with these HTTP statuses, one after the
@@ -116,14 +116,14 @@ func (h *HTTPServer) Refuse(statuses ...int) {
 	h.refusals = append(h.refusals, statuses...)
 }
 
-// Requests is how many HTTP requests have come, over all incarnations.
+// Requests returns how many HTTP requests have arrived, restarts included.
 func (h *HTTPServer) Requests() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.requests
 }
 
-// refusal counts a request and says which status to refuse it with; 0 is none.
+// refusal counts a request and returns the status to refuse it with; 0 serves it.
 func (h *HTTPServer) refusal() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +204,7 @@ func (l *httpLife) serve(listener net.Listener) {
 }
 
 // end drops the connections before it ends the sessions, so that no client
-// gets a polite answer. It returns when that is done, whoever began it.
+// gets an orderly answer. Concurrent calls return when it is done.
 func (l *httpLife) end() {
 	l.ending.Do(func() {
 		_ = l.web.Close()

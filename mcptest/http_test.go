@@ -131,7 +131,7 @@ func TestHTTPFaults(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = call(t, s, "big", map[string]any{"bytes": 1})
 	require.Error(t, err)
-	require.NotErrorIs(t, err, context.DeadlineExceeded, "the connection is dropped, nobody waits")
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "the connection is dropped, so the call does not wait")
 }
 
 func TestHTTPRefuses(t *testing.T) {

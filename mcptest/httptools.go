@@ -134,7 +134,7 @@ func (l *httpLife) faults(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 		}
 		// The go-sdk's Close waits for requests, which in turn may wait for the
-		// client, or for ever if they listen.
+		// client, or forever if they listen.
 		ctx, cancel := l.within(ctx)
 		defer cancel()
 		return next(ctx, method, r)

@@ -133,7 +133,7 @@ func (s *server) reply(r *request, line []byte) {
 }
 
 // interrupt writes half of the answer, commits the faults, and writes the rest
-// if the server lives and hears. Nobody else writes meanwhile.
+// if the server is alive and still reads. Other writes wait meanwhile.
 func (s *server) interrupt(faults []*Fault, line []byte) {
 	half := len(line) / 2
 	s.out.parts(line[:half], func() []byte {
@@ -186,7 +186,7 @@ func pad(line []byte, size int) []byte {
 	return append(out, closing...)
 }
 
-// malform turns the right answer into lines that are none.
+// malform turns the right answer into malformed lines.
 func malform(r *request, line []byte, how string) [][]byte {
 	reply := func(id, rest string) [][]byte {
 		return [][]byte{[]byte(`{"jsonrpc":"2.0"` + id + rest + `}`)}

@@ -35,8 +35,8 @@ func (e *ExitError) Error() string {
 //
 // Serve returns nil when stdin ended, an [ExitError] when the script ended the
 // server, and the cause of its context otherwise. By then every goroutine of
-// the incarnation has returned. Closing stdin or stdout must wake whoever is
-// blocked on them, as pipes do. The incarnation needs nothing but channels and
+// the incarnation has returned. Closing stdin or stdout must end
+// reads and writes that are blocked on them, as pipes do. The incarnation needs nothing but channels and
 // timers, so it can live in a testing/synctest bubble.
 //
 // InMemory panics if the script is not valid; see [Script.Validate].

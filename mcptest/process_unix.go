@@ -21,8 +21,8 @@ func raise(name string) error {
 	if number == 0 {
 		return fmt.Errorf("mcptest: signal %q is unknown; use a name such as KILL or TERM", name)
 	}
-	// A process that was started under nohup ignores SIGHUP until somebody has
-	// asked for it; afterwards it does what it does by default.
+	// A process that was started under nohup ignores SIGHUP. Notify and Stop restore
+	// the default action.
 	notice := make(chan os.Signal, 1)
 	signal.Notify(notice, number)
 	signal.Stop(notice)
@@ -61,8 +61,8 @@ func Alive(pid int) bool {
 	if pid <= 0 || unix.Kill(pid, 0) == unix.ESRCH {
 		return false
 	}
-	// Linux tells the state behind the command's closing bracket; elsewhere
-	// there is no such file, and the signal's answer stands.
+	// Linux writes the state after the closing bracket of the command. Other systems
+	// have no such file; there the result of the signal decides.
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return unix.Kill(pid, 0) != unix.ESRCH

@@ -138,6 +138,6 @@ func TestZombiesAreNotAlive(t *testing.T) {
 	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit}))
 	// The end of stdout comes before the process is a zombie, so ask until it is.
 	_, _ = c.stdout.ReadByte()
-	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "nobody has waited for it yet")
+	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "it is a zombie: Wait was not called yet")
 	require.NoError(t, c.cmd.Wait())
 }

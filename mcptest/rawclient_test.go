@@ -2,17 +2,17 @@ package mcptest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 )
 
 // rawClient speaks lines with an in-memory server inside a synctest bubble. A
@@ -23,24 +23,7 @@ type rawClient struct {
 	lines  chan string
 	cancel context.CancelCauseFunc
 	ended  chan error
-	stderr *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	stderr *testutil.LockedBuffer
 }
 
 // startRaw starts the next incarnation of a server.
@@ -49,7 +32,7 @@ func startRaw(t *testing.T, serve func(context.Context, io.ReadCloser, io.WriteC
 	stdout, serverOut := io.Pipe()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c := &rawClient{
-		t: t, stdin: stdin, cancel: cancel, stderr: &lockedBuffer{},
+		t: t, stdin: stdin, cancel: cancel, stderr: &testutil.LockedBuffer{},
 		lines: make(chan string, 100_000), ended: make(chan error, 1),
 	}
 	go func() { c.ended <- serve(ctx, serverIn, serverOut, c.stderr) }()

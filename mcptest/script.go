@@ -90,16 +90,16 @@ func (s Script) Validate() error {
 	for _, t := range s.Tools {
 		for _, raw := range []json.RawMessage{t.InputSchema, t.OutputSchema, t.Annotations, t.Structured} {
 			if len(raw) > 0 && !json.Valid(raw) {
-				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is no JSON; correct it", ErrScript, t.Name, raw))
+				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is not JSON; correct it", ErrScript, t.Name, raw))
 			}
 		}
 		if _, ok := behaviours[t.As]; !ok && t.As != "" {
-			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is no default tool; see DefaultTools for their names", ErrScript, t.Name, t.As))
+			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is not the name of a default tool; see DefaultTools for their names", ErrScript, t.Name, t.As))
 		}
 	}
 	for i, f := range s.Faults {
 		if f.Do == ActionBadTool && f.Text != "" && !json.Valid([]byte(f.Text)) {
-			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is no JSON, so the list would be none; use Malformed for that", ErrScript, i, f.Text))
+			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is not JSON, so the list would be malformed; use Malformed for that", ErrScript, i, f.Text))
 		}
 		if err := f.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("%w: fault %d: %w", ErrScript, i, err))

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// host is what differs between a process and a goroutine: how to end.
+// host is how an incarnation ends and forks: as a process or as a goroutine.
 type host interface {
 	// exit and die end the incarnation. In a process they do not return.
 	exit(s *server, code int)
@@ -87,7 +87,7 @@ func (s *server) run() error {
 	unwatch := make(chan struct{})
 	stop := context.AfterFunc(s.ctx, func() {
 		defer close(unwatch)
-		// Both wake whoever is blocked on a pipe.
+		// Closing both ends a read and a write that are blocked.
 		_ = s.in.Close()
 		s.out.close()
 	})
@@ -180,8 +180,8 @@ func (w *wire) raw(b []byte) {
 	_, _ = w.out.Write(b)
 }
 
-// parts writes a first part, does something while nobody else can write, and
-// then writes what that returns.
+// parts writes first, calls between while other writes wait, and then writes what
+// between returns.
 func (w *wire) parts(first []byte, between func() []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -84,7 +84,7 @@ func (s *server) gate(r *request) *rpcError {
 func (s *server) gateModern(r *request) *rpcError {
 	var meta map[string]json.RawMessage
 	if err := json.Unmarshal(r.params.Meta, &meta); err != nil {
-		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "_meta is no object"}
+		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "_meta is not an object"}
 	}
 	var version string
 	if json.Unmarshal(meta[mcp.MetaKeyProtocolVersion], &version) != nil || !slices.Contains(s.script.Versions, version) {

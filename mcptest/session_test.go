@@ -98,7 +98,7 @@ func TestSubscriptionsAndLogLevel(t *testing.T) {
 	raw(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "touch", `{"uri":"mcptest://text"}`)
-		require.Equal(t, "announced", c.result().Text, "nobody subscribed")
+		require.Equal(t, "announced", c.result().Text, "there is no subscription")
 		c.request(2, "resources/subscribe", `{"uri":"mcptest://text"}`)
 		c.result()
 		c.call(3, "touch", `{"uri":"mcptest://text"}`)
@@ -109,10 +109,10 @@ func TestSubscriptionsAndLogLevel(t *testing.T) {
 
 		c.request(4, "logging/setLevel", `{"level":"error"}`)
 		c.result()
-		c.call(5, "log", `{"level":"info","text":"unheard"}`)
+		c.call(5, "log", `{"level":"info","text":"filtered"}`)
 		require.Equal(t, "sent", c.result().Text)
-		c.call(6, "log", `{"level":"alert","text":"heard"}`)
-		require.Contains(t, string(c.answer().Params), "heard")
+		c.call(6, "log", `{"level":"alert","text":"sent"}`)
+		require.Contains(t, string(c.answer().Params), "sent")
 		c.result()
 		c.request(7, "logging/setLevel", `{"level":"loud"}`)
 		require.Equal(t, -32602, c.answer().Error.Code)
@@ -134,6 +134,6 @@ func TestListenIsTheModernSubscription(t *testing.T) {
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)
 		c.silent()
 		c.request(11, "tools/call", addition)
-		require.Equal(t, "added fresh", c.result().Text, "nobody listens any more")
+		require.Equal(t, "added fresh", c.result().Text, "the subscription has ended")
 	})
 }

@@ -36,7 +36,7 @@ func (s *server) subscribe(r *request, on bool) ([]byte, *rpcError) {
 }
 
 // listen acknowledges subscriptions/listen and keeps it open until the client
-// cancels it. There is no answer until then, and none to a cancelled request.
+// cancels it. It has no answer until then, and a cancelled request is not answered.
 // It is done in the reader, so that it holds for the very next request.
 func (s *server) listen(r *request) *rpcError {
 	var want *mcp.NotificationSubscriptions
@@ -68,7 +68,7 @@ func subscriptionID(id string) map[string]json.RawMessage {
 }
 
 // changed announces that a list changed: on the session of the initialize era,
-// and to whoever listens for it.
+// and on each subscriptions/listen that asked for it.
 func (s *server) changed(method string, wants func(mcp.NotificationSubscriptions) bool, params map[string]any) {
 	s.session.mu.Lock()
 	legacy := s.session.version != ""

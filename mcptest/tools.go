@@ -52,9 +52,9 @@ type toolAnswer struct {
 	structured json.RawMessage
 	isError    bool
 	failure    *rpcError
-	// silent is no answer at all.
+	// silent: the call is not answered.
 	silent bool
-	// wants is the input requests of an answer that is none yet; with state.
+	// wants is the input requests of an answer that asks for input; with state.
 	wants json.RawMessage
 	state string
 }

@@ -35,7 +35,7 @@ var behaviours = map[string]behaviour{
 	"big": {about: "Answers with that many bytes.", hints: hintReadOnly, do: taking(big),
 		schema: `{"type":"object","properties":{"bytes":{"type":"integer"}},"required":["bytes"]}`},
 	"stderr": {about: "Writes a line to stderr.", schema: schemaText, linesOnly: true, do: taking(stderr)},
-	"junk": {about: "Writes lines to stdout that are no JSON-RPC.", linesOnly: true, do: taking(writeJunk),
+	"junk": {about: "Writes lines to stdout that are not JSON-RPC.", linesOnly: true, do: taking(writeJunk),
 		schema: `{"type":"object","properties":{"count":{"type":"integer"}}}`},
 	"fork": {about: "Starts a grandchild that holds the output streams and ignores SIGTERM.", linesOnly: true, do: taking(fork),
 		schema: `{"type":"object","properties":{"detached":{"type":"boolean"}}}`},
@@ -67,7 +67,7 @@ var behaviours = map[string]behaviour{
 //	env {name}                an environment variable of the server
 //	big {bytes}               that many bytes of text
 //	stderr {text}             a line on stderr
-//	junk {count}              lines on stdout that are no JSON-RPC
+//	junk {count}              lines on stdout that are not JSON-RPC
 //	fork {detached}           a grandchild that holds stdout and stderr
 //	add_tool {name}           changes the list of tools and announces it
 //	remove_tool {name}        the same

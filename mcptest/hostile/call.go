@@ -57,7 +57,7 @@ var callRows = []Misbehaviour{
 		s.write(b.String())
 		s.answerWell(r)
 	})),
-	handWritten("call/small-ids", "Answers the ids 0 to 20, which nobody asks about any more, before the call.", onCall(func(s *stdioServer, r request) {
+	handWritten("call/small-ids", "Answers the ids 0 to 20, which were answered before, before the call.", onCall(func(s *stdioServer, r request) {
 		var b strings.Builder
 		for n := range int64(21) {
 			b.WriteString(`{"jsonrpc":"2.0","id":` + plus("0", n) + `,"result":` + goodInitialize + "}\n")
@@ -68,7 +68,7 @@ var callRows = []Misbehaviour{
 	handWritten("call/half-line-unended", "Writes half of the answer, no end of line, and goes on: the next answer is glued to it.", onCall(func(s *stdioServer, r request) {
 		s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"result":{"content":[`))
 	})),
-	handWritten("call/endless-line", "Begins a line that never ends, and writes on it for as long as anybody reads.", onCall(func(s *stdioServer, r request) {
+	handWritten("call/endless-line", "Begins a line that never ends, and writes on it until the client stops reading.", onCall(func(s *stdioServer, r request) {
 		chunk := strings.Repeat("x", 64<<10)
 		for s.ctx.Err() == nil {
 			if _, err := s.out.Write([]byte(chunk)); err != nil {

@@ -108,7 +108,7 @@ var handshakeRows = []Misbehaviour{
 	handWritten("handshake/null", "Answers initialize with null.", results("initialize", "null")),
 	handWritten("handshake/empty", "Answers initialize with an empty object.", results("initialize", "{}")),
 	handWritten("handshake/array", "Answers initialize with an array.", results("initialize", "[]")),
-	handWritten("handshake/version-unknown", "Answers initialize with a version that nobody knows.", changed("2025-11-25", "1999-01-01")),
+	handWritten("handshake/version-unknown", "Answers initialize with an unknown version.", changed("2025-11-25", "1999-01-01")),
 	handWritten("handshake/version-modern", "Answers initialize with a version that has no initialize.", changed("2025-11-25", "2026-07-28")),
 	handWritten("handshake/version-number", "Answers initialize with a number for a version.", changed(`"2025-11-25"`, "20251125")),
 	handWritten("handshake/version-null", "Answers initialize with the version null.", changed(`"2025-11-25"`, "null")),

@@ -28,7 +28,7 @@ func paged(do func(*stdioServer, request)) func(*stdioServer) {
 
 // What goes wrong while a server is asked what it offers.
 var listRows = []Misbehaviour{
-	scripted("list/endless", "Has one page more, each with a new cursor, for ever.", mcptest.Fault{At: mcptest.StageList, Method: "tools/list", Do: mcptest.ActionRepeatCursor, Text: "*"}),
+	scripted("list/endless", "Has one page more, each with a new cursor, forever.", mcptest.Fault{At: mcptest.StageList, Method: "tools/list", Do: mcptest.ActionRepeatCursor, Text: "*"}),
 	scripted("list/cursor-again", "Ends every page with the same cursor.", mcptest.Fault{At: mcptest.StageList, Method: "tools/list", Do: mcptest.ActionRepeatCursor}),
 	scripted("list/exit", "Exits when its prompts are asked for.", mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.ActionExit, Code: 5}),
 	scripted("list/prompts-hang", "Never lists its prompts; its tools it does.", mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.ActionHang}),
@@ -68,7 +68,7 @@ var listRows = []Misbehaviour{
 		}
 		s.result(r, `{"tools":[`+goodTools+","+strings.TrimSuffix(b.String(), ",")+`]}`)
 	})),
-	handWritten("list/odd-entries", "Has entries that are no tools.", tools(`null,42,"bad",[],{},{"name":null},{"name":12},{"name":{}},`)),
+	handWritten("list/odd-entries", "Has entries that are not tools.", tools(`null,42,"bad",[],{},{"name":null},{"name":12},{"name":{}},`)),
 	handWritten("list/name-missing", "Has a tool without a name.", tools(`{"description":"nameless","inputSchema":{}},`)),
 	handWritten("list/name-empty", "Has a tool with an empty name.", tools(`{"name":"","inputSchema":{}},`)),
 	handWritten("list/name-slash", "Has a tool with slashes in its name.", tools(`{"name":"a/b//c/","inputSchema":{}},`)),
@@ -95,7 +95,7 @@ var listRows = []Misbehaviour{
 	handWritten("list/broad-prompt", "Has a prompt with 300,000 arguments.",
 		results("prompts/list", `{"prompts":[{"name":"broad","arguments":[{"name":"a"}`+many(`,{"name":""}`, 300_000)+`]},{"name":"`+PromptName+`"}]}`)),
 	handWritten("list/oversize", "Lists its prompts in a line longer than a line may be.", results("prompts/list", `{"prompts":[{"name":"`+many("p", 2<<20)+`"}]}`)),
-	handWritten("list/invalid-utf-8", "Has bytes in a name that are no UTF-8.", tools("{\"name\":\"caf\xe9\xff\",\"inputSchema\":{}},")),
+	handWritten("list/invalid-utf-8", "Has bytes in a name that are not UTF-8.", tools("{\"name\":\"caf\xe9\xff\",\"inputSchema\":{}},")),
 	handWritten("list/uri-missing", "Has a resource without a URI, a template without one, and a prompt without a name.", func(s *stdioServer) {
 		s.handlers["resources/templates/list"] = func(s *stdioServer, r request) { s.result(r, `{"resourceTemplates":[{"name":"t"},null]}`) }
 		s.handlers["prompts/list"] = func(s *stdioServer, r request) { s.result(r, `{"prompts":[{"title":"p"},null,{"name":"prompt"}]}`) }

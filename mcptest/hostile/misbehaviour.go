@@ -61,7 +61,7 @@ func Misbehaviours() []Misbehaviour {
 }
 
 // MisbehaviourNamed returns the one of [Misbehaviours] with that name; ok is false if
-// there is no such one.
+// it does not exist.
 func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 	for _, m := range Misbehaviours() {
 		if m.Name == name {

@@ -64,7 +64,7 @@ var processRows = append([]Misbehaviour{
 			_, _ = s.errs.Write([]byte("bye\n"))
 		}
 	})),
-	handWritten("shutdown/writes-for-ever", "Writes to stdout for ever when it is asked to end.", atEnd(func(s *stdioServer) {
+	handWritten("shutdown/writes-for-ever", "Writes to stdout forever when it is asked to end.", atEnd(func(s *stdioServer) {
 		for s.ctx.Err() == nil {
 			if _, err := s.out.Write([]byte("still here\n")); err != nil {
 				s.park()

@@ -136,7 +136,7 @@ var linuxRows = []Misbehaviour{
 			_ = f.Close()
 		}
 	}),
-	lone("shutdown/own-stdout", "Holds the other end of its stdout, too, and writes for ever when it is asked to end.", atEnd(func(s *stdioServer) {
+	lone("shutdown/own-stdout", "Holds the other end of its stdout, too, and writes forever when it is asked to end.", atEnd(func(s *stdioServer) {
 		if f, err := os.Open("/proc/self/fd/1"); err == nil {
 			go func() { _, _ = io.Copy(io.Discard, f) }()
 		}

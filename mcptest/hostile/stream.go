@@ -44,11 +44,11 @@ var streamRows = []Misbehaviour{
 	handWritten("stream/batch-nested", "Answers with an array in arrays.", answersCall(`[[[{"jsonrpc":"2.0","id":$id,"result":$fine}]]]`)),
 	handWritten("stream/utf-16-le", "Answers in UTF-16, as Windows writes it.", through(func(w io.WriteCloser) io.WriteCloser { return utf16Writer{w, false} })),
 	handWritten("stream/utf-16-be", "Answers in UTF-16, as networks write it.", through(func(w io.WriteCloser) io.WriteCloser { return utf16Writer{w, true} })),
-	handWritten("stream/junk", "Prints all that is no JSON-RPC before the answer.", first(string(junk.Lines(len(junk.Kinds), ""))+
+	handWritten("stream/junk", "Prints all that is not JSON-RPC before the answer.", first(string(junk.Lines(len(junk.Kinds), ""))+
 		`{"method":"GET","path":"/","status":200}`+"\n"+`{"id":5,"error":"disk"}`+"\n"+`{"result":"ok"}`+"\n{}\n[[]]\n\"\n\x00\n\xff\xfe\n{\"a\n")),
-	handWritten("stream/junk-flood", "Prints 200,000 lines that are no JSON-RPC before the answer.", first(many("DEBUG tick\n", 200_000))),
+	handWritten("stream/junk-flood", "Prints 200,000 lines that are not JSON-RPC before the answer.", first(many("DEBUG tick\n", 200_000))),
 	handWritten("stream/blank-flood", "Prints two million blank lines before the answer.", first(many("\n", 2_000_000))),
-	handWritten("stream/junk-long", "Prints a line of 16 megabytes that is no JSON-RPC before the answer.", first(many("x", 16<<20)+"\n")),
+	handWritten("stream/junk-long", "Prints a line of 16 megabytes that is not JSON-RPC before the answer.", first(many("x", 16<<20)+"\n")),
 	handWritten("stream/junk-deep", "Prints a million brackets before the answer.", first(many("[", 1_000_000)+"\n"+many(`{"a":`, 200_000)+"\n")),
 	handWritten("stream/junk-quotes", "Prints a line of a million backslashes and quotes before the answer.", first(`{"a":"`+many(`\\"\"`, 250_000)+"\n")),
 	handWritten("stream/binary", "Prints a megabyte of all bytes there are before the answer.", first(many(allBytes(), 4096)+"\n")),

@@ -66,19 +66,18 @@ func twice(forks int) string {
 	return b.String()
 }
 
-// What a server sends that nobody asked for: before it answers a call, which
-// it then does well.
+// trafficRows are unsolicited messages, before a call is answered well.
 var trafficRows = []Misbehaviour{
 	handWritten("notification/flood", "Sends 5,000 log messages before the answer.", first(notes(5_000, "notifications/message", `{"level":"info","data":"flood"}`))),
-	handWritten("notification/progress", "Sends 5,000 reports of progress on what nobody does.", first(notes(5_000, "notifications/progress", `{"progressToken":"nobody","progress":1}`))),
+	handWritten("notification/progress", "Sends 5,000 progress notifications for an unknown token.", first(notes(5_000, "notifications/progress", `{"progressToken":"unknown","progress":1}`))),
 	handWritten("notification/progress-of-ours", "Sends progress that goes backwards, beyond the total and below zero, for the call's own id.",
 		first(notes(10, "notifications/progress", `{"progressToken":$id,"progress":-1e308,"total":0}`))),
 	handWritten("notification/list-changed", "Announces 5,000 changes of its tools.", first(notes(5_000, "notifications/tools/list_changed", `{}`))),
-	handWritten("notification/updated", "Announces 5,000 changes of resources that nobody subscribed to.", first(notes(5_000, "notifications/resources/updated", `{"uri":"hostile://other"}`))),
+	handWritten("notification/updated", "Announces 5,000 changes of resources without a subscription.", first(notes(5_000, "notifications/resources/updated", `{"uri":"hostile://other"}`))),
 	handWritten("notification/cancelled", "Cancels the client's own request, and answers it.", first(notes(3, "notifications/cancelled", `{"requestId":$id,"reason":"no"}`))),
 	handWritten("notification/cancelled-all", "Cancels 2,000 requests that there are not.", first(notes(2_000, "notifications/cancelled", `{"requestId":1}`))),
 	handWritten("notification/large", "Sends four notifications of four megabytes each.", first(notes(4, "notifications/message", `{"level":"info","data":"`+many("x", 4<<20)+`"}`))),
-	handWritten("notification/unknown", "Sends notifications that nobody knows.", first(notes(100, "notifications/hostile/unknown", `{"n":1}`))),
+	handWritten("notification/unknown", "Sends unknown notifications.", first(notes(100, "notifications/hostile/unknown", `{"n":1}`))),
 	handWritten("notification/no-params", "Sends every notification without the parameters that it must have.", first(bare(""))),
 	handWritten("notification/null-params", "Sends every notification with the parameters null.", first(bare(`,"params":null`))),
 	handWritten("notification/array-params", "Sends every notification with an array of parameters.", first(bare(`,"params":[1,"a",null]`))),
@@ -100,17 +99,17 @@ var trafficRows = []Misbehaviour{
 	handWritten("request/roots", "Wants to know the roots before it answers the call.", asking("roots/list", "{}")),
 	handWritten("request/sampling", "Wants a model to say something before it answers the call.", asking("sampling/createMessage", `{"messages":[],"maxTokens":1}`)),
 	handWritten("request/sampling-null", "Wants a model to say something, with parameters that are null.", asking("sampling/createMessage", "null")),
-	handWritten("request/elicitation", "Wants a human to fill in a form before it answers the call.", asking("elicitation/create", `{"message":"password?","requestedSchema":{"type":"object"}}`)),
-	handWritten("request/elicitation-wrong", "Wants a human to fill in what is no form.", asking("elicitation/create", `{"message":1,"requestedSchema":[]}`)),
-	handWritten("request/form-of-itself", "Wants a human to fill in a form that consists of itself.",
+	handWritten("request/elicitation", "Wants a user to fill in a form before it answers the call.", asking("elicitation/create", `{"message":"password?","requestedSchema":{"type":"object"}}`)),
+	handWritten("request/elicitation-wrong", "Wants a user to fill in what is not a form.", asking("elicitation/create", `{"message":1,"requestedSchema":[]}`)),
+	handWritten("request/form-of-itself", "Wants a user to fill in a form that consists of itself.",
 		asking("elicitation/create", `{"message":"again","requestedSchema":{"type":"object","properties":{"key":{"type":"string"}},"$ref":"#"}}`)),
-	handWritten("request/form-of-forms", "Wants a human to fill in a form of forms, sixty deep, each of them twice.",
+	handWritten("request/form-of-forms", "Wants a user to fill in a form of forms, sixty deep, each of them twice.",
 		asking("elicitation/create", `{"message":"again","requestedSchema":`+twice(60)+`}`)),
 	handWritten("request/sampling-broad", "Wants a model to answer 300,000 empty messages.",
 		asking("sampling/createMessage", `{"maxTokens":1,"messages":[{"role":"user","content":{"type":"text","text":""}}`+many(`,{"role":"user","content":{"type":"text","text":""}}`, 300_000)+`]}`)),
-	handWritten("request/elicitation-broad", "Wants a human to choose from 300,000 options.",
+	handWritten("request/elicitation-broad", "Wants a user to choose from 300,000 options.",
 		asking("elicitation/create", `{"message":"which?","requestedSchema":{"type":"object","properties":{"a":{"type":"string","enum":["x"`+many(`,""`, 300_000)+`]}}}}`)),
-	handWritten("request/unknown", "Makes a request that nobody knows.", asking("hostile/feed", `[1]`)),
+	handWritten("request/unknown", "Makes an unknown request.", asking("hostile/feed", `[1]`)),
 	handWritten("request/of-servers", "Makes the request of the client that the client makes of it.", asking("tools/call", `{"name":"bad"}`)),
 	handWritten("request/completion", "Makes a request that only servers serve, and which a well-known SDK gives back to the server.", asking("completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}}`)),
 	handWritten("request/initialize", "Asks the client to initialize itself.", asking("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"hostile","version":"1"}}`)),
@@ -119,7 +118,7 @@ var trafficRows = []Misbehaviour{
 	handWritten("request/odd-ids", "Makes requests whose ids are null, a fraction, an array, an object, true, empty or a megabyte.",
 		first(oddIDs("null", "1.5", "[]", "{}", "true", `""`, `"`+many("i", 1<<20)+`"`, "-1", "1e400", "9223372036854775808"))),
 	handWritten("request/flood", "Makes 3,000 requests before the answer, and reads what it is answered.", firstOf(func() string { return numbered(3_000, "roots/list", "{}") })),
-	handWritten("request/flood-unknown", "Makes 5,000 requests that nobody knows before the answer.", firstOf(func() string { return numbered(5_000, "hostile/feed", "{}") })),
+	handWritten("request/flood-unknown", "Makes 5,000 unknown requests before the answer.", firstOf(func() string { return numbered(5_000, "hostile/feed", "{}") })),
 	handWritten("request/flood-unread", "Makes 5,000 requests, answers the call, and reads nothing for a while.", onCall(func(s *stdioServer, r request) {
 		s.write(numbered(5_000, "ping", "{}"))
 		s.answerWell(r)

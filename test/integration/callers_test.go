@@ -63,7 +63,7 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 	}
 }
 
-// callUnharmed calls the servers that nobody harms; none of that may fail.
+// callUnharmed calls the servers without injected faults; no call may fail.
 func (s *storm) callUnharmed(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		for _, target := range s.targets {
@@ -76,8 +76,8 @@ func (s *storm) callUnharmed(ctx context.Context, r *rand.Rand) {
 }
 
 // checkListing looks at the listing all the while: each server shows its whole
-// catalog, with or without its addedTool, or nothing; and one that nobody harms
-// always shows it.
+// catalog, with or without addedTool, or nothing; a server without injected
+// faults always shows it.
 func (s *storm) checkListing(ctx context.Context, _ *rand.Rand) {
 	for ctx.Err() == nil {
 		listed := map[string]int{}

@@ -9,8 +9,8 @@
 //   - Nothing comes after an unregistration: no event, no result, no process.
 //   - The registry shows whole catalogs or none, and in quiet times exactly
 //     the sessions that live.
-//   - Servers that nobody harms do not notice.
-//   - In the end there is no process, goroutine or descriptor more than before.
+//   - Servers without injected faults are not affected.
+//   - At the end there are no more processes, goroutines and descriptors than before.
 //
 // The tests run on Linux, where /proc tells what is left. A storm prints its
 // seed when it fails:

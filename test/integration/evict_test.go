@@ -16,7 +16,7 @@ import (
 )
 
 // A server that becomes ready each time and dies of each call would restart
-// for ever, if readiness alone gave the budget back.
+// forever, if readiness alone gave the budget back.
 func TestEvict_crash_on_every_call(t *testing.T) {
 	const budget = 3
 	w := newFixture(t)

@@ -140,7 +140,7 @@ var httpListRows = []httpRow{
 
 func httpSupervised(s *mcpvisor.ServerSpec) { s.StartSupervised = true }
 
-// httpRecovers: the policy starts the server anew.
+// httpRecovers: the policy restarts the server.
 func httpRecovers(s *httpRun) {
 	require.NoError(s.t, s.c.WaitReady(s.fixture.within(), hostileServer))
 	s.serves(2)

@@ -3,13 +3,11 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -41,7 +40,7 @@ type httpRow struct {
 	spec func(*mcpvisor.ServerSpec)
 	// instead replaces the call, and also follows it.
 	instead, also func(*httpRun)
-	// memory bounds what the call may allocate, in bytes; 0 is no bound.
+	// memory bounds what the call may allocate, in bytes; 0 means no bound.
 	memory uint64
 }
 
@@ -62,7 +61,7 @@ type httpRun struct {
 	server *hostilehttp.Server
 	near   *hostilehttp.Server
 	spec   mcpvisor.ServerSpec
-	log    *jotter
+	log    *testutil.LockedBuffer
 	shown  []string // texts that a host would show to people
 }
 
@@ -123,7 +122,7 @@ func httpRows() []httpRow {
 }
 
 func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era) {
-	s := &httpRun{fixture: newFixture(t), row: r, server: m.Serve(), log: new(jotter)}
+	s := &httpRun{fixture: newFixture(t), row: r, server: m.Serve(), log: new(testutil.LockedBuffer)}
 	t.Cleanup(s.server.Close)
 	s.near = hostilehttp.Misbehaviours()[0].Serve()
 	t.Cleanup(s.near.Close)
@@ -284,10 +283,10 @@ func (s *httpRun) end(near *neighbour) {
 	until(s.within(), s.t, "the connections to the servers are closed", func() bool {
 		return s.server.Connections()+s.near.Connections() == 0
 	})
-	require.Zero(s.t, s.server.CrossOriginRequests(), "nobody follows a redirect to another origin")
+	require.Zero(s.t, s.server.CrossOriginRequests(), "no redirect to another origin is followed")
 	require.Equal(s.t, []string{"Bearer " + secretToken}, s.server.Values("Authorization"))
 	require.Empty(s.t, s.near.Values("Authorization"), "one server's headers are not another's")
-	require.Empty(s.t, append(s.near.Values("Cookie"), s.server.Values("Cookie")...), "nobody has asked for cookies to be kept")
+	require.Empty(s.t, append(s.near.Values("Cookie"), s.server.Values("Cookie")...), "cookies are not kept")
 }
 
 // allocated is how many bytes this process has ever allocated.
@@ -295,23 +294,4 @@ func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.TotalAlloc
-}
-
-// jotter keeps what is logged.
-type jotter struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (j *jotter) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *jotter) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Clone(j.text.String())
 }

@@ -59,8 +59,8 @@ var httpWireRows = []httpRow{
 }
 
 // closesAfterEach calls a server that closes connections which it has promised
-// to keep. Whoever comes just then cannot be told from one who was heard; but
-// none is carried out twice, and the session is kept.
+// to keep. The client cannot tell whether a call that meets the end of a connection was
+// received; but no call is sent twice, and the session is kept.
 func closesAfterEach(s *httpRun) {
 	before := s.server.Requests("POST")
 	const calls = 40

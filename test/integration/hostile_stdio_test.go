@@ -55,14 +55,13 @@ const (
 	kept fate = iota
 	// replaced: it has ended, and the next one answers.
 	replaced
-	// useless: it goes on as far as anybody can tell, and answers no more; only
-	// its end is looked at.
+	// useless: it goes on and answers no more; only its end is checked.
 	useless
 )
 
 // ending is how something ends: well, or with one of the kinds of errors.
 type ending struct {
-	// is are the sentinels, of which the error is one; none is no error.
+	// is are the sentinels, of which the error is one; empty means no error.
 	is []error
 	// outcome, if set, is the error's.
 	outcome mcpvisor.Outcome
@@ -90,7 +89,7 @@ const (
 	// soon is the limit of calls that are to run into it.
 	soon = 100 * time.Millisecond
 	// slack is how much later than its bound something may end: far more than
-	// this machine is ever busy, far less than for ever.
+	// this machine is ever busy, far less than forever.
 	slack = 8 * time.Second
 	// grace is the shutdown timeout of the hostile servers.
 	grace = 200 * time.Millisecond
@@ -266,7 +265,7 @@ func (v *stdioRun) requireEnding(want ending, err error) {
 		return
 	}
 	require.Error(t, err)
-	require.True(t, isOne(err, want.is...), "%v is none of %v", err, want.is)
+	require.True(t, isOne(err, want.is...), "%v is not one of %v", err, want.is)
 	require.ErrorAs(t, err, &v.failure)
 	require.NotContains(t, err.Error(), "\x1b", "an error is fit to be shown")
 	require.Less(t, len(err.Error()), 64<<10, "an error is fit to be shown")

@@ -25,7 +25,7 @@ type evidence struct {
 	routines map[string]bool
 	// web is the servers behind HTTP: what stands in between can spoil an answer.
 	web map[string]bool
-	// unharmed is the servers that nobody harmed.
+	// unharmed holds the servers without injected faults.
 	unharmed map[string]bool
 }
 
@@ -54,7 +54,7 @@ func violations(ev evidence) []string {
 			bad(r, "took %v and was bounded by %v", took, r.bound)
 		}
 		if ev.unharmed[r.server] && r.err != nil {
-			bad(r, "a server that nobody harmed failed")
+			bad(r, "an unharmed server failed")
 		}
 		if r.err == nil {
 			wrongText(r, bad)
@@ -106,7 +106,7 @@ func wrongCount(r *record, ran int, bad complain) {
 func wrongError(ev evidence, r *record, all []*incarnation, bad complain) {
 	e := r.failure()
 	if e == nil {
-		bad(r, "is no *facade.Error")
+		bad(r, "is not a *mcpvisor.Error")
 		return
 	}
 	// A server without sessions that was broken when it was asked for its version is

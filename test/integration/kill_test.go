@@ -19,8 +19,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The promises about a kill. Both are held to the letter, plus how late this
-// very process was served meanwhile.
+// The bounds after a kill. Both are asserted with the scheduling delay of this process
+// added.
 const (
 	noticed  = 100 * time.Millisecond
 	recovers = time.Second
@@ -90,7 +90,7 @@ func (n *neighbour) requireUndisturbed(t *testing.T) {
 	n.stop()
 	n.done.Wait()
 	require.Positive(t, n.calls.Load())
-	require.Empty(t, n.bad, "a server that nobody harmed failed a call")
+	require.Empty(t, n.bad, "an unharmed server failed a call")
 }
 
 func TestKill_idle_server(t *testing.T) {

@@ -50,7 +50,7 @@ func children() []string {
 }
 
 // readStat reads the state and the parent from a stat file in /proc; both are
-// empty if there is none any more.
+// empty if the process is gone.
 func readStat(path string) (state, parent string) {
 	stat, err := os.ReadFile(path)
 	if err != nil {
@@ -76,8 +76,8 @@ func frozen(pid int) bool {
 	return len(threads) > 0
 }
 
-// send signals a process, unless it is gone or its number has been given to
-// somebody else: the mark is read while a pidfd holds the number.
+// send signals a process, unless it is gone or its pid was reused: the mark is read
+// while a pidfd holds the pid.
 func send(pid int, mark string, sig syscall.Signal) bool {
 	if pid <= 0 {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// What servers ask of the host and tell it, in a storm: handlers that answer
-// them, progress, subscriptions, a log level, and lists that change.
+// What servers request of the host and notify it of, in a storm: handlers that answer,
+// progress, subscriptions, a log level, and lists that change.
 const (
 	resourceURI = "mcptest://text" // subscribed to at every server
 	steps       = 4                // of slow_progress
@@ -77,7 +77,7 @@ func progressed() string {
 	return fmt.Sprint(seen)
 }
 
-// subscribeAll has a server tell what it tells, if it will.
+// subscribeAll subscribes to the resource and sets the log level. The server may refuse.
 func (w *fixture) subscribeAll(c *facade.Client, server string) {
 	for _, err := range []error{c.Subscribe(w.within(), server, resourceURI), c.SetLoggingLevel(w.within(), server, "info")} {
 		var e *mcpvisor.Error
@@ -87,20 +87,21 @@ func (w *fixture) subscribeAll(c *facade.Client, server string) {
 	}
 }
 
-// subscribe has a server tell what it tells, as long as it is registered.
+// subscribe subscribes to the resource and sets the log level, if the server is
+// registered.
 func (s *storm) subscribe(target *target) {
 	if target.silent {
 		return
 	}
 	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), resourceURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
 		if err != nil && !isOne(err, mcpvisor.ErrUnknownServer, mcpvisor.ErrClosed, mcpvisor.ErrCanceled) {
-			s.note("%s does not want to tell: %v", target.name(), err)
+			s.note("%s refused a subscription: %v", target.name(), err)
 		}
 	}
 }
 
-// requireNotifications is for after the storm: each server still tells what the host
-// wished for, and its lists follow its truth.
+// requireNotifications runs after the faults: each server sends the notifications that
+// the host subscribed to, and the catalog follows its lists.
 func (s *storm) requireNotifications() {
 	for _, target := range s.targets {
 		if target.churned {
@@ -118,7 +119,7 @@ func (s *storm) requireNotifications() {
 	}
 }
 
-// awaitLatestVersion starts a server anew that was broken in the moment in which it was
+// awaitLatestVersion restarts a server that failed at the moment in which it was
 // asked for its version: such a one is spoken to in an older one, in which a
 // server without sessions has no way to tell anything.
 func (s *storm) awaitLatestVersion(target *target) {
@@ -136,7 +137,8 @@ func (s *storm) awaitLatestVersion(target *target) {
 	}
 }
 
-// subscriberFixture finds out whether a server tells what the host has wished for.
+// subscriberFixture checks that a server sends the notifications that the host
+// subscribed to.
 type subscriberFixture struct {
 	*fixture
 	c      *facade.Client
@@ -147,14 +149,14 @@ type subscriberFixture struct {
 	patient bool
 }
 
-// requireNotified waits until a change of the resource, a line of the log and the
-// changes of the list of tools have been heard. A stream that was cut is opened
-// again in a while, so that all is said more than once.
+// requireNotified waits for the notifications of a resource, a log line and changes of
+// the tool list. A stream that was cut is reopened after a delay, so everything is sent
+// more than once.
 func (h *subscriberFixture) requireNotified() {
 	h.t.Helper()
 	from, soon := len(h.events.all()), h.within()
 	for n := 0; ; n++ {
-		text := fmt.Sprintf("heard %d", n)
+		text := fmt.Sprintf("logged %d", n)
 		h.call("touch", map[string]any{"uri": resourceURI})
 		h.call("log", map[string]any{"level": "warning", "text": text})
 		pause(soon, 20*time.Millisecond)
@@ -163,13 +165,13 @@ func (h *subscriberFixture) requireNotified() {
 			return e.Server == h.server && e.Kind == mcpvisor.EventResourceUpdated && e.URI == resourceURI
 		})
 		logged := slices.ContainsFunc(fresh, func(e mcpvisor.Event) bool {
-			return e.Server == h.server && e.Kind == mcpvisor.EventLog && strings.HasPrefix(e.Log.Text, "heard")
+			return e.Server == h.server && e.Kind == mcpvisor.EventLog && strings.HasPrefix(e.Log.Text, "logged")
 		})
 		if touched && logged {
 			break
 		}
 		if soon.Err() != nil {
-			require.Failf(h.t, "the server does not tell what was wished for", "%s: resource %t, log %t", h.server, touched, logged)
+			require.Failf(h.t, "the server does not send the notifications that were subscribed to", "%s: resource %t, log %t", h.server, touched, logged)
 		}
 	}
 	h.requireListed("add_tool", true)

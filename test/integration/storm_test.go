@@ -239,7 +239,7 @@ func (s *storm) inconsistency() string {
 		i := slices.IndexFunc(s.targets, func(t *target) bool { return t.name() == st.Name })
 		switch {
 		case i < 0:
-			return st.Name + " is registered, and nobody registered it"
+			return st.Name + " is registered, and was not registered by the test"
 		case st.State != supervisor.StateReady:
 			return fmt.Sprintf("%s is %s", st.Name, st.State)
 		case listed[st.Name] != s.targets[i].tools:

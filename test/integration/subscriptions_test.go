@@ -14,9 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// What a host has wished for outlives a kill -9 of a server, and the restart of
-// one over HTTP on its port: a subscription, the log level, and the stream that
-// tells of lists that change.
+// Subscriptions, the log level and the stream of list changes survive a kill -9 of a
+// stdio server, and the restart of a server over HTTP on its port.
 func TestSubscriptions_survive_restart(t *testing.T) {
 	for _, version := range []string{mcptest.Version20250618, mcptest.Version20251125, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version}}
@@ -51,8 +50,8 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 	}
 }
 
-// A server that ends right after it has announced a change takes the change
-// along; what is shown is the truth of the one that follows.
+// A change that was announced by a server that then ended is lost: the catalog is that
+// of the next incarnation.
 func TestListChanged_lost_with_its_server(t *testing.T) {
 	h := newSubscriber(t)
 	h.register(mcpvisor.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
@@ -65,10 +64,10 @@ func newSubscriber(t *testing.T) *subscriberFixture {
 	t.Helper()
 	w := newFixture(t)
 	c, events := w.client(answeringHandlers()...)
-	return &subscriberFixture{fixture: w, c: c, events: events, server: "teller"}
+	return &subscriberFixture{fixture: w, c: c, events: events, server: "notifier"}
 }
 
-// register registers the server with the wishes, and hears them fulfilled.
+// register registers the server, subscribes, and waits for the notifications.
 func (h *subscriberFixture) register(spec mcpvisor.ServerSpec, version string) {
 	h.t.Helper()
 	spec.Name, spec.Policy = h.server, supervisor.Retry(5, 5*time.Millisecond)

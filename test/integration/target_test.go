@@ -20,8 +20,8 @@ type target struct {
 	tools int
 	// silent: it has no way to tell anything by itself.
 	silent bool
-	// unharmed: nobody harms it. churned: it comes and goes. sloppy: it harms its own
-	// answers.
+	// unharmed: no fault is injected. churned: it is registered and unregistered all the
+	// time. sloppy: it spoils its own answers.
 	unharmed, churned, sloppy bool
 	grandchildren             int
 }

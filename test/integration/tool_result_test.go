@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// textOf is the text of a result; empty if there is none.
+// textOf is the text of a result; empty without one.
 func textOf(res *mcp.CallToolResult) string {
 	if res == nil || len(res.Content) == 0 {
 		return ""

@@ -8,7 +8,7 @@ import (
 
 // answerMisbehaviours are about what is in an answer that comes as it should.
 var answerMisbehaviours = []Misbehaviour{
-	whenCalled("call/foreign-id", "Answers a request that nobody made.", func(req *request) { req.say(req.withID("987654321")) }),
+	whenCalled("call/foreign-id", "Answers a request that was not made.", func(req *request) { req.say(req.withID("987654321")) }),
 	whenCalled("call/string-id", "Gives the id back as a string.", func(req *request) { req.say(req.withID(`"` + string(req.id) + `"`)) }),
 	whenCalled("call/float-id", "Gives the id back as a number with a fraction of zero.", func(req *request) { req.say(req.withID(string(req.id) + ".0")) }),
 	whenCalled("call/null-id", "Gives no id back.", func(req *request) { req.say(req.withID("null")) }),
@@ -43,7 +43,7 @@ var answerMisbehaviours = []Misbehaviour{
 	whenCalled("call/content-holes", "Sends a result in whose content there is a hole.", func(req *request) {
 		req.say(req.resultMessage(`{"content":[null]}`))
 	}),
-	whenCalled("call/content-unknown", "Sends a kind of content that nobody knows.", func(req *request) {
+	whenCalled("call/content-unknown", "Sends content of an unknown kind.", func(req *request) {
 		req.say(req.resultMessage(`{"content":[{"type":"hologram","depth":3}]}`))
 	}),
 	whenCalled("call/tool-error", "Says that the tool has failed.", func(req *request) {

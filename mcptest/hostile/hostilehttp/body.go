@@ -84,7 +84,7 @@ var bodyMisbehaviours = []Misbehaviour{
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.say(zipped(zipped(req.answer())))
 	}),
-	whenCalled("call/brotli", "Answers in an encoding that nobody asked for.", func(req *request) {
+	whenCalled("call/brotli", "Answers in an encoding that was not requested.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "br")
 		req.say("\x0b\x02\x80{}\x03")
 	}),

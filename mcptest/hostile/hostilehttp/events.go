@@ -25,7 +25,7 @@ var eventMisbehaviours = []Misbehaviour{
 		req.events().message(req.answer())
 		req.hang()
 	}),
-	whenCalled("events/chatty-after", "Goes on talking after the answer, without an end.", func(req *request) {
+	whenCalled("events/chatty-after", "Goes on talking after the answer, without end.", func(req *request) {
 		if e := req.events(); e.message(req.answer()) {
 			req.flood("data: " + progressMessage + "\n\n")
 		}
@@ -42,7 +42,7 @@ var eventMisbehaviours = []Misbehaviour{
 		req.events().message(progressMessage)
 		req.raw((*rawConn).reset)
 	}),
-	whenCalled("events/comments", "Sends comments without an end.", func(req *request) {
+	whenCalled("events/comments", "Sends comments without end.", func(req *request) {
 		req.events()
 		req.flood(": still here\n\n")
 	}),
@@ -52,7 +52,7 @@ var eventMisbehaviours = []Misbehaviour{
 			e.message(req.answer())
 		}
 	}),
-	whenCalled("events/flood-for-ever", "Sends notifications without an end, and never the answer.", func(req *request) {
+	whenCalled("events/flood-for-ever", "Sends notifications without end, and never the answer.", func(req *request) {
 		req.events()
 		req.flood("data: " + logMessage + "\n\n")
 	}),
@@ -64,7 +64,7 @@ var eventMisbehaviours = []Misbehaviour{
 		req.events()
 		req.flood("data: abcdefgh\n")
 	}),
-	whenCalled("events/endless-field", "Sends a field of a name that nobody knows, without an end.", func(req *request) {
+	whenCalled("events/endless-field", "Sends a field of an unknown name, without end.", func(req *request) {
 		req.events()
 		req.flood("abcdefgh")
 	}),
@@ -114,7 +114,7 @@ var eventMisbehaviours = []Misbehaviour{
 		e.message(req.answer())
 	}),
 	whenCalled("events/only-foreign", "Answers other requests, and ends the stream.", func(req *request) { req.events().message(req.answerTo("4711")) }),
-	whenCalled("events/junk", "Sends events that are no JSON-RPC before the answer.", func(req *request) {
+	whenCalled("events/junk", "Sends events that are not JSON-RPC before the answer.", func(req *request) {
 		e := req.events()
 		for _, junk := range []string{"hello", "42", "null", "[]", "[[]]", "{", `{"a":1}`, "\x00\xff", `{"jsonrpc":"2.0"}`, ""} {
 			e.message(junk)

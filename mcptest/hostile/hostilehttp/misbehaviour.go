@@ -89,7 +89,7 @@ func Misbehaviours() []Misbehaviour {
 }
 
 // MisbehaviourNamed returns the one of [Misbehaviours] with that name; ok is false if
-// there is no such one.
+// it does not exist.
 func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 	for _, m := range Misbehaviours() {
 		if m.Name == name {
@@ -115,7 +115,7 @@ func whenever(name, about string, do handler, occasions ...string) Misbehaviour 
 	}}
 }
 
-// legacyOnly makes it a server that has never heard of 2026-07-28.
+// legacyOnly makes it a server that does not know 2026-07-28.
 func legacyOnly(m Misbehaviour) Misbehaviour {
 	m.legacyOnly = true
 	return m

@@ -156,7 +156,7 @@ func TestServer_sessions_end_with_restart(t *testing.T) {
 	require.Equal(t, 404, status, "sessions do not outlive a server")
 	s.Stop()
 	status, _ = c.call(context.Background(), "echo")
-	require.Zero(t, status, "nobody listens")
+	require.Zero(t, status, "the port refuses connections")
 }
 
 func TestServer_counts_cross_origin_requests(t *testing.T) {

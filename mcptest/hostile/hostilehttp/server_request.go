@@ -66,13 +66,13 @@ var serverRequestMisbehaviours = []Misbehaviour{
 	asksFirst("answers/same-id", "Asks the client many things under one id.", func(*request) []string {
 		return strings.Split(strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"}|`, 50)+progressMessage, "|")
 	}, nil),
-	asksFirst("answers/odd-ids", "Asks the client under ids that are none.", func(*request) (all []string) {
+	asksFirst("answers/odd-ids", "Asks the client under invalid ids.", func(*request) (all []string) {
 		for _, id := range []string{"null", "true", "{}", "[1]", "1.5", "-0", "1e999", `""`, `"` + strings.Repeat("i", 1<<16) + `"`} {
 			all = append(all, `{"jsonrpc":"2.0","id":`+id+`,"method":"ping"}`)
 		}
 		return all
 	}, nil),
-	asksFirst("answers/broad", "Asks a model to answer, and a human to choose from, 300,000 empty things, and cancels as much.", func(*request) []string {
+	asksFirst("answers/broad", "Asks a model to answer, and a user to choose from, 300,000 empty things, and cancels as much.", func(*request) []string {
 		return []string{
 			`{"jsonrpc":"2.0","id":"broad-1","method":"sampling/createMessage","params":{"maxTokens":1,"messages":[` +
 				strings.Repeat(`{"role":"user","content":{"type":"text","text":""}},`, 300_000) + `{"role":"user","content":{"type":"text","text":""}}]}}`,
@@ -81,7 +81,7 @@ var serverRequestMisbehaviours = []Misbehaviour{
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x","_meta":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}}`,
 		}
 	}, nil),
-	asksFirst("answers/odd-notifications", "Sends notifications with parameters that are none.", func(req *request) (all []string) {
+	asksFirst("answers/odd-notifications", "Sends notifications with invalid parameters.", func(req *request) (all []string) {
 		for _, method := range []string{"notifications/cancelled", "notifications/progress", "notifications/message", "notifications/resources/updated",
 			"notifications/elicitation/complete", "notifications/tools/list_changed", "notifications/initialized", "notifications/unheard-of"} {
 			for _, params := range []string{"null", "[]", "{}", `"x"`, "7", `{"requestId":` + string(req.id) + `,"progressToken":{},"uri":5,"level":9}`} {

@@ -21,7 +21,7 @@ var sseMisbehaviours = []Misbehaviour{
 	openedOverSSE("sse/no-answer", "Never answers the GET.", func(_ *sseHost, req *request) { req.hang() }),
 	openedOverSSE("sse/html", "Answers the GET with a web page.", func(_ *sseHost, req *request) { req.reply(200, "text/html", webPage) }),
 	openedOverSSE("sse/redirect", "Redirects the GET to another origin.", func(_ *sseHost, req *request) { redirectTo(req, 302, req.server.otherOrigin) }),
-	openedOverSSE("sse/head-endless", "Answers the GET with headers without an end.", func(_ *sseHost, req *request) {
+	openedOverSSE("sse/head-endless", "Answers the GET with headers without end.", func(_ *sseHost, req *request) {
 		req.raw(func(c *rawConn) {
 			line := "X-Hostile: " + strings.Repeat("z", 1<<10) + "\r\n"
 			for c.write("HTTP/1.1 200 OK\r\n%s", line); c.write("%s", line); {
@@ -37,9 +37,9 @@ var sseMisbehaviours = []Misbehaviour{
 	openedOverSSE("sse/endpoint-elsewhere", "Names an endpoint at another origin.", func(h *sseHost, req *request) {
 		h.named(req, req.server.otherOrigin+"?session=%s")
 	}),
-	openedOverSSE("sse/endpoint-protocol", "Names an endpoint that is no http.", func(h *sseHost, req *request) { h.named(req, "file:///%s") }),
+	openedOverSSE("sse/endpoint-protocol", "Names an endpoint that is not http.", func(h *sseHost, req *request) { h.named(req, "file:///%s") }),
 	openedOverSSE("sse/endpoint-user", "Names an endpoint with a user and a password in it.", func(h *sseHost, req *request) {
-		h.named(req, "http://somebody:else@"+req.http.Host+ssePath+"?session=%s")
+		h.named(req, "http://other:password@"+req.http.Host+ssePath+"?session=%s")
 	}),
 	openedOverSSE("sse/endpoint-secret", "Names an endpoint that repeats our own Authorization, on another origin.", func(h *sseHost, req *request) {
 		h.named(req, req.server.otherOrigin+"/"+strings.ReplaceAll(req.http.Header.Get("Authorization"), " ", "%%20")+"?session=%s")
@@ -116,14 +116,14 @@ var sseMisbehaviours = []Misbehaviour{
 	answersOverSSE("sse/oversize", "Answers with 10 MB.", func(req *request, e eventStream) bool {
 		return e.message(req.resultMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("z", 10<<20) + `"}]}`))
 	}),
-	answersOverSSE("sse/junk", "Sends what is no JSON-RPC before the answer.", func(req *request, e eventStream) bool {
+	answersOverSSE("sse/junk", "Sends what is not JSON-RPC before the answer.", func(req *request, e eventStream) bool {
 		for _, junk := range []string{"hello", "42", "{", "[]", `{"jsonrpc":"2.0"}`, strings.Repeat("[", 100_000), `{"id":1}`} {
 			e.message(junk)
 		}
 		e.send("event: heartbeat\ndata: %s\n\n: comment\n\nid: 7\n\nretry: 5\n\nnonsense\n\n", req.answer())
 		return e.message(req.answer())
 	}),
-	answersOverSSE("sse/wrong-id", "Answers a request that nobody has made.", func(req *request, e eventStream) bool {
+	answersOverSSE("sse/wrong-id", "Answers a request that was not made.", func(req *request, e eventStream) bool {
 		return e.message(`{"jsonrpc":"2.0","id":987654321,"result":{"content":[]}}`) && e.message(`{"jsonrpc":"2.0","id":"hostile","result":{}}`)
 	}),
 	answersOverSSE("sse/twice", "Answers twice, with different texts.", func(req *request, e eventStream) bool {

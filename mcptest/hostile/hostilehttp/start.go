@@ -41,7 +41,7 @@ var startMisbehaviours = []Misbehaviour{
 			continue
 		}
 	}),
-	onStart("start/no-http", "Is no HTTP server.", rawBytes("220 smtp.example.com ESMTP\r\n")),
+	onStart("start/no-http", "Is not an HTTP server.", rawBytes("220 smtp.example.com ESMTP\r\n")),
 	onStart("start/tls", "Speaks TLS on a plain port.", rawBytes("\x15\x03\x01\x00\x02\x02\x46")),
 	onStart("start/tls-plain", "Speaks TLS on a plain port, and says so in plain text.", func(req *request) {
 		req.w.Header().Set("Connection", "close")
@@ -81,7 +81,7 @@ var startMisbehaviours = []Misbehaviour{
 	onInitialize("start/capabilities-broad", "Declares an experimental capability of 300,000 objects.", func(req *request) {
 		initialized(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}},` + goodInfo + `}`)(req)
 	}),
-	onInitialize("start/events-open", "Answers initialize in an event stream that stays open for ever.", func(req *request) {
+	onInitialize("start/events-open", "Answers initialize in an event stream that stays open forever.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
 		req.events().message(req.answer())
 		req.hang()

@@ -16,7 +16,7 @@ func statusMisbehaviours() []Misbehaviour {
 	var all []Misbehaviour
 	for _, status := range statuses {
 		name := fmt.Sprintf("call/status-%d", status)
-		all = append(all, whenCalled(name, fmt.Sprintf("Answers the call with HTTP %d and no JSON-RPC.", status), plainStatus(status)))
+		all = append(all, whenCalled(name, fmt.Sprintf("Answers the call with HTTP %d and not JSON-RPC.", status), plainStatus(status)))
 	}
 	return append(all,
 		whenCalled("call/challenge-401", "Answers 401 with a WWW-Authenticate header of OAuth.", func(req *request) {
@@ -124,11 +124,11 @@ var redirectMisbehaviours = []Misbehaviour{
 		}
 		req.answerWell()
 	}),
-	whenCalled("redirect/loop", "Redirects the call to itself, for ever.", func(req *request) { redirectTo(req, 307, req.http.URL.Path) }),
+	whenCalled("redirect/loop", "Redirects the call to itself, forever.", func(req *request) { redirectTo(req, 307, req.http.URL.Path) }),
 	whenCalled("redirect/file", "Redirects the call to a file.", func(req *request) { redirectTo(req, 307, "file:///etc/passwd") }),
 	whenCalled("redirect/websocket", "Redirects the call to a WebSocket.", func(req *request) { redirectTo(req, 308, "ws://"+req.http.Host+endpointPath) }),
 	whenCalled("redirect/nowhere", "Redirects the call without saying where to.", func(req *request) { req.reply(307, "", "") }),
-	whenCalled("redirect/garbage", "Redirects the call to something that is no URL.", func(req *request) { redirectTo(req, 307, "http://[::1") }),
+	whenCalled("redirect/garbage", "Redirects the call to something that is not a URL.", func(req *request) { redirectTo(req, 307, "http://[::1") }),
 	whenCalled("redirect/stalled-body", "Redirects the call, and never ends the body of the redirect.", func(req *request) {
 		if req.http.URL.Path != endpointPath {
 			req.answerWell()

@@ -42,12 +42,12 @@ var streamMisbehaviours = []Misbehaviour{
 	}),
 	onStream("stream/elsewhere", "Redirects the GET to another origin.", func(req *request) { redirectTo(req, 302, req.server.otherOrigin) }),
 	onStream("stream/loop", "Redirects the GET to itself.", func(req *request) { redirectTo(req, 302, req.http.URL.Path) }),
-	onStream("stream/flood", "Sends notifications on the standalone stream without an end.", floodsStream(logMessage)),
-	onStream("stream/flood-list-changed", "Says on the standalone stream, without an end, that its tools have changed.",
+	onStream("stream/flood", "Sends notifications on the standalone stream without end.", floodsStream(logMessage)),
+	onStream("stream/flood-list-changed", "Says on the standalone stream, without end, that its tools have changed.",
 		floodsStream(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)),
-	onStream("stream/flood-answers", "Answers on the standalone stream, without an end, what nobody has asked.",
+	onStream("stream/flood-answers", "Answers on the standalone stream, without end, requests that were not made.",
 		floodsStream(`{"jsonrpc":"2.0","id":1073741825,"result":{"content":[]}}`)),
-	onStream("stream/flood-pings", "Pings the client on the standalone stream without an end.", floodsStream(`{"jsonrpc":"2.0","id":"hostile","method":"ping"}`)),
+	onStream("stream/flood-pings", "Pings the client on the standalone stream without end.", floodsStream(`{"jsonrpc":"2.0","id":"hostile","method":"ping"}`)),
 	legacyOnly(Misbehaviour{Name: "stream/flood-pings-stalled",
 		About: "Pings the client on the standalone stream a thousand times under different ids, and never takes what it says.", handlers: func() handlers {
 			return handlers{"answer": (*request).hang, "GET": func(req *request) {
@@ -62,11 +62,11 @@ var streamMisbehaviours = []Misbehaviour{
 		req.events().send("data: ")
 		req.flood("abcdefgh")
 	}),
-	onStream("stream/comments", "Sends comments on the standalone stream without an end.", func(req *request) {
+	onStream("stream/comments", "Sends comments on the standalone stream without end.", func(req *request) {
 		req.events()
 		req.flood(": still here\n")
 	}),
-	onStream("stream/junk", "Sends what is no JSON-RPC on the standalone stream.", func(req *request) {
+	onStream("stream/junk", "Sends lines that are not JSON-RPC on the standalone stream.", func(req *request) {
 		e := req.events()
 		for _, junk := range []string{"hello", "42", "{", "[]", `{"jsonrpc":"2.0"}`, strings.Repeat("[", 100_000)} {
 			e.message(junk)

@@ -61,9 +61,9 @@ var versionMisbehaviours = []Misbehaviour{
 	whenever("version/header-mismatch", "Finds fault with the headers of a call that are right.", func(req *request) {
 		req.reply(400, "application/json", req.errorMessage(string(req.id), -32020, "Header mismatch: Mcp-Name"))
 	}, "misbehave"),
-	whenever("version/session-anyway", "Gives out sessions where there are none.", func(req *request) {
-		req.w.Header().Set("Mcp-Session-Id", "nobody-asked")
-		if req.http.Header.Get("Mcp-Session-Id") == "nobody-asked" {
+	whenever("version/session-anyway", "Creates sessions in the era without sessions.", func(req *request) {
+		req.w.Header().Set("Mcp-Session-Id", "unrequested")
+		if req.http.Header.Get("Mcp-Session-Id") == "unrequested" {
 			req.reply(418, "text/plain", "I did not mean it")
 			return
 		}
@@ -125,7 +125,7 @@ var listMisbehaviours = []Misbehaviour{
 	onList("list/same-cursor", "Gives the same cursor with each page.", answerList(`"tools":[`+goodTools+`],"nextCursor":"again"`)),
 	onList("list/cursor-number", "Gives a cursor that is a number.", answerList(`"tools":[`+goodTools+`],"nextCursor":2`)),
 	onList("list/null", "Lists null.", answerList(`"tools":null`)),
-	onList("list/bad-entries", "Lists things that are no tools, beside its tools.",
+	onList("list/bad-entries", "Lists things that are not tools, beside its tools.",
 		answerList(`"tools":[null,7,"x",{},{"name":12},{"name":"bad","inputSchema":"none"},`+goodTools+`]`)),
 	onList("list/second-page-500", "Fails at the second page of its tools.", func(req *request) {
 		if req.params.Cursor != "" {

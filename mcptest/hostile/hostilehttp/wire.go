@@ -36,7 +36,7 @@ var wireMisbehaviours = []Misbehaviour{
 	}),
 	whenCalled("wire/http-2", "Answers with the preface of an HTTP/2 server.", rawBytes("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")),
 	whenCalled("wire/http-9", "Answers in HTTP/9.9.", rawBytes("HTTP/9.9 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")),
-	whenCalled("wire/tls", "Speaks TLS where nobody asked for it.", rawBytes("\x15\x03\x01\x00\x02\x02\x46")),
+	whenCalled("wire/tls", "Speaks TLS on a plain connection.", rawBytes("\x15\x03\x01\x00\x02\x02\x46")),
 	whenCalled("wire/no-reason", "Leaves the reason out of the status line.", func(req *request) {
 		answer := req.answer()
 		rawBytes(fmt.Sprintf("HTTP/1.1 200\r\nConnection: close\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", sizeOf(answer), answer))(req)
@@ -50,7 +50,7 @@ var wireMisbehaviours = []Misbehaviour{
 			c.wait()
 		})
 	}),
-	whenCalled("wire/garbage-for-ever", "Sends bytes that are no HTTP, without a line break and without an end.", func(req *request) {
+	whenCalled("wire/garbage-for-ever", "Sends bytes that are not HTTP, without a line break and without end.", func(req *request) {
 		req.raw(func(c *rawConn) {
 			for n := 0; n < maxFloodBytes && c.write("%s", block); n += len(block) {
 				continue
@@ -95,7 +95,7 @@ var wireMisbehaviours = []Misbehaviour{
 			c.wait()
 		})
 	}),
-	whenCalled("wire/chunks-bad", "Sends a chunk whose size is no number.", func(req *request) {
+	whenCalled("wire/chunks-bad", "Sends a chunk whose size is not a number.", func(req *request) {
 		rawReply("200 OK", chunked, "zz\r\n"+req.answer()+"\r\n0\r\n\r\n")(req)
 	}),
 	whenCalled("wire/chunk-size-huge", "Sends a chunk that says to be larger than there are numbers.", func(req *request) {
@@ -145,7 +145,7 @@ var headMisbehaviours = []Misbehaviour{
 			c.write("Connection: close\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", sizeOf(req.answer()), req.answer())
 		})
 	}),
-	whenCalled("head/endless", "Sends headers without an end.", func(req *request) {
+	whenCalled("head/endless", "Sends headers without end.", func(req *request) {
 		req.raw(func(c *rawConn) {
 			lines := strings.Repeat("X-One-More: of these\r\n", 1_000)
 			for ok := c.write("HTTP/1.1 200 OK\r\n"); ok; ok = c.write("%s", lines) {
@@ -171,21 +171,21 @@ var headMisbehaviours = []Misbehaviour{
 			c.write("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", sizeOf(answer), answer)
 		})
 	}),
-	whenCalled("head/hint-flood", "Sends 103 Early Hints without an end.", func(req *request) {
+	whenCalled("head/hint-flood", "Sends 103 Early Hints without end.", func(req *request) {
 		req.raw(func(c *rawConn) {
 			for c.write("%s", strings.Repeat(earlyHint, 100)) {
 				continue
 			}
 		})
 	}),
-	whenCalled("head/continue", "Says 100 Continue, which nobody waits for, before the answer.", func(req *request) {
+	whenCalled("head/continue", "Says 100 Continue, which was not requested, before the answer.", func(req *request) {
 		answer := req.answer()
 		req.raw(func(c *rawConn) {
 			c.write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", sizeOf(answer), answer)
 		})
 	}),
 	whenCalled("head/switching", "Says 101 Switching Protocols and waits for the other one to begin.", switching),
-	whenCalled("head/cookies", "Sets cookies, and refuses whoever brings one.", func(req *request) {
+	whenCalled("head/cookies", "Sets cookies, and refuses requests that have one.", func(req *request) {
 		if req.http.Header.Get("Cookie") != "" {
 			req.reply(418, "text/plain", "I did not mean it")
 			return

@@ -88,7 +88,7 @@ func (e *entry) readAssertionFile(v *hujson.Value) mcpvisor.AssertionFunc {
 	return func(ctx context.Context, _ mcpvisor.AssertionRequest) (string, error) { return read(ctx) }
 }
 
-// tokenFile returns a function that reads the file anew each time: another
+// tokenFile returns a function that reads the file at each call, because another
 // process keeps the token in it fresh.
 func (e *entry) tokenFile(v *hujson.Value) func(context.Context) (string, error) {
 	path := e.readFilePath(v)

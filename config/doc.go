@@ -55,7 +55,7 @@
 //
 // # Keys of an entry
 //
-// [Keys] returns them for programs. After the arrow stands the field of
+// [Keys] returns them for programs. The arrow leads to the field of
 // [mcpvisor.ServerSpec] that a key sets. This list is made from the code:
 //
 //	command → Stdio.Command

@@ -33,8 +33,8 @@ type entry struct {
 	disabled     bool
 
 	kind         string        // "type", as written
-	kindValue    *hujson.Value // where it stands; nil without it
-	commandValue *hujson.Value // where "command" stands; nil without it
+	kindValue    *hujson.Value // the value of "type"; nil without it
+	commandValue *hujson.Value // the value of "command"; nil without it
 }
 
 // readEntry reads one server and adds it to the file, or reports why it cannot.
@@ -106,7 +106,7 @@ func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
 }
 
 // finish makes the spec of what the keys say, and checks it as a whole. at is
-// where the entry stands.
+// the value of the entry.
 func (e *entry) finish(at *hujson.Value) {
 	if e.httpURL != "" {
 		e.http.URL = e.httpURL

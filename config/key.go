@@ -35,7 +35,7 @@ type Key struct {
 func Keys() []Key { return flatten(nil, "", entryRows) }
 
 // row is one row of a key table: a key, and what reads its value. Everything
-// about a key stands in its row.
+// about a key is in its row.
 type row struct {
 	Key // Name is relative to the object that the table describes
 

@@ -15,7 +15,7 @@ type toolKeys struct {
 	allow   []string // patterns that all such keys allow
 	deny    []string
 
-	approvals map[string]*hujson.Value // where "autoApprove" and "alwaysAllow" stand
+	approvals map[string]*hujson.Value // the values of "autoApprove" and "alwaysAllow"
 }
 
 // readTools reads "tools": a list of the tools that are offered; our own

@@ -108,8 +108,8 @@ func (inv *invocation) findingsOf(file *config.File, c *configuredClient) (findi
 // The count of a server is lost with its session.
 const observeInterval = 50 * time.Millisecond
 
-// observeStarts waits as awaitStarts does. It returns how the servers stand, and
-// how many malformed messages each has sent so far.
+// observeStarts waits as awaitStarts does. It returns the states of the servers,
+// and how many malformed messages each has sent so far.
 func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.ServerStatus, malformed map[string]uint64, err error) {
 	malformed = map[string]uint64{}
 	count := func() {

@@ -42,13 +42,13 @@ const (
 	levelUnknown level = "unknown" // the command was interrupted before it knew
 )
 
-// levelLabels are the levels as text. What needs work stands out.
+// levelLabels are the levels as text. Failures are in capitals.
 var levelLabels = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: "FAIL", levelUnknown: "????"}
 
 // maxFindingLength is the longest line of a finding, in characters.
 const maxFindingLength = 400
 
-// diagnose explains how a server stands after one attempt. malformed is how many
+// diagnose explains the state of a server after one attempt. malformed is how many
 // of its messages were not JSON-RPC.
 func (inv *invocation) diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, malformed uint64) finding {
 	f := finding{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: serverWarnings(s, malformed)}

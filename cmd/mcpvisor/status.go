@@ -20,8 +20,8 @@ const (
 
 type statusCmd struct{}
 
-// Run implements kong's command. An interrupted command prints how the servers
-// stand so far, and fails.
+// Run implements kong's command. An interrupted command prints the states so far, and
+// fails.
 func (statusCmd) Run(inv *invocation) error {
 	file, err := inv.loadConfig()
 	if err != nil {
@@ -54,9 +54,8 @@ func (statusCmd) Run(inv *invocation) error {
 	return failure
 }
 
-// serverEntries starts servers, waits for them, and stops them. The entries say
-// how they stood before the stop. Beside an errInterrupted they are what is known
-// so far.
+// serverEntries starts servers, waits for them, and stops them. The entries are the
+// states before the stop, also beside an errInterrupted.
 func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerSpec) (all []statusEntry, err error) {
 	c, stop, err := inv.startServers(file, specs)
 	switch {
@@ -75,7 +74,7 @@ func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerS
 	return inv.entriesOf(file, c), err
 }
 
-// entriesOf says how the servers stand now.
+// entriesOf returns the current states of the servers.
 func (inv *invocation) entriesOf(file *config.File, c *configuredClient) (all []statusEntry) {
 	for _, s := range c.Status() {
 		e := statusEntry{ServerStatus: s}

@@ -55,7 +55,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return Call(connection, func() error { return c.conn.SetWriteDeadline(t) })
 }
 
-// safeAddr is what of returns; an empty address stands for nil and for a failure.
+// safeAddr returns the address that of returns, or an empty address for nil and after
+// a panic.
 func safeAddr(of func() net.Addr) net.Addr {
 	a, err := Value(connection, func() (net.Addr, error) { return of(), nil })
 	if err != nil || a == nil {

@@ -3,9 +3,7 @@ package transport
 import (
 	"context"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
-	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 )
 
 // Authorization returns the authorizer of a dialer; nil if its spec has no Auth.
@@ -37,6 +35,3 @@ func Inherit(next, previous Authorizer) {
 		n.Inherit(p)
 	}
 }
-
-// NewTokenMemory returns a token store that is lost when the process ends.
-func NewTokenMemory() mcpvisor.TokenStore { return tokenstore.NewMemory() }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -34,7 +35,7 @@ func newProtectedServer(t *testing.T, rules oauthtest.Rules) (*httpServer, *oaut
 func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
 	spec := specFor(a.URL)
 	if o.Store == nil {
-		o.Store = transport.NewTokenMemory()
+		o.Store = tokenstore.NewMemory()
 	}
 	spec.HTTP.Auth = &o
 	return spec
@@ -89,7 +90,7 @@ func TestAuth_userNeededAtStart(t *testing.T) {
 // Without a usable token a session ends; nobody waits for a person in a call.
 func TestAuth_userNeededLater(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
-	store := transport.NewTokenMemory()
+	store := tokenstore.NewMemory()
 	first := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
 	requireServing(t, first)
 	session := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
@@ -108,7 +109,7 @@ func TestAuth_userNeededLater(t *testing.T) {
 
 func TestAuth_stepUpFailsOneCall(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
-	store := transport.NewTokenMemory()
+	store := tokenstore.NewMemory()
 	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
 	requireServing(t, session)
 	require.Equal(t, "read write", a.Counts().LastAuthorization.Get("scope"))
@@ -138,7 +139,7 @@ func TestAuth_refusalDuringStepUp(t *testing.T) {
 		}
 		return 0
 	}})
-	store := transport.NewTokenMemory()
+	store := tokenstore.NewMemory()
 	openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
 	s := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
 	slow.Store(true)
@@ -291,7 +292,7 @@ func TestAuth_reasonOfRefusedStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, a := newProtectedServer(t, oauthtest.Rules{})
-			store := transport.NewTokenMemory()
+			store := tokenstore.NewMemory()
 			openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
 			a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"server/discover": "admin"}})
 			s.handle("initialize", initialize)

@@ -80,7 +80,7 @@ func TestWithToken(t *testing.T) {
 	require.Len(t, shared, 2)
 }
 
-// While no token can be had, it is said when to come again.
+// While no token can be obtained, the error says when to try again.
 func TestTokenError_retryAfter(t *testing.T) {
 	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Error is what went wrong with one HTTP exchange, before it is known whether it
+// HTTPError is what went wrong with one HTTP exchange, before it is known whether it
 // becomes the error of a call or the cause of a failed start. It contains no
 // secrets: neither user and query of a URL, nor header values.
 type HTTPError struct {
@@ -47,8 +47,8 @@ func (f *HTTPError) Problem() (what, hint string) { return f.Message, f.Hint }
 // Unwrap returns the underlying error.
 func (f *HTTPError) Unwrap() error { return f.Err }
 
-// RejectsRequest reports whether the server received a request and refused it. Any
-// other error says nothing about the protocol that the server speaks.
+// Outage reports whether the server, or a proxy in front of it, failed: a 5xx status.
+// Package discovery then fails the whole reading, not one list.
 func (f *HTTPError) Outage() bool { return f.Status >= http.StatusInternalServerError }
 
 // IsUnavailable reports whether the server could not be reached, or asked to try
@@ -73,7 +73,7 @@ func (f *HTTPError) CallError() *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: f.Kind, Outcome: f.Outcome, RetryAfter: f.RetryAfter, Hint: f.Hint, Cause: f}
 }
 
-// CallError is the error of a call that this error ends.
+// StartCause is the cause of a start that fails with this error.
 func (f *HTTPError) StartCause() *supervisor.Cause {
 	c := &supervisor.Cause{Kind: f.Cause, Permanent: f.Permanent, Message: f.Message, Err: f.Err, RetryAfter: f.RetryAfter}
 	if f.Hint != "" {
@@ -113,8 +113,9 @@ func OversizeReply(limit int) *HTTPError {
 	return f
 }
 
-// RejectsRequest reports whether the server received a request and refused it. Any
-// other error says nothing about the protocol that the server speaks.
+// ExplainsMore reports whether this error of the event stream is a better explanation
+// than the status with which the POST was refused. A 404 or 405 may only mean that the
+// address takes no POST, as in HTTP+SSE.
 func (f *HTTPError) ExplainsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false

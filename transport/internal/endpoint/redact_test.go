@@ -35,7 +35,7 @@ func TestSecrets_inJSON(t *testing.T) {
 	require.NoError(t, e.CleanError(nil))
 }
 
-// A secret is hidden in each form in which it travels or is told again.
+// A secret is redacted in every form in which it travels or may be repeated.
 func TestSecrets_allForms(t *testing.T) {
 	spec := testSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
 	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basicToken("login 1", "pass 2")}

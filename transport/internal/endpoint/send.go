@@ -15,11 +15,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxUnprocessedRetries bounds how often one request is repeated because the server
+// MaxUnprocessedRetries bounds how often one request is repeated because the server
 // reported that it had not processed it.
 const MaxUnprocessedRetries = 3
 
-// Request is one HTTP request to the endpoint.
+// OutgoingRequest is one HTTP request to the endpoint.
 type OutgoingRequest struct {
 	Method string
 	Body   []byte      // nil: the request has none
@@ -159,7 +159,8 @@ func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTT
 	return e.notSentError("the request was given up before there was a connection to "+e.HostPort, "", err)
 }
 
-// tokenError explains why there is no token for a request. The request was not sent.
+// ConnectionLost explains a connection that ended before the answer was complete. It
+// appends the text of err to problem.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
 	return ConnectionLost(e.Clean(problem+err.Error()), e.CleanError(err))
 }

@@ -275,7 +275,7 @@ func IsHTML(contentType string, body []byte) bool {
 	return strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 64)])), "<")
 }
 
-// MediaType is the type of a Content-Type header, without its parameters.
+// mediaType is the type of a Content-Type header, without its parameters.
 func mediaType(contentType string) string {
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

@@ -59,7 +59,7 @@ func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 
 // Check reports why the annotations of a tool's schema are invalid. "Clients MUST
 // exclude" such a tool from their lists (MCP 2026-07-28, Streamable HTTP).
-func CheckHeaderParams(schema json.RawMessage) error {
+func Check(schema json.RawMessage) error {
 	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
 		return nil
 	}

@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		`{"properties":{"x-mcp-header":[]}}`:                                                                                                                 "cannot be read",
 		`{"properties":[{"x-mcp-header":"N"}]}`:                                                                                                              "cannot be read",
 	} {
-		err := CheckHeaderParams(json.RawMessage(schema))
+		err := Check(json.RawMessage(schema))
 		if wrong == "" {
 			require.NoError(t, err, schema)
 			continue

@@ -10,7 +10,7 @@ import (
 
 // Value encodes a text as a header value. Printable ASCII without outer spaces stays
 // as it is. Any other text gets the Base64 form of the protocol.
-func HeaderValue(text string) string {
+func Value(text string) string {
 	plain := text == strings.Trim(text, " ") &&
 		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
 	for i := 0; plain && i < len(text); i++ {

@@ -17,7 +17,7 @@ func TestHeaderValue(t *testing.T) {
 		"=?base64?YQ==?=":  "=?base64?PT9iYXNlNjQ/WVE9PT89?=",
 		"=?base64?no end ": "=?base64?PT9iYXNlNjQ/bm8gZW5kIA==?=",
 	} {
-		require.Equal(t, want, HeaderValue(text))
+		require.Equal(t, want, Value(text))
 	}
 }
 

@@ -47,7 +47,7 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 	return b.Text, ended, nil
 }
 
-// Reader collects the text of a body. It belongs to one goroutine.
+// BodyReader collects the text of a body. It belongs to one goroutine.
 type BodyReader struct {
 	Body io.Reader
 	Text []byte

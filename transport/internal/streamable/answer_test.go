@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// An error with the id of the request is its answer, whatever it speaks of:
-// the session goes on, and nobody may take the call for one that was not sent.
+// An error with the id of the request is its answer, whatever the status. The
+// session goes on, and the call does not count as not sent.
 func TestErrorStatusWithOurIDIsAnAnswer(t *testing.T) {
 	rows := []struct {
 		status, code int
@@ -56,7 +56,8 @@ func TestErrorStatusWithOurIDIsAnAnswer(t *testing.T) {
 	}
 }
 
-// Where the status says who has to act, it is heard besides.
+// A status that asks for an action of the user (401, 407, 429) outranks a JSON-RPC
+// error in the body.
 func TestErrorStatusOutranksJSONRPCError(t *testing.T) {
 	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
 	for code, kind := range rows {

@@ -41,7 +41,8 @@ func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
 	return spec
 }
 
-// approveAtOnce visits an authorization URL of a server that asks nobody.
+// approveAtOnce opens an authorization URL of a server that approves without a
+// dialog.
 func approveAtOnce(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -87,7 +88,7 @@ func TestAuth_userNeededAtStart(t *testing.T) {
 	require.Contains(t, cause.Message, "authorize")
 }
 
-// Without a usable token a session ends; nobody waits for a person in a call.
+// Without a usable token the session ends. No call waits for the user.
 func TestAuth_userNeededLater(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
@@ -128,8 +129,8 @@ func TestAuth_stepUpFailsOneCall(t *testing.T) {
 	requireServing(t, visiting)
 }
 
-// A call that wants more scopes ends the session for nobody whose token is merely
-// to be refreshed.
+// A call that lacks a scope does not end the session of other calls whose token only
+// has to be refreshed.
 func TestAuth_refusalDuringStepUp(t *testing.T) {
 	var slow atomic.Bool
 	gate := make(chan struct{})
@@ -273,7 +274,7 @@ func TestAuthorization(t *testing.T) {
 	require.Nil(t, transport.Authorization(newTestDialer(specFor(a.URL))))
 }
 
-// Whoever has set no Auth is told that there could be one.
+// The error of a 401 suggests HTTP.Auth if the specification has none.
 func TestAuth_suggestedAfter401(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
 	cause := requireOpenFails(t, specFor(a.URL))

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// Over HTTP, half read bodies do not wait for each other forever, whoever leaves
-// gives back what it holds, and nothing is left at the end.
+// Over HTTP, half-read bodies do not wait for each other forever. An exchange that
+// ends releases what it holds, and nothing is held at the end.
 func TestHTTPBuffer(t *testing.T) {
 	const size, calls = 1 << 20, 8
 	for name, events := range map[string]bool{"bodies": false, "events": true} {

@@ -55,7 +55,7 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	began := time.Now()
 	result, err := s.sendRequest(ctx, a, r)
 	if err == nil && inbound.NeedsInput(r.Method, result) {
-		return s.answers.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+		return s.handler.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 			return s.sendRequest(ctx, a, r)
 		})
 	}
@@ -164,7 +164,7 @@ func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	h["Mcp-Method"] = []string{r.Method}
 	switch r.Method {
 	case "tools/call", "prompts/get", "resources/read":
-		h["Mcp-Name"] = []string{headerparams.HeaderValue(r.Target)}
+		h["Mcp-Name"] = []string{headerparams.Value(r.Target)}
 	}
 	if r.Method == "tools/call" {
 		s.params.AddTo(h, r)
@@ -196,7 +196,7 @@ func (s *session) sessionHeader(a *agreement) http.Header {
 // so, checks whether the server is alive after a broken connection, and cancels a
 // request on which a legacy server may still work.
 func (s *session) callError(x *exchange, a *agreement, f *endpoint.HTTPError) error {
-	s.asked.CancelOfCall(x.id())
+	s.serverRequests.CancelOfCall(x.id())
 	switch {
 	case f.Lost || f.Gone:
 		s.endWithError(f)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -21,41 +19,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// httpServer is a legacy MCP server over HTTP, of which each part can be
-// replaced by something hostile.
-type httpServer struct {
-	*httptest.Server
-	session string // Mcp-Session-Id; "" for none
-
-	mu       sync.Mutex
-	received []receivedRequest
-	// replies replaces the reply to a JSON-RPC method, or to "GET" and "DELETE".
-	replies map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
-	// quit is closed before the server is, so that handlers that hang may end.
-	quit chan struct{}
-}
-
-type receivedRequest struct {
-	what   string
-	header http.Header
-	body   string
-	host   string
-}
-
-func newHTTPServer(t *testing.T) *httpServer {
-	t.Helper()
-	checkLeaks(t)
-	s := &httpServer{session: "session-1", quit: make(chan struct{}),
-		replies: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(func() {
-		close(s.quit)
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s
-}
-
 // checkLeaks fails the test if a goroutine that it started outlives it. Call
 // it first: cleanups run in reverse order.
 func checkLeaks(t *testing.T) {
@@ -64,32 +27,34 @@ func checkLeaks(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-func (s *httpServer) handle(what string, f func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replies[what] = f
+// httpServer is a legacy server over Streamable HTTP. A test can replace each of its
+// replies with a hostile one.
+type httpServer struct {
+	*testServer
+	session string // Mcp-Session-Id; empty for none
 }
 
+func newHTTPServer(t *testing.T) *httpServer {
+	t.Helper()
+	s := &httpServer{testServer: newTestServer(), session: "session-1"}
+	s.serve(t, s)
+	return s
+}
+
+// ServeHTTP implements http.Handler.
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	what := r.Method
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
+	kind := r.Method
+	var m message
 	if r.Method == http.MethodPost {
 		_ = json.Unmarshal(body, &m)
-		what = m.Method
+		kind = m.Method
 	}
-	s.mu.Lock()
-	s.received = append(s.received, receivedRequest{what: what, header: r.Header.Clone(), body: string(body), host: r.Host})
-	f := s.replies[what]
-	s.mu.Unlock()
-	if f != nil {
-		f(w, r, m.ID)
+	if reply := s.record(kind, r, body); reply != nil {
+		reply(w, r, m.ID)
 		return
 	}
-	switch what {
+	switch kind {
 	case "server/discover":
 		writeError(w, m.ID, -32601, "method not found")
 	case "initialize":
@@ -111,27 +76,6 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		writeError(w, m.ID, -32601, "method not found")
-	}
-}
-
-// requests returns what was seen so far of one kind.
-func (s *httpServer) requests(what string) []receivedRequest {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var found []receivedRequest
-	for _, r := range s.received {
-		if r.what == what {
-			found = append(found, r)
-		}
-	}
-	return found
-}
-
-// hang holds a handler until the client leaves or the test ends.
-func (s *httpServer) hang(r *http.Request) {
-	select {
-	case <-r.Context().Done():
-	case <-s.quit:
 	}
 }
 

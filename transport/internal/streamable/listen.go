@@ -206,5 +206,5 @@ func (s *session) followRoots(a *agreement) (unfollow func()) {
 	if a.modern {
 		return func() {}
 	}
-	return s.answers.FollowRoots(func() { s.notifyServer(a, []byte(jsonrpc.RootsChanged)) })
+	return s.handler.FollowRoots(func() { s.notifyServer(a, []byte(jsonrpc.RootsChanged)) })
 }

@@ -28,9 +28,9 @@ func retryLater(code int, retryAfter string) handler {
 	}
 }
 
-// The standalone stream is asked for again after a wait that the server may
-// name, that grows while nothing comes, and that is short again once something
-// has come. It goes on where it ended; where it cannot, that is told as a gap.
+// The standalone stream is opened again after a wait. The server may name that wait;
+// it grows while nothing comes, and is short again after an event. The stream
+// resumes where it ended; where it cannot, a gap is reported.
 func TestStandaloneStream_pace(t *testing.T) {
 	const word, named = "data: {}\n\n", "id: e1\ndata: {}\n\n"
 	rows := map[string]struct {
@@ -184,8 +184,8 @@ func TestExchange_bodiesClosed(t *testing.T) {
 	}
 }
 
-// A server is heard with its header and with every byte after it, not only
-// when an answer is whole.
+// The time of the last reception is that of the response header, and of every byte
+// after it, not only of a complete answer.
 func TestLastReceived(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)

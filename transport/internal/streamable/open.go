@@ -69,7 +69,7 @@ func (s *session) Open(ctx context.Context) error {
 // connect lets the go-sdk negotiate. The go-sdk gets the URL without its secrets;
 // sdkTransport knows the real one.
 func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
-	client := s.answers.NewClient(s.dialer.opts.ClientInfo)
+	client := s.handler.NewClient(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
 	sse := s.dialer.knownSSE()
 	if sse {
@@ -102,7 +102,7 @@ func (s *session) recordNegotiation() bool {
 	}
 	a.meta = meta
 	s.agreed.Store(a)
-	s.answers.SetSession(s.client)
+	s.handler.SetSession(s.client)
 	if !s.eraUncertain {
 		s.dialer.rememberEra(a.info.Era)
 	}

@@ -286,8 +286,7 @@ func TestOpen_doesNotWaitForDelete(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-// What went wrong before the server was heard at last is not the reason of
-// what it says then.
+// The last error explains a failed start, and not an earlier one.
 func TestOpen_lastErrorExplains(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("server/discover", status(500, "", ""))

@@ -57,8 +57,8 @@ func (r *rewriter) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// No escape and no line of a server's reaches whoever prints an error, over
-// whichever transport.
+// No escape sequence and no extra line of a server's text gets into an error, over
+// either transport.
 func TestErrorsOfServersArePlain(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {

@@ -84,7 +84,7 @@ func overBoth(t *testing.T, h transport.Handlers, round func(n int) string, test
 }
 
 func TestRounds(t *testing.T) {
-	// A state is nobody's business but the server's: not even its spelling.
+	// Only the server reads its state, so the spelling of it is kept.
 	const state = `"\u0061\/é\u00e9 <&> \\u003c \ud83d\ude00"`
 	rounds := []string{
 		transporttest.SingleLine(transporttest.FormRequired),

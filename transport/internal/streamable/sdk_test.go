@@ -120,7 +120,7 @@ func TestAgainstSDK_paramHeaders(t *testing.T) {
 	got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
 		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"zürich","deep":{"n":42}}}`)})
 	require.NoError(t, err)
-	require.Contains(t, string(got), headerparams.HeaderValue("zürich")+"/42")
+	require.Contains(t, string(got), headerparams.Value("zürich")+"/42")
 }
 
 // What a server asks on the way to an answer reaches the go-sdk, and its

@@ -72,7 +72,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestSecrets_notInErrorsAndLogs(t *testing.T) {
-	// parrot repeats all it was told.
+	// parrot repeats everything that it has received.
 	parrot := func(code int) handler {
 		return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			w.WriteHeader(code)
@@ -140,7 +140,7 @@ func TestHeaders_stayAtOrigin(t *testing.T) {
 	require.Empty(t, visited)
 }
 
-// Nor does a server tell them to whoever watches.
+// Secrets that a server repeats in notifications do not reach their subscribers.
 func TestSecrets_inNotices(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {

@@ -23,14 +23,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// dialer makes sessions over Streamable HTTP and remembers the server's
-// era, so that later sessions need not ask for it.
+// dialer makes sessions over Streamable HTTP. It remembers the protocol era and the
+// transport of the server, so that later sessions need not find them out. Safe for
+// concurrent use.
 type dialer struct {
 	spec mcpvisor.ServerSpec
 	opts transport.Options
 	auth *oauth.Authorizer // nil: the only tokens are headers of the specification
 
-	asked *inbound.HandlerPool
+	handlers *inbound.HandlerPool
 	// abandoned counts the requests, of all sessions, that the host's RoundTripper
 	// does not return.
 	abandoned guard.Abandoned
@@ -44,7 +45,7 @@ type dialer struct {
 // NewDialer makes the sessions of a server over Streamable HTTP. spec must be valid and have
 // its defaults.
 func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	return &dialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), asked: inbound.NewHandlerPool(spec.Name, opts),
+	return &dialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), handlers: inbound.NewHandlerPool(spec.Name, opts),
 		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 }
 
@@ -66,8 +67,8 @@ func (d *dialer) NewSession() transport.Session {
 		sdkStream: newSDKStream(),
 	}
 	s.exchanges.buffer = d.buffer
-	s.answers = d.asked.NewHandler(s.Lifetime)
-	s.asked = inbound.Requests{Handler: s.answers, Calls: &s.exchanges, Go: s.goTask, Reply: s.reply,
+	s.handler = d.handlers.NewHandler(s.Lifetime)
+	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges, Go: s.goTask, Reply: s.reply,
 		Room: inbound.Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {
@@ -76,7 +77,7 @@ func (d *dialer) NewSession() transport.Session {
 		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
 			t.UseCounter(&d.abandoned)
 		}
-		s.answers.Redactor = s.endpoint.Redact
+		s.handler.Redactor = s.endpoint.Redact
 		s.endpoint.OnUnauthorized = func(f *endpoint.HTTPError) { s.end(f.StartCause()) }
 	}
 	return s
@@ -99,11 +100,14 @@ func (d *dialer) rememberEra(era mcpvisor.Era) {
 	d.era = era
 }
 
-// session is one life of a session over Streamable HTTP.
+// session is one session over Streamable HTTP, or over the older HTTP+SSE.
 //
-// Two lanes share one endpoint. The go-sdk drives the control lane and sees
-// HTTP only through controlLane, which answers it in clean JSON whatever the
-// server did. Requests of ours are POSTs of their own.
+// It carries two channels to one endpoint. The call channel sends the requests of this
+// client, each as one POST. On the control channel the go-sdk negotiates, and gets
+// notifications. The go-sdk sees HTTP only through [sdkTransport], which hides from it
+// what would end its session.
+//
+// Fields without a remark are set by NewSession and not changed afterwards.
 type session struct {
 	*jsonrpc.Lifetime
 	dialer      *dialer
@@ -146,13 +150,13 @@ type session struct {
 	// success. It explains a failed start.
 	lastError atomic.Pointer[endpoint.HTTPError]
 
-	exchanges    exchangeTable
-	answers      *inbound.Handler
-	sharedHeader atomic.Pointer[sharedHeader]
-	sdkStream    *sdkStream
-	asked        inbound.Requests
-	noise        jsonrpc.Discarded
-	params       headerparams.HeaderParams
+	exchanges      exchangeTable
+	handler        *inbound.Handler
+	sharedHeader   atomic.Pointer[sharedHeader]
+	sdkStream      *sdkStream
+	serverRequests inbound.Requests
+	noise          jsonrpc.Discarded
+	params         headerparams.Table
 	// handshake detects a legacy server that was restarted behind its address.
 	handshake jsonrpc.HandshakeWatch
 	// onMessage, if set before Open, gets every request and notification of the
@@ -285,5 +289,5 @@ func (s *session) CheckInputSchema(schema json.RawMessage) error {
 	if !s.isModern() {
 		return nil
 	}
-	return headerparams.CheckHeaderParams(schema)
+	return headerparams.Check(schema)
 }

@@ -60,7 +60,7 @@ type sseConn struct {
 // sseAnswer is the outcome of one request.
 type sseAnswer struct {
 	reply
-	fault *endpoint.HTTPError
+	err *endpoint.HTTPError
 	// share is the part of Limits.MaxBufferBytes that the answer holds. The receiver
 	// releases it.
 	share budget.Share
@@ -214,7 +214,7 @@ func (c *sseConn) receive(e httpbody.Event) {
 			if e.Skipped {
 				f = noRoomReply()
 			}
-			c.deliver(id, sseAnswer{fault: f})
+			c.deliver(id, sseAnswer{err: f})
 		}
 		return
 	}
@@ -272,9 +272,9 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	case env.Error != nil:
 		return sseAnswer{reply: reply{errorMember: env.Error}}
 	case env.Malformed:
-		return sseAnswer{fault: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
+		return sseAnswer{err: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")}
 	case env.Result == nil:
-		return sseAnswer{fault: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
+		return sseAnswer{err: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
 	a := sseAnswer{reply: reply{result: detachPart(env.Result, text)}}
 	a.share.TakeOver(&c.share)
@@ -324,7 +324,7 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 	return 0, false
 }
 
-// roundTrip POSTs one request and waits for its answer on the stream.
+// exchange POSTs one request and waits for its answer on the stream.
 func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {
@@ -360,12 +360,12 @@ func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Heade
 	if got.errorMember != nil {
 		got.errorMember = c.s.endpoint.CleanJSON(got.errorMember)
 	}
-	return got.reply, got.fault
+	return got.reply, got.err
 }
 
 // accepted reports whether the POST was accepted, and its response carries no
 // answer.
-func (a sseAnswer) accepted() bool { return a.fault == nil && a.result == nil && a.errorMember == nil }
+func (a sseAnswer) accepted() bool { return a.err == nil && a.result == nil && a.errorMember == nil }
 
 // afterPost is the outcome of a request whose POST ended with p: the answer on the
 // stream if that has come, whatever p says. After an accepted POST it waits for that
@@ -377,10 +377,10 @@ func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) s
 			return a
 		case <-x.ctx.Done():
 		}
-		p.fault = endpoint.ConnectionLost("the request was given up before its answer came", c.s.endpoint.CleanError(x.cause()))
+		p.err = endpoint.ConnectionLost("the request was given up before its answer came", c.s.endpoint.CleanError(x.cause()))
 	}
-	if p.fault != nil {
-		p.fault.Remark = c.remarks.Since(r.remarks, nil)
+	if p.err != nil {
+		p.err.Remark = c.remarks.Since(r.remarks, nil)
 	}
 	if a, came := c.stopWaiting(id, r); came {
 		p.share.Release()

@@ -185,9 +185,9 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	s := openSession(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {fault: &endpoint.HTTPError{Status: http.StatusNotFound, Lost: true, Outcome: mcpvisor.OutcomeUnknown}},
-		"500":      {fault: &endpoint.HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
-		"broken":   {fault: endpoint.ConnectionLost("broken", io.ErrUnexpectedEOF)},
+		"404":      {err: &endpoint.HTTPError{Status: http.StatusNotFound, Lost: true, Outcome: mcpvisor.OutcomeUnknown}},
+		"500":      {err: &endpoint.HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
+		"broken":   {err: endpoint.ConnectionLost("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
 	} {
@@ -197,7 +197,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 			request := c.addRequest(1 << 40)
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
 			got := c.afterPost(x, 1<<40, p, request)
-			require.Nil(t, got.fault)
+			require.Nil(t, got.err)
 			require.Nil(t, got.errorMember)
 			require.JSONEq(t, `{}`, string(got.result))
 			if p.accepted() {
@@ -257,7 +257,7 @@ func TestSSE_headersAndCookies(t *testing.T) {
 		for _, r := range web.requests(what) {
 			require.Equal(t, "canary-of-the-header", r.header.Get("X-Key"))
 			require.Equal(t, "sticky=seven", r.header.Get("Cookie"))
-			require.Equal(t, "/messages?sessionId="+sseSecret, r.host)
+			require.Equal(t, "/messages?sessionId="+sseSecret, r.url)
 			require.Equal(t, "application/json", r.header.Get("Content-Type"))
 		}
 	}

@@ -5,71 +5,45 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"sync"
 	"testing"
 
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// sseServer is a server over HTTP+SSE, of which each part can be replaced. Its
-// stream takes what send is given; POSTs that name a session go to it.
-type sseServer struct {
-	*httptest.Server
-	t *testing.T
-	// endpoint is what the first event names.
-	endpoint string
-	quit     chan struct{}
-
-	mu       sync.Mutex
-	received []receivedRequest
-	out      chan string // to the stream that was opened last
-	// replies replaces the reply to a POST of a JSON-RPC method, and to "GET".
-	replies map[string]func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
-}
-
 const sseSecret = "stream-5d41402abc4b2a76"
+
+// sseServer is a server over HTTP+SSE. A test can replace each of its replies. Its
+// stream carries what send is given. POSTs that name a session go to it.
+type sseServer struct {
+	*testServer
+	t *testing.T
+	// endpoint is the address that the first event names.
+	endpoint string
+	out      chan string // to the stream that was opened last; guarded by mu
+}
 
 func newSSEServer(t *testing.T) *sseServer {
 	t.Helper()
-	checkLeaks(t)
-	s := &sseServer{t: t, endpoint: "/messages?sessionId=" + sseSecret, quit: make(chan struct{}),
-		replies: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(func() {
-		close(s.quit)
-		s.CloseClientConnections()
-		s.Close()
-	})
+	s := &sseServer{testServer: newTestServer(), t: t, endpoint: "/messages?sessionId=" + sseSecret}
+	s.serve(t, s)
 	return s
 }
 
-func (s *sseServer) handle(what string, f func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replies[what] = f
-}
-
+// ServeHTTP implements http.Handler.
 func (s *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-	}
+	var m message
 	_ = json.Unmarshal(body, &m)
-	what := m.Method
+	kind := m.Method
 	posted := r.Method == http.MethodPost && r.URL.Query().Has("sessionId")
 	if !posted {
-		what = r.Method
+		kind = r.Method
 	}
-	s.mu.Lock()
-	s.received = append(s.received, receivedRequest{what: what, header: r.Header.Clone(), body: string(body), host: r.URL.String()})
-	f := s.replies[what]
-	s.mu.Unlock()
+	reply := s.record(kind, r, body)
 	switch {
-	case f != nil:
-		f(w, r, m.ID)
-	case what == "GET":
+	case reply != nil:
+		reply(w, r, m.ID)
+	case kind == "GET":
 		s.stream(w, r)
 	case !posted:
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -78,7 +52,7 @@ func (s *sseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, "Accepted")
-		s.answer(what, m.ID)
+		s.answer(kind, m.ID)
 	}
 }
 
@@ -139,19 +113,6 @@ func (s *sseServer) write(text string) {
 	case out <- text:
 	case <-s.quit:
 	}
-}
-
-// requests returns what was seen so far of one kind.
-func (s *sseServer) requests(what string) []receivedRequest {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var found []receivedRequest
-	for _, r := range s.received {
-		if r.what == what {
-			found = append(found, r)
-		}
-	}
-	return found
 }
 
 func sseSpec(s *sseServer) mcpvisor.ServerSpec {

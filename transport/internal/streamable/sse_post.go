@@ -62,22 +62,22 @@ func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (
 	defer func() { a.share.TakeOver(&share) }()
 	resp, f := x.post(s.endpoint, body, header)
 	if f != nil {
-		return sseAnswer{fault: f}
+		return sseAnswer{err: f}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
 		got, _, f := s.readRefusal(resp, id, endpoint.StreamSession, reserve)
-		return sseAnswer{reply: got, fault: f}
+		return sseAnswer{reply: got, err: f}
 	}
 	text, _ := s.errorBody(resp, id, reserve)
 	text = bytes.TrimSpace(text)
 	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
-		return sseAnswer{fault: s.endpoint.HTMLReply(resp.StatusCode)}
+		return sseAnswer{err: s.endpoint.HTMLReply(resp.StatusCode)}
 	}
 	if env, ok := jsonrpc.ScanEnvelope(text); ok && env.IsResponse() {
 		got, found, f := s.handleMessage(text, id, true)
 		if found || f != nil {
-			return sseAnswer{reply: got, fault: f}
+			return sseAnswer{reply: got, err: f}
 		}
 	}
 	return sseAnswer{}

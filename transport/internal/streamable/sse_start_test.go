@@ -21,7 +21,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// The go-sdk's own server of the old transport is found without being told.
+// The go-sdk's own server of HTTP+SSE is recognised without a hint in the
+// specification.
 func TestSSE_againstSDK(t *testing.T) {
 	checkLeaks(t)
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)

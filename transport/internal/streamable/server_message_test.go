@@ -43,7 +43,7 @@ func TestServerRequests_flood(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Info().Discarded.Dropped+uint64(most.Load()) >= flood }, transporttest.Patience, transporttest.TimeStep)
 	require.LessOrEqual(t, most.Load(), int64(sdkStreamSize))
 	requireServing(t, s)
-	require.LessOrEqual(t, s.asked.Count(), sdkStreamSize)
+	require.LessOrEqual(t, s.serverRequests.Count(), sdkStreamSize)
 }
 
 // A stalled answer does not keep its place for ever.
@@ -61,7 +61,7 @@ func TestServerRequests_answerTimeout(t *testing.T) {
 	s := openSession(t, specFor(web.URL))
 	transporttest.RequireClosed(t, asked, "the ping is not answered")
 	owes := func() int {
-		return s.asked.Count()
+		return s.serverRequests.Count()
 	}
 	require.Equal(t, 1, owes())
 	s.exchanges.mu.Lock()
@@ -107,12 +107,11 @@ func TestServerRequests_allAnswered(t *testing.T) {
 		return len(got) == len(want)
 	}, transporttest.Patience, transporttest.TimeStep)
 	require.Eventually(t, func() bool {
-		return s.asked.Idle()
+		return s.serverRequests.Idle()
 	}, transporttest.Patience, transporttest.TimeStep)
 }
 
-// What a server asked in the midst of a call is taken back when the call has
-// failed: nobody works on an answer that nobody wants.
+// A request of the server is cancelled when the call to which it belongs has failed.
 func TestServerRequests_endWithTheirCall(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)

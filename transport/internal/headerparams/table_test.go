@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A listing that no longer marks an argument takes its header away.
+// A listing that no longer params an argument takes its header away.
 func TestTable_annotationRemoved(t *testing.T) {
-	var p HeaderParams
+	var p Table
 	call := transport.Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
 	learnAndSet := func(listing string) http.Header {
 		h := make(http.Header)
@@ -29,7 +29,7 @@ func TestTable_annotationRemoved(t *testing.T) {
 // and no list costs more than what is taken of it.
 func TestTable_toolsDropped(t *testing.T) {
 	const pages, tools = 4, 50
-	var p HeaderParams
+	var p Table
 	page := func(reading, number int) []byte {
 		var b strings.Builder
 		for i := range tools {

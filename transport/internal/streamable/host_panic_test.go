@@ -26,14 +26,14 @@ type panickingConn struct {
 func (c *panickingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.onRead && c.now.Load() {
-		panic("rude")
+		panic("of the host")
 	}
 	return n, err
 }
 
 func (c *panickingConn) Write(p []byte) (int, error) {
 	if !c.onRead && c.now.Load() {
-		panic("rude")
+		panic("of the host")
 	}
 	return c.Conn.Write(p)
 }
@@ -42,12 +42,12 @@ type panickingJar struct{ now *atomic.Bool }
 
 func (j panickingJar) Cookies(*url.URL) []*http.Cookie {
 	if j.now.Load() {
-		panic("rude")
+		panic("of the host")
 	}
 	return []*http.Cookie{nil}
 }
 
-func (j panickingJar) SetCookies(*url.URL, []*http.Cookie) { panic("rude") }
+func (j panickingJar) SetCookies(*url.URL, []*http.Cookie) { panic("of the host") }
 
 func dialThen(c *http.Client, then func(net.Conn) (net.Conn, error)) {
 	t := c.Transport.(*http.Transport)
@@ -80,11 +80,11 @@ func readThen(c *http.Client, now *atomic.Bool, read readFunc) {
 	})
 }
 
-// rude are clients of the host's that panic, or end the goroutine that they are
-// called in, or return what they must not.
-var rude = map[string]func(c *http.Client, now *atomic.Bool){
+// panickingClients are clients of the host that panic, or end the goroutine in which
+// they are called, or return invalid values.
+var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 	"round_trip": func(c *http.Client, now *atomic.Bool) {
-		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { _ = resp.Body.Close(); panic("rude") })
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { _ = resp.Body.Close(); panic("of the host") })
 	},
 	"round_trip_ends_goroutine": func(c *http.Client, now *atomic.Bool) {
 		tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
@@ -103,7 +103,7 @@ var rude = map[string]func(c *http.Client, now *atomic.Bool){
 		})
 	},
 	"body_read": func(c *http.Client, now *atomic.Bool) {
-		readThen(c, now, func([]byte) (int, error) { panic("rude") })
+		readThen(c, now, func([]byte) (int, error) { panic("of the host") })
 	},
 	"body_read_ends_goroutine": func(c *http.Client, now *atomic.Bool) {
 		readThen(c, now, func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
@@ -115,7 +115,7 @@ var rude = map[string]func(c *http.Client, now *atomic.Bool){
 	"proxy": func(c *http.Client, now *atomic.Bool) {
 		c.Transport.(*http.Transport).Proxy = func(*http.Request) (*url.URL, error) {
 			if now.Load() {
-				panic("rude")
+				panic("of the host")
 			}
 			return nil, nil
 		}
@@ -124,7 +124,7 @@ var rude = map[string]func(c *http.Client, now *atomic.Bool){
 		dialThen(c, func(conn net.Conn) (net.Conn, error) {
 			if now.Load() {
 				_ = conn.Close()
-				panic("rude")
+				panic("of the host")
 			}
 			return conn, nil
 		})
@@ -148,7 +148,7 @@ var rude = map[string]func(c *http.Client, now *atomic.Bool){
 // What a client of the host's does costs the one request and not the process, in
 // whichever goroutine it is called.
 func TestHostFunctionsPanic(t *testing.T) {
-	for name, prepare := range rude {
+	for name, prepare := range panickingClients {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)
 			web := newHTTPServer(t)
@@ -188,10 +188,10 @@ func TestHostTracePanics(t *testing.T) {
 	s := openSession(t, spec)
 	var calm atomic.Int32
 	ctx := httptrace.WithClientTrace(transporttest.Context(t), &httptrace.ClientTrace{
-		ConnectStart:         func(string, string) { panic("rude") },
-		ConnectDone:          func(string, string, error) { panic("rude") },
-		WroteHeaders:         func() { panic("rude") },
-		GotFirstResponseByte: func() { panic("rude") },
+		ConnectStart:         func(string, string) { panic("of the host") },
+		ConnectDone:          func(string, string, error) { panic("of the host") },
+		WroteHeaders:         func() { panic("of the host") },
+		GotFirstResponseByte: func() { panic("of the host") },
 		GotConn:              func(httptrace.GotConnInfo) { calm.Add(1) },
 	})
 	got, err := s.Request(ctx, transporttest.ToolCall)

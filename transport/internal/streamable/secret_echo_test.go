@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// echoSecrets are what echoSpec must not let out; each is told to the server
-// in one form and repeated in another.
+// echoSecrets are the secrets of echoSpec. The server receives each in one form and
+// repeats it in another.
 var echoSecrets = []string{
 	"canary-user", "canary-pass/word+1", "Y2FuYXJ5LXVzZXI6", // user:password, as Basic writes it
 	"canary-token", "canary/slash", "canary\"quote", "canary-long", "canary-long-and-more",
@@ -54,7 +54,7 @@ func escaped(text string) string {
 // A server that repeats the credentials it was given, in whatever it says,
 // must not spread them through our errors, causes and logs.
 func TestSecrets_echoedByServer(t *testing.T) {
-	said := func(w http.ResponseWriter, code int, body string) {
+	respond := func(w http.ResponseWriter, code int, body string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		fmt.Fprint(w, body)
@@ -65,25 +65,25 @@ func TestSecrets_echoedByServer(t *testing.T) {
 			id, escaped("invalid: "+text), escaped(text), escaped("key "+text))
 	}
 	rows := map[string]handler{
-		"error": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { said(w, 200, rpc(r, id)) },
+		"error": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { respond(w, 200, rpc(r, id)) },
 		"error with a status": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			said(w, 500, rpc(r, id))
+			respond(w, 500, rpc(r, id))
 		},
 		"error without id": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			said(w, 400, rpc(r, json.RawMessage("null")))
+			respond(w, 400, rpc(r, json.RawMessage("null")))
 		},
-		"401 JSON-RPC": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { said(w, 401, rpc(r, id)) },
+		"401 JSON-RPC": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) { respond(w, 401, rpc(r, id)) },
 		"401 text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			said(w, 401, "bad credentials: "+receivedSecrets(r))
+			respond(w, 401, "bad credentials: "+receivedSecrets(r))
 		},
 		"long text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			said(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // what is shown ends in a secret
+			respond(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // what is shown ends in a secret
 		},
 		"long JSON": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			said(w, 400, `{"message":`+escaped(strings.Repeat("x", 185)+" "+r.Header.Get("Authorization"))+`}`)
+			respond(w, 400, `{"message":`+escaped(strings.Repeat("x", 185)+" "+r.Header.Get("Authorization"))+`}`)
 		},
 		"bare string": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			said(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, escaped(receivedSecrets(r))))
+			respond(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, escaped(receivedSecrets(r))))
 		},
 		"event": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			startEvents(w)("data: %s\n\n", rpc(r, id))
@@ -108,7 +108,7 @@ func TestSecrets_echoedByServer(t *testing.T) {
 					transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
 				web.handle("GET", reply)
 				web.handle("notifications/initialized", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-					said(w, 400, receivedSecrets(r))
+					respond(w, 400, receivedSecrets(r))
 				})
 				s := d.NewSession()
 				transporttest.ReleaseAtEnd(t, s)

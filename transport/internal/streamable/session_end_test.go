@@ -118,8 +118,8 @@ func TestServerDies_duringCall(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-// The end of the event stream is noticed, and the refusal of the next one is
-// the proof; nobody has to call.
+// The end of the event stream is detected, and the refusal of the next one proves
+// that the server is gone, without a call.
 func TestServerDies_idle(t *testing.T) {
 	web := newHTTPServer(t)
 	server, addr := ownServer(t, "127.0.0.1:0", web)

@@ -27,7 +27,7 @@ func (s *session) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64)
 			s.admitRequest(text, env, call)
 		}
 	case string(env.Method) == inbound.MethodCancelled:
-		if env.Malformed || !s.asked.HandleCancelled(env.Params) {
+		if env.Malformed || !s.serverRequests.HandleCancelled(env.Params) {
 			s.noise.Malformed.Add(1)
 		}
 	default:
@@ -47,7 +47,7 @@ func (s *session) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 	case err != nil || r == nil || !jsonrpc.WellFormed(r): // the go-sdk would end its session, or panic
 		s.noise.Malformed.Add(1)
 	case s.isModern(): // the go-sdk reads no stream on a modern session
-		s.answers.HandleNotification(r)
+		s.handler.HandleNotification(r)
 	case !s.sdkStream.push(text):
 		s.noise.Dropped.Add(1)
 	}
@@ -56,7 +56,7 @@ func (s *session) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 // admitRequest begins to serve a request of the server. One that is not admitted is
 // dropped and counted: to refuse it would take one more connection.
 func (s *session) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
-	switch s.asked.Accept(text, env, call) {
+	switch s.serverRequests.Accept(text, env, call) {
 	case inbound.Accepted:
 	case inbound.MalformedRequest, inbound.IDInUse:
 		s.noise.Malformed.Add(1)
@@ -68,7 +68,7 @@ func (s *session) admitRequest(text []byte, env *jsonrpc.Envelope, call int64) {
 // reply sends the answer to a request of the server.
 func (s *session) reply(line []byte) {
 	select {
-	case <-s.answers.Ready(): // before that there is no session for the answer to name
+	case <-s.handler.Ready(): // before that there is no session for the answer to name
 	case <-s.Dead():
 		return
 	}

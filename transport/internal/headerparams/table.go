@@ -24,7 +24,7 @@ const (
 
 // Table knows which arguments of which tools travel in headers. It learns them from
 // the tool lists that the session receives. Safe for concurrent use.
-type HeaderParams struct {
+type Table struct {
 	mu    sync.RWMutex
 	tools map[string]toolParams
 	// reading is the number of the current reading of the tool list, and learned the
@@ -52,7 +52,7 @@ type headerParam struct {
 //
 // A tool that is missing from this reading and from the one before is dropped. The
 // earlier one counts because two readings may overlap.
-func (p *HeaderParams) Learn(result json.RawMessage, first bool, most int) {
+func (p *Table) Learn(result json.RawMessage, first bool, most int) {
 	if first {
 		p.startReading()
 	}
@@ -82,7 +82,7 @@ func (p *HeaderParams) Learn(result json.RawMessage, first bool, most int) {
 }
 
 // learnTool takes the annotations of one tool.
-func (p *HeaderParams) learnTool(item []byte, most int) {
+func (p *Table) learnTool(item []byte, most int) {
 	var tool struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"inputSchema"`
@@ -103,7 +103,7 @@ func (p *HeaderParams) learnTool(item []byte, most int) {
 
 // startReading begins a reading of the list, and drops the tools that the last one
 // did not contain.
-func (p *HeaderParams) startReading() {
+func (p *Table) startReading() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, tool := range p.tools {
@@ -116,11 +116,11 @@ func (p *HeaderParams) startReading() {
 }
 
 // AddTo adds the headers that a call of a tool needs.
-func (p *HeaderParams) AddTo(h http.Header, r transport.Request) {
+func (p *Table) AddTo(h http.Header, r transport.Request) {
 	p.mu.RLock()
-	marks := p.tools[r.Target].params
+	headers := p.tools[r.Target].params
 	p.mu.RUnlock()
-	if len(marks) == 0 {
+	if len(headers) == 0 {
 		return
 	}
 	var params struct {
@@ -129,9 +129,9 @@ func (p *HeaderParams) AddTo(h http.Header, r transport.Request) {
 	if json.Unmarshal(r.Params, &params) != nil {
 		return
 	}
-	for _, mark := range marks {
-		if value, ok := paramValue(argumentAt(params.Arguments, mark.path)); ok {
-			h.Set("Mcp-Param-"+mark.header, HeaderValue(value))
+	for _, param := range headers {
+		if value, ok := paramValue(argumentAt(params.Arguments, param.path)); ok {
+			h.Set("Mcp-Param-"+param.header, Value(value))
 		}
 	}
 }

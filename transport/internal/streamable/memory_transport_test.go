@@ -2,7 +2,6 @@ package streamable
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -16,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// memoryTransport is a scripted server without a network between, so that its clock is
-// that of a test's bubble. It knows which of its replies nobody has closed.
+// memoryTransport is an httpServer without a network, so that it runs in the virtual
+// time of a test. It records which of its response bodies are open.
 type memoryTransport struct {
 	*httpServer
 	mu   sync.Mutex
@@ -26,8 +25,7 @@ type memoryTransport struct {
 
 func newMemoryTransport(t *testing.T) *memoryTransport {
 	t.Helper()
-	d := &memoryTransport{open: make(map[*memoryBody]struct{}), httpServer: &httpServer{session: "session-1", quit: make(chan struct{}),
-		replies: make(map[string]func(http.ResponseWriter, *http.Request, json.RawMessage))}}
+	d := &memoryTransport{open: make(map[*memoryBody]struct{}), httpServer: &httpServer{testServer: newTestServer(), session: "session-1"}}
 	t.Cleanup(func() { close(d.quit) })
 	return d
 }

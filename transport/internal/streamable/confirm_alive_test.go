@@ -30,8 +30,9 @@ func breakThenHang(t *testing.T, after time.Duration) *memoryTransport {
 	return web
 }
 
-// Calls that break together ask together, and no longer than confirmWait: a
-// server that is silent then holds nobody, and a broken call proves no death.
+// Calls that break together share one check, which takes at most confirmTimeout. So
+// a silent server delays no caller for longer, and a broken call alone does not
+// prove that the server has died.
 func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := breakThenHang(t, time.Second)
@@ -77,8 +78,8 @@ func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
 	})
 }
 
-// A notice that nobody waits any more says why, and holds neither the caller
-// nor a connection for long if the server does not take it.
+// A cancellation names its reason. It delays neither the caller nor the end of a
+// connection for long, if the server does not accept it.
 func TestNotifyCancelled_bounded(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)

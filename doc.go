@@ -162,7 +162,7 @@
 //	supervisor          retry policies and the lifecycle of a server, without I/O
 //	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
 //	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP
-//	mcptest/hostile     servers that misbehave in known ways
+//	mcptest/hostile     servers that misbehave in known ways; hostilehttp has those over HTTP
 //	mcptest/oauthtest   an OAuth authorization server for tests
 //	cmd/mcpvisor        the command line tool: status, tools, call, doctor, …
 //	cmd/demo            a demonstration with servers that crash

@@ -1,0 +1,277 @@
+package house
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// updateAPI rewrites the recorded API:
+//
+//	go test ./test/house -run TestPublicAPI -update-api
+var updateAPI = flag.Bool("update-api", false, "rewrite docs/api.txt")
+
+// apiFile records the exported identifiers of the public packages.
+const apiFile = "docs/api.txt"
+
+// unfrozen are packages that can be imported, but whose API may change at any time. Each
+// has its reason. All other packages outside internal, cmd and test are public.
+var unfrozen = map[string]string{
+	"actors":              "the runtime behind facade; programs use facade",
+	"messages":            "what actors send each other",
+	"transport":           "the contract between actors and the transports; programs use facade",
+	"transport/dial":      "makes the dialer of a specification, for facade",
+	"transport/discovery": "reads the lists of servers, for actors",
+}
+
+// TestPublicAPI compares the exported API of the public packages with docs/api.txt, so
+// that review sees each change. The failure lists the difference and the command that
+// records it.
+func TestPublicAPI(t *testing.T) {
+	got := apiText(t, publicPackages(t))
+	name := filepath.Join(root, filepath.FromSlash(apiFile))
+	if *updateAPI {
+		require.NoError(t, os.WriteFile(name, got, 0o644))
+		return
+	}
+	want, err := os.ReadFile(name)
+	require.NoError(t, err, "run: go test ./test/house -run TestPublicAPI -update-api")
+	want = bytes.ReplaceAll(want, []byte("\r\n"), []byte("\n"))
+	removed, added := diffLines(want, got)
+	require.Truef(t, bytes.Equal(want, got), "the exported API differs from %s:\n%s%s"+
+		"If the change is intended, name it in CHANGELOG.md and run:\ngo test ./test/house -run TestPublicAPI -update-api",
+		apiFile, prefixed("- ", removed), prefixed("+ ", added))
+}
+
+// TestPublicAPI_sees_changes: a renamed field, another signature and another JSON key
+// change the text.
+func TestPublicAPI_sees_changes(t *testing.T) {
+	text := func(source string) string {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, "p.go", "package p\n"+source, 0)
+		require.NoError(t, err)
+		p, err := new(types.Config).Check("p", fset, []*ast.File{file}, nil)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		(&apiWriter{out: &out, pkg: p}).write()
+		return out.String()
+	}
+	const source = "type T struct {\n\tA int `json:\"a\"`\n\tb int\n}\n\nfunc (T) M(n int) error { return nil }\nconst C T2 = 1\ntype T2 int\nfunc f() {}\n"
+	before := text(source)
+	require.Equal(t, "const C T2 = 1\ntype T struct\n\tA int `json:\"a\"`\nfunc (T) M(n int) error\ntype T2 int\n", before)
+	for _, change := range [][2]string{{"A int", "B int"}, {`json:"a"`, `json:"b"`}, {"n int", "n uint"}, {"= 1", "= 2"}, {"(T) M", "(*T) M"}} {
+		require.NotEqual(t, before, text(strings.Replace(source, change[0], change[1], 1)), change[0])
+	}
+	require.Equal(t, before, text(strings.Replace(source, "b int", "c int", 1)), "unexported names do not count")
+}
+
+// publicPackages are the folders of the packages whose API is recorded, sorted.
+func publicPackages(t *testing.T) (folders []string) {
+	t.Helper()
+	for _, p := range graph(t, "linux") {
+		folder, ours := p.folder()
+		top, _, _ := strings.Cut(folder, "/")
+		if !ours || top == "cmd" || top == "test" || slices.Contains(strings.Split(folder, "/"), "internal") || unfrozen[folder] != "" {
+			continue
+		}
+		folders = append(folders, folder)
+	}
+	slices.Sort(folders)
+	require.Subset(t, folders, []string{".", "config", "facade", "mcptest", "supervisor"})
+	return folders
+}
+
+// apiText describes the exported identifiers of packages, one per line.
+func apiText(t *testing.T, folders []string) []byte {
+	t.Helper()
+	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}
+	for _, folder := range folders {
+		args = append(args, "./"+folder)
+	}
+	packages, err := list(exec.Command("go", args...))
+	require.NoError(t, err)
+	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		p := packages[path]
+		if p == nil || p.Export == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(p.Export)
+	})
+	var out bytes.Buffer
+	out.WriteString("The exported API of this module, made from its types by TestPublicAPI in test/house.\n" +
+		"To record a change: go test ./test/house -run TestPublicAPI -update-api\n")
+	for _, folder := range folders {
+		path := strings.TrimSuffix(module+strings.TrimPrefix(folder, "."), "/")
+		p, err := imports.Import(path)
+		require.NoError(t, err)
+		fmt.Fprintf(&out, "\npackage %s // import %q\n", p.Name(), path)
+		(&apiWriter{out: &out, pkg: p}).write()
+	}
+	return out.Bytes()
+}
+
+// apiWriter writes the exported API of one package.
+type apiWriter struct {
+	out *bytes.Buffer
+	pkg *types.Package
+}
+
+// write writes the identifiers by kind (constants, variables, functions, types) and then
+// by name.
+func (a *apiWriter) write() {
+	scope := a.pkg.Scope()
+	for _, kind := range []func(types.Object) bool{isA[*types.Const], isA[*types.Var], isA[*types.Func], isA[*types.TypeName]} {
+		for _, name := range scope.Names() { // sorted
+			if o := scope.Lookup(name); o.Exported() && kind(o) {
+				a.object(o)
+			}
+		}
+	}
+}
+
+// isA reports whether an object is of one kind.
+func isA[T types.Object](o types.Object) bool {
+	_, ok := o.(T)
+	return ok
+}
+
+// qualifier names the packages of types: not at all for the package itself, else by
+// its name.
+func (a *apiWriter) qualifier(p *types.Package) string {
+	if p == a.pkg {
+		return ""
+	}
+	return p.Name()
+}
+
+func (a *apiWriter) typeString(t types.Type) string { return types.TypeString(t, a.qualifier) }
+
+func (a *apiWriter) line(format string, args ...any) { fmt.Fprintf(a.out, format+"\n", args...) }
+
+// signature is a function's parameters and results, without the word func.
+func (a *apiWriter) signature(f *types.Func) string {
+	return strings.TrimPrefix(a.typeString(f.Type()), "func")
+}
+
+// object describes one identifier of the package's scope.
+func (a *apiWriter) object(o types.Object) {
+	switch o := o.(type) {
+	case *types.Const:
+		text := o.Val().ExactString()
+		if o.Val().Kind() == constant.String {
+			text = o.Val().String()
+		}
+		a.line("const %s %s = %s", o.Name(), a.typeString(o.Type()), text)
+	case *types.Var:
+		a.line("var %s %s", o.Name(), a.typeString(o.Type()))
+	case *types.Func:
+		a.line("func %s%s", o.Name(), a.signature(o))
+	case *types.TypeName:
+		a.typeName(o)
+	}
+}
+
+// typeName describes a type: its exported fields with their JSON keys, or the methods of
+// an interface, and the methods that are declared for it.
+func (a *apiWriter) typeName(o *types.TypeName) {
+	if o.IsAlias() {
+		a.line("type %s = %s", o.Name(), a.typeString(types.Unalias(o.Type())))
+		return
+	}
+	named := o.Type().(*types.Named)
+	switch u := named.Underlying().(type) {
+	case *types.Struct:
+		a.line("type %s struct", o.Name())
+		for i := range u.NumFields() {
+			f := u.Field(i)
+			if !f.Exported() {
+				continue
+			}
+			text := f.Name() + " " + a.typeString(f.Type())
+			if f.Embedded() {
+				text = a.typeString(f.Type()) + " // embedded"
+			}
+			if tag := reflect.StructTag(u.Tag(i)).Get("json"); tag != "" {
+				text += fmt.Sprintf(" `json:%q`", tag)
+			}
+			a.line("\t%s", text)
+		}
+	case *types.Interface:
+		a.line("type %s interface", o.Name())
+		for i := range u.NumMethods() {
+			if m := u.Method(i); m.Exported() {
+				a.line("\t%s%s", m.Name(), a.signature(m))
+			} else {
+				a.line("\t(with unexported methods)")
+			}
+		}
+	default:
+		a.line("type %s %s", o.Name(), a.typeString(u))
+	}
+	a.methods(named)
+}
+
+// methods describes the exported methods that are declared for a type.
+func (a *apiWriter) methods(named *types.Named) {
+	var lines []string
+	for i := range named.NumMethods() {
+		m := named.Method(i)
+		if !m.Exported() {
+			continue
+		}
+		receiver := named.Obj().Name()
+		if _, pointer := m.Signature().Recv().Type().(*types.Pointer); pointer {
+			receiver = "*" + receiver
+		}
+		lines = append(lines, fmt.Sprintf("func (%s) %s%s", receiver, m.Name(), a.signature(m)))
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		a.line("%s", line)
+	}
+}
+
+// diffLines returns the lines that only one of two texts has.
+func diffLines(want, got []byte) (removed, added []string) {
+	count := map[string]int{}
+	for line := range strings.Lines(string(want)) {
+		count[line]++
+	}
+	for line := range strings.Lines(string(got)) {
+		if count[line]--; count[line] < 0 {
+			added = append(added, line)
+		}
+	}
+	for line := range strings.Lines(string(want)) {
+		if count[line] > 0 {
+			count[line]--
+			removed = append(removed, line)
+		}
+	}
+	return removed, added
+}
+
+// prefixed joins lines, each behind a prefix.
+func prefixed(prefix string, lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(prefix + line)
+	}
+	return b.String()
+}

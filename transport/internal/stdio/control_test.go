@@ -141,8 +141,8 @@ func TestControlAsksADeafServerNothing(t *testing.T) {
 	}
 	const least = requests - controlQueue - controlQueue - gatherMax/len(`{"jsonrpc":"2.0","id":1,"error":{}}`)
 	require.Eventually(t, func() bool { return p.noise.Counts().Dropped >= uint64(least) }, transporttest.Patience, transporttest.TimeStep)
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.table.Mu.Lock()
+	defer p.table.Mu.Unlock()
 	require.LessOrEqual(t, len(p.wire.out.queue), 2*controlQueue, "answers, and refusals")
 }
 

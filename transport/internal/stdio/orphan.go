@@ -34,19 +34,19 @@ func (w *wire) orphaned(env *jsonrpc.Envelope) {
 // there is none, or more than one.
 func (w *wire) failOnly(why *mcpvisor.Error) bool {
 	waiting := w.control.waitingIDs()
-	w.mu.Lock()
+	w.table.Mu.Lock()
 	p, calls := w.onlyLocked()
 	if len(waiting)+calls != 1 {
-		w.mu.Unlock()
+		w.table.Mu.Unlock()
 		return false
 	}
 	if p != nil {
-		delete(w.pending, p.id)
-		w.mu.Unlock()
+		delete(w.table.Open, p.entry.ID)
+		w.table.Mu.Unlock()
 		p.answer <- answer{err: why}
 		return true
 	}
-	w.mu.Unlock()
+	w.table.Mu.Unlock()
 	return w.control.failWith(waiting[0], why.Cause)
 }
 
@@ -56,7 +56,8 @@ func (w *wire) failOnly(why *mcpvisor.Error) bool {
 func (w *wire) onlyLocked() (only *pending, count int) {
 	var stream *pending
 	streams := 0
-	for _, p := range w.pending {
+	for _, e := range w.table.Open {
+		p := e.Owner.(*pending)
 		switch {
 		case p.state == queued:
 		case p.stream:

@@ -157,7 +157,7 @@ func (w *wire) writeLoop() error {
 }
 
 func (w *wire) nextBatch() []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.table.Mu.Lock()
+	defer w.table.Mu.Unlock()
 	return w.out.gather()
 }

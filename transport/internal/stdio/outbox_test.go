@@ -136,9 +136,9 @@ func TestFullPipeBlocksNobody(t *testing.T) {
 			sent := make(chan error, 1)
 			go func() { sent <- p.send(ctx, []byte("withdrawn\n")) }()
 			require.Eventually(t, func() bool {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				return len(p.pending) == 10
+				p.table.Mu.Lock()
+				defer p.table.Mu.Unlock()
+				return len(p.table.Open) == 10
 			}, 10*time.Second, time.Millisecond)
 			gone := errors.New("the user went home")
 			cancel(gone)
@@ -216,9 +216,9 @@ func TestDeathFailsAll(t *testing.T) {
 	sent := make(chan error, 1)
 	go func() { sent <- p.send(t.Context(), []byte("x\n")) }()
 	require.Eventually(t, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return len(p.pending) == 21
+		p.table.Mu.Lock()
+		defer p.table.Mu.Unlock()
+		return len(p.table.Open) == 21
 	}, 10*time.Second, time.Millisecond)
 
 	require.True(t, p.die(errEnded))
@@ -241,7 +241,7 @@ func TestDeathFailsAll(t *testing.T) {
 	check(<-p.ask(t.Context(), transport.Request{Method: "late"}), mcpvisor.OutcomeNotSent)
 	require.False(t, p.post(&outgoing{line: []byte("x\n")}))
 	require.ErrorIs(t, p.send(t.Context(), []byte("x\n")), io.ErrClosedPipe)
-	require.Empty(t, p.pending)
+	require.Empty(t, p.table.Open)
 }
 
 // TestBrokenPipeEndsTheWriter: a write that fails is no silent loss.

@@ -2,7 +2,6 @@ package stdio
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
@@ -14,13 +13,11 @@ import (
 // reused: whoever takes it out of the table sends the one answer.
 type pending struct {
 	outgoing
-	id       int64
-	deadline time.Time // zero: none
-	clocks   jsonrpc.Clocks
-	news     *jsonrpc.ProgressQueue // nil: nobody asked for it
-	answer   chan answer
-	stream   bool   // it stays open
-	remarks  uint64 // how many there were before it
+	wire    *wire
+	entry   jsonrpc.Entry // in the table
+	answer  chan answer
+	stream  bool   // it stays open
+	remarks uint64 // how many there were before it
 }
 
 // answer ends a request.
@@ -33,7 +30,30 @@ type answer struct {
 	share *budget.Share
 }
 
-func newPending() any { return &pending{answer: make(chan answer, 1)} }
+func (w *wire) newPending() any {
+	p := &pending{wire: w, answer: make(chan answer, 1)}
+	p.entry.Owner = p
+	return p
+}
+
+// InFlight implements jsonrpc.Owner.
+func (p *pending) InFlight() bool { return p.state != queued }
+
+// Expire implements jsonrpc.Owner. The request is given up at once.
+func (p *pending) Expire() (after func()) {
+	outcome := p.wire.removeLocked(p)
+	p.answer <- answer{unheard: outcome == mcpvisor.OutcomeUnknown,
+		err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: p.wire.remarks.Since(p.remarks, p.wire.redactor)}}
+	return nil
+}
+
+// pendingLocked is the request with this id; nil if it is not in the table.
+func (w *wire) pendingLocked(id int64) *pending {
+	if e := w.table.Open[id]; e != nil {
+		return e.Owner.(*pending)
+	}
+	return nil
+}
 
 // keepLine is the longest line whose memory is kept for the next request.
 const keepLine = 4 << 10
@@ -47,36 +67,36 @@ func (w *wire) recycle(p *pending) {
 	if cap(p.line) > keepLine {
 		p.line = nil
 	}
-	p.line, p.deadline, p.clocks, p.news = p.line[:0], time.Time{}, jsonrpc.Clocks{}, nil
+	p.line, p.entry = p.line[:0], jsonrpc.Entry{Owner: p}
 	w.spare.Put(p)
 }
 
 // take removes a request from the table because its answer has come. An answer
 // to what was never sent is none.
 func (w *wire) take(id int64) *pending {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	p := w.pending[id]
+	w.table.Mu.Lock()
+	defer w.table.Mu.Unlock()
+	p := w.pendingLocked(id)
 	if p == nil || p.state == queued {
 		return nil
 	}
-	delete(w.pending, id)
+	delete(w.table.Open, id)
 	return p
 }
 
 // giveUp removes a request from the table for another reason, unless it is
 // gone already. It says whether the server may have seen it.
 func (w *wire) giveUp(p *pending) (outcome mcpvisor.Outcome, gone bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pending[p.id] != p {
+	w.table.Mu.Lock()
+	defer w.table.Mu.Unlock()
+	if w.table.Open[p.entry.ID] != &p.entry {
 		return mcpvisor.OutcomeUnknown, true
 	}
 	return w.removeLocked(p), false
 }
 
 func (w *wire) removeLocked(p *pending) mcpvisor.Outcome {
-	delete(w.pending, p.id)
+	delete(w.table.Open, p.entry.ID)
 	if p.state == queued {
 		w.out.withdraw(&p.outgoing)
 		return mcpvisor.OutcomeNotSent
@@ -87,82 +107,13 @@ func (w *wire) removeLocked(p *pending) mcpvisor.Outcome {
 // failAll fails every request, now and from now on.
 func (w *wire) failAll() {
 	died := w.Cause()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ended = true
-	w.alarm.Stop()
-	for _, p := range w.pending {
+	w.table.Mu.Lock()
+	defer w.table.Mu.Unlock()
+	w.table.EndLocked(died)
+	for _, e := range w.table.Open {
+		p := e.Owner.(*pending)
 		outcome := w.removeLocked(p)
 		p.answer <- answer{err: jsonrpc.DeathError(died, outcome)}
-	}
-}
-
-// sweep gives up what is overdue.
-func (w *wire) sweep() {
-	now := time.Now()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.alarm.Fired()
-	if w.ended {
-		return
-	}
-	var next time.Time
-	for _, p := range w.pending {
-		switch {
-		case p.deadline.IsZero():
-		case p.deadline.After(now):
-			if next.IsZero() || p.deadline.Before(next) {
-				next = p.deadline
-			}
-		default:
-			outcome := w.removeLocked(p)
-			p.answer <- answer{unheard: outcome == mcpvisor.OutcomeUnknown,
-				err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: w.remarks.Since(p.remarks, w.redactor)}}
-		}
-	}
-	w.alarm.Rearm(now, next)
-}
-
-// CountRequest implements callClocks. A pair of streams does not tell to which
-// call a request of the server's belongs.
-func (w *wire) CountRequest(int64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	allowed, calls := false, 0
-	for _, p := range w.pending {
-		if p.state != queued {
-			calls++
-			allowed = p.clocks.CountRequest() || allowed
-		}
-	}
-	return allowed || calls == 0
-}
-
-// PauseClocks implements callClocks.
-func (w *wire) PauseClocks(int64) (restart func(answered bool)) {
-	now := time.Now()
-	var ids []int64
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for id, p := range w.pending {
-		if p.state != queued {
-			p.deadline = p.clocks.Pause(p.deadline, now)
-			ids = append(ids, id)
-		}
-	}
-	return func(answered bool) {
-		now := time.Now()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, id := range ids {
-			p := w.pending[id]
-			if p == nil || !p.clocks.Paused() {
-				continue
-			}
-			if p.deadline = p.clocks.Resume(answered, now); !p.deadline.IsZero() && !w.ended {
-				w.alarm.Set(p.deadline)
-			}
-		}
 	}
 }
 

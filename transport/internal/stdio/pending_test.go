@@ -65,7 +65,7 @@ func TestDeadlines(t *testing.T) {
 		}
 		id := <-keep
 		require.Len(t, canceled, len(timeouts)-1)
-		require.Len(t, p.pending, 1)
+		require.Len(t, p.table.Open, 1)
 		time.Sleep(24 * time.Hour)
 		p.say(`{"id":%d,"result":"at last"}`, id)
 		require.Equal(t, outcome{result: `"at last"`}, (<-ends[5]).outcome)
@@ -121,7 +121,7 @@ func TestLateAnswers(t *testing.T) {
 		p.say(`{"id":%d,"result":"mine"}`, id)
 		require.Equal(t, outcome{result: `"mine"`}, <-ended)
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 5}, p.noise.Counts())
-		require.Empty(t, p.pending)
+		require.Empty(t, p.table.Open)
 	})
 }
 
@@ -134,8 +134,8 @@ func TestAnswerBeforeTheQuestion(t *testing.T) {
 		synctest.Wait()
 		second := p.ask(t.Context(), transport.Request{Method: "second"})
 		synctest.Wait()
-		p.say(`{"id":%d,"result":"forged"}`, p.ids.Last())
-		p.tell(p.ids.Last(), 1) // there is no progress of it either
+		p.say(`{"id":%d,"result":"forged"}`, p.table.IDs.Last())
+		p.tell(p.table.IDs.Last(), 1) // there is no progress of it either
 		synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			m := p.read()
@@ -158,7 +158,7 @@ func TestNoTimerOutlivesTheWire(t *testing.T) {
 		got := <-ended
 		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
 		require.Equal(t, time.Minute, time.Since(start))
-		require.False(t, p.alarm.Stop(), "the sweeper is stopped")
+		require.True(t, p.table.TimerStopped(), "the sweeper is stopped")
 	})
 }
 
@@ -192,6 +192,6 @@ func TestEveryRequestEndsOnce(t *testing.T) {
 				require.NotEmpty(t, got.result)
 			}
 		}
-		require.Empty(t, p.pending)
+		require.Empty(t, p.table.Open)
 	}
 }

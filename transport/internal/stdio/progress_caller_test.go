@@ -39,9 +39,9 @@ func TestProgressThatPanics(t *testing.T) {
 	require.Equal(t, "notifications/cancelled", p.read().Method)
 	require.Equal(t, "of the host", <-panicked)
 	require.Equal(t, 1, calls)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	require.Empty(t, p.pending)
+	p.table.Mu.Lock()
+	defer p.table.Mu.Unlock()
+	require.Empty(t, p.table.Open)
 }
 
 // A server that is quicker than the one it reports to does not fill the memory of

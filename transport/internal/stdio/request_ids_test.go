@@ -15,7 +15,7 @@ import (
 func TestRequestIDs(t *testing.T) {
 	t.Run("fit_into_32_bits", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
-		transporttest.LeaveIDs(&p.ids, 5)
+		transporttest.LeaveIDs(&p.table.IDs, 5)
 		for range 10 {
 			ended := p.ask(t.Context(), transport.Request{Method: "m", Track: true})
 			m := p.read()
@@ -39,7 +39,7 @@ func TestRequestIDs(t *testing.T) {
 			return open{m, ended}
 		}
 		old := []open{send(), send(), send()}
-		transporttest.LeaveIDs(&p.ids, 1)
+		transporttest.LeaveIDs(&p.table.IDs, 1)
 		sent := append(old, send(), send(), send())
 		require.Equal(t, jsonrpc.EndID-1, sent[3].ID)
 		require.Equal(t, jsonrpc.FirstID, sent[4].ID)
@@ -48,14 +48,14 @@ func TestRequestIDs(t *testing.T) {
 			p.say(`{"id":%d,"result":%d}`, o.ID, i)
 			require.Equal(t, outcome{result: fmt.Sprint(i)}, <-o.ended)
 		}
-		require.Empty(t, p.pending)
+		require.Empty(t, p.table.Open)
 	})
 	t.Run("name_of_a_stream_after_the_wrap", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
 		first := p.ask(t.Context(), transport.Request{Method: "m"})
 		held := p.read()
-		transporttest.LeaveIDs(&p.ids, 0)
-		p.ids.Next()
+		transporttest.LeaveIDs(&p.table.IDs, 0)
+		p.table.IDs.Next()
 		var named int64
 		stream := p.ask(t.Context(), transport.Request{Method: "m", Stream: &transport.Stream{Sent: func(id int64) { named = id }}})
 		m := p.read()

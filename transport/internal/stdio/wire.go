@@ -34,13 +34,9 @@ type wire struct {
 	*jsonrpc.Lifetime
 	in *lineReader
 
-	ids     jsonrpc.RequestIDs
-	mu      sync.Mutex
-	out     outbox
-	pending map[int64]*pending
-	spare   sync.Pool // of *pending; their channels must not leave a synctest bubble with the session
-	ended   bool
-	alarm   jsonrpc.DeadlineTimer
+	table jsonrpc.Table // the requests in flight; its mutex guards out too
+	out   outbox
+	spare sync.Pool // of *pending; their channels must not leave a synctest bubble with the session
 
 	control  *control
 	notices  *jsonrpc.Notifications
@@ -62,17 +58,15 @@ func newWire(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *wi
 		Lifetime: life,
 		in:       newLineReader(in, limit),
 		out:      outbox{out: out, try: tryWriter(out), takeover: make(chan struct{}, 1)},
-		pending:  make(map[int64]*pending),
 		notices:  new(jsonrpc.Notifications),
 		heard:    jsonrpc.NewLastReceived(),
 		orphans:  rate.NewLimiter(jsonrpc.OrphanLogRate, 1),
 	}
-	w.alarm.OnFire = w.sweep
 	w.in.reserve, w.in.free = w.reserve, w.freeLine
-	w.spare.New = newPending
+	w.spare.New = w.newPending
 	w.in.onUnfinished = w.unfinished
 	w.control = newControl(w)
-	w.asked = inbound.Requests{Calls: w, Reply: w.reply, Room: inbound.Allowance{Max: controlQueue},
+	w.asked = inbound.Requests{Calls: &w.table, Reply: w.reply, Room: inbound.Allowance{Max: controlQueue},
 		Go: func(f func()) bool { go f(); return true }}
 	return w
 }
@@ -149,24 +143,9 @@ func (w *wire) receive(line []byte) {
 			return
 		}
 	}
-	if string(env.Method) == jsonrpc.MethodProgress && env.ID == nil && !env.Malformed {
-		w.progressed(env.Params)
-		return
+	if !w.notices.Dispatch(&env, &w.table, &w.noise) {
+		w.control.deliver(trimmed, &env)
 	}
-	if env.Method != nil && env.ID == nil && !env.Malformed {
-		switch w.notices.Handle(env.Method, env.Params) {
-		case jsonrpc.NotHandled:
-		case jsonrpc.Malformed:
-			w.noise.Malformed.Add(1)
-			return
-		case jsonrpc.Dropped:
-			w.noise.Dropped.Add(1)
-			return
-		default:
-			return
-		}
-	}
-	w.control.deliver(trimmed, &env)
 }
 
 // emptyAnswer fails the request that is answered with neither result nor
@@ -237,20 +216,17 @@ func (w *wire) request(ctx context.Context, r transport.Request, meta json.RawMe
 		return nil, jsonrpc.RequestError(ctx, w.Cause(), mcpvisor.OutcomeNotSent, nil)
 	}
 	p := w.spare.Get().(*pending)
-	p.deadline, p.news = p.clocks.Start(r), jsonrpc.NewProgressQueue(r.Progress)
+	p.entry.Deadline, p.entry.Progress = p.entry.Clocks.Start(r), jsonrpc.NewProgressQueue(r.Progress)
 	p.stream, p.remarks = r.Stream != nil, w.remarks.Count()
 	w.encodeLocking(p, r, meta)
-	if w.ended {
-		w.mu.Unlock()
+	if w.table.Ended() != nil {
+		w.table.Mu.Unlock()
 		w.recycle(p)
 		return nil, jsonrpc.DeathError(w.Cause(), mcpvisor.OutcomeNotSent)
 	}
-	w.pending[p.id] = p
-	if !p.deadline.IsZero() {
-		w.alarm.Set(p.deadline)
-	}
-	write, crowd := w.out.add(&p.outgoing), len(w.pending) > 1
-	w.mu.Unlock()
+	w.table.AddLocked(&p.entry)
+	write, crowd := w.out.add(&p.outgoing), len(w.table.Open) > 1
+	w.table.Mu.Unlock()
 	if write {
 		if crowd {
 			runtime.Gosched() // let the others add theirs: one write for all
@@ -259,7 +235,7 @@ func (w *wire) request(ctx context.Context, r transport.Request, meta json.RawMe
 	}
 
 	var a answer
-	if p.news != nil {
+	if p.entry.Progress != nil {
 		a = w.listenFor(ctx, p)
 	} else {
 		select {
@@ -278,7 +254,7 @@ func (w *wire) request(ctx context.Context, r transport.Request, meta json.RawMe
 		return a.result, nil
 	}
 	if a.unheard {
-		w.cancelRemote(p.id, a.err.Kind == mcpvisor.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
+		w.cancelRemote(p.entry.ID, a.err.Kind == mcpvisor.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
 	}
 	w.recycle(p)
 	return nil, a.err
@@ -288,15 +264,15 @@ func (w *wire) request(ctx context.Context, r transport.Request, meta json.RawMe
 // which no other request has that id.
 func (w *wire) encodeLocking(p *pending, r transport.Request, meta json.RawMessage) {
 	for {
-		id, used := w.ids.Next()
-		p.id = id
+		id, used := w.table.IDs.Next()
+		p.entry.ID = id
 		p.line = jsonrpc.AppendRequest(p.line[:0], id, r, meta)
 		jsonrpc.NotifySent(r.Stream, id)
-		w.mu.Lock()
-		if !used || w.pending[id] == nil {
+		w.table.Mu.Lock()
+		if !used || w.table.Open[id] == nil {
 			return
 		}
-		w.mu.Unlock()
+		w.table.Mu.Unlock()
 	}
 }
 
@@ -306,13 +282,13 @@ func (w *wire) post(o *outgoing) bool { return w.postIfRoom(o, math.MaxInt) }
 
 // postIfRoom is post, unless room lines or more are queued.
 func (w *wire) postIfRoom(o *outgoing, room int) bool {
-	w.mu.Lock()
-	if w.ended || len(w.out.queue) >= room {
-		w.mu.Unlock()
+	w.table.Mu.Lock()
+	if w.table.Ended() != nil || len(w.out.queue) >= room {
+		w.table.Mu.Unlock()
 		return false
 	}
 	write := w.out.add(o)
-	w.mu.Unlock()
+	w.table.Mu.Unlock()
 	if write {
 		w.flush()
 	}
@@ -331,8 +307,8 @@ func (w *wire) send(ctx context.Context, line []byte) error {
 	case <-w.Dead():
 		return io.ErrClosedPipe
 	case <-ctx.Done():
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		w.table.Mu.Lock()
+		defer w.table.Mu.Unlock()
 		if o.state == queued {
 			w.out.withdraw(o)
 		}

@@ -73,9 +73,10 @@ func FuzzWire(f *testing.F) {
 
 // waiting is how many calls are under way and written.
 func (w *wire) waiting() (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.pending {
+	w.table.Mu.Lock()
+	defer w.table.Mu.Unlock()
+	for _, e := range w.table.Open {
+		p := e.Owner.(*pending)
 		if p.state != queued {
 			n++
 		}

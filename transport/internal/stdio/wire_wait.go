@@ -13,7 +13,7 @@ import (
 // listenFor waits for the answer and reports the progress on the way. Whoever is
 // told may panic: then nobody waits any more.
 func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
-	told, finished := p.news, false
+	told, finished := p.entry.Progress, false
 	defer func() {
 		if finished {
 			return
@@ -24,7 +24,7 @@ func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
 			a = <-p.answer
 			a.keep(transport.Request{})
 		case outcome == mcpvisor.OutcomeUnknown:
-			w.cancelRemote(p.id, false)
+			w.cancelRemote(p.entry.ID, false)
 		}
 	}()
 	for answered := false; !answered; {
@@ -53,7 +53,7 @@ func (w *wire) leave(ctx context.Context, p *pending) answer {
 // dismiss ends a stream whose context has ended, and gives the server a while to
 // confirm that. What is still queued leaves before the cancellation does.
 func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) answer {
-	w.cancelRemote(p.id, false)
+	w.cancelRemote(p.entry.ID, false)
 	t := time.NewTimer(farewell)
 	defer t.Stop()
 	select {

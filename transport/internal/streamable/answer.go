@@ -161,22 +161,8 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 		s.noise.Malformed.Add(1)
 		return reply{}, false, nil
 	}
-	if string(env.Method) == jsonrpc.MethodProgress && env.ID == nil && !env.Malformed {
-		s.progressed(env.Params)
+	if s.Dispatch(&env, &s.exchanges.requests, &s.noise) {
 		return reply{}, false, nil
-	}
-	if env.ID == nil && !env.Malformed {
-		switch s.Notifications.Handle(env.Method, env.Params) {
-		case jsonrpc.NotHandled:
-		case jsonrpc.Malformed:
-			s.noise.Malformed.Add(1)
-			return reply{}, false, nil
-		case jsonrpc.Dropped:
-			s.noise.Dropped.Add(1)
-			return reply{}, false, nil
-		default:
-			return reply{}, false, nil
-		}
 	}
 	s.receiveMessage(text, &env, id)
 	return reply{}, false, nil

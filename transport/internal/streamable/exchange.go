@@ -23,7 +23,7 @@ type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	table  *exchangeTable
-	row    tableRow
+	row    jsonrpc.Entry
 	trace  endpoint.ConnTrace
 	// share is the part of Limits.MaxBufferBytes that a large reply holds.
 	share budget.Share
@@ -47,10 +47,10 @@ func (s *session) startRequest(parent context.Context, r transport.Request) *exc
 // start begins an exchange. Its context follows that of the caller without deriving
 // from it, so that detach can stop following.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
-	x := &exchange{table: t, share: t.buffer.Share(), row: tableRow{progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	x := &exchange{table: t, share: t.buffer.Share(), row: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.Attach(parent)))
-	x.row.owner = x
-	if ended := t.add(&x.row, request, r); ended != nil {
+	x.row.Owner = x
+	if ended := t.requests.Add(&x.row, request, r); ended != nil {
 		x.end(context.Canceled, ended)
 		return x
 	}
@@ -71,7 +71,15 @@ func (x *exchange) get(e *endpoint.Endpoint, header http.Header) (*http.Response
 }
 
 // id is the id of the request.
-func (x *exchange) id() int64 { return x.row.key }
+func (x *exchange) id() int64 { return x.row.ID }
+
+// InFlight implements jsonrpc.Owner. An exchange is entered when it is about to be sent.
+func (x *exchange) InFlight() bool { return true }
+
+// Expire implements jsonrpc.Owner. The exchange ends; its goroutine finishes it.
+func (x *exchange) Expire() (after func()) {
+	return func() { x.end(context.DeadlineExceeded, jsonrpc.ErrOverdue) }
+}
 
 // end ends the exchange, unless it has ended.
 func (x *exchange) end(err, cause error) { x.cancel(&jsonrpc.ExchangeEnd{Err: err, Cause: cause}) }
@@ -96,7 +104,7 @@ func (x *exchange) detach() bool {
 	if x.unfollow != nil && !x.unfollow() {
 		return false
 	}
-	x.table.stopClock(&x.row)
+	x.table.requests.StopClock(&x.row)
 	x.detached = true
 	return true
 }
@@ -106,6 +114,6 @@ func (x *exchange) finishDetached() {
 	if x.unfollow != nil {
 		x.unfollow()
 	}
-	x.table.remove(&x.row)
+	x.table.requests.Remove(&x.row)
 	x.cancel(context.Canceled)
 }

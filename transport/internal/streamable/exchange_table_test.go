@@ -21,9 +21,9 @@ func (t *exchangeTable) startTimed(parent context.Context, timeout time.Duration
 
 // size is how many exchanges are under way.
 func (t *exchangeTable) size() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.open)
+	t.requests.Mu.Lock()
+	defer t.requests.Mu.Unlock()
+	return len(t.requests.Open)
 }
 
 // requireEnd asserts why an exchange has ended.
@@ -189,12 +189,12 @@ func TestExchangeTableProgress(t *testing.T) {
 			table.endAll(errors.New("the session died"))
 			<-died.ctx.Done()
 			for _, x := range []*exchange{died, overdue} {
-				to, found := table.progressed(x.id())
+				to, found := table.requests.Progressed(x.id())
 				require.True(t, found)
 				require.True(t, to.Push(mcpvisor.Progress{}))
 				to.Deliver()
 				x.finish()
-				_, found = table.progressed(x.id())
+				_, found = table.requests.Progressed(x.id())
 				require.False(t, found)
 			}
 			require.Equal(t, 2, reports)
@@ -207,7 +207,7 @@ func TestExchangeTableProgress(t *testing.T) {
 			began := time.Now()
 			x := table.startTimed(context.Background(), time.Hour)
 			time.Sleep(time.Minute)
-			_, found := table.progressed(x.id())
+			_, found := table.requests.Progressed(x.id())
 			require.False(t, found)
 			<-x.ctx.Done()
 			require.InDelta(t, time.Hour, time.Since(began), float64(jsonrpc.SweepGrain), "the deadline has not moved")

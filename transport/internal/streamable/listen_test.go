@@ -173,9 +173,9 @@ func TestExchange_bodiesClosed(t *testing.T) {
 				}
 				time.Sleep(drainTimeout + time.Millisecond)
 				require.Empty(t, web.unclosed())
-				s.exchanges.mu.Lock()
-				left := len(s.exchanges.open)
-				s.exchanges.mu.Unlock()
+				s.exchanges.requests.Mu.Lock()
+				left := len(s.exchanges.requests.Open)
+				s.exchanges.requests.Mu.Unlock()
 				require.Zero(t, left)
 				require.Nil(t, s.Cause())
 				time.Sleep(drainTimeout) // so that the server's side notices

@@ -25,6 +25,7 @@ func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	return s
 }
 
+// dialHTTP is NewDialer, for tests over both transports.
 func dialHTTP(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
 	if spec.HTTP == nil {
 		return stdio.NewDialer(spec.WithDefaults(), opts), nil

@@ -30,9 +30,9 @@ func TestProgressThatPanicsOverHTTP(t *testing.T) {
 	require.PanicsWithValue(t, "of the host", func() { _, _ = s.Request(t.Context(), r) })
 	transporttest.RequireClosed(t, canceled, "the server is not told")
 	require.Eventually(t, func() bool {
-		s.exchanges.mu.Lock()
-		defer s.exchanges.mu.Unlock()
-		for id := range s.exchanges.open {
+		s.exchanges.requests.Mu.Lock()
+		defer s.exchanges.requests.Mu.Unlock()
+		for id := range s.exchanges.requests.Open {
 			if id > 0 {
 				return false
 			}

@@ -65,7 +65,7 @@ func TestRequestIDsOverHTTP(t *testing.T) {
 		for range 3 {
 			send()
 		}
-		transporttest.LeaveIDs(&s.exchanges.ids, 1)
+		transporttest.LeaveIDs(&s.exchanges.requests.IDs, 1)
 		for range 3 {
 			send()
 		}

@@ -64,15 +64,15 @@ func TestServerRequests_answerTimeout(t *testing.T) {
 		return s.serverRequests.Count()
 	}
 	require.Equal(t, 1, owes())
-	s.exchanges.mu.Lock()
+	s.exchanges.requests.Mu.Lock()
 	bounded := 0
-	for key, b := range s.exchanges.open {
-		if key < 0 && !b.deadline.IsZero() {
+	for key, b := range s.exchanges.requests.Open {
+		if key < 0 && !b.Deadline.IsZero() {
 			bounded++
-			b.owner.end(context.DeadlineExceeded, jsonrpc.ErrOverdue) // as if its time were up
+			b.Owner.(*exchange).end(context.DeadlineExceeded, jsonrpc.ErrOverdue) // as if its time were up
 		}
 	}
-	s.exchanges.mu.Unlock()
+	s.exchanges.requests.Mu.Unlock()
 	require.Equal(t, 1, bounded)
 	require.Eventually(t, func() bool { return owes() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	requireServing(t, s)

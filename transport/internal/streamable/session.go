@@ -68,7 +68,7 @@ func (d *dialer) NewSession() transport.Session {
 	}
 	s.exchanges.buffer = d.buffer
 	s.handler = d.handlers.NewHandler(s.Lifetime)
-	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges, Go: s.goTask, Reply: s.reply,
+	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges.requests, Go: s.goTask, Reply: s.reply,
 		Room: inbound.Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {

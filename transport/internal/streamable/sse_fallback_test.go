@@ -17,16 +17,16 @@ import (
 // newest is the key of the exchange that began last, of those that are no requests
 // of the call lane.
 func (s *exchangeTable) newest() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lastKey
+	s.requests.Mu.Lock()
+	defer s.requests.Mu.Unlock()
+	return s.requests.Newest()
 }
 
 // isOpen reports whether an exchange is under way.
 func (s *exchangeTable) isOpen(key int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open[key] != nil
+	s.requests.Mu.Lock()
+	defer s.requests.Mu.Unlock()
+	return s.requests.Open[key] != nil
 }
 
 // TestSSEFallback_refusalInPieces checks that the end of the refused POST, which comes

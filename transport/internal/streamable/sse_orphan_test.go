@@ -78,15 +78,15 @@ func TestSSE_errorWithoutID(t *testing.T) {
 
 // expireCalls ends the requests of the call lane as their deadline does.
 func (s *exchangeTable) expireCalls() {
-	s.mu.Lock()
-	var calls []*tableRow
-	for key, b := range s.open {
+	s.requests.Mu.Lock()
+	var calls []*jsonrpc.Entry
+	for key, b := range s.requests.Open {
 		if key > 0 {
 			calls = append(calls, b)
 		}
 	}
-	s.mu.Unlock()
+	s.requests.Mu.Unlock()
 	for _, b := range calls {
-		b.owner.end(context.DeadlineExceeded, jsonrpc.ErrOverdue)
+		b.Owner.(*exchange).end(context.DeadlineExceeded, jsonrpc.ErrOverdue)
 	}
 }

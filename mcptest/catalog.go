@@ -10,17 +10,18 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// catalog is what the server offers at the moment. Tools come and go.
+// catalog holds what the server offers now. Only the tools change.
 type catalog struct {
+	// mu guards tools, toolIndex, listed and issued; the other fields do not change.
 	mu        sync.RWMutex
 	tools     []ToolDef
 	toolIndex map[string]int
-	// listed is the definitions of tools, in their order.
+	// listed holds the definitions of tools, in their order.
 	listed    []json.RawMessage
 	resources []ResourceDef
 	templates []TemplateDef
 	prompts   []PromptDef
-	// issued counts the cursors of RepeatCursor that have to be new.
+	// issued counts the new cursors of ActionRepeatCursor.
 	issued int
 }
 
@@ -49,7 +50,7 @@ func (c *catalog) tool(name string) (ToolDef, bool) {
 	return c.tools[i], true
 }
 
-// add puts a tool in, in place of one of the same name.
+// add adds a tool; it replaces one of the same name.
 func (c *catalog) add(t ToolDef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,6 +62,7 @@ func (c *catalog) add(t ToolDef) {
 	c.index()
 }
 
+// remove removes a tool and reports whether it was offered.
 func (c *catalog) remove(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,6 +74,8 @@ func (c *catalog) remove(name string) bool {
 	return ok
 }
 
+// definitions returns the entries of one of the four lists, and the member of the result
+// that holds them.
 func (c *catalog) definitions(method string) (member string, items []json.RawMessage) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -94,18 +98,18 @@ func definitions[T interface{ definition() json.RawMessage }](items []T) []json.
 	return out
 }
 
-// badEntry is an entry of a list that no strict reader takes.
+// badEntry is a list entry that a strict client rejects.
 const badEntry = `{"name":12,"inputSchema":{"type":"object"}}`
 
-// list answers one page of one of the four lists.
+// list returns one page of one of the four lists.
 func (s *server) list(r *request) ([]byte, *rpcError) {
 	member, items := s.catalog.definitions(r.method)
 	first := 0
-	endless := r.spoiledBy(ActionRepeatCursor)
+	endless := r.faultOf(ActionRepeatCursor)
 	if r.params.Cursor != "" && endless == nil {
 		n, err := strconv.Atoi(r.params.Cursor)
 		if err != nil || n < 0 || n > len(items) {
-			return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "cursor " + r.params.Cursor + " is not one of ours"}
+			return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "cursor " + r.params.Cursor + " was not issued by this server"}
 		}
 		first = n
 	}
@@ -118,7 +122,7 @@ func (s *server) list(r *request) ([]byte, *rpcError) {
 		result["nextCursor"] = strconv.Itoa(last)
 	}
 	page := items[first:last]
-	if f := r.spoiledBy(ActionBadTool); f != nil {
+	if f := r.faultOf(ActionBadTool); f != nil {
 		page = append(page, json.RawMessage(orDefault(f.Text, badEntry)))
 	}
 	if endless != nil {
@@ -141,7 +145,7 @@ func (s *server) endlessCursor(text string) string {
 	return "more-" + strconv.Itoa(s.catalog.issued)
 }
 
-// lookUp finds a resource by its URI, or by a template.
+// lookUp returns a resource by its URI, or by a template that matches it.
 func (c *catalog) lookUp(uri string) (ResourceDef, bool) {
 	for _, r := range c.resources {
 		if r.URI == uri {
@@ -157,7 +161,7 @@ func (c *catalog) lookUp(uri string) (ResourceDef, bool) {
 	return ResourceDef{}, false
 }
 
-// codeNoResource is what the initialize era answers for an unknown resource.
+// codeNoResource is the error of an unknown resource up to 2025-11-25.
 const codeNoResource = -32002
 
 func (s *server) readResource(r *request) ([]byte, *rpcError) {
@@ -176,7 +180,7 @@ func (s *server) readResource(r *request) ([]byte, *rpcError) {
 	return members(result), nil
 }
 
-// fill renders a prompt; missing is the first argument that was not given.
+// fill renders a prompt. missing is the first argument that was not passed.
 func (p PromptDef) fill(args map[string]string) (text, missing string) {
 	text = p.Text
 	for _, name := range p.Arguments {

@@ -22,9 +22,9 @@ func consult(c *toolCall, a struct {
 	Method string
 	Params json.RawMessage
 	Rounds int
-}) toolAnswer {
+}) toolResult {
 	if a.Method == "" {
-		return failing("consult: method is empty; name elicitation/create, sampling/createMessage or roots/list")
+		return errorResult("consult: method is empty; name elicitation/create, sampling/createMessage or roots/list")
 	}
 	if c.lines != nil && !c.modern {
 		return ask(c, struct {
@@ -37,14 +37,14 @@ func consult(c *toolCall, a struct {
 		number, ok := strings.CutPrefix(c.state, consultState)
 		n, err := strconv.Atoi(number)
 		if !ok || err != nil {
-			return failing("consult: the state came back as " + c.state)
+			return errorResult("consult: the state came back as " + c.state)
 		}
 		said := map[string]json.RawMessage{}
 		if err := json.Unmarshal(c.responses, &said); err != nil || said[consultKey] == nil {
-			return failing("consult: there is no response in " + string(c.responses))
+			return errorResult("consult: there is no response in " + string(c.responses))
 		}
 		if n >= max(a.Rounds, 1) {
-			return saying(string(said[consultKey]))
+			return textResult(string(said[consultKey]))
 		}
 		round = n + 1
 	}
@@ -52,17 +52,17 @@ func consult(c *toolCall, a struct {
 	if len(a.Params) > 0 {
 		wants["params"] = a.Params
 	}
-	return toolAnswer{wants: mustJSON(map[string]any{consultKey: wants}), state: consultState + strconv.Itoa(round)}
+	return toolResult{wants: mustJSON(map[string]any{consultKey: wants}), state: consultState + strconv.Itoa(round)}
 }
 
 // wanting is an answer that wants input, as the members of a result.
-func (a toolAnswer) wanting() []byte {
+func (a toolResult) wanting() []byte {
 	b := append([]byte(`"inputRequests":`), a.wants...)
 	return append(append(b, `,"requestState":`...), quote(a.state)...)
 }
 
 // inputRequired is the same as a result of the go-sdk's.
-func (a toolAnswer) inputRequired() (*mcp.CallToolResult, error) {
+func (a toolResult) inputRequired() (*mcp.CallToolResult, error) {
 	result := &mcp.CallToolResult{RequestState: a.state}
 	return result, json.Unmarshal(a.wants, &result.InputRequests)
 }

@@ -4,16 +4,19 @@ import "encoding/json"
 
 // ToolDef is one tool of a [Script].
 type ToolDef struct {
-	// Name is the tool's name. A name of [DefaultTools] behaves like that tool.
-	Name        string `json:"name"`
+	// Name is the tool's name. Required. A tool with a name of [DefaultTools] behaves
+	// like that tool.
+	Name string `json:"name"`
+	// Description is listed with the tool. Default: none.
 	Description string `json:"description,omitempty"`
-	// InputSchema and OutputSchema are JSON schemas. The input schema is
-	// {"type":"object"} by default.
-	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
+	// InputSchema is a JSON schema. Default: {"type":"object"}. Arguments are not checked
+	// against it.
+	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+	// OutputSchema is a JSON schema. Default: none.
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
-	// Annotations is an object such as {"readOnlyHint":true}.
+	// Annotations is an object such as {"readOnlyHint":true}. Default: none.
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	// As is the default tool whose behaviour this one has, under its own name.
+	// As names the default tool that this one behaves like. Default: the one of Name.
 	As string `json:"as,omitempty"`
 	// Text is a fixed answer, given unless As is set. A tool with neither, and
 	// whose name is not a default tool\'s, answers with its arguments.
@@ -24,7 +27,7 @@ type ToolDef struct {
 	IsError bool `json:"isError,omitempty"`
 }
 
-// definition is the tool as it is listed.
+// definition returns the tool as tools/list lists it.
 func (t ToolDef) definition() json.RawMessage {
 	schema := t.InputSchema
 	if len(schema) == 0 {
@@ -41,14 +44,19 @@ func (t ToolDef) definition() json.RawMessage {
 
 // ResourceDef is one resource of a [Script].
 type ResourceDef struct {
-	URI      string `json:"uri"`
-	Name     string `json:"name"`
+	// URI identifies the resource. Required.
+	URI string `json:"uri"`
+	// Name is listed with the resource. Required.
+	Name string `json:"name"`
+	// MIMEType is that of the content. Default: none.
 	MIMEType string `json:"mimeType,omitempty"`
 	// Text is the content, unless Blob is set.
 	Text string `json:"text,omitempty"`
+	// Blob is binary content. Default: none; then the content is Text.
 	Blob []byte `json:"blob,omitempty"`
 }
 
+// definition returns the resource as resources/list lists it.
 func (r ResourceDef) definition() json.RawMessage {
 	return mustJSON(struct {
 		URI      string `json:"uri"`
@@ -57,7 +65,7 @@ func (r ResourceDef) definition() json.RawMessage {
 	}{r.URI, r.Name, r.MIMEType})
 }
 
-// contents is the resource as it is read.
+// contents returns the resource as resources/read returns it.
 func (r ResourceDef) contents() json.RawMessage {
 	type contents struct {
 		URI      string  `json:"uri"`
@@ -75,20 +83,25 @@ func (r ResourceDef) contents() json.RawMessage {
 // TemplateDef is one resource template of a [Script], with one variable at its
 // end: reading "mcptest://echo/abc" by "mcptest://echo/{text}" gives "abc".
 type TemplateDef struct {
+	// URITemplate has one variable, at its end. Required.
 	URITemplate string `json:"uriTemplate"`
-	Name        string `json:"name"`
-	MIMEType    string `json:"mimeType,omitempty"`
+	// Name is listed with the template. Required.
+	Name string `json:"name"`
+	// MIMEType is that of the content. Default: none.
+	MIMEType string `json:"mimeType,omitempty"`
 }
 
 func (t TemplateDef) definition() json.RawMessage { return mustJSON(t) }
 
 // PromptDef is one prompt of a [Script].
 type PromptDef struct {
-	Name        string `json:"name"`
+	// Name is the prompt's name. Required.
+	Name string `json:"name"`
+	// Description is listed with the prompt. Default: none.
 	Description string `json:"description,omitempty"`
-	// Arguments are the names of the arguments, all required.
+	// Arguments are the names of the arguments, all required. Default: none.
 	Arguments []string `json:"arguments,omitempty"`
-	// Text is the message; "{name}" stands for the argument name.
+	// Text is the text of the one message; "{name}" stands for the argument name.
 	Text string `json:"text"`
 }
 
@@ -108,7 +121,7 @@ func (p PromptDef) definition() json.RawMessage {
 	}{p.Name, p.Description, args})
 }
 
-// DefaultResources is what a script without resources offers: a text and a blob.
+// DefaultResources returns what a script without Resources offers: a text and a blob.
 func DefaultResources() []ResourceDef {
 	return []ResourceDef{
 		{URI: "mcptest://text", Name: "text", MIMEType: "text/plain", Text: "Hello from mcptest."},
@@ -116,13 +129,13 @@ func DefaultResources() []ResourceDef {
 	}
 }
 
-// DefaultTemplates is what a script without templates offers.
+// DefaultTemplates returns what a script without Templates offers: one that echoes.
 func DefaultTemplates() []TemplateDef {
 	return []TemplateDef{{URITemplate: "mcptest://echo/{text}", Name: "echo", MIMEType: "text/plain"}}
 }
 
-// DefaultPrompts is what a script without prompts offers: one without and one
-// with an argument.
+// DefaultPrompts returns what a script without Prompts offers: one without and one with
+// an argument.
 func DefaultPrompts() []PromptDef {
 	return []PromptDef{
 		{Name: "hello", Description: "A fixed greeting.", Text: "Say hello."},
@@ -130,8 +143,7 @@ func DefaultPrompts() []PromptDef {
 	}
 }
 
-// mustJSON is for values that marshal by construction, save for raw JSON out
-// of a script, whose faults are the script's author's to see.
+// mustJSON marshals v. It panics only for invalid raw JSON of a script.
 func mustJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {

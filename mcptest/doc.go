@@ -1,22 +1,27 @@
-// Package mcptest is a scriptable MCP server for tests, and for breaking
-// clients on purpose. A [Script] says what the server offers, which protocol
-// versions it speaks, and which [Fault] it commits at which [Stage].
+// Package mcptest is a scriptable MCP server for tests, with faults on demand. A
+// [Script] sets what the server offers, which protocol versions it speaks, and which
+// [Fault] happens at which [Stage].
 //
 // One script runs in three ways:
 //
-//   - [Stdio] re-executes the current binary as a real process, with real
-//     pipes, exit codes and signals. The binary must call [Main] first thing,
-//     in TestMain or in main.
-//   - [InMemory] runs it on a pair of pipes in this process. It needs nothing
-//     but channels and timers, so it works inside a testing/synctest bubble.
-//   - [NewHTTP] serves it over Streamable HTTP on a loopback port, built on the
-//     go-sdk's own server.
+//   - [Stdio] executes the current binary again, as a real process with real pipes,
+//     exit codes and signals. TestMain or main must call [Main] first.
+//   - [InMemory] runs it in a goroutine, on a pair of pipes. It needs only channels and
+//     timers, so it works inside a testing/synctest bubble.
+//   - [NewHTTP] serves it over Streamable HTTP on a loopback port, with the server of
+//     the go-sdk.
 //
-// A script with no content of its own offers a default set of tools, two
-// resources, a template and two prompts; see [DefaultTools].
+// A script without content of its own offers a default set of tools, two resources, a
+// template and two prompts; see [DefaultTools].
 //
-// With a StateDir, a script keeps accounts that outlive a process: how often
-// the server was started ([Starts]), which side effects were executed
-// ([Executions]) and which processes it ran ([Pids]). One StateDir belongs to
-// one server.
+// With a StateDir a server counts over its processes: [Starts], [Executions] of the
+// tool count, [PIDs]. One StateDir belongs to one server.
+//
+// Two packages below build on this one: mcptest/hostile holds servers that misbehave
+// in hundreds of ways, mcptest/oauthtest an OAuth authorization server.
+//
+// The package is larger than others of this module because the server is one thing:
+// the protocol, the tools and the faults of one script, over two transports that share
+// the tools. Start reading at script.go (what can be set), then server.go (a server on
+// a pair of streams) or http.go.
 package mcptest

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Stage is a moment in the life of the server at which a [Fault] can happen.
+// Stage is a moment in the life of a server at which a [Fault] can happen. The constants
+// below are all stages.
 type Stage string
 
 const (
@@ -39,7 +40,8 @@ const (
 	StageStdinClosed Stage = "stdin_closed"
 )
 
-// Action is what a [Fault] does.
+// Action is what a [Fault] does. The constants below are all actions; the fields that
+// they use are those of Fault.
 type Action string
 
 const (
@@ -51,8 +53,8 @@ const (
 	ActionDie Action = "die"
 	// ActionHang leaves this request unanswered forever; other requests are served.
 	ActionHang Action = "hang"
-	// ActionHangAll stops reading stdin: a deaf server. It does not notice that stdin
-	// is closed either.
+	// ActionHangAll stops reading stdin. The server does not notice that stdin is closed
+	// either.
 	ActionHangAll Action = "hang_all"
 	// ActionIgnoreShutdown makes the server ignore, from then on, the closing of stdin
 	// and SIGTERM. In memory it still ends with its context.
@@ -99,7 +101,7 @@ const (
 	ActionLateAnswer Action = "late_answer"
 )
 
-// What [Malformed] answers with.
+// What [ActionMalformed] answers with: values of [Fault.Text].
 const (
 	// MalformedResult is a result that is not an object. It is the default.
 	MalformedResult = "result"
@@ -119,31 +121,32 @@ const (
 	MalformedEmpty = "empty"
 )
 
-// Fault is one thing that goes wrong: Do this At that stage.
+// Fault is one thing that goes wrong: the action Do at the stage At. Fields that the
+// action does not use are ignored.
 type Fault struct {
-	// At is when it can happen. Required.
+	// At is the stage at which it happens. Required.
 	At Stage `json:"at"`
 	// Method narrows it to requests of that method; see the stages.
 	Method string `json:"method,omitempty"`
 	// Tool narrows it to requests about that tool, prompt or resource URI.
 	Tool string `json:"tool,omitempty"`
-	// Nth is which occasion of this incarnation it happens on, from 1. 0 means
-	// on every one.
+	// Nth is the occasion at which it happens, counted from 1 in each incarnation. 0
+	// means every occasion.
 	Nth int `json:"nth,omitempty"`
-	// Starts are the incarnations it happens in, from 1. Empty means all. For a
-	// process this needs a StateDir.
+	// Starts are the incarnations in which it happens, counted from 1. Empty means all.
+	// A process needs [Script.StateDir] for this.
 	Starts []int `json:"starts,omitempty"`
-	// Do is what happens. Required.
+	// Do is the action. Required.
 	Do Action `json:"do"`
-	// Code is the exit status, or the code of a JSON-RPC error.
+	// Code is an exit status, or the code of a JSON-RPC error (0 means -32603).
 	Code int `json:"code,omitempty"`
-	// Signal is a signal's name, as "KILL" or "SIGKILL".
+	// Signal is a signal's name, as "KILL" or "SIGKILL". Default: KILL.
 	Signal string `json:"signal,omitempty"`
 	// Count is a number of lines or notifications. 0 means 1.
 	Count int `json:"count,omitempty"`
-	// Bytes is a size in bytes.
+	// Bytes is a size in bytes. Default: 0.
 	Bytes int `json:"bytes,omitempty"`
-	// Text is what is written; each action says what it means.
+	// Text is what is written; see the actions for its meaning and default.
 	Text string `json:"text,omitempty"`
 	// Delay is how long to wait. In JSON: "50ms", or milliseconds.
 	Delay time.Duration `json:"delay,omitempty"`
@@ -157,16 +160,16 @@ var (
 		ActionCloseStdout, ActionLateAnswer}
 	malformations = []string{"", MalformedResult, MalformedWrongID, MalformedStringID, MalformedDuplicate,
 		MalformedNoID, MalformedNullID, MalformedErrorText, MalformedEmpty}
-	// needsRequest are the actions that change an answer, so need one to change.
+	// needsRequest are the actions that change an answer.
 	needsRequest = []Action{ActionHang, ActionError, ActionMalformed, ActionOversize, ActionRefuseVersion, ActionRepeatCursor, ActionBadTool, ActionLateAnswer, ActionHalfLine}
 	// beforeAnswer are the stages at which a request waits for its answer.
 	beforeAnswer = []Stage{StageDiscover, StageInitialize, StageList, StageCall, StagePing}
 )
 
-// Stages lists every stage.
+// Stages returns every stage, in the order of a server's life.
 func Stages() []Stage { return slices.Clone(stages) }
 
-// Actions lists every action.
+// Actions returns every action.
 func Actions() []Action { return slices.Clone(actions) }
 
 func (f Fault) validate() error {
@@ -185,7 +188,7 @@ func (f Fault) validate() error {
 	}
 	halfAnswer := f.At == StageAnswer && f.Do == ActionHalfLine
 	if slices.Contains(needsRequest, f.Do) && !slices.Contains(beforeAnswer, f.At) && !halfAnswer {
-		errs = append(errs, fmt.Errorf("action %q needs a request to answer, and there is none at stage %q; use one of %v", f.Do, f.At, beforeAnswer))
+		errs = append(errs, fmt.Errorf("action %q needs a request to answer, which stage %q does not have; use one of %v", f.Do, f.At, beforeAnswer))
 	}
 	if f.Do == ActionRefuseVersion && f.At != StageInitialize && f.At != StageDiscover {
 		errs = append(errs, fmt.Errorf("action %q belongs to stage %q or %q", f.Do, StageInitialize, StageDiscover))

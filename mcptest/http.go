@@ -25,7 +25,7 @@ type HTTPServer struct {
 	counter *statedir.Counter
 
 	mu       sync.Mutex
-	life     *httpLife
+	current  *httpIncarnation
 	refusals []int
 	requests int
 }
@@ -80,8 +80,8 @@ func (h *HTTPServer) begin() error {
 	}
 	h.address = listener.Addr().String()
 	h.URL = "http://" + h.address + endpointPath
-	h.life = newHTTPLife(h, start)
-	h.life.serve(listener)
+	h.current = newHTTPIncarnation(h, start)
+	h.current.serve(listener)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (h *HTTPServer) begin() error {
 // when every handler has returned. Stopping twice is harmless.
 func (h *HTTPServer) Stop() {
 	h.mu.Lock()
-	life := h.life
+	life := h.current
 	h.mu.Unlock()
 	life.end()
 }
@@ -138,8 +138,8 @@ func (h *HTTPServer) refusal() int {
 
 const endpointPath = "/mcp"
 
-// httpLife is one incarnation of an [HTTPServer].
-type httpLife struct {
+// httpIncarnation is one incarnation of an [HTTPServer].
+type httpIncarnation struct {
 	owner    *HTTPServer
 	start    int
 	instance string
@@ -161,8 +161,8 @@ type httpLife struct {
 	beginnings sync.WaitGroup
 }
 
-func newHTTPLife(h *HTTPServer, start int) *httpLife {
-	l := &httpLife{
+func newHTTPIncarnation(h *HTTPServer, start int) *httpIncarnation {
+	l := &httpIncarnation{
 		owner: h, start: start, instance: newInstance(), served: make(chan struct{}),
 		plan: newPlan(h.script.Faults, start), catalog: newCatalog(h.script),
 	}
@@ -173,7 +173,7 @@ func newHTTPLife(h *HTTPServer, start int) *httpLife {
 	return l
 }
 
-func (l *httpLife) handle(w http.ResponseWriter, r *http.Request) {
+func (l *httpIncarnation) handle(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	if l.ended {
 		l.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *httpLife) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (l *httpLife) serve(listener net.Listener) {
+func (l *httpIncarnation) serve(listener net.Listener) {
 	go func() {
 		defer close(l.served)
 		_ = l.web.Serve(listener)
@@ -205,7 +205,7 @@ func (l *httpLife) serve(listener net.Listener) {
 
 // end drops the connections before it ends the sessions, so that no client
 // gets an orderly answer. Concurrent calls return when it is done.
-func (l *httpLife) end() {
+func (l *httpIncarnation) end() {
 	l.ending.Do(func() {
 		_ = l.web.Close()
 		<-l.served
@@ -224,4 +224,4 @@ func (l *httpLife) end() {
 
 // crash ends the incarnation from within one of its own requests, which end
 // waits for.
-func (l *httpLife) crash() { go l.end() }
+func (l *httpIncarnation) crash() { go l.end() }

@@ -14,8 +14,8 @@ import (
 // ExitError is what an in-memory incarnation returns where a process would
 // have ended with a status or by a signal.
 type ExitError struct {
-	// Code is the exit status, 0 included: a server that stops by itself has
-	// ended, whatever it says.
+	// Code is the exit status; 0 is possible, because a server that exits has ended
+	// whatever its status is. -1 if Signal is set.
 	Code int
 	// Signal is the signal's name, as "KILL"; empty for an exit.
 	Signal string
@@ -29,7 +29,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// InMemory is the script as a goroutine of this process. Incarnations are
+// InMemory returns the script as a goroutine of this process. Incarnations are
 // counted from 1 in the order of their start, over the life of the value that
 // is returned, or in the script's StateDir.
 //

@@ -125,7 +125,7 @@ func serveProcess() int {
 	defer watch.Stop()
 	go func() {
 		for range watch.C {
-			if s.isDeaf() || s.stubborn.Load() {
+			if s.stoppedReading() || s.ignoresEOF.Load() {
 				time.Sleep(role.MaxLifetime)
 				os.Exit(3)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// envelope is every message that a client can send.
+// envelope holds the members of any message of a client.
 type envelope struct {
 	ID     json.RawMessage
 	Method string
@@ -19,7 +19,7 @@ type envelope struct {
 	Error  json.RawMessage
 }
 
-// params is the union of all members of params that the server looks at.
+// params holds all members of params that the server reads.
 type params struct {
 	Name          string
 	URI           string
@@ -34,7 +34,7 @@ type params struct {
 	State         string
 }
 
-// target is what a request is about.
+// target returns the tool, prompt or resource that a request names.
 func (p params) target() string {
 	if p.Name != "" {
 		return p.Name
@@ -42,18 +42,18 @@ func (p params) target() string {
 	return p.URI
 }
 
-// request is one request under way.
+// request is one request that is being handled.
 type request struct {
 	id     json.RawMessage
 	method string
 	params params
-	// modern is whether the request carries the _meta of 2026-07-28.
+	// modern: the request carries the _meta of 2026-07-28.
 	modern bool
 	// ctx ends with the server, and when the client cancels the request. Until
 	// the request waits for something it is the server's own.
 	ctx context.Context
-	// spoil holds the faults that change the answer.
-	spoil []*Fault
+	// answerFaults holds the faults that change the answer.
+	answerFaults []*Fault
 	// unfinished is set where the answer wants input.
 	unfinished bool
 	// uncancellable is set where the answer comes in spite of a cancellation.
@@ -69,7 +69,7 @@ type rpcError struct {
 
 var modernMark = []byte(mcp.MetaKeyProtocolVersion)
 
-// handle takes one line from the client.
+// handle handles one line of the client. It runs in the goroutine that reads stdin.
 func (s *server) handle(line []byte) {
 	var e envelope
 	if failure := e.decode(line); failure != nil {
@@ -102,8 +102,8 @@ func (s *server) notified(e envelope) {
 	}
 }
 
-// requested commits the faults that are due and carries the request out: at
-// once in the reader if nothing has to wait, else in a goroutine of its own.
+// requested injects the faults that are due and handles the request: in the goroutine
+// that reads stdin if nothing blocks, otherwise in a goroutine of its own.
 func (s *server) requested(r *request) {
 	due := s.plan.due(stageOf(r.method), r.method, r.params.target())
 	if !s.waits(r) && !anyWaits(due) {
@@ -135,8 +135,8 @@ func (s *server) process(r *request, due []*Fault) {
 	s.reply(r, s.success(r, result))
 }
 
-// success is the answer with the given members of the result, to which the
-// version's own members are added.
+// success returns an answer with these members of the result, and with the members
+// that the version adds.
 func (s *server) success(r *request, members []byte) []byte {
 	b := make([]byte, 0, len(members)+128)
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -198,7 +198,8 @@ func quote(text string) []byte {
 	return append(append(append(make([]byte, 0, len(text)+2), '"'), text...), '"')
 }
 
-// inFlight is the requests that wait for something, for the client to cancel.
+// inFlight holds the requests that run in goroutines, so that the client can cancel
+// them. Safe for concurrent use.
 type inFlight struct {
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc
@@ -228,15 +229,15 @@ func (f *inFlight) cancel(id json.RawMessage) {
 	}
 }
 
-// questions are the requests of the server to the client.
-type questions struct {
+// serverRequests are the requests of the server to the client.
+type serverRequests struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[string]chan json.RawMessage
 }
 
-// ask registers a question and returns its id and where the answer comes.
-func (q *questions) ask() (string, <-chan json.RawMessage) {
+// ask registers a request and returns its id and the channel of its answer.
+func (q *serverRequests) ask() (string, <-chan json.RawMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting == nil {
@@ -249,8 +250,8 @@ func (q *questions) ask() (string, <-chan json.RawMessage) {
 	return id, answer
 }
 
-// answer hands over what the client said: the result, or the error object.
-func (q *questions) answer(id, result, failure json.RawMessage) {
+// answer delivers the client's answer: the result, or the error object.
+func (q *serverRequests) answer(id, result, failure json.RawMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting := q.waiting[string(id)]

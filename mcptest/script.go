@@ -31,27 +31,28 @@ func LegacyVersions() []string { return AllVersions()[:4] }
 // the default set of tools, resources and prompts. A script is a value that
 // survives JSON, where durations are strings ("50ms") or milliseconds.
 type Script struct {
-	// Name is the server's name for itself. Default "mcptest".
+	// Name is the name in serverInfo. Default "mcptest".
 	Name string `json:"name,omitempty"`
-	// Version is the server's version of itself. Default "1.0.0".
+	// Version is the version in serverInfo. Default "1.0.0".
 	Version string `json:"version,omitempty"`
 	// Versions are the protocol versions spoken. Empty means [AllVersions].
 	// Without a version of the initialize era, initialize is refused; with
 	// nothing else, server/discover is an unknown method.
 	Versions []string `json:"versions,omitempty"`
-	// Instructions is the server's advice to the model. Default none.
+	// Instructions are sent to the client with initialize or server/discover. Default:
+	// none.
 	Instructions string `json:"instructions,omitempty"`
 
-	// Tools replaces [DefaultTools].
+	// Tools replace [DefaultTools]. Default: DefaultTools.
 	Tools []ToolDef `json:"tools,omitempty"`
 	// ExtraTools adds that many generated tools that echo their arguments:
 	// tool_0000, tool_0001, …
 	ExtraTools int `json:"extraTools,omitempty"`
-	// Resources replaces [DefaultResources].
+	// Resources replace [DefaultResources].
 	Resources []ResourceDef `json:"resources,omitempty"`
-	// Templates replaces [DefaultTemplates].
+	// Templates replace [DefaultTemplates].
 	Templates []TemplateDef `json:"templates,omitempty"`
-	// Prompts replaces [DefaultPrompts].
+	// Prompts replace [DefaultPrompts].
 	Prompts []PromptDef `json:"prompts,omitempty"`
 	// NoTools, NoResources and NoPrompts leave a capability undeclared and its
 	// methods unknown. Templates go with the resources.
@@ -61,14 +62,14 @@ type Script struct {
 	// PageSize is the most entries in one answer to a list. 0 means all.
 	PageSize int `json:"pageSize,omitempty"`
 
-	// StateDir is an existing directory for the accounts that outlive an
-	// incarnation. Empty means that a process counts for itself only, and that
-	// an in-memory server counts over the incarnations of one InMemory.
+	// StateDir is an existing directory for the counts that survive an incarnation; see
+	// [Starts]. If it is empty, each process counts from 0, and an in-memory server
+	// counts over the incarnations of one InMemory.
 	StateDir string `json:"stateDir,omitempty"`
 	// StartDelay passes before the first byte is read. Default 0.
 	StartDelay time.Duration `json:"startDelay,omitempty"`
-	// Faults is what goes wrong, and when. Faults at the same stage are
-	// committed in the order given.
+	// Faults are what goes wrong, and when. Faults at the same stage happen in the order
+	// given.
 	Faults []Fault `json:"faults,omitempty"`
 }
 
@@ -141,16 +142,16 @@ func (s Script) withDefaults() Script {
 	return s
 }
 
-// mustBeValid panics on a script that cannot be run: a test that injects no
-// fault because of a typing error would pass for the wrong reason.
+// mustBeValid panics on a script that cannot be run: a test whose fault is never
+// injected because of a typing error would pass for the wrong reason.
 func (s Script) mustBeValid() {
 	if err := s.Validate(); err != nil {
 		panic(err)
 	}
 }
 
-// mustCountStarts panics if a process could not tell which incarnation it is,
-// so that each would take itself for the first.
+// mustCountStarts panics if a process cannot know which incarnation it is: without a
+// StateDir each would be the first.
 func (s Script) mustCountStarts() {
 	for i, f := range s.Faults {
 		if len(f.Starts) > 0 && s.StateDir == "" {

@@ -38,22 +38,22 @@ type server struct {
 	instance string
 
 	in   io.ReadCloser
-	out  *wire
-	errs io.Writer
+	out  *output
+	errs io.Writer // stderr
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// deaf is closed when the server stops reading.
-	deaf     chan struct{}
-	deafOnce sync.Once
-	// stubborn is whether the end of stdin is ignored.
-	stubborn atomic.Bool
+	// stopped is closed when the server stops reading stdin.
+	stopped  chan struct{}
+	stopOnce sync.Once
+	// ignoresEOF: the server does not end when stdin does.
+	ignoresEOF atomic.Bool
 
 	plan    plan
 	catalog *catalog
 	session session
 	calls   inFlight
-	asked   questions
+	asked   serverRequests
 	running sync.WaitGroup
 }
 
@@ -66,8 +66,8 @@ func newServer(ctx context.Context, script Script, h host, counter *statedir.Cou
 	}
 	s := &server{
 		script: script, host: h, counter: counter, start: start, instance: newInstance(),
-		in: in, out: newWire(out), errs: errs,
-		deaf: make(chan struct{}), plan: newPlan(script.Faults, start),
+		in: in, out: newOutput(out), errs: errs,
+		stopped: make(chan struct{}), plan: newPlan(script.Faults, start),
 		catalog: newCatalog(script),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -116,16 +116,16 @@ func (s *server) serve() {
 	if s.ctx.Err() != nil || !s.commit(StageStdinClosed) {
 		return
 	}
-	if s.stubborn.Load() || s.isDeaf() {
+	if s.ignoresEOF.Load() || s.stoppedReading() {
 		<-s.ctx.Done()
 	}
 }
 
 // read handles lines until stdin ends, or reports that the server went deaf.
-func (s *server) read() (deaf bool) {
+func (s *server) read() (stopped bool) {
 	lines := bufio.NewReaderSize(s.in, 64<<10)
 	for s.ctx.Err() == nil {
-		if s.isDeaf() {
+		if s.stoppedReading() {
 			return true
 		}
 		line, err := lines.ReadBytes('\n')
@@ -133,17 +133,17 @@ func (s *server) read() (deaf bool) {
 			s.handle(line)
 		}
 		if err != nil {
-			return s.isDeaf()
+			return s.stoppedReading()
 		}
 	}
 	return false
 }
 
-func (s *server) goDeaf() { s.deafOnce.Do(func() { close(s.deaf) }) }
+func (s *server) stopReading() { s.stopOnce.Do(func() { close(s.stopped) }) }
 
-func (s *server) isDeaf() bool {
+func (s *server) stoppedReading() bool {
 	select {
-	case <-s.deaf:
+	case <-s.stopped:
 		return true
 	default:
 		return false
@@ -160,21 +160,21 @@ func (s *server) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.errs, format+"\n", args...)
 }
 
-// wire is stdout: whole writes, one at a time.
-type wire struct {
+// output is stdout: whole writes, one at a time.
+type output struct {
 	mu   sync.Mutex
 	out  io.WriteCloser
 	once sync.Once
 }
 
-func newWire(out io.WriteCloser) *wire { return &wire{out: out} }
+func newOutput(out io.WriteCloser) *output { return &output{out: out} }
 
 // line writes text and a line feed in one write.
-func (w *wire) line(text []byte) { w.raw(append(text, '\n')) }
+func (w *output) line(text []byte) { w.raw(append(text, '\n')) }
 
 // raw writes bytes as they are. A failed write is not reported: the reader
 // learns from stdin that the client is gone.
-func (w *wire) raw(b []byte) {
+func (w *output) raw(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, _ = w.out.Write(b)
@@ -182,7 +182,7 @@ func (w *wire) raw(b []byte) {
 
 // parts writes first, calls between while other writes wait, and then writes what
 // between returns.
-func (w *wire) parts(first []byte, between func() []byte) {
+func (w *output) parts(first []byte, between func() []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, _ = w.out.Write(first)
@@ -192,4 +192,4 @@ func (w *wire) parts(first []byte, between func() []byte) {
 }
 
 // close closes stdout without waiting for a write that is blocked on it.
-func (w *wire) close() { w.once.Do(func() { _ = w.out.Close() }) }
+func (w *output) close() { w.once.Do(func() { _ = w.out.Close() }) }

@@ -10,10 +10,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// session is what the client has agreed on and asked for.
+// session holds what the client negotiated and subscribed to.
 type session struct {
-	mu sync.Mutex
-	// version is what initialize settled; empty before it.
+	mu sync.Mutex // guards every field
+	// version is the one that initialize negotiated; empty before it.
 	version string
 	// level is the least level of notifications/message; empty means all.
 	level string
@@ -29,7 +29,8 @@ func (c *session) initialized() bool {
 	return c.version != ""
 }
 
-// The script's versions are sorted, oldest first.
+// speaksModern reports whether the script has a version without initialize. Versions
+// are sorted, oldest first.
 func (s *server) speaksModern() bool { return isModern(s.script.Versions[len(s.script.Versions)-1]) }
 
 // legacyVersions are the versions of the initialize era that the script
@@ -38,18 +39,18 @@ func (s *server) legacyVersions() []string {
 	return slices.DeleteFunc(slices.Clone(s.script.Versions), isModern)
 }
 
-// isModern reports whether a version is without initialize. Versions are dates
-// and compare as text.
+// isModern reports whether a version has no initialize. Versions are dates and compare
+// as text.
 func isModern(version string) bool { return version >= Version20260728 }
 
-// newestFirst is how versions are listed to a client.
+// newestFirst returns the versions in the order in which a client is told them.
 func (s *server) newestFirst() []string {
 	versions := slices.Clone(s.script.Versions)
 	slices.Reverse(versions)
 	return versions
 }
 
-// unsupported is error -32022, which names what is spoken.
+// unsupported returns error -32022, which lists the supported versions.
 func (s *server) unsupported(requested string) *rpcError {
 	return &rpcError{
 		Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version",
@@ -57,14 +58,14 @@ func (s *server) unsupported(requested string) *rpcError {
 	}
 }
 
-// gate refuses what the agreed protocol does not allow. A server without a
-// modern version does not know the _meta of one.
-func (s *server) gate(r *request) *rpcError {
+// checkProtocol refuses what the negotiated protocol does not allow. A server without a
+// modern version ignores the _meta of one.
+func (s *server) checkProtocol(r *request) *rpcError {
 	if !s.speaksModern() {
 		r.modern = false
 	}
 	if r.modern {
-		return s.gateModern(r)
+		return s.checkModern(r)
 	}
 	legacy := !isModern(s.script.Versions[0])
 	switch {
@@ -81,7 +82,7 @@ func (s *server) gate(r *request) *rpcError {
 	return nil
 }
 
-func (s *server) gateModern(r *request) *rpcError {
+func (s *server) checkModern(r *request) *rpcError {
 	var meta map[string]json.RawMessage
 	if err := json.Unmarshal(r.params.Meta, &meta); err != nil {
 		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "_meta is not an object"}
@@ -104,7 +105,7 @@ func unknownMethod(method string) *rpcError {
 	return &rpcError{Code: jsonrpc.CodeMethodNotFound, Message: "method " + method + " is not known"}
 }
 
-// capabilities is what the server declares, by era.
+// capabilities returns what the server declares in an era.
 func (s *server) capabilities(modern bool) map[string]any {
 	caps := map[string]any{}
 	if !s.script.NoTools {
@@ -131,7 +132,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 	if slices.Contains(versions, r.params.Version) {
 		version = r.params.Version
 	}
-	if f := r.spoiledBy(ActionRefuseVersion); f != nil {
+	if f := r.faultOf(ActionRefuseVersion); f != nil {
 		version = orDefault(f.Text, "1999-01-01")
 	}
 	s.session.mu.Lock()
@@ -146,7 +147,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 }
 
 func (s *server) discover(r *request) ([]byte, *rpcError) {
-	if f := r.spoiledBy(ActionRefuseVersion); f != nil {
+	if f := r.faultOf(ActionRefuseVersion); f != nil {
 		e := s.unsupported(Version20260728)
 		e.Data = mustJSON(mcp.UnsupportedProtocolVersionData{
 			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: Version20260728,
@@ -162,7 +163,7 @@ func (s *server) discover(r *request) ([]byte, *rpcError) {
 	}), nil
 }
 
-// members renders a result without its braces, dropping nil members.
+// members marshals a result without its braces and without nil members.
 func members(m map[string]any) []byte {
 	for k, v := range m {
 		if v == nil {

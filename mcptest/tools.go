@@ -14,14 +14,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// toolCall is one call of a tool, over whichever transport.
+// toolCall is one call of a tool, over any transport.
 type toolCall struct {
 	// ctx ends when the caller cancels, or the server does.
 	ctx  context.Context
 	tool ToolDef
 	args json.RawMessage
 	meta json.RawMessage
-	on   stand
+	on   backend
 	// lines is the server on a pair of streams; nil over HTTP.
 	lines *server
 	// modern is whether the call is one of 2026-07-28; for lines only.
@@ -32,53 +32,54 @@ type toolCall struct {
 	state     string
 }
 
-// stand is what a tool can reach of the server that it runs in.
-type stand interface {
+// backend is the server that a tool runs in, over either transport.
+type backend interface {
 	identity() (instance string, start int)
 	stateCounter() *statedir.Counter
 	progress(c *toolCall, done, total int)
 	// log sends a log message, if the client wants it.
 	log(c *toolCall, level, text string)
-	// touched announces that a resource changed, to those who want to know.
+	// touched sends notifications/resources/updated if the client subscribed.
 	touched(c *toolCall, uri string)
 	addTool(t ToolDef)
 	removeTool(name string) bool
 	crash(code int)
 }
 
-// toolAnswer is what a tool says.
-type toolAnswer struct {
+// toolResult is the result of a call.
+type toolResult struct {
 	text       string
 	structured json.RawMessage
 	isError    bool
 	failure    *rpcError
 	// silent: the call is not answered.
 	silent bool
-	// wants is the input requests of an answer that asks for input; with state.
+	// wants holds the input requests of an answer that asks for input, together with
+	// state.
 	wants json.RawMessage
 	state string
 }
 
-func saying(text string) toolAnswer { return toolAnswer{text: text} }
+func textResult(text string) toolResult { return toolResult{text: text} }
 
 // showing answers with a value, as structured content and as text.
-func showing(v any) toolAnswer {
+func jsonResult(v any) toolResult {
 	data := mustJSON(v)
-	return toolAnswer{text: string(data), structured: data}
+	return toolResult{text: string(data), structured: data}
 }
 
-func failing(text string) toolAnswer { return toolAnswer{text: text, isError: true} }
+func errorResult(text string) toolResult { return toolResult{text: text, isError: true} }
 
-// behaviour is what a default tool does.
+// behaviour is a default tool.
 type behaviour struct {
 	about  string
 	schema string
 	hints  string
-	// waits is whether it takes its time, so runs in a goroutine of its own.
+	// waits: it may block, so it runs in a goroutine of its own.
 	waits bool
-	// linesOnly is whether it needs a pair of streams.
+	// linesOnly: it needs a pair of streams.
 	linesOnly bool
-	do        func(c *toolCall) toolAnswer
+	do        func(c *toolCall) toolResult
 }
 
 // behaviourOf resolves how a tool behaves: as another, by a fixed answer, or
@@ -88,24 +89,24 @@ func behaviourOf(t ToolDef) behaviour {
 		return behaviours[t.As]
 	}
 	if t.Text != "" || len(t.Structured) > 0 || t.IsError {
-		return behaviour{do: func(c *toolCall) toolAnswer {
-			return toolAnswer{text: c.tool.Text, structured: c.tool.Structured, isError: c.tool.IsError}
+		return behaviour{do: func(c *toolCall) toolResult {
+			return toolResult{text: c.tool.Text, structured: c.tool.Structured, isError: c.tool.IsError}
 		}}
 	}
 	if b, ok := behaviours[t.Name]; ok {
 		return b
 	}
-	return behaviour{do: func(c *toolCall) toolAnswer { return saying(string(c.args)) }}
+	return behaviour{do: func(c *toolCall) toolResult { return textResult(string(c.args)) }}
 }
 
-// taking decodes the arguments for a tool; arguments that do not fit are
+// withArgs decodes the arguments for a tool; arguments that do not fit are
 // answered with -32602.
-func taking[T any](do func(c *toolCall, args T) toolAnswer) func(c *toolCall) toolAnswer {
-	return func(c *toolCall) toolAnswer {
+func withArgs[T any](do func(c *toolCall, args T) toolResult) func(c *toolCall) toolResult {
+	return func(c *toolCall) toolResult {
 		var args T
 		if len(c.args) > 0 {
 			if err := json.Unmarshal(c.args, &args); err != nil {
-				return toolAnswer{failure: &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "arguments of " + c.tool.Name + ": " + err.Error()}}
+				return toolResult{failure: &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "arguments of " + c.tool.Name + ": " + err.Error()}}
 			}
 		}
 		return do(c, args)
@@ -119,8 +120,8 @@ type (
 	none      struct{}
 )
 
-// echo has a short way for plain text, for it is what benchmarks call.
-func echo(c *toolCall) toolAnswer {
+// echo has a fast path for plain text, because benchmarks call it.
+func echo(c *toolCall) toolResult {
 	if len(c.args) > 0 && c.args[0] == '{' {
 		text, plain := "", false
 		_ = jsonscan.EachMember(c.args, func(key string, value []byte) error {
@@ -130,98 +131,100 @@ func echo(c *toolCall) toolAnswer {
 			return nil
 		})
 		if plain {
-			return saying(text)
+			return textResult(text)
 		}
 	}
-	return taking(func(_ *toolCall, a textArgs) toolAnswer { return saying(a.Text) })(c)
+	return withArgs(func(_ *toolCall, a textArgs) toolResult { return textResult(a.Text) })(c)
 }
 
-func add(_ *toolCall, a struct{ A, B float64 }) toolAnswer {
-	return showing(map[string]float64{"sum": a.A + a.B})
+func add(_ *toolCall, a struct{ A, B float64 }) toolResult {
+	return jsonResult(map[string]float64{"sum": a.A + a.B})
 }
 
-func sleep(c *toolCall, a struct{ MS float64 }) toolAnswer {
+func sleep(c *toolCall, a struct{ MS float64 }) toolResult {
 	timer := time.NewTimer(time.Duration(a.MS * float64(time.Millisecond)))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return saying("slept")
+		return textResult("slept")
 	case <-c.ctx.Done():
-		return toolAnswer{silent: true}
+		return toolResult{silent: true}
 	}
 }
 
-func fail(_ *toolCall, a textArgs) toolAnswer { return failing(orDefault(a.Text, "failed as asked")) }
-
-// pid tells processes and incarnations apart.
-func pid(c *toolCall, _ none) toolAnswer {
-	instance, start := c.on.identity()
-	return showing(map[string]any{"pid": os.Getpid(), "instance": instance, "start": start})
+func fail(_ *toolCall, a textArgs) toolResult {
+	return errorResult(orDefault(a.Text, "failed as asked"))
 }
 
-func count(c *toolCall, a struct{ Key string }) toolAnswer {
+// pid identifies the process and the incarnation that answered.
+func pid(c *toolCall, _ none) toolResult {
+	instance, start := c.on.identity()
+	return jsonResult(map[string]any{"pid": os.Getpid(), "instance": instance, "start": start})
+}
+
+func count(c *toolCall, a struct{ Key string }) toolResult {
 	n, err := c.on.stateCounter().CountExecution(a.Key)
 	if err != nil {
-		return failing(err.Error())
+		return errorResult(err.Error())
 	}
-	return showing(map[string]any{"key": a.Key, "executions": n})
+	return jsonResult(map[string]any{"key": a.Key, "executions": n})
 }
 
-func crash(c *toolCall, a struct{ Code *int }) toolAnswer {
+func crash(c *toolCall, a struct{ Code *int }) toolResult {
 	code := 1
 	if a.Code != nil {
 		code = *a.Code
 	}
 	c.on.crash(code)
-	return toolAnswer{silent: true}
+	return toolResult{silent: true}
 }
 
-func hang(c *toolCall, _ none) toolAnswer {
+func hang(c *toolCall, _ none) toolResult {
 	<-c.ctx.Done()
-	return toolAnswer{silent: true}
+	return toolResult{silent: true}
 }
 
-func env(_ *toolCall, a nameArgs) toolAnswer {
+func env(_ *toolCall, a nameArgs) toolResult {
 	value, ok := os.LookupEnv(a.Name)
-	answer := showing(map[string]any{"name": a.Name, "value": value, "set": ok})
+	answer := jsonResult(map[string]any{"name": a.Name, "value": value, "set": ok})
 	answer.text = value
 	return answer
 }
 
-func big(_ *toolCall, a struct{ Bytes int }) toolAnswer {
-	return saying(strings.Repeat("x", max(0, a.Bytes)))
+func big(_ *toolCall, a struct{ Bytes int }) toolResult {
+	return textResult(strings.Repeat("x", max(0, a.Bytes)))
 }
 
-func addTool(c *toolCall, a nameArgs) toolAnswer {
+func addTool(c *toolCall, a nameArgs) toolResult {
 	if a.Name == "" {
-		return failing("add_tool: name is empty; name the tool to add")
+		return errorResult("add_tool: name is empty; name the tool to add")
 	}
 	c.on.addTool(ToolDef{Name: a.Name, Description: "Added while running."})
-	return saying("added " + a.Name)
+	return textResult("added " + a.Name)
 }
 
-func removeTool(c *toolCall, a nameArgs) toolAnswer {
+func removeTool(c *toolCall, a nameArgs) toolResult {
 	if !c.on.removeTool(a.Name) {
-		return failing("remove_tool: there is no tool " + a.Name)
+		return errorResult("remove_tool: there is no tool " + a.Name)
 	}
-	return saying("removed " + a.Name)
+	return textResult("removed " + a.Name)
 }
 
 // slowProgress reports each step, ms apart, if the caller gave a token.
 func slowProgress(c *toolCall, a struct {
 	Steps int
 	MS    float64
-}) toolAnswer {
+}) toolResult {
 	for i := range a.Steps {
 		if answer := sleep(c, struct{ MS float64 }{a.MS}); answer.silent {
 			return answer
 		}
 		c.on.progress(c, i+1, a.Steps)
 	}
-	return showing(map[string]int{"steps": a.Steps})
+	return jsonResult(map[string]int{"steps": a.Steps})
 }
 
-// callTool carries out tools/call on a pair of streams.
+// callTool handles tools/call on a pair of streams.
 func (s *server) callTool(r *request) (result []byte, failure *rpcError, answered bool) {
 	tool, ok := s.catalog.tool(r.params.Name)
 	if !ok {
@@ -237,8 +240,8 @@ func (s *server) callTool(r *request) (result []byte, failure *rpcError, answere
 	return a.members(), a.failure, a.silent
 }
 
-// members is the answer as the members of a CallToolResult.
-func (a toolAnswer) members() []byte {
+// members returns the members of a CallToolResult.
+func (a toolResult) members() []byte {
 	b := make([]byte, 0, len(a.text)+len(a.structured)+96)
 	b = append(b, `"content":[{"type":"text","text":`...)
 	b = append(b, quote(a.text)...)

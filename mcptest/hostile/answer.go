@@ -4,13 +4,13 @@ import (
 	"strconv"
 )
 
-// plus is an id some steps on.
+// plus returns id + n.
 func plus(id string, n int64) string {
 	base, _ := strconv.ParseInt(id, 10, 64)
 	return strconv.FormatInt(base+n, 10)
 }
 
-// withID answers the call right, under an id that is made of the right one.
+// withID answers the call well, but under an id derived from the right one.
 func withID(change func(id string) string) func(*stdioServer) {
 	return onCall(func(s *stdioServer, r request) {
 		r.id = change(r.id)
@@ -20,7 +20,7 @@ func withID(change func(id string) string) func(*stdioServer) {
 
 func fixed(id string) func(string) string { return func(string) string { return id } }
 
-// What can be wrong with the outside of an answer: its id and its members.
+// answerRows are about the envelope of an answer: its id and its members.
 var answerRows = []Misbehaviour{
 	handWritten("id/float", "Gives the id back with a fraction of .0, as a server that reads all numbers as floats.", withID(func(id string) string { return id + ".0" })),
 	handWritten("id/exponent", "Gives the id back with an exponent.", withID(func(id string) string {

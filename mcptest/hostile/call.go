@@ -7,8 +7,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// What happens to a call: the server ends, is silent, or answers in a way of
-// its own.
+// callRows are about calls: the server ends, does not answer, or answers wrongly.
 var callRows = []Misbehaviour{
 	scripted("call/hang", "Never answers the call; everything else goes on.", mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionHang}),
 	scripted("call/exit", "Exits with status 3 instead of an answer, a last word on stderr.",
@@ -94,7 +93,7 @@ var callRows = []Misbehaviour{
 	handWritten("call/other-answer", "Answers the call with what belongs to another method.", results("tools/call", goodInitialize)),
 }
 
-// reversed collects calls and answers the last one first, each with its own
+// reversed collects n calls and answers the last one first, each with its own
 // argument.
 func reversed(n int) func(*stdioServer) {
 	var held []request

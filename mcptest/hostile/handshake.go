@@ -7,7 +7,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// refusing refuses initialize, as one that speaks 2026-07-28 only.
+// refusing refuses initialize, as a server that speaks 2026-07-28 only.
 func refusing(serve func(*stdioServer)) func(*stdioServer) {
 	return func(s *stdioServer) {
 		s.handlers["initialize"] = func(s *stdioServer, r request) {
@@ -17,7 +17,7 @@ func refusing(serve func(*stdioServer)) func(*stdioServer) {
 	}
 }
 
-// What goes wrong when a client asks for the protocol, in the way of 2026-07-28.
+// negotiationRows are about server/discover, the negotiation of 2026-07-28.
 var negotiationRows = []Misbehaviour{
 	handWritten("negotiation/hang", "Does not answer server/discover.", onMethod("server/discover", func(*stdioServer, request) {})),
 	handWritten("negotiation/exit", "Exits at the first method that it does not know, server/discover.", onMethod("server/discover", func(s *stdioServer, _ request) { s.exit(1) })),
@@ -79,12 +79,12 @@ var negotiationRows = []Misbehaviour{
 	handWritten("negotiation/modern-only", "Speaks 2026-07-28 only, and refuses initialize; nothing is wrong with that.", refusing((*stdioServer).serve)),
 }
 
-// changed is the good answer to initialize with one thing replaced.
+// changed gives the good answer to initialize with one text replaced.
 func changed(old, text string) func(*stdioServer) {
 	return results("initialize", strings.Replace(goodInitialize, old, text, 1))
 }
 
-// What goes wrong with initialize.
+// handshakeRows are about initialize.
 var handshakeRows = []Misbehaviour{
 	handWritten("handshake/hang", "Does not answer initialize.", onMethod("initialize", func(*stdioServer, request) {})),
 	handWritten("handshake/hang-stubborn", "Does not answer initialize, and does not end when stdin does.", onMethod("initialize", func(s *stdioServer, _ request) { s.park() })),

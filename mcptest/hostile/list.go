@@ -9,13 +9,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// tools is a list of tools with more in it than the two good ones.
+// tools lists more entries before the two good tools.
 func tools(more string) func(*stdioServer) {
 	return results("tools/list", `{"tools":[`+more+goodTools+`]}`)
 }
 
-// paged answers the first page of the tools well, with a cursor, and leaves the
-// others to do.
+// paged answers the first page of the tools well, with a cursor; do answers the others.
 func paged(do func(*stdioServer, request)) func(*stdioServer) {
 	return onMethod("tools/list", func(s *stdioServer, r request) {
 		if r.params.Cursor == "" {
@@ -26,7 +25,7 @@ func paged(do func(*stdioServer, request)) func(*stdioServer) {
 	})
 }
 
-// What goes wrong while a server is asked what it offers.
+// listRows are about the four lists.
 var listRows = []Misbehaviour{
 	scripted("list/endless", "Has one page more, each with a new cursor, forever.", mcptest.Fault{At: mcptest.StageList, Method: "tools/list", Do: mcptest.ActionRepeatCursor, Text: "*"}),
 	scripted("list/cursor-again", "Ends every page with the same cursor.", mcptest.Fault{At: mcptest.StageList, Method: "tools/list", Do: mcptest.ActionRepeatCursor}),

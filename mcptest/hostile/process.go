@@ -8,13 +8,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// alone marks what needs a process of its own.
+// alone marks a misbehaviour that needs a process.
 func alone(m Misbehaviour) Misbehaviour {
 	m.process = true
 	return m
 }
 
-// atEnd serves well, and then does not just end when stdin does.
+// atEnd serves well until stdin ends, and then calls do.
 func atEnd(do func(*stdioServer)) func(*stdioServer) {
 	return func(s *stdioServer) {
 		s.serve()
@@ -22,8 +22,8 @@ func atEnd(do func(*stdioServer)) func(*stdioServer) {
 	}
 }
 
-// processRows is what a server does with its process and its streams, as far as
-// every system lets it.
+// processRows are about the process and its streams, on every system; linuxRows are
+// added where they exist.
 var processRows = append([]Misbehaviour{
 	scripted("process/close-stdout", "Closes stdout at the call, and lives.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionCloseStdout}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionHang}),

@@ -17,8 +17,8 @@ import (
 // effect.
 func ignoreTermination() { signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
 
-// withChild serves well, save for do; a child of the process does as its part
-// says instead.
+// withChild serves well, except that do answers the calls. A child of the process runs
+// part instead.
 func withChild(name, about string, part func(*stdioServer), do func(*stdioServer, request)) Misbehaviour {
 	return alone(handWritten(name, about, func(s *stdioServer) {
 		if s.part != "" {
@@ -30,17 +30,18 @@ func withChild(name, about string, part func(*stdioServer), do func(*stdioServer
 	}))
 }
 
-// hold is the part of a child that ignores polite signals, and stays.
+// hold runs in a child that ignores polite signals and stays.
 func hold(s *stdioServer) {
 	ignoreTermination()
 	s.park()
 }
 
+// lone is a server written by hand that needs a process.
 func lone(name, about string, serve func(*stdioServer)) Misbehaviour {
 	return alone(handWritten(name, about, serve))
 }
 
-// linuxRows is what a process on Linux can do.
+// linuxRows are about processes, where only Linux allows it.
 var linuxRows = []Misbehaviour{
 	alone(scripted("process/grandchild", "Exits at the call, while a child of its own holds stdout and stderr and ignores SIGTERM.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
@@ -94,7 +95,7 @@ var linuxRows = []Misbehaviour{
 		s.answerWell(r)
 	}),
 	lone("process/stops", "Stops itself at the call, as by a terminal's Ctrl-Z.", onCall(func(s *stdioServer, _ request) {
-		// The thread that says so may run on for a moment.
+		// This thread may continue for a moment.
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		s.park()
 	})),

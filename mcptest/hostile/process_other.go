@@ -2,5 +2,5 @@
 
 package hostile
 
-// linuxRows is what only a process on Linux can do.
+// linuxRows is empty: these misbehaviours need Linux.
 var linuxRows []Misbehaviour

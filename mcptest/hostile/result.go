@@ -1,8 +1,9 @@
 package hostile
 
+// result answers the calls of [BadTool] with a result.
 func result(text string) func(*stdioServer) { return results("tools/call", text) }
 
-// What the results of calls can be.
+// resultRows are about results of tools/call, resources/read and prompts/get.
 var resultRows = []Misbehaviour{
 	handWritten("result/null", "Has a result that is null.", result("null")),
 	handWritten("result/number", "Has a result that is a number.", result("42")),

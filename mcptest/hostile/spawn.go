@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
-// file is a misbehaviour that is a file which cannot, or should not, be run.
+// file is a misbehaviour whose command is a file that cannot be executed.
 func file(name, about, content string, mode os.FileMode) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
 		path := filepath.Join(dir, "server")
@@ -21,8 +21,8 @@ func file(name, about, content string, mode os.FileMode) Misbehaviour {
 	}}
 }
 
-// shell is a misbehaviour that is a line of the shell. In it, $0 is the
-// current binary, which is a good server, or the one that part names.
+// shell is a misbehaviour whose command is a line of the shell. In it, $0 is the
+// current binary, which is a good server.
 func shell(name, about, line string) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, command: func(dir string) (*mcpvisor.Stdio, error) {
 		return shellSpec(line, handWrittenProcess("spawn/good", dir)), nil
@@ -34,7 +34,7 @@ func shellSpec(line string, server *mcpvisor.Stdio) *mcpvisor.Stdio {
 	return &mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", line, server.Command}, Env: server.Env}
 }
 
-// What goes wrong before a word is said.
+// spawnRows are about starting the process, before the first message.
 var spawnRows = []Misbehaviour{
 	{Name: "spawn/missing", About: "Is not there.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
 		return &mcpvisor.Stdio{Command: filepath.Join(dir, "nothing")}, nil

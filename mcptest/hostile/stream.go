@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
-// through puts something between the server and its stdout, from the call on.
+// through wraps stdout for the answer to each call of [BadTool].
 func through(wrap func(io.WriteCloser) io.WriteCloser) func(*stdioServer) {
 	return onCall(func(s *stdioServer, r request) {
 		plain := s.out
@@ -18,7 +18,7 @@ func through(wrap func(io.WriteCloser) io.WriteCloser) func(*stdioServer) {
 	})
 }
 
-// What is wrong with the stream of bytes on stdout.
+// streamRows are about the bytes on stdout, and about liveness.
 var streamRows = []Misbehaviour{
 	handWritten("stream/crlf", "Ends its lines as Windows does.", func(s *stdioServer) {
 		s.out = replacingWriter{s.out, strings.NewReplacer("\n", "\r\n")}
@@ -72,7 +72,7 @@ var streamRows = []Misbehaviour{
 	handWritten("liveness/only-ping", "Answers pings, and no call at all.", onMethod("tools/call", func(*stdioServer, request) {})),
 }
 
-// mutePing serves well until it is probed; the second incarnation always does.
+// mutePing serves well until it is probed. The second incarnation always serves well.
 func mutePing(do func(*stdioServer, request)) func(*stdioServer) {
 	return func(s *stdioServer) {
 		if s.start > 1 {
@@ -93,6 +93,7 @@ func mutePing(do func(*stdioServer, request)) func(*stdioServer) {
 	}
 }
 
+// allBytes returns every byte except the line feed.
 func allBytes() string {
 	b := make([]byte, 0, 255)
 	for i := range 256 {

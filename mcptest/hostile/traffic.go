@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// first sends text, and then the good answer.
+// first sends text, and then answers the call well.
 func first(text string) func(*stdioServer) {
 	return onCall(func(s *stdioServer, r request) {
 		s.write(r.fill(text))
@@ -16,7 +16,7 @@ func first(text string) func(*stdioServer) {
 	})
 }
 
-// firstOf is first with a text that is made when it is needed.
+// firstOf is first with a text that is built when it is sent.
 func firstOf(text func() string) func(*stdioServer) {
 	return onCall(func(s *stdioServer, r request) {
 		s.write(text())
@@ -24,12 +24,12 @@ func firstOf(text func() string) func(*stdioServer) {
 	})
 }
 
-// notes is one notification, many times.
+// notes returns one notification n times.
 func notes(n int, method, params string) string {
 	return many(`{"jsonrpc":"2.0","method":"`+method+`","params":`+params+"}\n", n)
 }
 
-// numbered is one request with n ids, from 1.
+// numbered returns n requests with the ids 1 to n.
 func numbered(n int, method, params string) string {
 	var b strings.Builder
 	for i := range n {
@@ -38,7 +38,8 @@ func numbered(n int, method, params string) string {
 	return b.String()
 }
 
-// asking asks something and answers the call when there is an answer to that.
+// asking sends a request to the client, and answers the call when the client has
+// answered.
 func asking(method, params string) func(*stdioServer) {
 	return func(s *stdioServer) {
 		var asked request
@@ -55,7 +56,7 @@ func asking(method, params string) func(*stdioServer) {
 	}
 }
 
-// twice is a schema that leads to its end on two roads at each of so many forks.
+// twice returns a schema with 2^forks paths of references to its end.
 func twice(forks int) string {
 	var b strings.Builder
 	b.WriteString(`{"type":"object","properties":{},"allOf":[{"$ref":"#/$defs/d0"}],"$defs":{`)
@@ -96,7 +97,7 @@ var trafficRows = []Misbehaviour{
 		first(notes(1, "notifications/message", `{"level":"info","data":`+many("[", 100_000)+many("]", 100_000)+`}`))),
 
 	handWritten("request/ping", "Pings, and answers the call when the ping is answered.", asking("ping", "{}")),
-	handWritten("request/roots", "Wants to know the roots before it answers the call.", asking("roots/list", "{}")),
+	handWritten("request/roots", "Requests the roots before it answers the call.", asking("roots/list", "{}")),
 	handWritten("request/sampling", "Wants a model to say something before it answers the call.", asking("sampling/createMessage", `{"messages":[],"maxTokens":1}`)),
 	handWritten("request/sampling-null", "Wants a model to say something, with parameters that are null.", asking("sampling/createMessage", "null")),
 	handWritten("request/elicitation", "Wants a user to fill in a form before it answers the call.", asking("elicitation/create", `{"message":"password?","requestedSchema":{"type":"object"}}`)),
@@ -127,7 +128,7 @@ var trafficRows = []Misbehaviour{
 	handWritten("request/large", "Makes requests with parameters of two megabytes.", first(many(`{"jsonrpc":"2.0","id":"large","method":"sampling/createMessage","params":{"messages":[],"x":"`+many("x", 2<<20)+`"}}`+"\n", 3))),
 }
 
-// bare is each notification that the protocol has, with these parameters.
+// bare returns every notification of the protocol, with these params.
 func bare(params string) string {
 	var b strings.Builder
 	for _, name := range []string{"message", "progress", "cancelled", "resources/updated", "resources/list_changed", "tools/list_changed",
@@ -137,6 +138,7 @@ func bare(params string) string {
 	return b.String()
 }
 
+// oddIDs returns one request for each id.
 func oddIDs(ids ...string) string {
 	var b strings.Builder
 	for _, id := range ids {

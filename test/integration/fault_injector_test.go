@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// injectFaults harms one server after the other, without mercy but with pauses.
+// injectFaults injects faults into random servers, with pauses, until ctx ends.
 func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 	var later sync.WaitGroup
 	defer later.Wait()
@@ -35,8 +35,8 @@ func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// faultAny does what can be done to every server: crash it from within, or ask
-// for a fresh start.
+// faultAny injects a fault that every kind of server allows: a crash from within, or a
+// restart.
 func (s *storm) faultAny(r *rand.Rand, target *target) {
 	if r.IntN(20) == 0 {
 		s.did("restart storm")
@@ -106,8 +106,8 @@ func (s *storm) faultHTTP(ctx context.Context, r *rand.Rand, target *target) {
 	}
 }
 
-// restartHTTP serves again. While nothing listens at the port, the system may lend
-// it to a connection to somewhere else; then it is a matter of trying again.
+// restartHTTP serves again. While nothing listens at the port, the system may use it
+// for an outgoing connection; then it retries.
 func (s *storm) restartHTTP(web *mcptest.HTTPServer) {
 	try := func() (taken any) {
 		defer func() { taken = recover() }()
@@ -125,8 +125,8 @@ func (s *storm) restartHTTP(web *mcptest.HTTPServer) {
 	}
 }
 
-// churn registers and unregisters one server, in all the ways that there are,
-// and looks whether anything of it is left each time.
+// churn registers and unregisters one server in every way, and checks each time that
+// nothing of it is left.
 func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 	for ctx.Err() == nil {
 		if _, registered := s.c.ServerStatus(target.name()); !registered {
@@ -141,7 +141,7 @@ func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 	}
 }
 
-// registerAgain registers the server: patiently, impatiently, or in the background.
+// registerAgain registers the server: with a long timeout, a short one, or supervised.
 func (s *storm) registerAgain(r *rand.Rand, target *target) {
 	s.did("register")
 	spec, register := target.spec, s.within()

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// storms is how many storms run where no seed is given.
+// storms is how many storms run without -chaos.seed.
 const storms = 2
 
 func TestStorm(t *testing.T) {
@@ -49,16 +49,16 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// longStorm is what is worth having one of instead of several. roundLength bounds
-// one round, after which everything is judged and forgotten, so that a storm may
-// last for hours.
+// A storm longer than longStorm runs once, not several times. roundLength bounds one
+// round, after which everything is checked and dropped, so that a storm can last for
+// hours.
 const (
 	longStorm   = time.Minute
 	roundLength = 15 * time.Second
 )
 
-// storm is one client among targets that are being harmed. The seed decides
-// what is done; when it strikes is left to the machine.
+// storm is one client whose servers get faults. The seed decides which faults; when
+// they take effect depends on the scheduler.
 type storm struct {
 	*fixture // of the round
 	c        *facade.Client
@@ -69,7 +69,7 @@ type storm struct {
 	report   report
 
 	mu    sync.Mutex
-	wrong []string // what was seen to be wrong meanwhile
+	wrong []string // violations seen during the round
 	acts  map[string]int
 	kills []kill
 }
@@ -80,7 +80,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	return s
 }
 
-// random is the source of one of those who act.
+// random returns the source of one goroutine.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
 
 // killed notes a kill -9 that is about to be sent.
@@ -90,21 +90,21 @@ func (s *storm) killed(pid int) {
 	s.kills = append(s.kills, kill{pid, time.Now()})
 }
 
-// note records something wrong; the test goroutine fails on it.
+// note records a violation; the test fails at the end of the round.
 func (s *storm) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
-// did counts what was done, for the log.
+// did counts an injected fault, for the report.
 func (s *storm) did(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acts[what]++
 }
 
-// run is the whole storm: round after round on one client, and the account.
+// run runs the whole storm: round after round on one client, then the report.
 func (s *storm) run(t *testing.T, duration time.Duration) {
 	began := time.Now()
 	for n := uint64(0); ; n++ {
@@ -122,8 +122,8 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 	s.report.requireNoGrowth(t)
 }
 
-// round is fair weather, faults, fair weather again, the end of all servers, and
-// the judgement.
+// round registers the servers, injects faults, repairs, waits until all is consistent,
+// unregisters the servers, and checks the invariants.
 func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	s.fixture = newFixture(t)
 	s.calls, s.acts, s.kills, s.wrong = newCallLog(), map[string]int{}, nil, nil
@@ -191,7 +191,7 @@ func countErrors(records []*record) map[string]int {
 	return counts
 }
 
-// repair undoes the faults that last.
+// repair undoes the faults that persist.
 func (s *storm) repair() {
 	for _, pid := range processes(s.mark) {
 		send(pid, s.mark, syscall.SIGCONT)
@@ -223,7 +223,8 @@ func (s *storm) awaitConsistent() {
 	}
 }
 
-// inconsistency says what the registry shows that is not so; empty if nothing.
+// inconsistency returns how the registry differs from the live sessions; empty if it
+// does not.
 func (s *storm) inconsistency() string {
 	for _, target := range s.targets {
 		if err := s.c.WaitReady(s.within(), target.name()); err != nil {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// block is a piece of what there is too much of: 64 KiB.
+// block is 64 KiB, for bodies that are too large.
 var block = bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
 
-// bodyMisbehaviours are about how a body comes, or does not.
+// bodyMisbehaviours are about how a body is sent.
 var bodyMisbehaviours = []Misbehaviour{
 	whenCalled("call/no-answer", "Never answers the call, not even with a header.", (*request).hang),
 	whenCalled("call/stalled-body", "Sends half of the answer and then nothing more.", func(req *request) {
@@ -98,7 +98,7 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// bomb sends a gigabyte in compressed form: gzip bodies may be strung together.
+// bomb sends a gigabyte in compressed form: gzip members can be concatenated.
 func (req *request) bomb() {
 	part := []byte(zipped(string(block)))
 	for n := 0; n < 1<<30; n += len(block) {
@@ -108,7 +108,7 @@ func (req *request) bomb() {
 	}
 }
 
-// largeMisbehaviours are about too much of it.
+// largeMisbehaviours are about bodies that are too large.
 var largeMisbehaviours = []Misbehaviour{
 	whenCalled("call/gzip-bomb", "Sends a gzip body of four megabytes that unfolds to a gigabyte.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "gzip")

@@ -37,3 +37,25 @@ func ExampleMisbehaviour() {
 	// Answers 400 with a web page.
 	// 400 text/html
 }
+
+// A server on a port of its own counts what its client does.
+func ExampleServer() {
+	m, _ := hostilehttp.MisbehaviourNamed("redirect/elsewhere-307")
+	server := m.Serve()
+	defer server.Close()
+
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"misbehave"}}`
+	request, err := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(call))
+	if err != nil {
+		log.Fatal(err)
+	}
+	request.Header.Set("Mcp-Protocol-Version", mcptest.Version20260728)
+	response, err := http.DefaultTransport.RoundTrip(request) // follows no redirect
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	fmt.Println(response.StatusCode, server.Requests(http.MethodPost), server.CrossOriginRequests())
+	// Output:
+	// 307 1 0
+}

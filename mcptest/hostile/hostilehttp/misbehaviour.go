@@ -99,23 +99,23 @@ func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 	return Misbehaviour{}, false
 }
 
-// whenCalled is what happens when the tool "misbehave" is called.
+// whenCalled handles the calls of [BadTool].
 func whenCalled(name, about string, do handler) Misbehaviour {
 	return whenever(name, about, do, "misbehave")
 }
 
-// whenever is what happens on any of these occasions.
-func whenever(name, about string, do handler, occasions ...string) Misbehaviour {
+// whenever handles requests with these keys of handlers.
+func whenever(name, about string, do handler, keys ...string) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, handlers: func() handlers {
 		h := handlers{}
-		for _, occasion := range occasions {
-			h[occasion] = do
+		for _, key := range keys {
+			h[key] = do
 		}
 		return h
 	}}
 }
 
-// legacyOnly makes it a server that does not know 2026-07-28.
+// legacyOnly makes m a server that does not know 2026-07-28.
 func legacyOnly(m Misbehaviour) Misbehaviour {
 	m.legacyOnly = true
 	return m

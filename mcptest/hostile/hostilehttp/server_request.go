@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// asksFirst is a call that is answered only after requests of the server's.
+// asksFirst sends requests to the client before it answers the calls of [BadTool].
 func asksFirst(name, about string, requests func(req *request) []string, answered handler) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, handlers: func() handlers {
 		h := handlers{"misbehave": func(req *request) {
@@ -24,7 +24,7 @@ func asksFirst(name, about string, requests func(req *request) []string, answere
 	}}
 }
 
-// requestsOf are requests of a server's, one of each method.
+// requestsOf returns requests of the server, one for each method.
 func requestsOf(methods ...string) func(*request) []string {
 	return func(*request) (all []string) {
 		for i, method := range methods {
@@ -40,7 +40,7 @@ var (
 	hundredPings = strings.Fields(strings.Repeat("ping ", 100))
 )
 
-// askingMisbehaviours are about requests and notifications of the server's.
+// serverRequestMisbehaviours are about requests and notifications of the server.
 var serverRequestMisbehaviours = []Misbehaviour{
 	asksFirst("answers/accepted", "Asks the client all kinds of things before it answers.", requestsOf(everyRequest...), nil),
 	asksFirst("answers/500", "Asks the client before it answers, and refuses what it says with 500.", requestsOf(everyRequest...), plainStatus(500)),

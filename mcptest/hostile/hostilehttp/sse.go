@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// sseHost is a server that speaks HTTP+SSE (MCP 2024-11-05): a GET of the
-// endpoint opens a stream, its first event names the address for POSTs, and all
-// that the server says comes on the stream.
+// sseHost is a server over HTTP+SSE (MCP 2024-11-05, section Transports): a GET of the
+// endpoint opens a stream, its first event names the URL for POSTs, and all messages
+// of the server are sent on the stream.
 type sseHost struct {
 	mu      sync.Mutex
 	streams map[string]chan ssePiece // of the sessions that are open
@@ -41,22 +41,22 @@ func overSSE(name, about string, handlersOf func(*sseHost) handlers) Misbehaviou
 	}})
 }
 
-// calledOverSSE is what happens when the tool "misbehave" is called.
+// calledOverSSE handles the calls of [BadTool].
 func calledOverSSE(name, about string, do func(*sseHost, *request)) Misbehaviour {
 	return overSSE(name, about, func(h *sseHost) handlers {
 		return handlers{"misbehave": func(req *request) { do(h, req) }}
 	})
 }
 
-// openedOverSSE is what happens when the stream is opened.
+// openedOverSSE handles the GET that opens the stream.
 func openedOverSSE(name, about string, do func(*sseHost, *request)) Misbehaviour {
 	return overSSE(name, about, func(h *sseHost) handlers {
 		return handlers{http.MethodGet: func(req *request) { do(h, req) }}
 	})
 }
 
-// answersOverSSE is what comes on the stream instead of the answer to a call that
-// was accepted.
+// answersOverSSE accepts the calls of [BadTool] and sends piece on the stream instead
+// of the answer.
 func answersOverSSE(name, about string, piece func(req *request, e eventStream) bool) Misbehaviour {
 	return calledOverSSE(name, about, func(h *sseHost, req *request) {
 		h.accept(req)
@@ -81,7 +81,7 @@ func (h *sseHost) answerWell(req *request) {
 	}
 }
 
-// accept says that the answer will come on the stream.
+// accept answers the POST: the answer follows on the stream.
 func (h *sseHost) accept(req *request) { req.begin(http.StatusAccepted, "text/plain", "Accepted") }
 
 // answer answers the request on the stream of its session.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// statuses are answered without anything of JSON-RPC, each by a
-// misbehaviour of its own.
+// statuses are those that are answered without JSON-RPC, each by a misbehaviour of its
+// own.
 var statuses = []int{202, 204, 205, 300, 304, 400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 413, 415,
 	418, 421, 422, 426, 428, 429, 431, 451, 500, 501, 502, 503, 504, 505, 507, 511, 599}
 
@@ -59,7 +59,7 @@ func statusMisbehaviours() []Misbehaviour {
 	)
 }
 
-// webPage is what people see who went astray.
+// webPage is the page of a login or an error that a proxy might send.
 const webPage = "<!DOCTYPE html>\n<html><head><title>Oops</title></head><body>Please log in</body></html>"
 
 func plainStatus(status int) handler {

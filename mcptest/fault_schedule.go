@@ -5,37 +5,37 @@ import (
 	"sync"
 )
 
-// armed is a fault of this incarnation and how often its occasion has come.
-type armed struct {
+// scheduledFault is a fault of this incarnation and the number of its occasions so far.
+type scheduledFault struct {
 	Fault
 	mu   sync.Mutex
-	seen int
+	seen int // guarded by mu
 }
 
-// due counts one occasion and says whether it is the one.
-func (a *armed) due() bool {
+// due counts one occasion and reports whether the fault happens at it.
+func (a *scheduledFault) due() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen++
 	return a.Nth == 0 || a.Nth == a.seen
 }
 
-// plan is the faults of one incarnation by stage. A stage without faults costs
-// one map lookup.
-type plan map[Stage][]*armed
+// plan holds the faults of one incarnation by stage. A stage without faults costs one
+// map lookup.
+type plan map[Stage][]*scheduledFault
 
 func newPlan(faults []Fault, start int) plan {
 	p := plan{}
 	for _, f := range faults {
 		if len(f.Starts) == 0 || slices.Contains(f.Starts, start) {
-			p[f.At] = append(p[f.At], &armed{Fault: f})
+			p[f.At] = append(p[f.At], &scheduledFault{Fault: f})
 		}
 	}
 	return p
 }
 
-// due returns the faults to commit now, counting the occasion in each of those
-// that it concerns.
+// due returns the faults to inject now. It counts the occasion in each fault that
+// matches.
 func (p plan) due(stage Stage, method, target string) []*Fault {
 	candidates := p[stage]
 	if len(candidates) == 0 {
@@ -43,14 +43,15 @@ func (p plan) due(stage Stage, method, target string) []*Fault {
 	}
 	var out []*Fault
 	for _, a := range candidates {
-		if a.concerns(stage, method, target) && a.due() {
+		if a.matches(stage, method, target) && a.due() {
 			out = append(out, &a.Fault)
 		}
 	}
 	return out
 }
 
-func (a *armed) concerns(stage Stage, method, target string) bool {
+// matches reports whether the fault is about a stage of a request.
+func (a *scheduledFault) matches(stage Stage, method, target string) bool {
 	want := a.Method
 	switch stage {
 	case StageCall, StageAnswer, StageAfter:
@@ -64,7 +65,7 @@ func (a *armed) concerns(stage Stage, method, target string) bool {
 	return a.Tool == "" || a.Tool == target
 }
 
-// stageOf says at which stage a request waits for its answer.
+// stageOf returns the stage of a request before its answer.
 func stageOf(method string) Stage {
 	switch method {
 	case "server/discover":

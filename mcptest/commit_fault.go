@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
-// commit commits the faults of a stage that is about no request. false means
-// that the server has ended.
+// commit injects the faults of a stage outside requests. It returns false if the
+// server has ended.
 func (s *server) commit(stage Stage) bool {
 	for _, f := range s.plan.due(stage, "", "") {
 		if f.Do == ActionDelay {
@@ -23,8 +23,8 @@ func (s *server) commit(stage Stage) bool {
 	return s.ctx.Err() == nil
 }
 
-// anyWaits reports whether one of the faults takes its time, so that they must
-// not be committed in the reader.
+// anyWaits reports whether one of the faults waits, so that they must not be injected
+// in the goroutine that reads stdin.
 func anyWaits(faults []*Fault) bool {
 	for _, f := range faults {
 		if f.Do == ActionDelay || f.Do == ActionLateAnswer {
@@ -34,8 +34,8 @@ func anyWaits(faults []*Fault) bool {
 	return false
 }
 
-// inject commits a fault before a request is carried out; false means that
-// there is nothing more to do about the request.
+// inject injects a fault before a request is handled. It returns false if the request
+// needs no answer any more.
 func (s *server) inject(f *Fault, r *request) bool {
 	switch f.Do {
 	case ActionHang:
@@ -48,7 +48,7 @@ func (s *server) inject(f *Fault, r *request) bool {
 		s.refuse(r, code, orDefault(f.Text, "failed as scripted"))
 		return false
 	case ActionMalformed, ActionOversize, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionHalfLine:
-		r.spoil = append(r.spoil, f)
+		r.answerFaults = append(r.answerFaults, f)
 		return true
 	case ActionDelay:
 		return s.pause(r.ctx, f.Delay)
@@ -61,11 +61,11 @@ func (s *server) inject(f *Fault, r *request) bool {
 		return s.pause(s.ctx, delay)
 	}
 	s.act(f)
-	// A deaf server answers nothing any more, this request included.
+	// A server that stops reading does not answer this request either.
 	return s.ctx.Err() == nil && f.Do != ActionHangAll
 }
 
-// act does what needs no request.
+// act performs the actions that need no request.
 func (s *server) act(f *Fault) {
 	switch f.Do {
 	case ActionExit:
@@ -73,9 +73,9 @@ func (s *server) act(f *Fault) {
 	case ActionDie:
 		s.host.die(s, f.Signal)
 	case ActionHangAll:
-		s.goDeaf()
+		s.stopReading()
 	case ActionIgnoreShutdown:
-		s.stubborn.Store(true)
+		s.ignoresEOF.Store(true)
 		s.host.ignoreShutdown()
 	case ActionJunk:
 		s.writeJunk(max(1, f.Count), f.Text)
@@ -94,9 +94,9 @@ func (s *server) act(f *Fault) {
 	}
 }
 
-// spoiledBy finds the fault of that action that changes this answer.
-func (r *request) spoiledBy(do Action) *Fault {
-	for _, f := range r.spoil {
+// faultOf returns the fault with that action that changes this answer; nil without one.
+func (r *request) faultOf(do Action) *Fault {
+	for _, f := range r.answerFaults {
 		if f.Do == do {
 			return f
 		}
@@ -104,16 +104,16 @@ func (r *request) spoiledBy(do Action) *Fault {
 	return nil
 }
 
-// reply writes an answer, with what the faults make of it.
+// reply writes an answer, changed by the faults of the request.
 func (s *server) reply(r *request, line []byte) {
-	if f := r.spoiledBy(ActionOversize); f != nil {
+	if f := r.faultOf(ActionOversize); f != nil {
 		line = pad(line, f.Bytes)
 	}
 	lines := [][]byte{line}
-	if f := r.spoiledBy(ActionMalformed); f != nil {
+	if f := r.faultOf(ActionMalformed); f != nil {
 		lines = malform(r, line, f.Text)
 	}
-	if r.spoiledBy(ActionHalfLine) != nil {
+	if r.faultOf(ActionHalfLine) != nil {
 		lines = [][]byte{line[:len(line)/2]}
 	}
 	if due := s.plan.due(StageAnswer, r.method, r.params.target()); len(due) > 0 {
@@ -132,7 +132,7 @@ func (s *server) reply(r *request, line []byte) {
 	}
 }
 
-// interrupt writes half of the answer, commits the faults, and writes the rest
+// interrupt writes half of the answer, injects the faults, and writes the rest
 // if the server is alive and still reads. Other writes wait meanwhile.
 func (s *server) interrupt(faults []*Fault, line []byte) {
 	half := len(line) / 2
@@ -151,7 +151,7 @@ func (s *server) interrupt(faults []*Fault, line []byte) {
 			default:
 				s.act(f)
 			}
-			if s.ctx.Err() != nil || s.isDeaf() {
+			if s.ctx.Err() != nil || s.stoppedReading() {
 				return nil
 			}
 		}
@@ -159,7 +159,7 @@ func (s *server) interrupt(faults []*Fault, line []byte) {
 	})
 }
 
-// flood is Count notifications of one method.
+// flood returns Count notifications of one method.
 func flood(f *Fault) []byte {
 	method, params := f.Text, []byte(nil)
 	if method == "" {
@@ -186,7 +186,7 @@ func pad(line []byte, size int) []byte {
 	return append(out, closing...)
 }
 
-// malform turns the right answer into malformed lines.
+// malform returns what to write instead of a right answer.
 func malform(r *request, line []byte, how string) [][]byte {
 	reply := func(id, rest string) [][]byte {
 		return [][]byte{[]byte(`{"jsonrpc":"2.0"` + id + rest + `}`)}

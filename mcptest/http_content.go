@@ -18,7 +18,7 @@ func overHTTP(f Fault) bool {
 }
 
 // newMCP builds the go-sdk's server with what the script offers.
-func (l *httpLife) newMCP() *mcp.Server {
+func (l *httpIncarnation) newMCP() *mcp.Server {
 	s := l.owner.script
 	options := &mcp.ServerOptions{
 		Instructions: s.Instructions, PageSize: s.PageSize,
@@ -48,7 +48,7 @@ func (l *httpLife) newMCP() *mcp.Server {
 }
 
 // offer adds a tool with its schema as it was written.
-func (l *httpLife) offer(server *mcp.Server, t ToolDef) {
+func (l *httpIncarnation) offer(server *mcp.Server, t ToolDef) {
 	def := new(mcp.Tool)
 	if err := json.Unmarshal(t.definition(), def); err != nil {
 		panic("mcptest: tool " + t.Name + ": " + err.Error() + "; correct its JSON")
@@ -64,7 +64,7 @@ func (l *httpLife) offer(server *mcp.Server, t ToolDef) {
 		if err != nil {
 			return nil, err
 		}
-		a := behaviourOf(t).do(&toolCall{ctx: ctx, tool: t, args: r.Params.Arguments, meta: meta, on: httpStand{l, r.Session},
+		a := behaviourOf(t).do(&toolCall{ctx: ctx, tool: t, args: r.Params.Arguments, meta: meta, on: httpBackend{l, r.Session},
 			responses: responses, state: r.Params.RequestState})
 		switch {
 		case a.failure != nil:
@@ -84,7 +84,7 @@ func (l *httpLife) offer(server *mcp.Server, t ToolDef) {
 }
 
 // within is a context that ends with the request and with the incarnation.
-func (l *httpLife) within(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *httpIncarnation) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
@@ -126,7 +126,7 @@ func offerPrompts(server *mcp.Server, s Script) {
 }
 
 // faults commits what is due before a request is carried out.
-func (l *httpLife) faults(next mcp.MethodHandler) mcp.MethodHandler {
+func (l *httpIncarnation) faults(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		for _, f := range l.plan.due(stageOf(method), method, targetOf(r)) {
 			if err := l.commit(ctx, f); err != nil {
@@ -153,7 +153,7 @@ func targetOf(r mcp.Request) string {
 	return ""
 }
 
-func (l *httpLife) commit(ctx context.Context, f *Fault) error {
+func (l *httpIncarnation) commit(ctx context.Context, f *Fault) error {
 	ctx, cancel := l.within(ctx)
 	defer cancel()
 	switch f.Do {
@@ -179,17 +179,17 @@ func (l *httpLife) commit(ctx context.Context, f *Fault) error {
 	return ctx.Err()
 }
 
-// httpStand is what a tool reaches over HTTP.
-type httpStand struct {
-	life    *httpLife
+// httpBackend is what a tool reaches over HTTP.
+type httpBackend struct {
+	current *httpIncarnation
 	session *mcp.ServerSession
 }
 
-func (h httpStand) identity() (string, int) { return h.life.instance, h.life.start }
+func (h httpBackend) identity() (string, int) { return h.current.instance, h.current.start }
 
-func (h httpStand) stateCounter() *statedir.Counter { return h.life.owner.counter }
+func (h httpBackend) stateCounter() *statedir.Counter { return h.current.owner.counter }
 
-func (h httpStand) progress(c *toolCall, done, total int) {
+func (h httpBackend) progress(c *toolCall, done, total int) {
 	var meta struct {
 		Token any `json:"progressToken"`
 	}
@@ -201,23 +201,23 @@ func (h httpStand) progress(c *toolCall, done, total int) {
 	})
 }
 
-func (h httpStand) addTool(t ToolDef) {
-	h.life.catalog.add(t)
-	h.life.offer(h.life.mcp, t)
+func (h httpBackend) addTool(t ToolDef) {
+	h.current.catalog.add(t)
+	h.current.offer(h.current.mcp, t)
 }
 
-func (h httpStand) removeTool(name string) bool {
-	h.life.mcp.RemoveTools(name)
-	return h.life.catalog.remove(name)
+func (h httpBackend) removeTool(name string) bool {
+	h.current.mcp.RemoveTools(name)
+	return h.current.catalog.remove(name)
 }
 
-func (h httpStand) crash(int) { h.life.crash() }
+func (h httpBackend) crash(int) { h.current.crash() }
 
 // log and touched leave it to the go-sdk who is told.
-func (h httpStand) log(c *toolCall, level, text string) {
-	_ = h.session.Log(c.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.life.owner.script.Name, Data: text})
+func (h httpBackend) log(c *toolCall, level, text string) {
+	_ = h.session.Log(c.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.current.owner.script.Name, Data: text})
 }
 
-func (h httpStand) touched(c *toolCall, uri string) {
-	_ = h.life.mcp.ResourceUpdated(c.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+func (h httpBackend) touched(c *toolCall, uri string) {
+	_ = h.current.mcp.ResourceUpdated(c.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
 }

@@ -10,37 +10,37 @@ import (
 // The tools of this file need a pair of streams, or what a process has beside
 // them.
 
-func die(c *toolCall, a nameArgs) toolAnswer {
+func die(c *toolCall, a nameArgs) toolResult {
 	c.lines.host.die(c.lines, a.Name)
-	return toolAnswer{silent: true}
+	return toolResult{silent: true}
 }
 
-func stderr(c *toolCall, a textArgs) toolAnswer {
+func stderr(c *toolCall, a textArgs) toolResult {
 	c.lines.logf("%s", a.Text)
-	return saying("written")
+	return textResult("written")
 }
 
-func writeJunk(c *toolCall, a countArgs) toolAnswer {
+func writeJunk(c *toolCall, a countArgs) toolResult {
 	c.lines.writeJunk(max(1, a.Count), "")
-	return saying("written")
+	return textResult("written")
 }
 
-func fork(c *toolCall, a struct{ Detached bool }) toolAnswer {
+func fork(c *toolCall, a struct{ Detached bool }) toolResult {
 	child, err := c.lines.fork(a.Detached)
 	if err != nil {
-		return failing(err.Error())
+		return errorResult(err.Error())
 	}
-	return showing(map[string]int{"pid": child})
+	return jsonResult(map[string]int{"pid": child})
 }
 
-func logMessage(c *toolCall, a struct{ Level, Text string }) toolAnswer {
+func logMessage(c *toolCall, a struct{ Level, Text string }) toolResult {
 	c.on.log(c, orDefault(a.Level, "info"), a.Text)
-	return saying("sent")
+	return textResult("sent")
 }
 
-func touch(c *toolCall, a struct{ URI string }) toolAnswer {
+func touch(c *toolCall, a struct{ URI string }) toolResult {
 	c.on.touched(c, a.URI)
-	return saying("announced")
+	return textResult("announced")
 }
 
 // ask sends a request of the server to the client and answers with what the
@@ -48,9 +48,9 @@ func touch(c *toolCall, a struct{ URI string }) toolAnswer {
 func ask(c *toolCall, a struct {
 	Method string
 	Params json.RawMessage
-}) toolAnswer {
+}) toolResult {
 	if a.Method == "" {
-		return failing("ask: method is empty; name a request such as ping or roots/list")
+		return errorResult("ask: method is empty; name a request such as ping or roots/list")
 	}
 	id, answer := c.lines.asked.ask()
 	line := append([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), quote(a.Method)...)
@@ -60,13 +60,13 @@ func ask(c *toolCall, a struct {
 	c.lines.out.line(append(line, '}'))
 	select {
 	case said := <-answer:
-		return saying(string(said))
+		return textResult(string(said))
 	case <-c.ctx.Done():
-		return toolAnswer{silent: true}
+		return toolResult{silent: true}
 	}
 }
 
-// server is the stand of the tools on a pair of streams.
+// server is the backend of the tools on a pair of streams.
 
 func (s *server) identity() (string, int) { return s.instance, s.start }
 

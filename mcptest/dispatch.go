@@ -15,10 +15,10 @@ func (s *server) waits(r *request) bool {
 // perform carries a request out. It returns the members of the result, or the
 // error; answered means that there is nothing more to say.
 func (s *server) perform(r *request) (result []byte, failure *rpcError, answered bool) {
-	if failure = s.gate(r); failure != nil {
+	if failure = s.checkProtocol(r); failure != nil {
 		return nil, failure, false
 	}
-	if s.withheld(r.method) {
+	if s.undeclared(r.method) {
 		return nil, unknownMethod(r.method), false
 	}
 	switch r.method {
@@ -50,9 +50,9 @@ func (s *server) perform(r *request) (result []byte, failure *rpcError, answered
 	return result, failure, false
 }
 
-// withheld reports whether the method belongs to a capability that the script
+// undeclared reports whether the method belongs to a capability that the script
 // leaves out.
-func (s *server) withheld(method string) bool {
+func (s *server) undeclared(method string) bool {
 	family, _, _ := strings.Cut(method, "/")
 	switch family {
 	case "tools":

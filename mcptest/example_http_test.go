@@ -2,7 +2,6 @@ package mcptest_test
 
 import (
 	"fmt"
-	"log"
 	"net/http"
 	"os"
 
@@ -18,7 +17,7 @@ func ExampleNewHTTP() {
 	server.Refuse(http.StatusServiceUnavailable)
 	answer, err := http.Get(server.URL)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer answer.Body.Close()
 	fmt.Println(answer.StatusCode)
@@ -39,7 +38,7 @@ func ExampleNewHTTP() {
 func ExampleStdio() {
 	dir, err := os.MkdirTemp("", "state")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer os.RemoveAll(dir)
 

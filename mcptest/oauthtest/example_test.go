@@ -2,7 +2,6 @@ package oauthtest_test
 
 import (
 	"fmt"
-	"log"
 	"net/http"
 	"net/url"
 
@@ -18,7 +17,7 @@ func Example() {
 
 	refused, err := http.Post(server.URL, "application/json", nil)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer refused.Body.Close()
 	fmt.Println("without a token:", refused.StatusCode)
@@ -27,7 +26,7 @@ func Example() {
 		"client_secret": {"secret"}, "resource": {server.URL}}
 	answer, err := http.PostForm(server.Issuer+"/token", form)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer answer.Body.Close()
 	fmt.Println("token request:", answer.StatusCode)

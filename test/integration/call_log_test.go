@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// record is one call, from its beginning to its end.
+// record is one call and its result.
 type record struct {
 	server, tool string
 	// key is unique to the call: what count records, and what echo answers.
@@ -28,7 +28,7 @@ type record struct {
 	err   error
 }
 
-// failure is the error as one of ours, or nil.
+// failure returns the error as an *mcpvisor.Error, or nil.
 func (r *record) failure() *mcpvisor.Error {
 	var e *mcpvisor.Error
 	errors.As(r.err, &e)

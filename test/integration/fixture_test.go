@@ -17,15 +17,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// fixture is the ground of one test: everything that it starts carries its mark,
-// and at the end nothing of it may be left.
+// fixture is the environment of one test: every process that it starts carries its mark,
+// and nothing of it may be left at the end.
 type fixture struct {
 	t    *testing.T
 	mark string
 }
 
-// newFixture notes what there is before, and looks again when the test and
-// everything that it set up afterwards are done.
+// newFixture records the descriptors and goroutines at the start, and compares when the
+// test and its later cleanups are done.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := &fixture{t: t, mark: rand.Text()}
@@ -47,16 +47,15 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// requireNoProcess is strict about children, of which nothing may be left when
-// a stop returns. What they started themselves is ours to kill but not to
-// reap, so it may take a moment to die.
+// requireNoProcess requires that no child is left when a stop returns. Descendants are
+// killed but not reaped by this process, so they may take a moment to end.
 func (w *fixture) requireNoProcess() {
 	w.t.Helper()
 	require.Empty(w.t, children(), "children are left")
 	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, patience, tick, "processes are left")
 }
 
-// stdio is a script as a process with the mark.
+// stdio returns a script as a process with the mark.
 func (w *fixture) stdio(s mcptest.Script) *mcpvisor.Stdio {
 	spec := mcptest.Stdio(s)
 	env := maps.Clone(spec.Env)
@@ -88,14 +87,14 @@ func (w *fixture) close(c *facade.Client) {
 	require.NoError(w.t, c.Close(ctx))
 }
 
-// within is a context for what must not take long.
+// within returns a context that ends after patience.
 func (w *fixture) within() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	w.t.Cleanup(cancel)
 	return ctx
 }
 
-// pid is the process of a server that is ready.
+// pid returns the process of a ready server.
 func (w *fixture) pid(c *facade.Client, server string) int {
 	w.t.Helper()
 	st, ok := c.ServerStatus(server)

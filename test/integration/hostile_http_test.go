@@ -22,7 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// httpRow says what must come of one misbehaviour of a server over HTTP.
+// httpRow is what a client must do with one misbehaviour over HTTP.
 type httpRow struct {
 	name  string
 	about string // tells two rows of one misbehaviour apart
@@ -44,7 +44,7 @@ type httpRow struct {
 	memory uint64
 }
 
-// wantError is what is known of an error.
+// wantError is what an error must be.
 type wantError struct {
 	kind    error
 	outcome mcpvisor.Outcome
@@ -163,7 +163,7 @@ func (s *httpRun) register() bool {
 	return false
 }
 
-// play calls the tool that misbehaves and looks what has become of the server.
+// play calls the tool that misbehaves and checks which session serves afterwards.
 func (s *httpRun) play() {
 	s.t.Helper()
 	epoch := s.epoch()
@@ -226,8 +226,7 @@ func (s *httpRun) epoch() uint64 {
 	return st.Epoch
 }
 
-// judge compares an error with what it should be, and holds it to the law: of
-// our type, short, on one line, without secrets.
+// judge compares an error with what it must be; see lawful for what every error must be.
 func (s *httpRun) judge(err error, want *wantError) {
 	s.t.Helper()
 	require.ErrorIs(s.t, err, want.kind)
@@ -236,7 +235,8 @@ func (s *httpRun) judge(err error, want *wantError) {
 	require.Contains(s.t, err.Error(), want.says)
 }
 
-// lawful holds an error to the law.
+// lawful requires that an error is an *mcpvisor.Error, short, on one line, and without
+// secrets.
 func (s *httpRun) lawful(err error) *mcpvisor.Error {
 	s.t.Helper()
 	var e *mcpvisor.Error
@@ -259,7 +259,7 @@ func (s *httpRun) inTime(what string, began time.Time, clock time.Duration) {
 	require.Less(s.t, time.Since(began), clock+httpSlack, "%s took too long", what)
 }
 
-// end closes the client and looks for what is left, and for what was said.
+// end closes the client and checks that nothing is left and no secret was shown.
 func (s *httpRun) end(near *neighbour) {
 	s.t.Helper()
 	near.requireUndisturbed(s.t)

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// evidence is everything that was seen of one client, after it has closed.
+// evidence is everything that was recorded about one client in one round.
 type evidence struct {
 	events  []mcpvisor.Event
 	records []*record
@@ -38,8 +38,7 @@ const lateness = 10 * time.Second
 var allowed = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
 	mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
 
-// violations is the one place that judges. An empty answer is what every storm
-// must end with.
+// violations checks every invariant; each storm must end without violations.
 func violations(ev evidence) []string {
 	all, wrong := incarnations(ev.events)
 	if ev.open > 0 {
@@ -83,7 +82,7 @@ func wrongText(r *record, bad complain) {
 	want := map[string]string{"echo": r.key, "read": r.key, "prompt": "Greet " + r.key + ".",
 		"consult": r.key, "slow_progress": progressed()}[r.tool]
 	if want != "" && r.text != want {
-		bad(r, "is the answer to something else")
+		bad(r, "returned the answer to another call")
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// report is what a storm tells when it is over, gathered round by round.
+// report sums up a storm, round by round.
 type report struct {
 	rounds, calls, events int
 	faults                map[string]int
@@ -53,7 +53,7 @@ type kill struct {
 	at  time.Time
 }
 
-// add takes in one round.
+// add adds one round.
 func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
 	r.rounds++
 	r.calls += len(ev.records)

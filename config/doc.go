@@ -291,4 +291,7 @@
 //  3. Run go test ./config -run TestKeys -update. It parses the example, checks
 //     that exactly the named field changes, and writes the key into this comment
 //     and into docs/config.md.
+//
+// The tables and this comment are a third of the package, so it is longer than the
+// other packages of the module.
 package config

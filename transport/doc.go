@@ -6,11 +6,9 @@
 // A [Dialer] belongs to one registration and remembers what it learned about
 // the server, such as its era. Each [Session] it makes is one life: opened at
 // most once, dead for good at its first end, released when nothing of it is
-// left. Adding a transport means adding a Dialer; nobody above must change.
+// left. Adding a transport means adding a Dialer; no package above it changes.
 //
-// Over stdio and in memory the wire is our own: framing, request ids and the
-// matching of answers. It has two lanes. The go-sdk's client drives the
-// control lane (handshake, notifications, requests from the server) as an
-// [mcp.Connection]; requests of ours travel on the call lane, with ids of
-// their own, and come back raw.
+// This package is the contract only. Package dial chooses an implementation; they are
+// below internal: stdio (processes, and servers in memory) and streamable (HTTP), both on
+// the request engine in jsonrpc. Package discovery lists what a session offers.
 package transport

@@ -12,7 +12,7 @@ import (
 //
 // A handler's context ends when the server takes its question back, when the
 // call that the question is known to belong to fails, and when the session dies. One that
-// goes on nevertheless is left behind: nobody waits for it.
+// does not return then is left behind: no request waits for it.
 type Handlers struct {
 	// Sample answers sampling/createMessage. Requests with tools come only with
 	// SampleTools.

@@ -21,7 +21,7 @@ func NewRoots(roots []*mcp.Root) *Roots {
 	return &Roots{list: slices.Clone(roots), subscribers: make(map[*func()]struct{})}
 }
 
-// Set replaces the list and tells whoever follows. It does not block.
+// Set replaces the list and notifies the sessions that follow it. It does not block.
 func (r *Roots) Set(roots []*mcp.Root) {
 	r.mu.Lock()
 	r.list = slices.Clone(roots)

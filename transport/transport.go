@@ -22,8 +22,8 @@ type Dialer interface {
 
 // Session is one incarnation of a server. Safe for concurrent use.
 //
-// A session dies once, of the first cause that anybody notices: its process
-// ends, its stream breaks, somebody calls Abort. From then on every Request
+// A session dies once, of the first cause that is noticed: its process
+// ends, its stream breaks, or Abort is called. From then on every Request
 // fails, those under way included. Release follows when the process group is
 // reaped, or the connections are closed, and every goroutine has returned.
 type Session interface {
@@ -33,7 +33,7 @@ type Session interface {
 	Open(ctx context.Context) error
 
 	// OnNotice sets who is told what the server tells without being asked. It is
-	// called before Open; tell is called by whoever reads from the server, one at a
+	// called before Open; tell is called by the goroutine that reads from the server, one at a
 	// time, and must not block.
 	OnNotice(tell func(Notice))
 
@@ -114,7 +114,7 @@ type Request struct {
 	// Progress, if set, gets them with Track, in order, in the goroutine that
 	// called Request and before that returns.
 	Progress func(mcpvisor.Progress)
-	// Held, if set, gets what a large result holds of Limits.Buffer; whoever set it
+	// Held, if set, gets what a large result holds of Limits.Buffer; the caller that set it
 	// releases it. Otherwise that is released when Request returns.
 	Held *budget.Share
 	// Stream, if set, says that the request is one that stays open to hear of

@@ -12,8 +12,8 @@ import (
 // A form's schema is a flat object of plain values (MCP, elicitation, "Requested
 // Schema"). The go-sdk looks at little of it and gives all of it to a validator
 // that follows references wherever they lead: one that leads to itself overflows
-// the stack, which nobody can recover, and a page of them takes longer than
-// anybody lives. So nothing passes here but the words of the flat form, which
+// the stack, which cannot be recovered, and a page of them takes practically
+// for ever. So nothing passes here but the words of the flat form, which
 // refer to nothing and nest to a fixed depth.
 
 const (
@@ -71,7 +71,7 @@ func CheckForm(schema any) error {
 	return (&form{entries: formEntries, steps: formSteps}).object(schema, formRoot)
 }
 
-// object checks an object. Words that begin with x- are somebody's own, and mean
+// object checks an object. Words that begin with x- are extensions, and mean
 // nothing to the validator.
 func (f *form) object(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)

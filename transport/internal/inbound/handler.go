@@ -131,7 +131,7 @@ const (
 
 // dispatch carries out one request, or notification, of the server's. What the
 // go-sdk, or a type of the host's that is written as JSON, does not survive
-// costs that one request. text is the result as JSON; there is none for a
+// costs that one request. text is the result as JSON; nil for a
 // notification. begin, if set, is called when a question is about to be put to a
 // handler.
 func (a *Handler) dispatch(ctx context.Context, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
@@ -230,7 +230,7 @@ func (a *Handler) acquireSlot(ctx context.Context) error {
 	return a.endReason(ctx)
 }
 
-// endReason is why nobody wants an answer any more. The end of ctx is often a
+// endReason is why an answer is not wanted any more. The end of ctx is often a
 // consequence of the session's, seen or not yet seen.
 func (a *Handler) endReason(ctx context.Context) error {
 	if died := a.lifetime.Cause(); died != nil {
@@ -239,7 +239,7 @@ func (a *Handler) endReason(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// runHandler runs a handler. It returns when the handler does, or when nobody wants
+// runHandler runs a handler. It returns when the handler does, or when the server does not want
 // the answer any more; a handler that does not mind its context goes on alone.
 func runHandler[T any](ctx context.Context, a *Handler, method string, handler func(context.Context) (*T, error)) (*T, error) {
 	type answer struct {
@@ -293,7 +293,7 @@ type handlerContext struct {
 func (u handlerContext) Deadline() (time.Time, bool) { return u.request.Deadline() }
 
 // hideError is what the server hears of a request without an answer: an error of
-// JSON-RPC as it is; of all others, which may name what is none of its
+// JSON-RPC as it is; of all others, which may name internals that are not its
 // business, nothing. One that stands behind another error is what some other
 // server said to the handler. What a handler did is logged as a warning, for its
 // author to know.

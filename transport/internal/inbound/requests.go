@@ -294,7 +294,7 @@ func ResponseLine(id []byte, result json.RawMessage, err error) (line []byte, ok
 }
 
 // responseError is the error object of a response. What is no error of JSON-RPC
-// is none of the server's business.
+// is not shown to the server.
 func responseError(err error) *sdkrpc.Error {
 	if rpc, ok := err.(*sdkrpc.Error); ok && rpc != nil {
 		return rpc

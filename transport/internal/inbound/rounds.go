@@ -55,7 +55,7 @@ func NeedsInput(method string, result []byte) (yes bool) {
 // inputRequired is what a server wants before it goes on.
 type inputRequired struct {
 	requests []inputRequest
-	state    []byte // as it stands in the result; nil if there is none
+	state    []byte // as it stands in the result; nil if missing
 }
 
 type inputRequest struct {

@@ -18,7 +18,7 @@ import (
 // This file is the door at which every foreign error becomes one of ours: a
 // *supervisor.Cause where a session ended, a *mcpvisor.Error where a request
 // did. One death wears several masks (io.EOF, a closed connection, a decode
-// error, a deadline); nobody past this door has to know them.
+// error, a deadline); code outside of this file does not see them.
 
 // CodeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
 const CodeUnsupportedVersion = -32022
@@ -83,7 +83,7 @@ func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.
 }
 
 // endOf is the error of a context that ended: context.Canceled or
-// DeadlineExceeded, with the cause that somebody gave.
+// DeadlineExceeded, with the cause that was given.
 func endOf(err, cause error) error {
 	switch {
 	case cause == nil:
@@ -119,7 +119,7 @@ func IsUnsupportedVersion(err error) bool {
 }
 
 // ErrOverdue is why an exchange ended whose own time was up. It is a value of
-// its own because the cause of somebody's context may well be an ErrTimeout.
+// its own because the cause of a caller's context may be an ErrTimeout of another call.
 var ErrOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 
 // ErrNotOpen is the cause of a request on a session that is not open yet.

@@ -25,7 +25,7 @@ func NewLifetime() *Lifetime {
 }
 
 // End records the end. It reports whether this was the first cause. A heir is
-// dead before anybody can see this one dead.
+// dead before Dead of this one is closed.
 func (l *Lifetime) End(cause *supervisor.Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

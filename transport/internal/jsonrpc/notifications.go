@@ -29,7 +29,7 @@ const (
 // maxLogText bounds what is kept of one log message.
 const maxLogText = 8 << 10
 
-// Notifications hands notifications to whoever owns the session. It is called by those
+// Notifications passes notifications on to the owner of the session. It is called by those
 // who read from the server.
 type Notifications struct {
 	mu     sync.Mutex
@@ -58,8 +58,8 @@ func (n *Notifications) NotifyGap() {
 type NotificationResult uint8
 
 const (
-	NotHandled NotificationResult = iota // somebody else's
-	Handled                              // told, or nobody listens
+	NotHandled NotificationResult = iota // another kind of message
+	Handled                              // passed on; or no function is set
 	Dropped                              // there are too many
 	Malformed                            // it cannot be read
 )

@@ -28,7 +28,7 @@ const (
 )
 
 // ProgressQueue carries reports to the caller of one request, who reads them in its own
-// goroutine. So a slow reader holds up nobody but itself, and has read all of
+// goroutine. So a slow reader delays only itself, and has read all of
 // them when its call returns.
 type ProgressQueue struct {
 	mu     sync.Mutex
@@ -38,7 +38,7 @@ type ProgressQueue struct {
 	report func(mcpvisor.Progress)
 }
 
-// NewProgressQueue is nil if nobody wants to hear them.
+// NewProgressQueue returns nil if report is nil.
 func NewProgressQueue(report func(mcpvisor.Progress)) *ProgressQueue {
 	if report == nil {
 		return nil

@@ -19,7 +19,7 @@ var paramsRequired = map[string]bool{
 // WellFormed is the door to the go-sdk, for both kinds of transport. The
 // go-sdk's handlers take the parameters of a notification for granted (v1.8.0
 // dereferences those of notifications/elicitation/complete, in a goroutine of
-// its own, which nobody can recover): they must be an object, and may be
+// its own, where a panic cannot be recovered): they must be an object, and may be
 // missing only where the protocol lets them. Requests do not get there; see
 // [serverRequests].
 func WellFormed(r *sdkrpc.Request) bool {

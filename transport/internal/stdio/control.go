@@ -193,7 +193,7 @@ func (c *control) answered(r *sdkrpc.Response) {
 }
 
 // fail answers a request of the go-sdk's whose answer cannot be used. It reports
-// false if there is none with that id.
+// false if no request has that id.
 func (c *control) fail(id int64, why string) bool {
 	rpcID, err := sdkrpc.MakeID(float64(id))
 	if err != nil || !c.isWaiting(rpcID) {

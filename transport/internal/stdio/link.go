@@ -63,7 +63,7 @@ func newLink(p process.Process, limit int, grace time.Duration, told *jsonrpc.No
 
 // streamEnded is called when a stream broke. If the process ends with it, the
 // exit status is the better cause; a process that lives on without its streams
-// is of no use to anybody.
+// is of no use.
 func (l *link) streamEnded(name string, err error) {
 	for wait := true; wait; wait = l.proc.Exiting() {
 		t := time.NewTimer(lastWords)

@@ -31,7 +31,7 @@ func (w *wire) orphaned(env *jsonrpc.Envelope) {
 }
 
 // failOnly fails the one request in flight, on either lane. It reports false if
-// there is none, or more than one.
+// no request is in flight, or more than one.
 func (w *wire) failOnly(why *mcpvisor.Error) bool {
 	waiting := w.control.waitingIDs()
 	w.table.Mu.Lock()

@@ -18,7 +18,7 @@ const flushRounds = 4
 type outgoing struct {
 	line  []byte
 	state lineState
-	done  chan struct{} // closed when written; nil if nobody waits for that
+	done  chan struct{} // closed when written; nil if no goroutine waits for that
 }
 
 type lineState uint8
@@ -31,10 +31,10 @@ const (
 
 // outbox holds the lines that wait to be written, and who writes them.
 //
-// There is one writer at a time, and it is whoever finds none: a caller writes
+// There is one writer at a time. A caller that finds no writer becomes it: it writes
 // its own line at once if the pipe takes it, together with what others have
 // queued meanwhile. Only when the pipe is full does the writing goroutine take
-// over, so that a server which does not read holds up nobody but that.
+// over, so that a server which does not read delays only that goroutine.
 type outbox struct {
 	out io.Writer
 	// try writes what the pipe takes without waiting; nil where that cannot be
@@ -70,7 +70,7 @@ func (o *outbox) withdraw(line *outgoing) {
 	}
 }
 
-// gather takes the next batch off the queue. When there is none, nobody is
+// gather takes the next batch off the queue. When the queue is empty, no goroutine is
 // writing any more.
 func (o *outbox) gather() (batch []byte) {
 	o.scratch = o.scratch[:0]

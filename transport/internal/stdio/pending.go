@@ -10,7 +10,7 @@ import (
 )
 
 // pending is a request of the call lane, from its line to its answer. It is
-// reused: whoever takes it out of the table sends the one answer.
+// reused: the goroutine that takes it out of the table sends the one answer.
 type pending struct {
 	outgoing
 	wire    *wire
@@ -58,7 +58,7 @@ func (w *wire) pendingLocked(id int64) *pending {
 // keepLine is the longest line whose memory is kept for the next request.
 const keepLine = 4 << 10
 
-// recycle gives p back. Its answer was received, so nobody else holds it,
+// recycle gives p back. Its answer was received, so no other goroutine holds it,
 // unless its line is being written without a copy.
 func (w *wire) recycle(p *pending) {
 	if p.state == direct {
@@ -72,7 +72,7 @@ func (w *wire) recycle(p *pending) {
 }
 
 // take removes a request from the table because its answer has come. An answer
-// to what was never sent is none.
+// to a request that was never sent does not count.
 func (w *wire) take(id int64) *pending {
 	w.table.Mu.Lock()
 	defer w.table.Mu.Unlock()

@@ -32,7 +32,7 @@ type pipedSession struct {
 	link *link
 	info mcpvisor.SessionInfo
 	// spawning: a process is being started that link does not show yet. Who
-	// gives the session up meanwhile leaves its release to whoever spawns.
+	// gives the session up meanwhile leaves its release to the goroutine that spawns.
 	spawning bool
 }
 
@@ -91,7 +91,7 @@ func (s *pipedSession) open(ctx context.Context) error {
 		if retry == "-" {
 			return s.explain(ctx, err)
 		}
-		l.die(&supervisor.Cause{Kind: supervisor.CauseHandshake, Message: "negotiation begins anew"})
+		l.die(&supervisor.Cause{Kind: supervisor.CauseHandshake, Message: "negotiation starts again"})
 		select {
 		case <-l.Released():
 			s.RecordLeft(l.Left())

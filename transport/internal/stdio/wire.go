@@ -28,7 +28,7 @@ import (
 // requests. One goroutine reads; callers write for themselves (see [outbox]).
 //
 // It serves two lanes. On the call lane requests carry ids from laneBase up
-// and their answers go straight to whoever waits. Everything else belongs to
+// and their answers go straight to the waiting caller. Everything else belongs to
 // the control lane.
 type wire struct {
 	*jsonrpc.Lifetime
@@ -103,7 +103,7 @@ func (w *wire) readLoop() error {
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // receive handles one line. What is not JSON-RPC is counted and skipped: it
-// costs nobody anything.
+// costs no call anything.
 func (w *wire) receive(line []byte) {
 	// A parser may ignore a byte order mark (RFC 8259, 8.1); some writers begin
 	// with one.
@@ -276,7 +276,7 @@ func (w *wire) encodeLocking(p *pending, r transport.Request, meta json.RawMessa
 	}
 }
 
-// post queues one line, and writes it if nobody else is writing. It reports
+// post queues one line, and writes it if no other goroutine is writing. It reports
 // false if the wire is dead.
 func (w *wire) post(o *outgoing) bool { return w.postIfRoom(o, math.MaxInt) }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // reserve makes room for more of the line that is being read. It reports false if
-// there is none in time, or if the session has died.
+// there is no room in time, or if the session has died.
 func (w *wire) reserve(bytes int) bool {
 	if w.share == nil {
 		s := w.buffer.Share()

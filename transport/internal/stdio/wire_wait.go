@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// listenFor waits for the answer and reports the progress on the way. Whoever is
-// told may panic: then nobody waits any more.
+// listenFor waits for the answer and reports the progress on the way. The
+// callback may panic: then the request is given up.
 func (w *wire) listenFor(ctx context.Context, p *pending) (a answer) {
 	told, finished := p.entry.Progress, false
 	defer func() {
@@ -67,7 +67,7 @@ func (w *wire) dismiss(ctx context.Context, p *pending, farewell time.Duration) 
 	return answer{err: jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)}
 }
 
-// cancelRemote tells the server that nobody waits for the answer any more
+// cancelRemote tells the server that the answer is not wanted any more
 // (MCP, utilities, cancellation). It does not wait for the server to read it.
 func (w *wire) cancelRemote(id int64, timedOut bool) {
 	reason := "canceled"

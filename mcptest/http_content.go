@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
@@ -164,14 +164,10 @@ func (l *httpIncarnation) commit(ctx context.Context, f *Fault) error {
 		}
 		return &jsonrpc.Error{Code: int64(code), Message: orDefault(f.Text, "failed as scripted")}
 	case ActionDelay:
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, f.Delay) != nil {
 			return ctx.Err()
 		}
+		return nil
 	case ActionExit, ActionDie:
 		l.crash()
 	}

@@ -9,6 +9,7 @@ package backoff
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -36,6 +37,10 @@ func (b Backoff) Next(previous time.Duration) time.Duration {
 	}
 	return min(max(2*previous, b.First), b.Max)
 }
+
+// WithJitter returns d and up to a quarter of it more, at random. Clients that lost the
+// same server together then do not come back together.
+func WithJitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 // Sleep waits for d. If ctx ends first, Sleep returns its cause at once. A context
 // that has ended already is an error, also where d is 0 or negative.

@@ -47,6 +47,15 @@ func TestDelay_follows_next(t *testing.T) {
 	})
 }
 
+func TestWithJitter(t *testing.T) {
+	for range 1000 {
+		d := backoff.WithJitter(time.Second)
+		require.GreaterOrEqual(t, d, time.Second)
+		require.LessOrEqual(t, d, time.Second+time.Second/4)
+	}
+	require.Zero(t, backoff.WithJitter(0))
+}
+
 func TestSleep(t *testing.T) {
 	t.Run("waits", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
@@ -161,12 +162,7 @@ func (s *stdioServer) park() { s.pause(role.MaxLifetime) }
 
 // pause waits, where the passing of time is what the misbehaviour is about.
 func (s *stdioServer) pause(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.ctx.Done():
-	}
+	_ = backoff.Sleep(s.ctx, d) // a test that has ended ends the server, too
 }
 
 // onMethod serves well, except that handler answers the method.

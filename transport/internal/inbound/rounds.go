@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -198,14 +197,7 @@ var roundBackoff = backoff.Backoff{First: 500 * time.Millisecond, Max: 30 * time
 
 // pauseBeforeRound waits before the next round, longer each time.
 func (a *Handler) pauseBeforeRound(ctx context.Context, n int) {
-	d := roundBackoff.Delay(n)
-	t := time.NewTimer(d + rand.N(d/4+1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	case <-a.lifetime.Dead():
-	}
+	_ = backoff.SleepUntil(ctx, a.lifetime.Dead(), backoff.WithJitter(roundBackoff.Delay(n))) // the next round fails if either has ended
 }
 
 // gatherInput has everything answered that a server wants, at the same time. The

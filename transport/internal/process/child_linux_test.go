@@ -154,7 +154,7 @@ func TestRelease_KeepDaemons_ends_the_group(t *testing.T) {
 
 // A process that SIGKILL does not end is named.
 func TestRelease_names_a_running_process(t *testing.T) {
-	c := startShell(t, "echo ready; cat")
+	c := startShell(t, "echo ready; exec sleep 600") // does not end with its stdin
 	t.Cleanup(func() { <-c.reapDone })
 	t.Cleanup(func() { c.Terminate(0) })
 	require.EqualError(t, c.Release(), "process "+strconv.Itoa(c.PID())+" (/bin/sh) is still running after SIGKILL")

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -117,7 +118,7 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 			wait = nextPause(tries+1, retry)
 		}
 		tries++
-		if !pause(x.ctx, wait) {
+		if backoff.Sleep(x.ctx, wait) != nil {
 			return
 		}
 	}

@@ -2,14 +2,13 @@ package streamable
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -102,7 +101,7 @@ func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, 
 	last := endpoint.ConnectionLost("the event stream ended without the answer", nil)
 	for *tries < maxStreamResumes {
 		*tries++
-		if !pause(x.ctx, nextPause(*tries, retry)) {
+		if backoff.Sleep(x.ctx, nextPause(*tries, retry)) != nil {
 			return nil, endpoint.ConnectionLost("the event stream ended without the answer", x.ctx.Err())
 		}
 		resp, f := x.get(s.endpoint, s.streamHeader(lastID, ""))
@@ -167,22 +166,9 @@ func isTransient(status int) bool {
 // nextPause is the wait before try n, counted from 1: the delay that the server
 // asked for at first, growing after that.
 func nextPause(n int, asked time.Duration) time.Duration {
-	d := firstPause << min(n-1, 10)
 	if n == 1 && asked > 0 {
 		return min(asked, longestPause)
 	}
-	d = min(max(d, asked), longestPause)
-	return d + rand.N(d/4+1)
-}
-
-// pause waits for d. It reports false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	d := backoff.Backoff{First: firstPause, Max: longestPause}.Delay(n)
+	return backoff.WithJitter(min(max(d, asked), longestPause))
 }

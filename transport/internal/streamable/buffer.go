@@ -8,19 +8,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// reserve makes room for more of the reply, as long as the exchange lasts.
-func (b *exchange) reserve(bytes int) bool { return b.share.Grow(b.ctx, nil, bytes) == nil }
+// reserve reserves memory for more of the reply. It reports false if the exchange ends
+// first.
+func (x *exchange) reserve(bytes int) bool { return x.share.Grow(x.ctx, nil, bytes) == nil }
 
-// keep passes on what the reply of an exchange holds, as for [answer].
-func (b *exchange) keep(r transport.Request, err error) {
+// keep hands the memory that the reply holds to the caller, if that asked for it and
+// the call succeeded. Otherwise it releases that memory.
+func (x *exchange) keep(r transport.Request, err error) {
 	if r.Held != nil && err == nil {
-		r.Held.TakeOver(&b.share)
+		r.Held.TakeOver(&x.share)
 		return
 	}
-	b.share.Release()
+	x.share.Release()
 }
 
-// noRoomReply is the fault of a call whose answer was skipped.
+// noRoomReply is the error of a call whose answer was skipped for lack of memory.
 func noRoomReply() *endpoint.HTTPError {
 	e := jsonrpc.NoRoomError()
 	f := endpoint.InvalidReply(e.Outcome, "%v", e.Cause)
@@ -28,8 +30,8 @@ func noRoomReply() *endpoint.HTTPError {
 	return f
 }
 
-// reserveForEvents makes room for the events of a stream that carries more than one
-// call. s is the stream's own share.
+// reserveForEvents makes the reader of a stream that carries several calls reserve
+// memory for its large events. share belongs to the stream.
 func (s *session) reserveForEvents(events *httpbody.EventReader, share *budget.Share) {
 	events.Reserve = func(bytes int) bool { return jsonrpc.GrowShare(share, s.Dead(), bytes, s.endpoint.NoteReceived) }
 	events.Release = share.Release

@@ -87,7 +87,7 @@ func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Req
 	}
 	x := s.startRequest(ctx, r)
 	jsonrpc.NotifySent(r.Stream, x.id())
-	if x.row.Progress != nil {
+	if x.entry.Progress != nil {
 		return s.sendWithProgress(x, a, r)
 	}
 	defer s.tasks.Done()
@@ -137,9 +137,9 @@ func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Reques
 		select {
 		case <-done:
 			answered = true
-		case <-x.row.Progress.Ready:
+		case <-x.entry.Progress.Ready:
 		}
-		x.row.Progress.Deliver()
+		x.entry.Progress.Deliver()
 	}
 	finished = true
 	x.keep(r, err)

@@ -19,11 +19,11 @@ import (
 // it is finished, whichever comes first. The goroutine that runs the exchange owns
 // all fields but entry, which the table's mutex guards, and trace.
 type exchange struct {
-	// ctx ends when the exchange does; contextEnd says why.
+	// ctx ends when the exchange does; jsonrpc.ContextEnd says why.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	table  *exchangeTable
-	row    jsonrpc.Entry
+	entry  jsonrpc.Entry
 	trace  endpoint.ConnTrace
 	// share is the part of Limits.MaxBufferBytes that a large reply holds.
 	share budget.Share
@@ -47,10 +47,10 @@ func (s *session) startRequest(parent context.Context, r transport.Request) *exc
 // start begins an exchange. Its context follows that of the caller without deriving
 // from it, so that detach can stop following.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
-	x := &exchange{table: t, share: t.buffer.Share(), row: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	x := &exchange{table: t, share: t.buffer.Share(), entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.Attach(parent)))
-	x.row.Owner = x
-	if ended := t.requests.Add(&x.row, request, r); ended != nil {
+	x.entry.Owner = x
+	if ended := t.requests.Add(&x.entry, request, r); ended != nil {
 		x.end(context.Canceled, ended)
 		return x
 	}
@@ -71,7 +71,7 @@ func (x *exchange) get(e *endpoint.Endpoint, header http.Header) (*http.Response
 }
 
 // id is the id of the request.
-func (x *exchange) id() int64 { return x.row.ID }
+func (x *exchange) id() int64 { return x.entry.ID }
 
 // InFlight implements jsonrpc.Owner. An exchange is entered when it is about to be sent.
 func (x *exchange) InFlight() bool { return true }
@@ -104,7 +104,7 @@ func (x *exchange) detach() bool {
 	if x.unfollow != nil && !x.unfollow() {
 		return false
 	}
-	x.table.requests.StopClock(&x.row)
+	x.table.requests.StopClock(&x.entry)
 	x.detached = true
 	return true
 }
@@ -114,6 +114,6 @@ func (x *exchange) finishDetached() {
 	if x.unfollow != nil {
 		x.unfollow()
 	}
-	x.table.requests.Remove(&x.row)
+	x.table.requests.Remove(&x.entry)
 	x.cancel(context.Canceled)
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// exchangeTable holds the exchanges under way on one session: requests of ours, and
-// what else is sent. An exchange that has ended stays until it is finished: the answer
-// may have come already, and the progress before it belongs to it.
+// exchangeTable holds the exchanges of one session: calls, messages of the go-sdk's
+// client, and event streams. An exchange that has ended stays in it until it is
+// finished: its answer may have come already, and the progress before that answer
+// belongs to it.
 type exchangeTable struct {
 	requests jsonrpc.Table
-	buffer   *budget.Budget // of the server; set before use
+	buffer   *budget.Budget // of the server; set before the first exchange
 }
 
-// endAll ends every exchange, now and from now on.
+// endAll ends every exchange, and every later one as soon as it begins.
 func (t *exchangeTable) endAll(cause error) {
 	t.requests.Mu.Lock()
 	t.requests.EndLocked(cause)

@@ -1,0 +1,36 @@
+package house
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestArchitectureNamesEveryPackage: the map of docs/architecture.md has a row
+// for each package of the module, and none for a folder that does not exist.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	_, page, found := strings.Cut(string(text), "\n## Packages\n")
+	require.True(t, found)
+	page, _, _ = strings.Cut(page, "\n## ")
+	var named []string
+	for line := range strings.Lines(page) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 && strings.Contains(cells[1], "`") {
+			named = append(named, strings.Split(cells[1], "`")...)
+		}
+	}
+	for _, p := range graph(t, "linux") {
+		if folder, ours := p.folder(); ours && folder != "." && folder != "test/conformance/client" {
+			require.Contains(t, named, folder, "docs/architecture.md has no row for the package")
+		}
+	}
+	for i, folder := range named {
+		if i%2 == 1 && folder != "mcpvisor" && strings.Trim(folder, " ,()") != "" && !strings.Contains(folder, " ") {
+			require.DirExists(t, filepath.Join(root, filepath.FromSlash(folder)), "docs/architecture.md has a row for a folder that does not exist")
+		}
+	}
+}

@@ -6,9 +6,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// declared is the capabilities that follow from handlers, as the protocol
+// DeclaredCapabilities are the capabilities that follow from handlers, as the protocol
 // writes them. The go-sdk's own type cannot leave out roots.
-type declared struct {
+type DeclaredCapabilities struct {
 	Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
 	Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
 	Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
@@ -16,7 +16,7 @@ type declared struct {
 
 // Capabilities says what a client with these handlers is capable of. Changes of the
 // roots are announced in the legacy era only.
-func Capabilities(h *transport.Handlers, legacy bool) (d declared) {
+func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
 	if h.Roots != nil {
 		d.Roots = &mcp.RootCapabilities{ListChanged: legacy}
 	}

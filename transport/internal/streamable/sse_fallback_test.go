@@ -16,17 +16,17 @@ import (
 
 // newest is the key of the exchange that began last, of those that are no requests
 // of the call lane.
-func (s *exchangeTable) newest() int64 {
-	s.requests.Mu.Lock()
-	defer s.requests.Mu.Unlock()
-	return s.requests.Newest()
+func (t *exchangeTable) newest() int64 {
+	t.requests.Mu.Lock()
+	defer t.requests.Mu.Unlock()
+	return t.requests.Newest()
 }
 
 // isOpen reports whether an exchange is under way.
-func (s *exchangeTable) isOpen(key int64) bool {
-	s.requests.Mu.Lock()
-	defer s.requests.Mu.Unlock()
-	return s.requests.Open[key] != nil
+func (t *exchangeTable) isOpen(key int64) bool {
+	t.requests.Mu.Lock()
+	defer t.requests.Mu.Unlock()
+	return t.requests.Open[key] != nil
 }
 
 // TestSSEFallback_refusalInPieces checks that the end of the refused POST, which comes

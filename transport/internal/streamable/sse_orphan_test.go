@@ -77,15 +77,15 @@ func TestSSE_errorWithoutID(t *testing.T) {
 }
 
 // expireCalls ends the requests of the call lane as their deadline does.
-func (s *exchangeTable) expireCalls() {
-	s.requests.Mu.Lock()
+func (t *exchangeTable) expireCalls() {
+	t.requests.Mu.Lock()
 	var calls []*jsonrpc.Entry
-	for key, b := range s.requests.Open {
+	for key, b := range t.requests.Open {
 		if key > 0 {
 			calls = append(calls, b)
 		}
 	}
-	s.requests.Mu.Unlock()
+	t.requests.Mu.Unlock()
 	for _, b := range calls {
 		b.Owner.(*exchange).end(context.DeadlineExceeded, jsonrpc.ErrOverdue)
 	}

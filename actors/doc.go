@@ -76,4 +76,7 @@
 // The package has more files than others, because the actor library must appear in one
 // package only, and an actor needs its messages beside it. What needs no actor is in
 // actors/internal.
+//
+// This package is large because the actors of one tree share the types of their
+// messages and views: manager, supervising actor and port know each other.
 package actors

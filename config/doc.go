@@ -292,6 +292,5 @@
 //     that exactly the named field changes, and writes the key into this comment
 //     and into docs/config.md.
 //
-// The tables and this comment are a third of the package, so it is longer than the
-// other packages of the module.
+// This package is large because a third of it is the tables of keys and this comment.
 package config

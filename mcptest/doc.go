@@ -20,8 +20,7 @@
 // Two packages below build on this one: mcptest/hostile holds servers that misbehave
 // in hundreds of ways, mcptest/oauthtest an OAuth authorization server.
 //
-// The package is larger than others of this module because the server is one thing:
-// the protocol, the tools and the faults of one script, over two transports that share
-// the tools. Start reading at script.go (what can be set), then server.go (a server on
+// This package is large because the server is one thing: the protocol, the tools and
+// the faults of one script, over two transports that share the tools. Start reading at script.go (what can be set), then server.go (a server on
 // a pair of streams) or http.go.
 package mcptest

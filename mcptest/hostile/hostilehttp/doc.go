@@ -9,6 +9,9 @@
 // A [Server] also counts what its client does: requests, connections, values of
 // headers, and requests that followed a redirect to another origin.
 //
+// This package is large because it is a list of servers, one row for each, which share
+// one fixture.
+//
 // # How to add a hostile server
 //
 //  1. Choose the place and a name, as "call/html-400". The places are listed at

@@ -1,7 +1,7 @@
 // Package streamable keeps sessions with servers over Streamable HTTP (MCP 2025-03-26
-// and later), and over the deprecated HTTP+SSE (MCP 2024-11-05). Both are one package,
-// because a session may begin with the first and fall back to the second: they differ
-// only in how one exchange gets its answer.
+// and later), and over the deprecated HTTP+SSE (MCP 2024-11-05). This
+// package is large because it holds both: a session may begin with the first and fall
+// back to the second, and they differ only in how one exchange gets its answer.
 //
 // Where to start reading:
 //

@@ -8,23 +8,30 @@ import (
 
 // callStats counts the calls of a registration, over all its incarnations. Safe for
 // concurrent use.
+//
+// The order of the changes in begin and end, and of the reads in counts, makes the
+// numbers fit each other: a call that total has is in flight, or has ended and is in
+// failed if it failed.
 type callStats struct{ total, failed, inFlight, queued atomic.Int64 }
 
 // begin counts a call that is sent to the server.
 func (s *callStats) begin() {
-	s.total.Add(1)
 	s.inFlight.Add(1)
+	s.total.Add(1)
 }
 
 // end counts the end of a call.
 func (s *callStats) end(failed bool) {
-	s.inFlight.Add(-1)
 	if failed {
 		s.failed.Add(1)
 	}
+	s.inFlight.Add(-1)
 }
 
 // counts are the numbers as users see them.
-func (s *callStats) counts() mcpvisor.CallCounts {
-	return mcpvisor.CallCounts{InFlight: s.inFlight.Load(), Queued: s.queued.Load(), Total: s.total.Load(), Failed: s.failed.Load()}
+func (s *callStats) counts() (c mcpvisor.CallCounts) {
+	c.Total = s.total.Load()
+	c.InFlight, c.Queued = s.inFlight.Load(), s.queued.Load()
+	c.Failed = s.failed.Load()
+	return c
 }

@@ -52,7 +52,7 @@ func (s *bareSession) Cause() *supervisor.Cause {
 	defer s.mu.Unlock()
 	return s.cause
 }
-func (s *bareSession) LastHeard() time.Time { return time.Now() }
+func (s *bareSession) LastReceived() time.Time { return time.Now() }
 func (s *bareSession) Info() mcpvisor.SessionInfo {
 	return mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}}
 }

@@ -88,7 +88,7 @@ func (s *notifyingSession) OnNotice(notify func(transport.Notice)) { s.notify = 
 func (s *notifyingSession) Dead() <-chan struct{}                  { return s.dead }
 func (s *notifyingSession) Released() <-chan struct{}              { return s.dead }
 func (s *notifyingSession) Left() error                            { return nil }
-func (s *notifyingSession) LastHeard() time.Time                   { return time.Now() }
+func (s *notifyingSession) LastReceived() time.Time                { return time.Now() }
 
 func (s *notifyingSession) Cause() *supervisor.Cause {
 	s.mu.Lock()

@@ -37,17 +37,17 @@ func (p *prober) arm(after time.Duration) {
 // message counts as a sign of life, also one that arrives during the probe.
 func (p *prober) probe() {
 	interval := p.port.inc.spec.Probe.Interval
-	if quiet := time.Since(p.port.inc.session.LastHeard()); 0 <= quiet && quiet < interval && p.failed == 0 {
+	if quiet := time.Since(p.port.inc.session.LastReceived()); 0 <= quiet && quiet < interval && p.failed == 0 {
 		p.arm(interval - quiet)
 		return
 	}
 	port, inc := p.port, p.port.inc
 	port.rt.goSafe("port", func() {
-		started, last := time.Now(), inc.session.LastHeard()
+		started, last := time.Now(), inc.session.LastReceived()
 		ctx, cancel := bounded(inc.spec.Probe.Timeout)
 		defer cancel()
 		err := transport.Probe(ctx, inc.session)
-		if err != nil && !inc.session.LastHeard().Equal(last) {
+		if err != nil && !inc.session.LastReceived().Equal(last) {
 			err = nil // the server is busy, not dead
 		}
 		port.sendSelf(&messages.Probed{Err: err, Took: time.Since(started)})

@@ -135,7 +135,7 @@ func TestProbe(t *testing.T) {
 			hung := h.session("fs")
 			hung.hang()
 			hung.mu.Lock()
-			hung.lastHeard = time.Now().Round(0).Add(time.Hour)
+			hung.lastReceived = time.Now().Round(0).Add(time.Hour)
 			hung.mu.Unlock()
 			time.Sleep(60 * time.Second)
 			require.Equal(t, supervisor.StateBackoff, h.state("fs"))

@@ -85,13 +85,13 @@ type scriptedSession struct {
 
 	dead, released chan struct{}
 
-	mu        sync.Mutex
-	cause     *supervisor.Cause
-	lastHeard time.Time
-	hung      bool
-	probes    []time.Time
-	opened    bool
-	ran       map[string]int // how often a call with this target arrived
+	mu           sync.Mutex
+	cause        *supervisor.Cause
+	lastReceived time.Time
+	hung         bool
+	probes       []time.Time
+	opened       bool
+	ran          map[string]int // how often a call with this target arrived
 }
 
 // Open implements transport.Session.
@@ -255,7 +255,7 @@ func (s *scriptedSession) Abort(cause *supervisor.Cause) {
 
 func (s *scriptedSession) touch() {
 	s.mu.Lock()
-	s.lastHeard = time.Now()
+	s.lastReceived = time.Now()
 	s.mu.Unlock()
 }
 
@@ -288,11 +288,11 @@ func (s *scriptedSession) Cause() *supervisor.Cause {
 	return s.cause
 }
 
-// LastHeard implements transport.Session.
-func (s *scriptedSession) LastHeard() time.Time {
+// LastReceived implements transport.Session.
+func (s *scriptedSession) LastReceived() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lastHeard
+	return s.lastReceived
 }
 
 // Info implements transport.Session.

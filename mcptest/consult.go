@@ -17,7 +17,7 @@ const (
 
 // consult asks the client in the way of the protocol's version: since
 // 2026-07-28 by an answer that wants input, before it by a request. It answers
-// with what the client said last.
+// with what the client text last.
 func consult(c *toolCall, a struct {
 	Method string
 	Params json.RawMessage
@@ -39,12 +39,12 @@ func consult(c *toolCall, a struct {
 		if !ok || err != nil {
 			return errorResult("consult: the state came back as " + c.state)
 		}
-		said := map[string]json.RawMessage{}
-		if err := json.Unmarshal(c.responses, &said); err != nil || said[consultKey] == nil {
+		text := map[string]json.RawMessage{}
+		if err := json.Unmarshal(c.responses, &text); err != nil || text[consultKey] == nil {
 			return errorResult("consult: there is no response in " + string(c.responses))
 		}
 		if n >= max(a.Rounds, 1) {
-			return textResult(string(said[consultKey]))
+			return textResult(string(text[consultKey]))
 		}
 		round = n + 1
 	}

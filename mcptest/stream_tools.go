@@ -44,7 +44,7 @@ func touch(c *toolCall, a struct{ URI string }) toolResult {
 }
 
 // ask sends a request of the server to the client and answers with what the
-// client said.
+// client text.
 func ask(c *toolCall, a struct {
 	Method string
 	Params json.RawMessage
@@ -59,8 +59,8 @@ func ask(c *toolCall, a struct {
 	}
 	c.lines.out.line(append(line, '}'))
 	select {
-	case said := <-answer:
-		return textResult(string(said))
+	case text := <-answer:
+		return textResult(string(text))
 	case <-c.ctx.Done():
 		return toolResult{silent: true}
 	}

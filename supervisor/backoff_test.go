@@ -37,7 +37,7 @@ func TestDelayAtTheEdges(t *testing.T) {
 		{"attempt 0 is the first", supervisor.Retry(1, time.Second), 0, 0, time.Second},
 		{"no base, no wait", supervisor.Retry(1, 0), 7, 0, 0},
 		{"no base ends for any attempt", supervisor.Retry(1, 0), math.MaxInt, 0, 0},
-		{"negative base is none", supervisor.Retry(1, -3), 63, 0, 0},
+		{"negative base means no wait", supervisor.Retry(1, -3), 63, 0, 0},
 		{"cap reached between two doublings", supervisor.Retry(9, time.Second, supervisor.WithMaxDelay(5*time.Second)), 4, 0, 5 * time.Second},
 		{"cap is a power away", supervisor.Retry(9, time.Second, supervisor.WithMaxDelay(4*time.Second)), 3, 0, 4 * time.Second},
 		{"cap holds", supervisor.Retry(9, time.Second, supervisor.WithMaxDelay(4*time.Second)), 4, 0, 4 * time.Second},

@@ -18,7 +18,7 @@ const (
 )
 
 // Policy says what happens after a session ended by itself: how often and how soon the
-// server is tried again, and what follows when that is in vain. The zero value is
+// server is tried again, and what follows when that fails. The zero value is
 // [NoRetry]; [Retry] makes the usual policies. A Policy is a plain value, which may be
 // copied and compared with ==. A permanent cause ([Cause.Permanent]) overrides it.
 type Policy struct {

@@ -60,9 +60,9 @@ type Session interface {
 
 	// Info describes the session; most of it is known after Open.
 	Info() mcpvisor.SessionInfo
-	// LastHeard is when the server last sent anything; zero if never. It has a
+	// LastReceived is when the server last sent anything; zero if never. It has a
 	// monotonic reading: time.Since of it does not depend on the wall clock.
-	LastHeard() time.Time
+	LastReceived() time.Time
 }
 
 // InputSchemaChecker is a [Session] whose transport makes demands on the input schemas of
@@ -127,10 +127,10 @@ type Stream struct {
 	// Sent, if set, gets the id of the request before it leaves: the notifications
 	// of the stream name it.
 	Sent func(id int64)
-	// Farewell is how long an answer to the cancellation is waited for, where
+	// CancelGrace is how long an answer to the cancellation is waited for, where
 	// closing a connection does not end the stream by itself. There need not be
 	// one; servers that give one have left nothing to do.
-	Farewell time.Duration
+	CancelGrace time.Duration
 }
 
 // Options are what a dialer needs beside the specification.

@@ -115,7 +115,7 @@ func TestGuardWait_late_lock(t *testing.T) {
 	<-freed
 }
 
-// hostTripper is a RoundTripper of the host's.
+// hostTripper is a RoundTripper that the host supplies.
 type hostTripper func(*http.Request) (*http.Response, error)
 
 func (f hostTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

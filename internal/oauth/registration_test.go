@@ -62,7 +62,7 @@ func TestAuthMethod_order_of_the_server(t *testing.T) {
 func TestRegisterClient_scopes(t *testing.T) {
 	for _, takes := range []bool{true, false} {
 		var asked []string
-		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var m struct{ Scope string }
 			_ = json.NewDecoder(r.Body).Decode(&m)
 			if asked = append(asked, m.Scope); !takes && m.Scope != "" {
@@ -74,7 +74,7 @@ func TestRegisterClient_scopes(t *testing.T) {
 		s := newAuthServer(t, oauthtest.Rules{Scopes: []string{"read"}, Document: func(_ string, d map[string]any) int {
 			switch {
 			case d["registration_endpoint"] != nil:
-				d["registration_endpoint"] = desk.URL
+				d["registration_endpoint"] = registrar.URL
 			case d["resource"] != nil:
 				d["scopes_supported"] = []string{"read", "write"}
 			}
@@ -82,7 +82,7 @@ func TestRegisterClient_scopes(t *testing.T) {
 		}})
 		a := newAuthorizer(t, s, mcpvisor.OAuth{})
 		require.Equal(t, []string{"read"}, requireAuthRequired(t, a, "").Scopes)
-		desk.Close()
+		registrar.Close()
 		want := []string{"read write", ""}
 		if takes {
 			want = want[:1] // all scopes that it may request later
@@ -236,12 +236,12 @@ func TestPostRegistration_answers(t *testing.T) {
 		{http.StatusCreated, `<html>`, "invalid character"},
 		{http.StatusOK, `{"client_id": "me", "error": "invalid_redirect_uri", "error_description": "not secret-of-me"}`, "invalid_redirect_uri"},
 	} {
-		desk := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
+		registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answerWith(w, c.status, c.body) }))
 		s := newAuthServer(t, oauthtest.Rules{})
 		a := newDetached(t, s, mcpvisor.OAuth{})
-		got, err := a.postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: desk.URL},
+		got, err := a.postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: registrar.URL},
 			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
-		desk.Close()
+		registrar.Close()
 		if c.says != "" {
 			require.ErrorContains(t, err, c.says)
 			continue

@@ -9,7 +9,7 @@ import (
 )
 
 // A client without a token is refused. With a token it is forwarded to the MCP
-// endpoint; there is none here, so that the answer is 204.
+// endpoint; this example has no endpoint, so that the answer is 204.
 func Example() {
 	server := oauthtest.NewServer("")
 	defer server.Close()

@@ -106,7 +106,7 @@ func (s *stream) isRejected() bool { return !s.isOpen() && s.rejected }
 // it for good.
 func (l *Listener) run(ctx context.Context, s *stream, params json.RawMessage) {
 	request := transport.Request{Method: "subscriptions/listen", Params: params,
-		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, Farewell: cancelGrace}}
+		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, CancelGrace: cancelGrace}}
 	polled := time.Now()
 	for pause := reopen.First; ; pause = reopen.Next(pause) {
 		opened := time.Now()

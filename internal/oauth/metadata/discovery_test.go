@@ -103,7 +103,7 @@ func TestDiscover_issuer_of_2025_03_26(t *testing.T) {
 	}
 }
 
-// The authorization endpoint is opened by a browser of the host's, so its address is
+// The authorization endpoint is opened by the user's browser, so its address is
 // checked here.
 func TestCheckEndpoints(t *testing.T) {
 	c := newClient(t, "https://93.184.216.34/mcp")

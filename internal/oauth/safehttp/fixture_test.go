@@ -8,7 +8,7 @@ import (
 // testTimeout bounds what must happen, but not at once.
 const testTimeout = 10 * time.Second
 
-// roundTripper is a RoundTripper of the host's.
+// roundTripper is a RoundTripper that the host supplies.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

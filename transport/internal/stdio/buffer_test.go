@@ -79,7 +79,7 @@ func TestPipedBuffer(t *testing.T) {
 			require.ErrorIs(t, got.Err, mcpvisor.ErrOverloaded)
 			require.ErrorContains(t, got.Err, "Limits.MaxBufferBytes")
 			require.InDelta(t, jsonrpc.BufferTimeout, time.Since(began), float64(time.Second))
-			require.Less(t, time.Since(s.LastHeard()), 2*jsonrpc.BufferSignInterval, "the server was alive all the while")
+			require.Less(t, time.Since(s.LastReceived()), 2*jsonrpc.BufferSignInterval, "the server was alive all the while")
 			three := transporttest.StartRequest(t.Context(), s, nil)
 			say(p, p.Next("tools/call"), 10)
 			require.NoError(t, (<-three).Err)

@@ -38,7 +38,7 @@ func TestMemoryServes(t *testing.T) {
 	raw, err := s.Request(t.Context(), transporttest.TinyCall("a"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"content":[]}`, string(raw))
-	require.False(t, s.LastHeard().IsZero())
+	require.False(t, s.LastReceived().IsZero())
 
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
 	transporttest.RequireClosed(t, s.Released(), "an idle server ends with its stdin")

@@ -340,8 +340,8 @@ func (s *pipedSession) Stderr() []string {
 	return nil
 }
 
-// LastHeard implements Session.
-func (s *pipedSession) LastHeard() time.Time {
+// LastReceived implements Session.
+func (s *pipedSession) LastReceived() time.Time {
 	if l := s.current(); l != nil {
 		return l.heard.Time()
 	}

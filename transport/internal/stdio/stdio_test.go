@@ -57,7 +57,7 @@ func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, string(raw), "hello")
 			require.NotZero(t, s.Info().PID)
-			require.False(t, s.LastHeard().IsZero())
+			require.False(t, s.LastReceived().IsZero())
 		})
 	}
 }

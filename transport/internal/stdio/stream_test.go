@@ -18,7 +18,7 @@ func openStream(t *testing.T, p *peer, farewell time.Duration) (id int64, stop f
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := make(chan int64, 1)
 	ended = p.ask(ctx, transport.Request{Method: "subscriptions/listen",
-		Stream: &transport.Stream{Farewell: farewell, Sent: func(id int64) { sent <- id }}})
+		Stream: &transport.Stream{CancelGrace: farewell, Sent: func(id int64) { sent <- id }}})
 	m := p.read()
 	require.Equal(t, "subscriptions/listen", m.Method)
 	require.Equal(t, m.ID, <-sent, "it is named before it leaves")

@@ -244,7 +244,7 @@ func (w *wire) request(ctx context.Context, r transport.Request, meta json.RawMe
 			if r.Stream == nil {
 				a = w.leave(ctx, p)
 			} else {
-				a = w.dismiss(ctx, p, r.Stream.Farewell)
+				a = w.dismiss(ctx, p, r.Stream.CancelGrace)
 			}
 		}
 	}

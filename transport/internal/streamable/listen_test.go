@@ -203,9 +203,9 @@ func TestLastReceived(t *testing.T) {
 		failed := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), call); failed <- err }()
 		time.Sleep(time.Second / 2)
-		require.True(t, s.LastHeard().Equal(began), "the header")
+		require.True(t, s.LastReceived().Equal(began), "the header")
 		time.Sleep(10 * time.Second)
-		require.True(t, s.LastHeard().Equal(began.Add(time.Second)), "a comment on the stream")
+		require.True(t, s.LastReceived().Equal(began.Add(time.Second)), "a comment on the stream")
 		require.ErrorIs(t, <-failed, mcpvisor.ErrTimeout)
 	})
 }

@@ -72,7 +72,7 @@ func TestAgainstSDK(t *testing.T) {
 				require.Equal(t, modern, jsonrpc.IsModern(info.ProtocolVersion), info.ProtocolVersion)
 				require.Equal(t, "sdk", info.ServerName)
 				require.Equal(t, "2", info.ServerVersion)
-				require.False(t, s.LastHeard().IsZero())
+				require.False(t, s.LastReceived().IsZero())
 
 				for range 20 {
 					got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "echo",
@@ -198,7 +198,7 @@ func TestLargeResult(t *testing.T) {
 	got, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 	require.NoError(t, err)
 	require.Greater(t, len(got), 3<<20)
-	require.False(t, s.LastHeard().Before(start))
+	require.False(t, s.LastReceived().Before(start))
 }
 
 func TestTLSAndHTTP2(t *testing.T) {

@@ -250,8 +250,8 @@ func (s *session) Info() mcpvisor.SessionInfo {
 	return info
 }
 
-// LastHeard implements Session.
-func (s *session) LastHeard() time.Time {
+// LastReceived implements Session.
+func (s *session) LastReceived() time.Time {
 	if s.endpoint == nil {
 		return time.Time{}
 	}

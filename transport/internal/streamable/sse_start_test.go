@@ -45,7 +45,7 @@ func TestSSE_againstSDK(t *testing.T) {
 			require.Equal(t, "sdk", s.Info().ServerName)
 			requireServing(t, s)
 			require.NoError(t, transport.Probe(transporttest.Context(t), s))
-			require.False(t, s.LastHeard().IsZero())
+			require.False(t, s.LastReceived().IsZero())
 		}
 	}
 }

@@ -154,9 +154,9 @@ func (s ServerSpec) Validate() error {
 	}
 	switch {
 	case s.Standby && s.HTTP != nil:
-		errs = append(errs, errors.New("standby: a server over HTTP has no process to keep in reserve; remove Standby"))
+		errs = append(errs, errors.New("standby: a server over HTTP has no process to keep in reserve; remove ServerSpec.Standby"))
 	case s.Standby && s.Policy.MaxAttempts == 0:
-		errs = append(errs, errors.New("standby: the policy never retries, so the standby could not take over; set Policy, or remove Standby"))
+		errs = append(errs, errors.New("standby: the policy never retries, so the standby could not take over; set ServerSpec.Policy, or remove ServerSpec.Standby"))
 	}
 	return errors.Join(errs...)
 }

@@ -49,7 +49,7 @@ func (c *Stdio) clone() *Stdio {
 
 func (c *Stdio) validate() (errs []error) {
 	if strings.TrimSpace(c.Command) == "" {
-		errs = append(errs, errors.New("stdio transport: Command is empty; name the program to run"))
+		errs = append(errs, errors.New("stdio transport: Stdio.Command is empty; name the program to run"))
 	}
 	for _, text := range append([]string{c.Command, c.Dir}, c.Args...) {
 		if strings.ContainsRune(text, 0) {

@@ -97,9 +97,13 @@ func (e *entry) within(suffix string, read func()) {
 	e.key = key
 }
 
+// warnUnknown warns of a key that the table does not have. The warning gives the
+// present name of a renamed key, or the closest name.
 func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
 	hint := "remove it"
-	if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
+	if i := slices.IndexFunc(rows, func(r row) bool { return r.renamedFrom == name }); i >= 0 {
+		hint = fmt.Sprintf("it is called %q now", rows[i].Name)
+	} else if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}
 	e.warn(at, "unknown key %q is ignored; %s", e.key, hint)

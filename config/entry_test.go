@@ -79,10 +79,12 @@ func TestEntry_rejected(t *testing.T) {
 		`"command": "x", "limits": {"max_items": -1}`:         `"limits.max_items" must be a whole number from 0 to 2147483647`,
 		`"command": "x", "limits": {"max_items": 4294967296}`: `"limits.max_items" must be a whole number from 0 to 2147483647`,
 		`"command": "x", "timeouts": {"call": 1e300}`:         `"timeouts.call" must be a duration; write "500ms"`,
-		`"command": "x", "timeouts": {"shutdown": "-1s"}`:     `Shutdown is negative`,
+		`"command": "x", "timeouts": {"shutdown": "-1s"}`:     `"shutdown" in "timeouts" is negative`,
 		`"command": "x", "retry": {"jitter": "much"}`:         `"retry.jitter" must be a number from 0 to 1; write 0.2`,
 		`"command": "x", "retry": {"base": "1s", "on": 1}`:    `unknown key "retry.on" is ignored`,
 		`"command": "x", "limits": {"description": "y"}`:      `unknown key "limits.description" is ignored`,
+		`"command": "x", "limits": {"line": 1}`:               `unknown key "limits.line" is ignored; it is called "max_message_bytes" now`,
+		`"command": "x", "probe": {"every": "1s"}`:            `unknown key "probe.every" is ignored; it is called "interval" now`,
 	} {
 		f, problems := readEntry(t, members)
 		require.Contains(t, problems, says, members)

@@ -44,6 +44,9 @@ type row struct {
 	read func(e *entry, v *hujson.Value)
 	// nested are the keys of the value, where that is an object.
 	nested []row
+	// renamedFrom is the name that the key had before its present one, or empty. It
+	// is no longer read: the warning about it gives the present name.
+	renamedFrom string
 }
 
 func flatten(keys []Key, prefix string, rows []row) []Key {

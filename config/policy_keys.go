@@ -94,7 +94,8 @@ var timeoutRows = []row{
 	{
 		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
 			Meaning: "Bounds a call as a whole."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
+		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
+		renamedFrom: "hard_max",
 	},
 	{
 		Key: Key{Name: "shutdown", Type: "duration", Default: shortDuration(mcpvisor.DefaultShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
@@ -108,52 +109,62 @@ var limitRows = []row{
 	{
 		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
 			Meaning: "The longest message that is accepted. A longer answer fails its call."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
+		renamedFrom: "line",
 	},
 	{
 		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
 			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
+		renamedFrom: "buffer",
 	},
 	{
 		Key: Key{Name: "max_elements", Type: "number", Default: thousands(mcpvisor.DefaultMaxElements), Field: "Limits.MaxElements", Example: `100000`,
 			Meaning: "The most JSON values in one result. A result with more fails its call."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
+		renamedFrom: "elements",
 	},
 	{
 		Key: Key{Name: "max_decoded_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
 			Meaning: "The most memory that one result takes once it is decoded, as estimated from its text. A larger one fails its call."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
+		renamedFrom: "decoded",
 	},
 	{
 		Key: Key{Name: "max_items", Type: "number", Default: thousands(mcpvisor.DefaultMaxItems), Field: "Limits.MaxItems", Example: `1000`,
 			Meaning: "The most entries of each of the four lists. The rest is left out, with a warning."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
+		renamedFrom: "items",
 	},
 	{
 		Key: Key{Name: "max_pages", Type: "number", Default: thousands(mcpvisor.DefaultMaxPages), Field: "Limits.MaxPages", Example: `100`,
 			Meaning: "The most pages of each list."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
+		renamedFrom: "pages",
 	},
 	{
 		Key: Key{Name: "max_catalog_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
 			Meaning: "The most bytes of all four lists together. The rest is left out, with a warning."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
+		renamedFrom: "catalog",
 	},
 	{
 		Key: Key{Name: "max_in_flight", Type: "number", Default: thousands(mcpvisor.DefaultMaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
 			Meaning: "The most calls in flight. Further ones wait in a queue."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
+		renamedFrom: "in_flight",
 	},
 	{
 		Key: Key{Name: "max_queued", Type: "number", Default: thousands(mcpvisor.DefaultMaxQueued), Field: "Limits.MaxQueued", Example: `16`,
 			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue."},
-		read: (*entry).readMaxQueued,
+		read:        (*entry).readMaxQueued,
+		renamedFrom: "queue",
 	},
 	{
 		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(mcpvisor.DefaultMaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
 			Meaning: "How many lines of the server's stderr are kept for errors and reports."},
-		read: intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
+		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
+		renamedFrom: "stderr_lines",
 	},
 }
 
@@ -162,7 +173,8 @@ var probeRows = []row{
 	{
 		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
 			Meaning: "The longest silence of the server before it is asked."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
+		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
+		renamedFrom: "every",
 	},
 	{
 		Key: Key{Name: "timeout", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,

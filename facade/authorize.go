@@ -87,9 +87,9 @@ func (c *Client) findAuthorizer(ctx context.Context, server, op string) (transpo
 			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindUnknownServer}
 		case v.Spec.HTTP == nil || v.Spec.HTTP.Auth == nil:
 			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid,
-				Cause: errors.New("the server has no Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
+				Cause: errors.New("the server has no HTTP.Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
 		case spec == v.Spec.HTTP && a == nil:
-			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: errors.New("the server's Auth cannot be used; see its status")}
+			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: errors.New("the server's HTTP.Auth cannot be used; see its status")}
 		case spec == v.Spec.HTTP:
 			return a, nil
 		}

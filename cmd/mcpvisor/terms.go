@@ -17,26 +17,18 @@ var (
 	// fieldOrKey matches a field in a text that names the key behind it, too.
 	fieldOrKey = regexp.MustCompile(`\b[A-Z]\w*\.[A-Z]\w*, in a file `)
 
-	phrases = strings.NewReplacer(
+	// phrasePairs are texts of the library, each followed by its replacement.
+	phrasePairs = []string{
 		`, or set WithTimeout for the call`, ``,
-		`; leave Era empty`, `; remove "era"`,
-		`or change Dir`, `or change "cwd"`,
 		`give a Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it`,
 		`; Refresh reads its lists`, ``,
 		`then call Restart or register it again`, `then try again`,
-		`the server has no Auth`, `the server has no "auth"`,
-		`the server's Auth cannot`, `the server's "auth" cannot`,
 		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,
 		`supervisor.Unlimited`, `"unlimited"`,
-		`timeouts: Call and`, `timeouts: "call" and`,
-		`timeouts: Shutdown is`, `timeouts: "shutdown" is`,
-		`remove Standby`, `remove "standby"`,
-		`set Policy,`, `set "retry",`,
-		`set Retry,`, `set "retry",`,
-		`Command is empty`, `"command" is empty`,
-	)
+	}
+	phrases = strings.NewReplacer(phrasePairs...)
 )
 
 // configTerms replaces the words of Go programs in a text by those of the command

@@ -22,7 +22,7 @@ func TestConfigTerms(t *testing.T) {
 	for text, want := range map[string]string{
 		"raise Timeouts.CallTotal":            `raise "call_total" in "timeouts"`,
 		"raise Limits.MaxInFlight or the MB":  `raise "max_in_flight" in "limits" or the MB`,
-		"create it or change Dir":             `create it or change "cwd"`,
+		"create it or change Stdio.Dir":       `create it or change "cwd"`,
 		"Directory of Timeouts":               "Directory of Timeouts",
 		`set HTTP.Auth, in a file "auth": {}`: `set "auth": {}`,
 	} {
@@ -56,6 +56,9 @@ func TestConfigTerms_texts_of_the_library(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(texts), 300)
+	for i := 0; i < len(phrasePairs); i += 2 {
+		require.Contains(t, strings.Join(texts, "\n"), phrasePairs[i], "no text of the library has this phrase; remove it from terms.go")
+	}
 	require.Empty(t, unknown, "they name fields that mcpvisor.ServerSpec does not have")
 	require.Empty(t, left, "name fields by their path, add phrases in terms.go, or add to notPrinted what no command prints")
 }

@@ -68,7 +68,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
-				Message: fmt.Sprintf("working directory %q does not exist or is not a directory; create it or change Dir", s.Dir)}
+				Message: fmt.Sprintf("working directory %q does not exist or is not a directory; create it or change Stdio.Dir", s.Dir)}
 		}
 	}
 	cmd := exec.Command(s.Command, s.Args...)

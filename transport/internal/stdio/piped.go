@@ -218,7 +218,7 @@ func (s *pipedSession) settle(result *mcp.InitializeResult) error {
 	modern := jsonrpc.IsModern(result.ProtocolVersion)
 	if spec.Era == mcpvisor.EraModern && !modern {
 		return &supervisor.Cause{Kind: supervisor.CauseVersion, Permanent: true,
-			Message: "server speaks " + result.ProtocolVersion + " only, and the era is fixed to modern; leave Era empty"}
+			Message: "server speaks " + result.ProtocolVersion + " only, and the era is fixed to modern; do not set ServerSpec.Era"}
 	}
 	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
 	if err != nil {

@@ -1,6 +1,8 @@
 package jsonrpc
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +105,19 @@ func (t *Table) StopClock(e *Entry) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	e.Stopped = true
+}
+
+// End records that the session has ended, and then calls end for each entry, without
+// the mutex. The entries stay in the table until they are removed. An exchange that Add
+// is asked to enter later is not entered.
+func (t *Table) End(cause error, end func(*Entry)) {
+	t.Mu.Lock()
+	t.EndLocked(cause)
+	open := slices.Collect(maps.Values(t.Open))
+	t.Mu.Unlock()
+	for _, e := range open {
+		end(e)
+	}
 }
 
 // EndLocked records that the session has ended: no deadline is kept from now on. The

@@ -161,7 +161,7 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 		s.noise.Malformed.Add(1)
 		return reply{}, false, nil
 	}
-	if s.Dispatch(&env, &s.exchanges.requests, &s.noise) {
+	if s.notifications.Dispatch(&env, &s.exchanges.requests, &s.noise) {
 		return reply{}, false, nil
 	}
 	s.receiveMessage(text, &env, id)

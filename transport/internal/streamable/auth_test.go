@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -223,7 +224,7 @@ func TestAuth_tokenEndpointHangs(t *testing.T) {
 // Whatever the server makes of a token: it is seen nowhere.
 func TestAuth_tokensStaySecret(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{})
-	log := new(lockedBuffer)
+	log := new(testutil.LockedBuffer)
 	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
 	d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log)}).(*dialer)
 	session := d.NewSession().(*session)

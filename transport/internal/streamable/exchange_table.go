@@ -2,8 +2,6 @@ package streamable
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -20,11 +18,5 @@ type exchangeTable struct {
 
 // endAll ends every exchange, and every later one as soon as it begins.
 func (t *exchangeTable) endAll(cause error) {
-	t.requests.Mu.Lock()
-	t.requests.EndLocked(cause)
-	open := slices.Collect(maps.Values(t.requests.Open))
-	t.requests.Mu.Unlock()
-	for _, e := range open {
-		e.Owner.(*exchange).end(context.Canceled, cause)
-	}
+	t.requests.End(cause, func(e *jsonrpc.Entry) { e.Owner.(*exchange).end(context.Canceled, cause) })
 }

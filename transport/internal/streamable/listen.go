@@ -88,7 +88,7 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 			worked = true
 			tell()
 			if missed && lastID == "" { // tries since the last event
-				s.Notifications.NotifyGap()
+				s.notifications.NotifyGap()
 			}
 			if s.readStream(resp, &lastID, &retry) {
 				tries = 0

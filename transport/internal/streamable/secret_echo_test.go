@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -103,7 +104,7 @@ func TestSecrets_echoedByServer(t *testing.T) {
 		for _, login := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, login %v", name, login), func(t *testing.T) {
 				web := newHTTPServer(t)
-				var log lockedBuffer
+				var log testutil.LockedBuffer
 				d := NewDialer(echoSpec(web.Listener.Addr().String(), login).WithDefaults(),
 					transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
 				web.handle("GET", reply)

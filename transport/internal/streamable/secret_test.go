@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -54,23 +53,6 @@ func requireNoCanary(t *testing.T, text string) {
 	}
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 	// parrot repeats everything that it has received.
 	parrot := func(code int) handler {
@@ -88,7 +70,7 @@ func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
 			web := newHTTPServer(t)
-			var log lockedBuffer
+			var log testutil.LockedBuffer
 			d := NewDialer(secretSpec(web.Listener.Addr().String()).WithDefaults(),
 				transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
 			web.handle("GET", parrot(403))

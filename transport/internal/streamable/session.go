@@ -60,19 +60,19 @@ func (d *dialer) Authorizer() transport.Authorizer {
 // NewSession implements Dialer.
 func (d *dialer) NewSession() transport.Session {
 	s := &session{
-		Lifetime:  jsonrpc.NewLifetime(),
+		lifetime:  jsonrpc.NewLifetime(),
 		dialer:    d,
 		spec:      d.spec,
 		log:       d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
 		sdkStream: newSDKStream(),
 	}
 	s.exchanges.buffer = d.buffer
-	s.handler = d.handlers.NewHandler(s.Lifetime)
+	s.handler = d.handlers.NewHandler(s.lifetime)
 	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges.requests, Go: s.goTask, Reply: s.reply,
 		Room: inbound.Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {
-		s.Notifications.Redact = s.endpoint.Redact
+		s.notifications.Redact = s.endpoint.Redact
 		s.endpoint.Auth = d.auth
 		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
 			t.UseCounter(&d.abandoned)
@@ -109,7 +109,8 @@ func (d *dialer) rememberEra(era mcpvisor.Era) {
 //
 // Fields without a remark are set by NewSession and not changed afterwards.
 type session struct {
-	*jsonrpc.Lifetime
+	// lifetime records the death and the release. It has its own mutex.
+	lifetime    *jsonrpc.Lifetime
 	dialer      *dialer
 	spec        mcpvisor.ServerSpec
 	log         zerolog.Logger
@@ -163,7 +164,9 @@ type session struct {
 	// server, from every stream. The goroutine that reads calls it, so it must not
 	// block. For tests.
 	onMessage func(sdkrpc.Message)
-	jsonrpc.Notifications
+	// notifications passes notifications of the server to the function of OnNotice. It
+	// has its own mutex; every goroutine that reads from the server calls it.
+	notifications jsonrpc.Notifications
 }
 
 // agreement is the result of the negotiation.
@@ -202,11 +205,26 @@ func (s *session) goTask(f func()) bool {
 	return true
 }
 
+// OnNotice implements Session.
+func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNotice(notify) }
+
+// Dead implements Session.
+func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }
+
+// Cause implements Session.
+func (s *session) Cause() *supervisor.Cause { return s.lifetime.Cause() }
+
+// Released implements Session.
+func (s *session) Released() <-chan struct{} { return s.lifetime.Released() }
+
+// Left implements Session.
+func (s *session) Left() error { return s.lifetime.Left() }
+
 // Abort implements Session.
 func (s *session) Abort(cause *supervisor.Cause) { s.end(cause) }
 
 func (s *session) end(cause *supervisor.Cause) {
-	if s.End(cause) {
+	if s.lifetime.End(cause) {
 		s.cancel(cause)
 		s.exchanges.endAll(cause)
 		go s.shutdown()
@@ -236,7 +254,7 @@ func (s *session) shutdown() {
 		}
 		s.endpoint.Close()
 	}
-	s.Release()
+	s.lifetime.Release()
 }
 
 // Info implements Session.

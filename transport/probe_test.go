@@ -24,21 +24,21 @@ func TestProbe(t *testing.T) {
 	} {
 		l := &probedSession{err: c.err}
 		require.Equal(t, c.alive, Probe(t.Context(), l) == nil, "%v", c.err)
-		require.Equal(t, []string{"ping"}, l.asked)
+		require.Equal(t, []string{"ping"}, l.methods)
 	}
 }
 
 // probedSession answers each request with an error.
 type probedSession struct {
 	Session
-	err   error
-	asked []string // methods
+	err     error
+	methods []string // methods
 }
 
 func (s *probedSession) Info() mcpvisor.SessionInfo { return mcpvisor.SessionInfo{} }
 
 func (s *probedSession) Request(_ context.Context, r Request) (json.RawMessage, error) {
-	s.asked = append(s.asked, r.Method)
+	s.methods = append(s.methods, r.Method)
 	return json.RawMessage(`{}`), s.err
 }
 

@@ -26,12 +26,12 @@ func (r *Roots) Set(roots []*mcp.Root) {
 	r.mu.Lock()
 	r.list = slices.Clone(roots)
 	r.revision++
-	tell := make([]func(), 0, len(r.subscribers))
+	notify := make([]func(), 0, len(r.subscribers))
 	for f := range r.subscribers {
-		tell = append(tell, *f)
+		notify = append(notify, *f)
 	}
 	r.mu.Unlock()
-	for _, f := range tell {
+	for _, f := range notify {
 		f()
 	}
 }

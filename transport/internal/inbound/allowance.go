@@ -15,9 +15,9 @@ const MaxRefusal = 4 << 10
 // it is alone.
 type Allowance struct{ Max, Count, bytes int }
 
-// Take reports whether there is room for one more of the given size, in bytes, and
+// Acquire reports whether there is room for one more of the given size, in bytes, and
 // takes it.
-func (a *Allowance) Take(size int) bool {
+func (a *Allowance) Acquire(size int) bool {
 	if a.Count >= a.Max || a.Count > 0 && a.bytes+size > MaxHeldBytes {
 		return false
 	}

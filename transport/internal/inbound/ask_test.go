@@ -16,7 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func newResponder() *Handler {
+func newTestHandler() *Handler {
 	return NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
 }
 
@@ -29,7 +29,7 @@ func TestHandlersThatReturnNothing(t *testing.T) {
 		"an error": func(context.Context) (*int, error) { return nil, transporttest.ErrByHost },
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newResponder()
+			a := newTestHandler()
 			res, err := runHandler(t.Context(), a, methodSample, handler)
 			require.Nil(t, res)
 			require.ErrorIs(t, err, errNoAnswer)
@@ -42,7 +42,7 @@ func TestHandlersThatReturnNothing(t *testing.T) {
 // Whoever waits for an answer hears of the session's end, and so does the handler,
 // whatever becomes of the request's own context.
 func TestAHandlerHearsOfTheDeath(t *testing.T) {
-	a := newResponder()
+	a := newTestHandler()
 	cause := make(chan error, 1)
 	began := make(chan struct{})
 	failed := make(chan error, 1)
@@ -63,14 +63,14 @@ func TestAHandlerHearsOfTheDeath(t *testing.T) {
 
 // What is asked beside a question that fails is taken back.
 func TestOneFailureEndsTheOthers(t *testing.T) {
-	a := newResponder()
+	a := newTestHandler()
 	ended := make(chan struct{})
 	a.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
 		<-ctx.Done()
 		close(ended)
 		return nil, errors.New("too late")
 	}
-	_, err := a.gatherInput(t.Context(), []inputRequest{
+	_, err := a.answerInputs(t.Context(), []inputRequest{
 		{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}, {key: "g", method: "tools/list"}})
 	require.ErrorContains(t, err, "which clients do not have")
 	transporttest.RequireClosed(t, ended, "somebody is still asked")
@@ -82,8 +82,8 @@ func TestPutOffIsNoDetention(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		newResponder().pauseBeforeRound(ctx, 1)
-		a := newResponder()
+		newTestHandler().pauseBeforeRound(ctx, 1)
+		a := newTestHandler()
 		a.lifetime.End(transporttest.ErrGivenUp)
 		a.pauseBeforeRound(t.Context(), 1)
 		require.Zero(t, time.Since(began))

@@ -27,7 +27,7 @@ func TestRefuseBroad(t *testing.T) {
 
 // The way of the modern era: what is wanted in the answer to a call.
 func TestQuestionFromBroad(t *testing.T) {
-	_, err := newResponder().answerInput(t.Context(), inputRequest{key: "k", method: methodElicit,
+	_, err := newTestHandler().answerInput(t.Context(), inputRequest{key: "k", method: methodElicit,
 		params: []byte(`{"message":"?","requestedSchema":` + transporttest.BroadObject(30_000) + `}`)})
 	require.ErrorContains(t, err, "the parameters hold more than 50000 values")
 }

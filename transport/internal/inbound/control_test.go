@@ -9,11 +9,11 @@ import (
 // What is given back is room again, also while other things wait.
 func TestAllowanceIsGivenBack(t *testing.T) {
 	a := Allowance{Max: 2}
-	require.True(t, a.Take(1))
+	require.True(t, a.Acquire(1))
 	for range 3 {
-		require.True(t, a.Take(MaxHeldBytes-1))
-		require.False(t, a.Take(0), "by number")
+		require.True(t, a.Acquire(MaxHeldBytes-1))
+		require.False(t, a.Acquire(0), "by number")
 		a.Release(MaxHeldBytes - 1)
 	}
-	require.False(t, a.Take(MaxHeldBytes), "by size")
+	require.False(t, a.Acquire(MaxHeldBytes), "by size")
 }

@@ -18,9 +18,9 @@ const (
 	elicitURL  = "url"
 )
 
-// refuseElicitation says why an elicitation cannot be passed on. A URL is for
+// checkElicitation says why an elicitation cannot be passed on. A URL is for
 // a browser: any other scheme could make a host open a file or run a program.
-func (a *Handler) refuseElicitation(p *mcp.ElicitParams) error {
+func (a *Handler) checkElicitation(p *mcp.ElicitParams) error {
 	form, link := a.Handlers.ElicitForm != nil, a.Handlers.ElicitURL != nil
 	switch {
 	case !form && !link:
@@ -64,14 +64,14 @@ func (a *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.Elic
 	}
 	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
 	if res.Action == "accept" && p.Mode == elicitForm {
-		whole.Content = filled(res.Content, p.RequestedSchema)
+		whole.Content = applyDefaults(res.Content, p.RequestedSchema)
 	}
 	return whole, nil
 }
 
-// filled is a copy of content in which fields that are missing have the
+// applyDefaults is a copy of content in which fields that are missing have the
 // schema's defaults (SEP-1034).
-func filled(content map[string]any, schema any) map[string]any {
+func applyDefaults(content map[string]any, schema any) map[string]any {
 	whole := make(map[string]any, len(content))
 	maps.Copy(whole, content)
 	object, _ := schema.(map[string]any)

@@ -10,26 +10,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// withDefaults is a form of two fields.
-var withDefaults = map[string]any{"type": "object", "properties": map[string]any{
+// formWithDefaults is a form of two fields.
+var formWithDefaults = map[string]any{"type": "object", "properties": map[string]any{
 	"a": map[string]any{"type": "integer", "default": 2.0}, "b": map[string]any{"type": "integer", "default": 3.0}}}
 
 // Defaults fill gaps: what a person wrote stays, also where it is the same as
 // nothing.
 func TestDefaultsFillGapsOnly(t *testing.T) {
 	content := map[string]any{"a": 0.0}
-	require.Equal(t, map[string]any{"a": 0.0, "b": 3.0}, filled(content, withDefaults))
+	require.Equal(t, map[string]any{"a": 0.0, "b": 3.0}, applyDefaults(content, formWithDefaults))
 	require.Equal(t, map[string]any{"a": 0.0}, content, "the handler's own is left alone")
 }
 
 // Whoever says no has said nothing else.
 func TestARefusalTakesNothingAlong(t *testing.T) {
-	a := newResponder()
+	a := newTestHandler()
 	for action, want := range map[string]map[string]any{"accept": {"a": 1.0, "b": 3.0}, "decline": nil, "cancel": nil} {
 		a.Handlers.ElicitForm = func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 			return &mcp.ElicitResult{Action: action, Content: map[string]any{"a": 1.0}}, nil
 		}
-		res, err := a.elicit(t.Context(), &mcp.ElicitRequest{Params: &mcp.ElicitParams{RequestedSchema: withDefaults}})
+		res, err := a.elicit(t.Context(), &mcp.ElicitRequest{Params: &mcp.ElicitParams{RequestedSchema: formWithDefaults}})
 		require.NoError(t, err)
 		require.Equal(t, want, res.Content, action)
 	}
@@ -37,7 +37,7 @@ func TestARefusalTakesNothingAlong(t *testing.T) {
 
 // A model that says nothing has not answered, and its handler's result is its own.
 func TestSamplesThatAreNone(t *testing.T) {
-	a := newResponder()
+	a := newTestHandler()
 	var said mcp.CreateMessageWithToolsResult
 	a.Handlers.Sample = func(context.Context, string, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 		return &said, nil
@@ -60,21 +60,21 @@ func TestSamplesThatAreNone(t *testing.T) {
 // Tools in sampling are declared, or there are none: a choice among them is one
 // too.
 func TestToolsInSamplingAreDeclared(t *testing.T) {
-	a := newResponder()
+	a := newTestHandler()
 	a.Handlers.Sample = transporttest.AnySample
 	for _, p := range []*mcp.CreateMessageWithToolsParams{{Tools: []*mcp.Tool{{Name: "t"}}}, {ToolChoice: &mcp.ToolChoice{Mode: "auto"}}} {
 		req := &mcp.CreateMessageWithToolsRequest{Params: p}
 		a.Handlers.SampleTools = false
-		require.ErrorContains(t, a.refuse(methodSample, req), "declares no tools")
+		require.ErrorContains(t, a.checkRequest(methodSample, req), "declares no tools")
 		a.Handlers.SampleTools = true
-		require.NoError(t, a.refuse(methodSample, req))
+		require.NoError(t, a.checkRequest(methodSample, req))
 	}
 }
 
 // What the go-sdk does not survive, and what cannot be written, costs the one
 // question.
 func TestServingSurvives(t *testing.T) {
-	a := newResponder()
+	a := newTestHandler()
 	for name, next := range map[string]mcp.MethodHandler{
 		"a panic": func(context.Context, string, mcp.Request) (mcp.Result, error) { panic("of the go-sdk") },
 		"no JSON": func(context.Context, string, mcp.Request) (mcp.Result, error) {

@@ -31,34 +31,34 @@ const (
 	formSteps = 5000
 )
 
-// form is the account of one form.
-type form struct{ entries, steps int }
+// formChecker is the account of one form.
+type formChecker struct{ entries, steps int }
 
 // fieldRules are what may stand in an object, and how the value of each is checked.
-type fieldRules map[string]func(*form, any) error
+type fieldRules map[string]func(*formChecker, any) error
 
 var (
 	formRoot = fieldRules{
-		"$schema": (*form).text, "$comment": (*form).text, "type": (*form).text, "title": (*form).text, "description": (*form).text,
-		"required": (*form).list, "additionalProperties": isBool,
-		"properties": func(f *form, v any) error { return f.each(v, formField) },
+		"$schema": (*formChecker).checkText, "$comment": (*formChecker).checkText, "type": (*formChecker).checkText, "title": (*formChecker).checkText, "description": (*formChecker).checkText,
+		"required": (*formChecker).checkList, "additionalProperties": checkBool,
+		"properties": func(f *formChecker, v any) error { return f.checkFields(v, formField) },
 	}
 	formField = fieldRules{
-		"$comment": (*form).text, "type": (*form).text, "title": (*form).text, "description": (*form).text, "format": (*form).text,
-		"minLength": isNumber, "maxLength": isNumber, "minimum": isNumber, "maximum": isNumber,
-		"exclusiveMinimum": isNumber, "exclusiveMaximum": isNumber, "multipleOf": isNumber, "minItems": isNumber, "maxItems": isNumber,
-		"uniqueItems": isBool, "readOnly": isBool, "writeOnly": isBool, "deprecated": isBool,
-		"pattern": (*form).pattern, "default": (*form).preset,
-		"enum": (*form).list, "enumNames": (*form).list, "examples": (*form).list,
-		"oneOf": (*form).options, "anyOf": (*form).options,
-		"items": func(f *form, v any) error { return f.object(v, formItems) },
+		"$comment": (*formChecker).checkText, "type": (*formChecker).checkText, "title": (*formChecker).checkText, "description": (*formChecker).checkText, "format": (*formChecker).checkText,
+		"minLength": checkNumber, "maxLength": checkNumber, "minimum": checkNumber, "maximum": checkNumber,
+		"exclusiveMinimum": checkNumber, "exclusiveMaximum": checkNumber, "multipleOf": checkNumber, "minItems": checkNumber, "maxItems": checkNumber,
+		"uniqueItems": checkBool, "readOnly": checkBool, "writeOnly": checkBool, "deprecated": checkBool,
+		"pattern": (*formChecker).checkPattern, "default": (*formChecker).checkDefault,
+		"enum": (*formChecker).checkList, "enumNames": (*formChecker).checkList, "examples": (*formChecker).checkList,
+		"oneOf": (*formChecker).checkOptions, "anyOf": (*formChecker).checkOptions,
+		"items": func(f *formChecker, v any) error { return f.checkObject(v, formItems) },
 	}
 	formItems = fieldRules{
-		"type": (*form).text, "title": (*form).text, "description": (*form).text,
-		"enum": (*form).list, "enumNames": (*form).list, "oneOf": (*form).options, "anyOf": (*form).options,
+		"type": (*formChecker).checkText, "title": (*formChecker).checkText, "description": (*formChecker).checkText,
+		"enum": (*formChecker).checkList, "enumNames": (*formChecker).checkList, "oneOf": (*formChecker).checkOptions, "anyOf": (*formChecker).checkOptions,
 	}
 	formOption = fieldRules{
-		"const": (*form).plain, "title": (*form).text, "description": (*form).text, "type": (*form).text, "enum": (*form).list,
+		"const": (*formChecker).checkPrimitive, "title": (*formChecker).checkText, "description": (*formChecker).checkText, "type": (*formChecker).checkText, "enum": (*formChecker).checkList,
 	}
 )
 
@@ -68,12 +68,12 @@ func CheckForm(schema any) error {
 	if schema == nil {
 		return nil
 	}
-	return (&form{entries: formEntries, steps: formSteps}).object(schema, formRoot)
+	return (&formChecker{entries: formEntries, steps: formSteps}).checkObject(schema, formRoot)
 }
 
-// object checks an object. Words that begin with x- are extensions, and mean
+// checkObject checks an object. Words that begin with x- are extensions, and mean
 // nothing to the validator.
-func (f *form) object(value any, allowed fieldRules) error {
+func (f *formChecker) checkObject(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return errors.New("no object")
@@ -92,16 +92,16 @@ func (f *form) object(value any, allowed fieldRules) error {
 	return nil
 }
 
-// each checks the fields of a form, whose names are the server's.
-func (f *form) each(value any, allowed fieldRules) error {
+// checkFields checks the fields of a form, whose names are the server's.
+func (f *formChecker) checkFields(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)
 	if !ok {
 		return errors.New("no object")
 	}
 	for name, field := range object {
-		err := f.entry()
+		err := f.countEntry()
 		if err == nil {
-			err = f.object(field, allowed)
+			err = f.checkObject(field, allowed)
 		}
 		if err != nil {
 			return fmt.Errorf("%.40q: %w", name, err)
@@ -110,59 +110,61 @@ func (f *form) each(value any, allowed fieldRules) error {
 	return nil
 }
 
-func (f *form) options(value any) error {
-	return f.eachOf(value, func(f *form, v any) error { return f.object(v, formOption) })
+func (f *formChecker) checkOptions(value any) error {
+	return f.checkEntries(value, func(f *formChecker, v any) error { return f.checkObject(v, formOption) })
 }
 
-func (f *form) list(value any) error { return f.eachOf(value, (*form).plain) }
+func (f *formChecker) checkList(value any) error {
+	return f.checkEntries(value, (*formChecker).checkPrimitive)
+}
 
-func (f *form) eachOf(value any, check func(*form, any) error) error {
+func (f *formChecker) checkEntries(value any, check func(*formChecker, any) error) error {
 	list, ok := value.([]any)
 	if !ok {
 		return errors.New("no list")
 	}
 	for _, v := range list {
-		if err := errors.Join(f.entry(), check(f, v)); err != nil {
+		if err := errors.Join(f.countEntry(), check(f, v)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry counts one.
-func (f *form) entry() error {
+// countEntry counts one.
+func (f *formChecker) countEntry() error {
 	if f.entries--; f.entries < 0 {
 		return fmt.Errorf("a form has more than %d fields and options", formEntries)
 	}
 	return nil
 }
 
-func (f *form) plain(value any) error {
+func (f *formChecker) checkPrimitive(value any) error {
 	switch v := value.(type) {
 	case string:
-		return f.text(v)
+		return f.checkText(v)
 	case float64, bool, nil:
 		return nil
 	}
 	return errors.New("no plain value")
 }
 
-func (f *form) text(value any) error { return isText(value, formText) }
+func (f *formChecker) checkText(value any) error { return checkTextLength(value, formText) }
 
-// preset checks a default, which is held against the rest of its field when the
+// checkDefault checks a default, which is held against the rest of its field when the
 // answer comes without it.
-func (f *form) preset(value any) error {
+func (f *formChecker) checkDefault(value any) error {
 	switch v := value.(type) {
 	case string:
-		return isText(v, MaxFormDefault)
+		return checkTextLength(v, MaxFormDefault)
 	case []any:
-		return f.list(v)
+		return f.checkList(v)
 	}
-	return f.plain(value)
+	return f.checkPrimitive(value)
 }
 
-func (f *form) pattern(value any) error {
-	if err := isText(value, formPattern); err != nil {
+func (f *formChecker) checkPattern(value any) error {
+	if err := checkTextLength(value, formPattern); err != nil {
 		return err
 	}
 	expr, err := syntax.Parse(value.(string), syntax.Perl)
@@ -179,7 +181,7 @@ func (f *form) pattern(value any) error {
 	return nil
 }
 
-func isText(value any, most int) error {
+func checkTextLength(value any, most int) error {
 	text, ok := value.(string)
 	switch {
 	case !ok:
@@ -190,14 +192,14 @@ func isText(value any, most int) error {
 	return nil
 }
 
-func isNumber(_ *form, value any) error {
+func checkNumber(_ *formChecker, value any) error {
 	if _, ok := value.(float64); !ok {
 		return errors.New("no number")
 	}
 	return nil
 }
 
-func isBool(_ *form, value any) error {
+func checkBool(_ *formChecker, value any) error {
 	if _, ok := value.(bool); !ok {
 		return errors.New("neither true nor false")
 	}

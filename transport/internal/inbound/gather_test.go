@@ -31,16 +31,16 @@ func TestInputThatNeverComes(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := stuck().gatherInput(ctx, wants)
+	_, err := stuck().answerInputs(ctx, wants)
 	require.ErrorIs(t, err, context.Canceled)
 
 	a := stuck()
 	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
 	a.lifetime.End(killed)
-	_, err = a.gatherInput(t.Context(), wants)
+	_, err = a.answerInputs(t.Context(), wants)
 	require.ErrorIs(t, err, killed)
 
 	// The first failure decides.
-	_, err = stuck().gatherInput(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
+	_, err = stuck().answerInputs(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
 	require.ErrorContains(t, err, "which clients do not have")
 }

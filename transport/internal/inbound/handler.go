@@ -141,7 +141,7 @@ func (a *Handler) dispatch(ctx context.Context, method string, req mcp.Request, 
 			res, text, err = nil, nil, errNoAnswer
 		}
 	}()
-	if refused := a.refuse(method, req); refused != nil {
+	if refused := a.checkRequest(method, req); refused != nil {
 		return nil, nil, refused
 	}
 	if begin != nil && needsHandler(method) {
@@ -162,9 +162,9 @@ func (a *Handler) dispatch(ctx context.Context, method string, req mcp.Request, 
 	return res, text, nil
 }
 
-// refuse says why a request cannot be served. The go-sdk and the handlers take
+// checkRequest says why a request cannot be served. The go-sdk and the handlers take
 // what it lets through for granted.
-func (a *Handler) refuse(method string, req mcp.Request) error {
+func (a *Handler) checkRequest(method string, req mcp.Request) error {
 	switch method {
 	case methodRoots:
 		if a.Handlers.Roots == nil {
@@ -175,7 +175,7 @@ func (a *Handler) refuse(method string, req mcp.Request) error {
 		switch {
 		case a.Handlers.Sample == nil:
 			return errNotOffered("sampling")
-		case p == nil || slices.ContainsFunc(p.Messages, badMessage):
+		case p == nil || slices.ContainsFunc(p.Messages, isEmptyMessage):
 			return errInvalidParams("a message is missing, or empty")
 		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !a.Handlers.SampleTools:
 			return errInvalidParams("this client declares no tools in sampling")
@@ -184,12 +184,12 @@ func (a *Handler) refuse(method string, req mcp.Request) error {
 		}
 	case methodElicit:
 		p, _ := req.GetParams().(*mcp.ElicitParams)
-		return a.refuseElicitation(p)
+		return a.checkElicitation(p)
 	}
 	return nil
 }
 
-func badMessage(m *mcp.SamplingMessageV2) bool {
+func isEmptyMessage(m *mcp.SamplingMessageV2) bool {
 	return m == nil || len(m.Content) == 0 || slices.Contains(m.Content, nil)
 }
 

@@ -104,7 +104,7 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 		return MalformedRequest // what servers log has ids, and methods, too
 	}
 	r := &request{key: key, method: strings.Clone(method), size: len(line), call: call}
-	refusal := q.refuse(r)
+	refusal := q.checkRequest(r)
 	if refusal != nil || method == methodPing {
 		r.size = 0 // nothing of it is kept
 	}
@@ -125,8 +125,8 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 	return Accepted
 }
 
-// refuse says why a request is not served, by its method and size.
-func (q *Requests) refuse(r *request) error {
+// checkRequest says why a request is not served, by its method and size.
+func (q *Requests) checkRequest(r *request) error {
 	if r.method == methodPing {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (q *Requests) admit(r *request) AcceptResult {
 	switch {
 	case q.open[r.key] != nil:
 		return IDInUse
-	case !q.Room.Take(r.size):
+	case !q.Room.Acquire(r.size):
 		return NoRoom
 	}
 	if q.open == nil {

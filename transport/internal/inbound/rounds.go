@@ -134,22 +134,22 @@ func (w *inputRequired) nextParams(first json.RawMessage, responses [][]byte) js
 func (a *Handler) ContinueWithInput(ctx context.Context, r transport.Request, began time.Time, result json.RawMessage,
 	send func(context.Context, transport.Request) (json.RawMessage, error),
 ) (json.RawMessage, error) {
-	gather := ctx
+	inputCtx := ctx
 	if r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
-		gather, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
+		inputCtx, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
 		defer cancel()
 	}
-	first, hardMax, empty := r.Params, r.TotalTimeout, 0
+	first, totalTimeout, empty := r.Params, r.TotalTimeout, 0
 	for round := 1; ; round++ {
-		want, err := readInputRequired(result)
+		required, err := readInputRequired(result)
 		r.Held.Release() // the result is decoded; asking for the input may take long
 		switch {
 		case err == nil && round == jsonrpc.MaxRounds:
 			err = fmt.Errorf("it was sent %d times, and the server still wants more", round)
-		case err == nil && len(want.requests) == 0 && want.state == nil:
+		case err == nil && len(required.requests) == 0 && required.state == nil:
 			err = errors.New("the server does not say which")
-		case err == nil && len(want.requests) == 0:
+		case err == nil && len(required.requests) == 0:
 			if empty++; empty > MaxEmptyRounds {
 				return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered,
 					Cause: fmt.Errorf("the server put the request off %d times", empty)}
@@ -161,20 +161,20 @@ func (a *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 			return nil, inputError(err, "the server is at fault")
 		}
 		if empty > 0 {
-			a.pauseBeforeRound(gather, empty)
+			a.pauseBeforeRound(inputCtx, empty)
 		}
-		responses, err := a.gatherInput(gather, want.requests)
+		responses, err := a.answerInputs(inputCtx, required.requests)
 		switch {
 		case a.lifetime.Cause() != nil:
 			return nil, jsonrpc.DeathError(a.lifetime.Cause(), mcpvisor.OutcomeUnknown)
-		case gather.Err() != nil:
-			return nil, jsonrpc.RequestError(gather, nil, mcpvisor.OutcomeAnswered, nil)
+		case inputCtx.Err() != nil:
+			return nil, jsonrpc.RequestError(inputCtx, nil, mcpvisor.OutcomeAnswered, nil)
 		case err != nil:
 			return nil, err
 		}
-		r.Params = want.nextParams(first, responses)
-		if hardMax > 0 {
-			r.TotalTimeout = max(hardMax-time.Since(began), time.Millisecond)
+		r.Params = required.nextParams(first, responses)
+		if totalTimeout > 0 {
+			r.TotalTimeout = max(totalTimeout-time.Since(began), time.Millisecond)
 		}
 		if result, err = send(ctx, r); err != nil {
 			var e *mcpvisor.Error
@@ -200,10 +200,10 @@ func (a *Handler) pauseBeforeRound(ctx context.Context, n int) {
 	_ = backoff.SleepUntil(ctx, a.lifetime.Dead(), backoff.WithJitter(roundBackoff.Delay(n))) // the next round fails if either has ended
 }
 
-// gatherInput has everything answered that a server wants, at the same time. The
+// answerInputs has everything answered that a server wants, at the same time. The
 // first failure ends it, and so do ctx and the death of the session; it waits
 // for nothing that goes on nevertheless.
-func (a *Handler) gatherInput(ctx context.Context, requests []inputRequest) ([][]byte, error) {
+func (a *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([][]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type done struct {

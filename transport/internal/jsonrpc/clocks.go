@@ -15,10 +15,10 @@ type Clocks struct {
 	idle      time.Duration // 0: no such bound
 	latestEnd time.Time     // zero: no such bound
 
-	handlers int           // that are busy on behalf of the call
-	left     time.Duration // of the idle time, when the first of them began
-	requests int           // requests of the server's that were counted
-	renewals int           // how often an answer of ours has restarted the idle time
+	handlers  int           // that are busy on behalf of the call
+	remaining time.Duration // of the idle time, when the first of them began
+	requests  int           // requests of the server's that were counted
+	renewals  int           // how often an answer of ours has restarted the idle time
 }
 
 // Start returns the first deadline of a request; zero if it has none.
@@ -37,7 +37,7 @@ func (c *Clocks) Start(r transport.Request) (deadline time.Time) {
 // Progressed is the deadline after a sign of progress.
 func (c *Clocks) Progressed(now time.Time) time.Time {
 	if c.handlers > 0 {
-		c.left = c.idle
+		c.remaining = c.idle
 		return c.latestEnd
 	}
 	return c.deadlineWithin(now, c.idle)
@@ -49,7 +49,7 @@ func (c *Clocks) Paused() bool { return c.handlers > 0 }
 // Pause stops the idle clock, and returns the deadline meanwhile.
 func (c *Clocks) Pause(deadline, now time.Time) time.Time {
 	if c.handlers++; c.handlers == 1 && !deadline.IsZero() {
-		c.left = deadline.Sub(now)
+		c.remaining = deadline.Sub(now)
 	}
 	return c.latestEnd
 }
@@ -60,12 +60,12 @@ func (c *Clocks) Pause(deadline, now time.Time) time.Time {
 func (c *Clocks) Resume(answered bool, now time.Time) time.Time {
 	if answered && c.renewals < MaxRounds {
 		c.renewals++
-		c.left = c.idle
+		c.remaining = c.idle
 	}
 	if c.handlers--; c.handlers > 0 {
 		return c.latestEnd
 	}
-	return c.deadlineWithin(now, c.left)
+	return c.deadlineWithin(now, c.remaining)
 }
 
 // CountRequest counts a request of the server's. It reports false if there were enough.

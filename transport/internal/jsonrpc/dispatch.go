@@ -9,7 +9,7 @@ func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled
 		return false
 	}
 	if string(env.Method) == MethodProgress {
-		n.progressed(env.Params, t, d)
+		n.handleProgress(env.Params, t, d)
 		return true
 	}
 	switch n.Handle(env.Method, env.Params) {
@@ -23,8 +23,8 @@ func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled
 	return true
 }
 
-// progressed takes a progress notification.
-func (n *Notifications) progressed(params []byte, t *Table, d *Discarded) {
+// handleProgress takes a progress notification.
+func (n *Notifications) handleProgress(params []byte, t *Table, d *Discarded) {
 	token, report, ok := ReadProgress(params, n)
 	if !ok {
 		d.Malformed.Add(1)

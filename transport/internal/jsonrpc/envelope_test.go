@@ -25,21 +25,21 @@ var envelopes = []string{
 
 func TestEnvelopeAgreesWithEncodingJSON(t *testing.T) {
 	for _, line := range envelopes {
-		t.Run(line, func(t *testing.T) { requireAgreement(t, []byte(line)) })
+		t.Run(line, func(t *testing.T) { requireSameMembers(t, []byte(line)) })
 	}
-	requireAgreement(t, []byte(`{"id":1,"result":`+strings.Repeat("[", 9_999)+strings.Repeat("]", 9_999)+`}`))
+	requireSameMembers(t, []byte(`{"id":1,"result":`+strings.Repeat("[", 9_999)+strings.Repeat("]", 9_999)+`}`))
 }
 
 func FuzzEnvelope(f *testing.F) {
 	for _, line := range envelopes {
 		f.Add([]byte(line))
 	}
-	f.Fuzz(func(t *testing.T, line []byte) { requireAgreement(t, line) })
+	f.Fuzz(func(t *testing.T, line []byte) { requireSameMembers(t, line) })
 }
 
-// requireAgreement: the members are those that encoding/json finds, and what
+// requireSameMembers: the members are those that encoding/json finds, and what
 // it refuses is no envelope, or marked as malformed.
-func requireAgreement(t *testing.T, line []byte) {
+func requireSameMembers(t *testing.T, line []byte) {
 	t.Helper()
 	e, ok := ScanEnvelope(line)
 	var want map[string]json.RawMessage

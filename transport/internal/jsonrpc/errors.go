@@ -40,7 +40,7 @@ func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	case errors.As(err, &rpc) && rpc.Code == CodeUnsupportedVersion, IsUnsupportedVersion(err):
 		c.Kind, c.Permanent = supervisor.CauseVersion, true
 		c.Message = "no protocol version in common: " + err.Error()
-	case errors.As(err, &rpc) && isOwnComplaint(rpc):
+	case errors.As(err, &rpc) && isAnswerFault(rpc):
 		c.Message = "handshake failed: " + rpc.Message
 	case errors.As(err, &rpc):
 		c.Message = fmt.Sprintf("server refused the handshake: %s (code %d)", rpc.Message, rpc.Code)
@@ -58,9 +58,9 @@ func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	return c
 }
 
-// isOwnComplaint reports whether an error is what [control.fail] told the go-sdk about
+// isAnswerFault reports whether an error is what [control.fail] told the go-sdk about
 // an answer that cannot be used, and not what the server said.
-func isOwnComplaint(rpc *sdkrpc.Error) bool {
+func isAnswerFault(rpc *sdkrpc.Error) bool {
 	return rpc.Code == sdkrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
 }
 
@@ -77,14 +77,14 @@ func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.
 		if cause == ErrOverdue { // wrapped, it is another call's
 			return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome}
 		}
-		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: endOf(err, cause)}
+		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: contextError(err, cause)}
 	}
 	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: outcome, Cause: err}
 }
 
-// endOf is the error of a context that ended: context.Canceled or
+// contextError is the error of a context that ended: context.Canceled or
 // DeadlineExceeded, with the cause that was given.
-func endOf(err, cause error) error {
+func contextError(err, cause error) error {
 	switch {
 	case cause == nil:
 		return err

@@ -88,10 +88,10 @@ func (w *HandshakeWatch) Check(ctx context.Context, list string, request func(co
 	defer cancel()
 	_, err := request(ctx, transport.Request{Method: list})
 	var e *mcpvisor.Error
-	said := uninitialized(err)
-	if said == "" || !errors.As(err, &e) {
+	message := uninitialized(err)
+	if message == "" || !errors.As(err, &e) {
 		return nil
 	}
 	return &supervisor.Cause{Kind: supervisor.CauseClosed, Err: e.Cause,
-		Message: fmt.Sprintf("the server was restarted behind its pipes or its address: it answers %s with %q", list, said)}
+		Message: fmt.Sprintf("the server was restarted behind its pipes or its address: it answers %s with %q", list, message)}
 }

@@ -41,12 +41,12 @@ func (l *Lifetime) End(cause *supervisor.Cause) bool {
 }
 
 // PropagateTo makes heir die when l does, at once if l is dead already.
-func (l *Lifetime) PropagateTo(heir *Lifetime) {
+func (l *Lifetime) PropagateTo(parent *Lifetime) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.parent = heir
+	l.parent = parent
 	if l.cause != nil {
-		heir.End(l.cause)
+		parent.End(l.cause)
 	}
 }
 

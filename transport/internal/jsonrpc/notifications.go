@@ -39,10 +39,10 @@ type Notifications struct {
 }
 
 // OnNotice sets who is told. Called before Open; tell must not block.
-func (n *Notifications) OnNotice(tell func(transport.Notice)) {
+func (n *Notifications) OnNotice(notify func(transport.Notice)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.notify, n.limit = tell, rate.NewLimiter(notificationsPerSecond, NotificationBurst)
+	n.notify, n.limit = notify, rate.NewLimiter(notificationsPerSecond, NotificationBurst)
 }
 
 // NotifyGap tells that notifications may have been lost.
@@ -99,14 +99,14 @@ func (n *Notifications) Handle(method, params []byte) NotificationResult {
 	if (notice.Kind == transport.ResourceUpdated || notice.Kind == transport.LogMessage) && !n.limit.AllowN(time.Now(), 1) {
 		return Dropped
 	}
-	if !n.read(&notice, params) {
+	if !n.readParams(&notice, params) {
 		return Malformed
 	}
 	n.notify(notice)
 	return Handled
 }
 
-func (n *Notifications) read(notice *transport.Notice, params []byte) bool {
+func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool {
 	switch notice.Kind {
 	case transport.ResourceUpdated:
 		var p struct {
@@ -125,9 +125,9 @@ func (n *Notifications) read(notice *transport.Notice, params []byte) bool {
 				log.Level = strings.Clone(display.Shorten(display.Line(log.Level), 32)) // the line is the reader's
 			case "logger":
 				log.Logger, err = jsonscan.ReadString(value)
-				log.Logger = strings.Clone(n.fit(log.Logger, maxServerName))
+				log.Logger = strings.Clone(n.displayText(log.Logger, maxServerName))
 			case "data":
-				log.Text = n.fitJSON(value, maxLogText)
+				log.Text = n.displayJSON(value, maxLogText)
 			}
 			return err
 		})
@@ -157,22 +157,22 @@ func (n *Notifications) read(notice *transport.Notice, params []byte) bool {
 	return true
 }
 
-// fit makes a server's text fit to be shown.
-func (n *Notifications) fit(text string, most int) string {
+// displayText makes a server's text fit to be shown.
+func (n *Notifications) displayText(text string, most int) string {
 	return display.Shorten(display.Line(n.Redact.Text(text)), most)
 }
 
-// fitJSON is fit for a JSON value, of which textOf takes no more than it needs.
-func (n *Notifications) fitJSON(data []byte, most int) string {
-	text := textOf(data)
-	if len(data) > textTaken {
+// displayJSON is fit for a JSON value, of which textOf takes no more than it needs.
+func (n *Notifications) displayJSON(data []byte, most int) string {
+	text := logText(data)
+	if len(data) > maxTextRead {
 		return display.Shorten(display.Line(n.Redact.Prefix(text)), most)
 	}
-	return n.fit(text, most)
+	return n.displayText(text, most)
 }
 
-// textTaken is how much of a JSON value textOf looks at.
-const textTaken = 4 * maxLogText
+// maxTextRead is how much of a JSON value textOf looks at.
+const maxTextRead = 4 * maxLogText
 
 // wholeEscapes is a copy of the beginning of a JSON string, without an escape
 // that is cut in two.
@@ -193,12 +193,12 @@ func wholeEscapes(text []byte) []byte {
 	return bytes.Clone(text[:end])
 }
 
-// textOf is the data of a log message: text as it is, everything else as JSON.
+// logText is the data of a log message: text as it is, everything else as JSON.
 // Of a long one only as much is looked at as may be kept.
-func textOf(data []byte) string {
-	long := len(data) > textTaken
+func logText(data []byte) string {
+	long := len(data) > maxTextRead
 	if long {
-		data = data[:textTaken]
+		data = data[:maxTextRead]
 	}
 	if len(data) < 2 || data[0] != '"' {
 		return string(data)

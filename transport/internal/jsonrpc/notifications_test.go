@@ -15,18 +15,18 @@ func TestTextOf(t *testing.T) {
 	for data, want := range map[string]string{
 		`"plain"`: "plain", `"a\nb\u00e9"`: "a\nb\u00e9", `{"a":1}`: `{"a":1}`, `7`: "7", `""`: "", `null`: "null",
 	} {
-		require.Equal(t, want, textOf([]byte(data)))
+		require.Equal(t, want, logText([]byte(data)))
 	}
 	// Long ones are cut anywhere, in the middle of an escape as well.
 	for _, unit := range []string{"x", "\n", "\x00", "\"", `\`, "é", "😀"} {
 		for shift := range 7 {
 			text := strings.Repeat("y", shift) + strings.Repeat(unit, 4*maxLogText/len(unit)+10)
-			got := textOf(mustMarshal(text))
+			got := logText(mustMarshal(text))
 			require.True(t, utf8.ValidString(got))
 			require.Greater(t, len(got), maxLogText/2)
 			require.LessOrEqual(t, len(got), 4*maxLogText+16)
 			require.True(t, strings.HasPrefix(text, strings.TrimRight(got, "\uFFFD")), "%.20q", text)
-			require.LessOrEqual(t, len(textOf([]byte(`{"a":`+string(mustMarshal(text))+`}`))), 4*maxLogText)
+			require.LessOrEqual(t, len(logText([]byte(`{"a":`+string(mustMarshal(text))+`}`))), 4*maxLogText)
 		}
 	}
 }

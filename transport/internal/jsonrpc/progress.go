@@ -92,7 +92,7 @@ func ReadProgress(params []byte, redactor *Notifications) (token int64, p mcpvis
 				_, err = jsonscan.ReadString(value)
 				break
 			}
-			p.Message = redactor.fitJSON(value, MaxProgressMessage)
+			p.Message = redactor.displayJSON(value, MaxProgressMessage)
 		}
 		return err
 	})

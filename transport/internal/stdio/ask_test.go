@@ -27,7 +27,7 @@ func TestPuttingOffBeginsAnew(t *testing.T) {
 		answered := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); answered <- err }()
 		for _, result := range []string{later, later, later, transporttest.SingleLine(transporttest.FormRequired), later, later, transporttest.DoneResult} {
-			p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, result)
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, result)
 		}
 		require.NoError(t, <-answered)
 	})

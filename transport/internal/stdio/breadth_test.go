@@ -13,10 +13,10 @@ import (
 func TestPipedBroadQuestion(t *testing.T) {
 	p := newPartner(t, false)
 	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
-	p.Say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, transporttest.BroadObject(30_000))
+	p.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, transporttest.BroadObject(30_000))
 	m := p.Next("")
 	require.Equal(t, `"q"`, string(m.ID))
 	require.Contains(t, string(m.Error), "the parameters hold more than 50000 values")
-	p.Say(`{"jsonrpc":"2.0","id":"r","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
+	p.Send(`{"jsonrpc":"2.0","id":"r","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
 	require.NotEmpty(t, p.Next("").Result)
 }

@@ -78,10 +78,10 @@ func TestRoundsBuffer(t *testing.T) {
 				require.NoError(t, s.Open(t.Context()))
 				var held budget.Share
 				done := transporttest.StartRequest(t.Context(), s, &held)
-				p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)
 				if row.asks {
 					require.Zero(t, <-used, "while somebody is asked")
-					p.Say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, p.Next("tools/call").ID)
+					p.Send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, p.Next("tools/call").ID)
 				}
 				require.Error(t, (<-done).Err)
 				require.Zero(t, b.Used(), "after the error")

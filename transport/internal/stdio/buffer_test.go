@@ -37,7 +37,7 @@ func TestPipedBuffer(t *testing.T) {
 			s, b := crowded(p)
 			one := new(budget.Share)
 			first := transporttest.StartRequest(t.Context(), s, one)
-			p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.Filler(2<<20))
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.Filler(2<<20))
 			got := <-first
 			require.NoError(t, got.Err)
 			require.True(t, bytes.Equal(got.Result, []byte(transporttest.Filler(2<<20))), "the result is whole")
@@ -50,7 +50,7 @@ func TestPipedBuffer(t *testing.T) {
 		})
 	}
 	say := func(p *transporttest.Partner, m transporttest.ClientMessage, size int) {
-		go p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.Filler(size))
+		go p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.Filler(size))
 	}
 	t.Run("waits for the caller before", func(t *testing.T) {
 		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {

@@ -234,7 +234,7 @@ func (c *control) flooded() bool {
 func (c *control) admitNotification(r *sdkrpc.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.notifications.Take(notificationSize(r)) {
+	if !c.notifications.Acquire(notificationSize(r)) {
 		return false
 	}
 	c.pushLocked(r)

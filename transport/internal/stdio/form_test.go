@@ -46,14 +46,14 @@ func TestAFormThatNobodySurvives(t *testing.T) {
 			ended := make(chan error, 1)
 			if modern {
 				go func() { _, err := s.Request(transporttest.Context(t), transporttest.ToolCall); ended <- err }()
-				p.Say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"f":{"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}}}}`,
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"f":{"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}}}}`,
 					p.Next("tools/call").ID, fatal[which])
 				require.ErrorContains(t, <-ended, "requestedSchema")
 			} else {
-				p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, fatal[which])
+				p.Send(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, fatal[which])
 				require.Contains(t, string(p.Next("").Error), "-32602")
 				// Those of tools are passed on, and nobody follows them.
-				p.Say(`{"jsonrpc":"2.0","id":2,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1,"tools":[{"name":"t","inputSchema":%s,"outputSchema":%s}]}}`,
+				p.Send(`{"jsonrpc":"2.0","id":2,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1,"tools":[{"name":"t","inputSchema":%s,"outputSchema":%s}]}}`,
 					fatal[which], fatal[which])
 				require.NotEmpty(t, p.Next("").Result)
 			}
@@ -79,7 +79,7 @@ func TestTheHeaviestForm(t *testing.T) {
 	heavy := fmt.Sprintf(`"a":{"type":"string","pattern":"%s$","default":"%s"}`, "(a|a?){700}", strings.Repeat("a", inbound.MaxFormDefault))
 	require.NoError(t, inbound.CheckForm(transporttest.DecodeJSON(t, transporttest.FormWith(heavy))))
 	began := time.Now()
-	p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, transporttest.FormWith(heavy))
+	p.Send(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, transporttest.FormWith(heavy))
 	require.JSONEq(t, "1", string(p.Next("").ID))
 	require.Less(t, time.Since(began), transporttest.Patience)
 }

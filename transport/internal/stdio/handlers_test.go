@@ -32,8 +32,8 @@ func TestWhatIsDeclaredIsWhatIsServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPartner(t, false)
 			p.Open(tc.handlers)
-			require.Equal(t, "server/discover", (<-p.Greetings).Method)
-			require.JSONEq(t, tc.legacy, string((<-p.Greetings).Params["capabilities"]))
+			require.Equal(t, "server/discover", (<-p.Handshake).Method)
+			require.JSONEq(t, tc.legacy, string((<-p.Handshake).Params["capabilities"]))
 
 			p = newPartner(t, true)
 			s := p.Open(tc.handlers)
@@ -63,13 +63,13 @@ func TestBadQuestionsCostThemselves(t *testing.T) {
 		`"method":"sampling/createMessage","params":{"messages":[],"tools":[null]}`,
 		`"method":"roots/list"`,
 	} {
-		p.Say(`{"jsonrpc":"2.0","id":"q",%s}`, question)
+		p.Send(`{"jsonrpc":"2.0","id":"q",%s}`, question)
 		m := p.Next("")
 		require.JSONEq(t, `"q"`, string(m.ID))
 		require.NotEmpty(t, m.Error, question)
 		require.Contains(t, string(m.Error), `"code":-32`, question)
 	}
-	p.Say(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
+	p.Send(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
 	require.JSONEq(t, `{"role":"assistant","model":"","content":{"type":"text","text":"hi"}}`, string(p.Next("").Result))
 	require.Nil(t, s.Cause())
 }
@@ -82,9 +82,9 @@ func TestAQuestionThatIsTakenBack(t *testing.T) {
 		<-ctx.Done()
 		close(ended)
 	})})
-	p.Say(transporttest.ElicitRequest, 1)
+	p.Send(transporttest.ElicitRequest, 1)
 	<-began
-	p.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 	transporttest.RequireClosed(t, ended, "the handler is not told")
 }
 
@@ -104,10 +104,10 @@ func TestHandlersThatAreLeftBehind(t *testing.T) {
 	s := d.NewSession()
 	require.NoError(t, s.Open(t.Context()))
 	for id := range inbound.MaxHandlers {
-		p.Say(transporttest.ElicitRequest, id+1)
+		p.Send(transporttest.ElicitRequest, id+1)
 		<-began
 	}
-	p.Say(transporttest.ElicitRequest, inbound.MaxHandlers+1) // waits
+	p.Send(transporttest.ElicitRequest, inbound.MaxHandlers+1) // waits
 	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
 	s.Abort(killed)
 	transporttest.RequireClosed(t, s.Released(), "handlers hold up the release")
@@ -117,7 +117,7 @@ func TestHandlersThatAreLeftBehind(t *testing.T) {
 	s = d.NewSession()
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(t.Context()))
-	next.Say(transporttest.ElicitRequest, 1)
+	next.Send(transporttest.ElicitRequest, 1)
 	require.Eventually(t, func() bool { return d.asked.Waiting() == 1 }, transporttest.Patience, transporttest.TimeStep)
 	close(leave)
 	for range inbound.MaxHandlers {
@@ -135,7 +135,7 @@ func TestElicitationsThatAreComplete(t *testing.T) {
 			done := make(chan string, 1)
 			p := newPartner(t, modern)
 			s := p.Open(transport.Handlers{ElicitURL: transporttest.AcceptAtOnce, Elicited: func(_ context.Context, server, id string) { done <- server + " " + id }})
-			p.Say(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e7"}}`)
+			p.Send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e7"}}`)
 			require.Equal(t, "m e7", <-done)
 			require.Nil(t, s.Cause())
 		})
@@ -146,11 +146,11 @@ func TestRootsThatChange(t *testing.T) {
 	p := newPartner(t, false)
 	roots := transport.NewRoots([]*mcp.Root{{URI: "file:///a"}})
 	s := p.Open(transport.Handlers{Roots: roots})
-	p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
+	p.Send(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 	require.JSONEq(t, `{"roots":[{"uri":"file:///a"}]}`, string(p.Next("").Result))
 	roots.Set(nil)
 	p.Next("notifications/roots/list_changed")
-	p.Say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
+	p.Send(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
 	require.JSONEq(t, `{"roots":[]}`, string(p.Next("").Result))
 
 	transporttest.EndSession(t, s)
@@ -184,14 +184,14 @@ func TestAPersonIsGivenTime(t *testing.T) {
 				failed := make(chan error, 1)
 				go func() { _, err := s.Request(t.Context(), r); failed <- err }()
 				call := p.Next("tools/call")
-				p.Say(transporttest.ElicitRequest, 1)
+				p.Send(transporttest.ElicitRequest, 1)
 				if tc.fails {
 					err := <-failed
 					require.ErrorContains(t, err, "timed out")
 					require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
 				} else {
 					require.NotEmpty(t, p.Next("").Result)
-					p.Say(`{"jsonrpc":"2.0","id":%s,"result":{}}`, call.ID)
+					p.Send(`{"jsonrpc":"2.0","id":%s,"result":{}}`, call.ID)
 					require.NoError(t, <-failed)
 				}
 				transporttest.EndSession(t, s)

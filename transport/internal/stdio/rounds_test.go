@@ -28,7 +28,7 @@ func TestWhatIsNoRound(t *testing.T) {
 	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
 	go func() {
 		m := <-p.Received
-		p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
+		p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
 	}()
 	result, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 	require.NoError(t, err)
@@ -73,14 +73,14 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 				failed := make(chan error, 1)
 				go func() { _, err := s.Request(ctx, r); failed <- err }()
 				first := p.Next("tools/call")
-				p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
 				if tc.leaves == 0 {
 					second := p.Next("tools/call")
 					answer := transporttest.DoneResult
 					if tc.err != nil {
 						answer = transporttest.SingleLine(transporttest.FormRequired)
 					}
-					p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
+					p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, second.ID, answer)
 				}
 				err := <-failed
 				if tc.err == nil {
@@ -109,7 +109,7 @@ func TestALastRoundIsBounded(t *testing.T) {
 		began := time.Now()
 		failed := make(chan error, 1)
 		go func() { _, err := s.Request(t.Context(), r); failed <- err }()
-		p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.SingleLine(transporttest.FormRequired))
+		p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.SingleLine(transporttest.FormRequired))
 		p.Next("tools/call")
 		var e *mcpvisor.Error
 		require.ErrorAs(t, <-failed, &e)
@@ -146,7 +146,7 @@ func TestRequestsThatArePutOff(t *testing.T) {
 		for range inbound.MaxEmptyRounds + 1 {
 			m := p.Next("tools/call")
 			require.NotContains(t, m.Params, "inputResponses")
-			p.Say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","requestState":"later"}}`, m.ID)
 		}
 		err := <-failed
 		require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
@@ -171,7 +171,7 @@ func TestADeathBetweenRounds(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); failed <- err }()
 	m := p.Next("tools/call")
-	p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
+	p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.SingleLine(transporttest.FormRequired))
 	<-began
 	transporttest.EndSession(t, s)
 	var e *mcpvisor.Error

@@ -44,7 +44,7 @@ func asksForEver(t *testing.T, h transport.Handlers, request string) time.Durati
 			close(p.Received)
 			return time.Since(began)
 		case <-time.After(time.Second):
-			p.Say(`{"jsonrpc":"2.0","id":%d,%s}`, n, request)
+			p.Send(`{"jsonrpc":"2.0","id":%d,%s}`, n, request)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestServerRequests_clock(t *testing.T) {
 		go func() { _, err := s.Request(t.Context(), r); ended <- err }()
 		p.Next("tools/call")
 		time.Sleep(50 * time.Second)
-		p.Say(transporttest.ElicitRequest, 1)
+		p.Send(transporttest.ElicitRequest, 1)
 		require.NotEmpty(t, p.Next("").Result)
 		require.Equal(t, 230*time.Second, time.Since(began))
 		require.ErrorIs(t, <-ended, mcpvisor.ErrTimeout)
@@ -147,7 +147,7 @@ func TestServerRequests_ids(t *testing.T) {
 		p.Open(transport.Handlers{Roots: transport.NewRoots(nil)})
 		for _, id := range ids {
 			for _, method := range []string{"ping", "roots/list", "completion/complete"} {
-				p.Say(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, method)
+				p.Send(`{"jsonrpc":"2.0","id":%s,"method":%q}`, id, method)
 				require.Equal(t, id, string(p.Next("").ID), method)
 			}
 		}
@@ -160,15 +160,15 @@ func TestServerRequests_ids(t *testing.T) {
 			<-ctx.Done()
 			close(ended)
 		})})
-		p.Say(`{"jsonrpc":"2.0","id":9007199254740993,"method":"elicitation/create","params":{"message":"?"}}`)
+		p.Send(`{"jsonrpc":"2.0","id":9007199254740993,"method":"elicitation/create","params":{"message":"?"}}`)
 		<-began
-		p.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740992}}`)
-		p.Say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740992}}`)
+		p.Send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		require.Equal(t, "1", string(p.Next("").ID))
 		require.Empty(t, ended, "that was another one's id")
-		p.Say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993}}`)
+		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993}}`)
 		transporttest.RequireClosed(t, ended, "the handler is not told")
-		p.Say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+		p.Send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 		require.Equal(t, "2", string(p.Next("").ID), "what is cancelled has no response")
 	})
 }

@@ -40,7 +40,7 @@ func overBoth(t *testing.T, h transport.Handlers, round func(n int) string, test
 				select {
 				case m := <-p.Received:
 					all, ids = append(all, m.Params), append(ids, string(m.ID))
-					p.Say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, round(n))
+					p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, round(n))
 				case <-s.Dead():
 					return
 				}

@@ -95,7 +95,7 @@ func SendingServer(lines []string, answered chan<- struct{}) ServeFunc {
 type Partner struct {
 	T         *testing.T
 	modern    bool
-	Greetings chan ClientMessage // what it was greeted with, by a request of the handshake
+	Handshake chan ClientMessage // what it was greeted with, by a request of the handshake
 	Received  chan ClientMessage // everything else
 	Stdout    chan io.Writer
 	dial      func(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer
@@ -113,7 +113,7 @@ type ClientMessage struct {
 // NewPartner makes a partner whose sessions dial makes. modern is its era.
 func NewPartner(t *testing.T, modern bool, dial func(mcpvisor.ServerSpec, transport.Options) transport.Dialer) *Partner {
 	t.Helper()
-	return &Partner{T: t, modern: modern, dial: dial, Greetings: make(chan ClientMessage, 10), Received: make(chan ClientMessage, 1000), Stdout: make(chan io.Writer, 1)}
+	return &Partner{T: t, modern: modern, dial: dial, Handshake: make(chan ClientMessage, 10), Received: make(chan ClientMessage, 1000), Stdout: make(chan io.Writer, 1)}
 }
 
 // Serve is for mcpvisor.InMemory.
@@ -142,14 +142,14 @@ func (p *Partner) Serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteC
 			p.Received <- m
 			continue
 		}
-		p.Greetings <- m
-		p.Say(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, reply)
+		p.Handshake <- m
+		p.Send(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, reply)
 	}
 	return lines.Err()
 }
 
-// Say sends one line.
-func (p *Partner) Say(format string, args ...any) {
+// Send sends one line.
+func (p *Partner) Send(format string, args ...any) {
 	w := <-p.Stdout
 	fmt.Fprintf(w, format+"\n", args...)
 	p.Stdout <- w

@@ -7,9 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCallStats_fit_each_other: a status never shows a call among all calls that is
-// neither in flight nor ended.
+// TestCallStats_fit_each_other: every call that a status counts in Total is also in
+// flight or has ended. The reader reads until it has seen many calls, because it may
+// start before the callers do.
 func TestCallStats_fit_each_other(t *testing.T) {
+	const (
+		minReads = 200_000
+		minCalls = 2_000_000 // enough to see each wrong order of the counters
+	)
 	var s callStats
 	var callers sync.WaitGroup
 	stop := make(chan struct{})
@@ -26,12 +31,14 @@ func TestCallStats_fit_each_other(t *testing.T) {
 			}
 		})
 	}
-	for range 200_000 {
-		if c := s.counts(); c.InFlight+c.Failed < c.Total {
+	for reads, total := 0, int64(0); reads < minReads || total < minCalls; reads++ {
+		c := s.counts()
+		if c.InFlight+c.Failed < c.Total {
 			close(stop)
 			callers.Wait()
 			require.FailNow(t, "a call is missing", "%+v", c)
 		}
+		total = c.Total
 	}
 	close(stop)
 	callers.Wait()

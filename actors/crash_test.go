@@ -268,7 +268,7 @@ func TestCrashReportHidesSecrets(t *testing.T) {
 func TestCrashReportWithABlockedLogWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &stuckLog{at: "actor crashed", stuck: make(chan struct{}), open: make(chan struct{})}
-		h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
+		h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
 		h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
 		defer time.Sleep(2 * time.Second) // as in withHarness
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -287,6 +287,6 @@ func TestCrashReportWithABlockedLogWriter(t *testing.T) {
 		require.NoError(t, err)
 		close(log.open)
 		require.NoError(t, h.rt.Close(ctx))
-		require.Equal(t, 3, strings.Count(log.String(), "actor crashed"), "no report is lost")
+		require.Equal(t, 3, strings.Count(log.lines.String(), "actor crashed"), "no report is lost")
 	})
 }

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -25,30 +25,13 @@ import (
 type harness struct {
 	t       testing.TB
 	rt      *Runtime
-	log     *lockedBuffer
+	log     *testutil.LockedBuffer
 	scripts sync.Map // server name → func(registration, epoch int) script
 
 	mu      sync.Mutex
 	dialers map[string][]*scriptedDialer
 	count   int
 	leaves  bool // Close reports what sessions have left behind
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *lockedBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *lockedBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // withHarness runs f in virtual time, then closes the runtime and checks that every
@@ -69,7 +52,7 @@ func withHarness(t *testing.T, f func(t *testing.T, h *harness)) {
 }
 
 func newHarness(t testing.TB) *harness {
-	h := &harness{t: t, log: &lockedBuffer{}, dialers: map[string][]*scriptedDialer{}}
+	h := &harness{t: t, log: new(testutil.LockedBuffer), dialers: map[string][]*scriptedDialer{}}
 	h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(h.log)})
 	return h
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/events"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -82,7 +83,7 @@ func TestLeftBehind(t *testing.T) {
 
 // stuckLog is a log whose writer blocks at lines with a given text, until it is opened.
 type stuckLog struct {
-	lockedBuffer
+	lines testutil.LockedBuffer
 	at    string
 	stuck chan struct{} // closed when the writer blocks
 	open  chan struct{}
@@ -97,7 +98,7 @@ func (w *stuckLog) Write(p []byte) (int, error) {
 		}
 		<-w.open
 	}
-	return w.lockedBuffer.Write(p)
+	return w.lines.Write(p)
 }
 
 // What is left behind is logged. A log writer that blocks holds up neither that server,
@@ -117,7 +118,7 @@ func TestLeftBehindLog(t *testing.T) {
 	t.Run("writer_blocks", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
-			h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
+			h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
 			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
 			defer time.Sleep(2 * time.Second) // as in withHarness
 			defer func() { _ = h.rt.Close(context.Background()) }()
@@ -144,7 +145,7 @@ func TestLeftBehindLog(t *testing.T) {
 	t.Run("lost_lines_are_counted", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &stuckLog{at: "left something behind", stuck: make(chan struct{}), open: make(chan struct{})}
-			h := &harness{t: t, log: &log.lockedBuffer, dialers: map[string][]*scriptedDialer{}}
+			h := &harness{t: t, log: &log.lines, dialers: map[string][]*scriptedDialer{}}
 			h.rt = New(Options{NewDialer: h.newDialer, Logger: zerolog.New(log)})
 			defer time.Sleep(2 * time.Second)
 			for i := range servers {
@@ -156,9 +157,9 @@ func TestLeftBehindLog(t *testing.T) {
 			}
 			close(log.open)
 			require.NoError(t, h.rt.Close(t.Context()))
-			written := strings.Count(log.String(), "left something behind")
+			written := strings.Count(log.lines.String(), "left something behind")
 			require.Equal(t, events.MaxLines+1, written, "one that was being written, and those that waited")
-			require.Contains(t, log.String(), fmt.Sprintf(`"missed":%d,`, servers-written), "the others are counted")
+			require.Contains(t, log.lines.String(), fmt.Sprintf(`"missed":%d,`, servers-written), "the others are counted")
 		})
 	})
 }

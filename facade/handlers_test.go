@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -76,7 +77,7 @@ func TestElicitationHandler_invalid_answers(t *testing.T) {
 		"not JSON at all": {accepting(map[string]any{"name": "x", "other": make(chan int)}), "-32603", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log lockedBuffer
+			var log testutil.LockedBuffer
 			c := legacyServer(t, facade.WithLogger(zerolog.New(&log).Level(zerolog.WarnLevel)),
 				facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 					return tc.handler(ctx)

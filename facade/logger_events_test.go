@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -18,7 +19,7 @@ import (
 // The logger gets every crash, retry and eviction. All lines are written when Close
 // returns.
 func TestLogger_gets_supervision_events(t *testing.T) {
-	var log lockedBuffer
+	var log testutil.LockedBuffer
 	c := newClient(t, facade.WithLogger(zerolog.New(&log)))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(1, time.Millisecond),
 		InMemory: mcptest.InMemory(mcptest.Script{})}))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -21,7 +22,7 @@ import (
 func TestSecrets_are_redacted_everywhere(t *testing.T) {
 	const inEnv, inArgs = "secret-in-the-environment", "secret-in-an-argument"
 	repeat := inEnv + " and " + inArgs
-	var log lockedBuffer
+	var log testutil.LockedBuffer
 	c, err := facade.New(facade.WithLogger(zerolog.New(&log)))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(t.Context())) })
@@ -42,7 +43,7 @@ func TestSecrets_are_redacted_everywhere(t *testing.T) {
 		s.Stdio.Args = []string{"--token", inArgs}
 		return s
 	}
-	printed := &lockedBuffer{}
+	printed := &testutil.LockedBuffer{}
 	show := func(err error) {
 		require.Error(t, err)
 		fmt.Fprintf(printed, "%v\n%+v\n%#v\n", err, err, err)

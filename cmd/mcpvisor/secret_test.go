@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 )
 
 // The secrets of the entries below.
@@ -87,24 +87,6 @@ func requireHidden(t *testing.T, what, text, name string) {
 	require.NotContains(t, text, secret, what)
 }
 
-// syncBuffer is a buffer for the client's logger. It is safe for concurrent use.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // allOutput returns what the library and the commands show about a server.
 func allOutput(t *testing.T, server map[string]any, commands ...string) map[string]string {
 	t.Helper()
@@ -120,7 +102,7 @@ func allOutput(t *testing.T, server map[string]any, commands ...string) map[stri
 		shown[command] = out.String() + errs.String()
 	}
 
-	var log syncBuffer
+	var log testutil.LockedBuffer
 	file, err := config.Load(path)
 	require.NoError(t, err)
 	c, err := facade.New(facade.WithLogger(zerolog.New(&log).Level(zerolog.TraceLevel)))

@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -25,12 +26,8 @@ import (
 // ErrClosed. The Outcome of the *mcpvisor.Error says whether the server may have
 // executed the call.
 func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
-	arguments, err := marshalArguments(args)
-	if err != nil {
-		return nil, withOp(err, "call "+tool)
-	}
 	share := sharePool.Get().(*budget.Share)
-	r, err := c.callTool(ctx, tool, arguments, opts, share)
+	r, err := c.callTool(ctx, tool, toolArguments{value: args}, opts, share)
 	var result *mcp.CallToolResult
 	if err == nil {
 		result, err = decodeToolResult(ctx, &r)
@@ -50,11 +47,7 @@ var sharePool = sync.Pool{New: func() any { return new(budget.Share) }}
 // server sent it, undecoded: the JSON of an mcp.CallToolResult. It is the fastest way to
 // call, and works for results that the go-sdk cannot decode.
 func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
-	arguments, err := checkArguments(args)
-	if err != nil {
-		return nil, withOp(err, "call "+tool)
-	}
-	r, err := c.callTool(ctx, tool, arguments, opts, nil)
+	r, err := c.callTool(ctx, tool, toolArguments{raw: args}, opts, nil)
 	if err != nil {
 		return nil, withOp(err, "call "+tool)
 	}
@@ -63,21 +56,42 @@ func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMess
 
 // callTool sends tools/call. share gets what the response holds of the buffer budget;
 // nil gives that back as soon as the response was read.
-func (c *Client) callTool(ctx context.Context, tool string, arguments json.RawMessage, opts []CallOption, share *budget.Share) (response, error) {
+func (c *Client) callTool(ctx context.Context, tool string, args toolArguments, opts []CallOption, share *budget.Share) (response, error) {
 	o := c.callOptions(opts)
 	view, name, err := c.resolveTool(ctx, tool, o)
 	if err != nil {
 		return response{}, err
 	}
-	const head, middle = `{"name":`, `,"arguments":`
-	params := make([]byte, 0, len(head)+len(name)+len(middle)+len(arguments)+3)
-	params = append(params, head...)
-	params = appendQuoted(params, name)
-	params = append(params, middle...)
-	params = append(params, arguments...)
-	params = append(params, '}')
+	params, err := toolCallParams(name, args)
+	if err != nil {
+		return response{}, err
+	}
 	return c.sendWhenReady(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
 }
+
+// toolCallParams returns the params of tools/call. They are put together in a buffer of
+// paramsPool, because their length is not known before.
+func toolCallParams(name string, args toolArguments) (json.RawMessage, error) {
+	buffer := paramsPool.Get().(*[]byte)
+	defer paramsPool.Put(buffer)
+	b := append((*buffer)[:0], `{"name":`...)
+	b = appendQuoted(b, name)
+	b = append(b, `,"arguments":`...)
+	b, err := args.append(b)
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, '}')
+	if cap(b) <= maxPooledParams {
+		*buffer = b
+	}
+	return bytes.Clone(b), nil
+}
+
+// maxPooledParams is the longest buffer that paramsPool keeps, in bytes.
+const maxPooledParams = 16 << 10
+
+var paramsPool = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendQuoted appends a name as a JSON string. Most names need no escapes.
 func appendQuoted(b []byte, name string) []byte {

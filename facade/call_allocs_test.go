@@ -34,10 +34,10 @@ func TestCallTool_allocations(t *testing.T) {
 		allocs, bytes float64
 		call          func() error
 	}{
-		{"CallTool", 11.5, 500, func() error { _, err := c.CallTool(ctx, "s/echo", args); return err }},
-		{"CallTool, modern", 22.5, 1400, func() error { _, err := c.CallTool(ctx, "modern/echo", args); return err }},
-		{"CallToolRaw, modern", 3.5, 300, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
-		{"CallToolRaw", 3.5, 200, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
+		{"CallTool", 3.5, 300, func() error { _, err := c.CallTool(ctx, "s/echo", args); return err }},
+		{"CallTool, modern", 14.5, 1250, func() error { _, err := c.CallTool(ctx, "modern/echo", args); return err }},
+		{"CallToolRaw, modern", 2.5, 230, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
+		{"CallToolRaw", 2.5, 140, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
 	} {
 		allocs, bytes := meanCosts(t, budget.call)
 		t.Logf("%s: %.1f allocations, %.0f bytes", budget.name, allocs, bytes)

@@ -38,6 +38,9 @@ func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.t
 
 // callOptions are the options of one call over those of the client.
 func (c *Client) callOptions(opts []CallOption) callOptions {
+	if len(opts) == 0 { // without an option that could keep them, they stay on the stack
+		return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
+	}
 	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
 	for _, opt := range opts {
 		if opt != nil {

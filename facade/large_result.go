@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/textresult"
 )
 
 // A large result is decoded within the call's context and timeouts. First it is
@@ -36,6 +37,11 @@ func decodeLarge[T any](ctx context.Context, r *response, list string, add func(
 	defer r.share.Release()
 	ctx, cancel := r.decodeContext(ctx)
 	defer cancel()
+	if _, ok := any((*T)(nil)).(*mcp.CallToolResult); ok {
+		if result := decodeLargeText(ctx, r); result != nil {
+			return any(result).(*T), nil
+		}
+	}
 	limits := r.view.Spec.Limits
 	size, err := jsonbound.Check(ctx, r.raw, jsonbound.Limits{Elements: limits.MaxElements, Bytes: limits.MaxDecodedBytes})
 	if err == nil {
@@ -45,7 +51,7 @@ func decodeLarge[T any](ctx context.Context, r *response, list string, add func(
 		return nil, largeResultError(ctx, err)
 	}
 	if _, ok := any((*T)(nil)).(*mcp.CallToolResult); ok {
-		if result := decodeTextResult(ctx, r.raw); result != nil {
+		if result := textresult.Decode(ctx, r.raw); result != nil {
 			return any(result).(*T), nil
 		}
 	}
@@ -55,6 +61,28 @@ func decodeLarge[T any](ctx context.Context, r *response, list string, add func(
 	}
 	return v, nil
 }
+
+// decodeLargeText decodes a large result whose content is a few blocks of text, without
+// measuring it first: such text is about as large in memory as it was in the message. It
+// returns nil for any other result, for one beyond the limits, and when ctx ends.
+func decodeLargeText(ctx context.Context, r *response) *mcp.CallToolResult {
+	t, ok := textresult.Parse(ctx, r.raw)
+	if !ok {
+		return nil
+	}
+	size, ok := t.MaxSize(r.raw)
+	limits := r.view.Spec.Limits
+	if !ok || exceeds(size.Elements, limits.MaxElements) || exceeds(size.Bytes, limits.MaxDecodedBytes) {
+		return nil
+	}
+	if r.share.Grow(ctx, nil, size.Bytes) != nil {
+		return nil
+	}
+	return t.Build(ctx, r.raw)
+}
+
+// exceeds reports whether n is above a limit; 0 sets no limit.
+func exceeds(n, limit int) bool { return limit > 0 && n > limit }
 
 // decodeParts decodes a result: the entries of its list in parts, _meta and structured
 // content with [jsonscan], which can be interrupted, and the other members at once.

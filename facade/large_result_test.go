@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/textresult"
 )
 
 func joinTools(whole, part *mcp.CallToolResult) {
@@ -30,9 +31,7 @@ func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
 		`{"content":[{"type":"hologram"}]}`, `{"content":[{"type":"resource","resource":null}]}`, `{}`, `{"content":{}}`,
 		`{"content":[` + strings.Repeat(`{"type":"text","text":"`+strings.Repeat("y", 1000)+`"} , `, 2000) + `{"type":"text","text":"z"}]}`,
 	}
-	for raw := range toolResults {
-		texts = append(texts, raw)
-	}
+	texts = append(texts, toolResults...)
 	for _, raw := range texts {
 		t.Run(raw[:min(len(raw), 60)], func(t *testing.T) {
 			whole := new(mcp.CallToolResult)
@@ -73,7 +72,7 @@ func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	} {
 		t.Run(name+"/ended by the caller", func(t *testing.T) {
 			ctx := &endsAfter{context.Background(), 3}
-			if decodeTextResult(ctx, []byte(raw)) == nil {
+			if textresult.Decode(ctx, []byte(raw)) == nil {
 				_, err := decodeParts(ctx, []byte(raw), "content", joinTools)
 				require.ErrorIs(t, err, context.Canceled)
 				return
@@ -142,4 +141,25 @@ func TestDecodeToolResult_limits(t *testing.T) {
 			require.Len(t, got.Content[0].(*mcp.ImageContent).Data, size/3*3)
 		})
 	}
+}
+
+var toolResults = []string{
+	`{"content":[{"type":"text","text":"hello"}]}`,
+	`{"content":[{"text":"a\n\"b\" \u00e9 \ud83d\ude00","type":"text"}],"isError":true}`,
+	`{"content":[]}`,
+	` { "content" : [ {"type":"text","text":""} , {"type":"text","text":"b"} ] , "x":1 } `,
+	`{"content":[{"type":"text","text":"x"}],"structuredContent":{"a":[1,2.5,null]}}`,
+	`{"structuredContent":null,"content":[],"isError":false,"_meta":{"k":"v"}}`,
+	`{"content":[],"resultType":"complete"}`,
+	`{"content":[],"resultType":"input_required","inputRequests":{}}`,
+	`{"content":[{"type":"image","data":"aGk=","mimeType":"image/png"}]}`,
+	`{"content":[{"type":"text","text":"x","annotations":{"priority":1}}]}`,
+	`{"content":[{"type":"text","text":"x"}],"content":[]}`,
+	`{"content":[{"type":"text","text":"x","text":"y"}]}`,
+	`{"content":[],"isError":true,"isError":false}`,
+	`{"content":[],"inputRequests":{}}`,
+	`{"content":[],"requestState":"x"}`,
+	`{"content":null}`,
+	`{}`,
+	`{"Content":[]}`,
 }

@@ -3,8 +3,6 @@ package jsonscan
 import (
 	"errors"
 	"strconv"
-	"unicode/utf8"
-	"unsafe"
 )
 
 // ErrNotObject is the error of EachMember for text that is not a JSON object.
@@ -37,7 +35,7 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 		if !ok {
 			return ErrNotObject
 		}
-		if err := f(sharedString(quoted, escaped), value); err != nil {
+		if err := f(UnquoteShared(quoted, escaped), value); err != nil {
 			return err
 		}
 		s.SkipSpace()
@@ -79,7 +77,7 @@ func ReadString(value []byte) (string, error) {
 	if !ok || !s.AtEnd() {
 		return "", errNotString
 	}
-	return sharedString(quoted, escaped), nil
+	return UnquoteShared(quoted, escaped), nil
 }
 
 // ReadNumber reads a value that must be a number; null is 0.
@@ -91,14 +89,4 @@ func ReadNumber(value []byte) (float64, error) {
 		return 0, errNotNumber
 	}
 	return strconv.ParseFloat(string(value), 64)
-}
-
-// sharedString returns the text of a string in the memory of quoted where that is
-// possible: without escapes, and valid UTF-8.
-func sharedString(quoted []byte, escaped bool) string {
-	text := quoted[1 : len(quoted)-1]
-	if escaped || !utf8.Valid(text) {
-		return Unquote(quoted, escaped)
-	}
-	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // the doc comments of the callers say who may change it
 }

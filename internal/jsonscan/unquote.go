@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Unquote returns the text of a string that [Scanner.String] returned. As in
@@ -19,7 +20,27 @@ func Unquote(quoted []byte, escaped bool) string {
 	if !escaped {
 		return string(text)
 	}
-	return string(unescape(make([]byte, 0, len(text)), text))
+	plain := unescape(make([]byte, 0, len(text)), text)
+	if len(plain) < len(text)/2 {
+		return string(plain) // mostly escapes: do not keep memory that is not used
+	}
+	return stringOf(plain)
+}
+
+// UnquoteShared is [Unquote] without a copy where that is possible: the result shares
+// the memory of quoted if it is valid UTF-8 without escapes. The caller must not change
+// quoted afterwards.
+func UnquoteShared(quoted []byte, escaped bool) string {
+	text := quoted[1 : len(quoted)-1]
+	if escaped || !utf8.Valid(text) {
+		return Unquote(quoted, escaped)
+	}
+	return stringOf(text)
+}
+
+// stringOf returns a string in the memory of b, which is never changed afterwards.
+func stringOf(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the callers' contract
 }
 
 // unescape appends text with its escapes resolved.

@@ -1,4 +1,4 @@
-package facade
+package textresult_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/internal/textresult"
 )
 
 var toolResults = map[string]bool{ // whether the short way reads it
@@ -29,14 +31,14 @@ var toolResults = map[string]bool{ // whether the short way reads it
 	`{"Content":[]}`:                                                                       false,
 }
 
-func TestDecodeTextResult_agrees_with_the_sdk(t *testing.T) {
+func TestDecode_agrees_with_the_sdk(t *testing.T) {
 	for raw, short := range toolResults {
-		require.Equal(t, short, decodeTextResult(t.Context(), []byte(raw)) != nil, raw)
+		require.Equal(t, short, textresult.Decode(t.Context(), []byte(raw)) != nil, raw)
 		sameResult(t, []byte(raw))
 	}
 }
 
-func FuzzToolResult(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for raw := range toolResults {
 		f.Add([]byte(raw))
 	}
@@ -49,7 +51,7 @@ func FuzzToolResult(f *testing.F) {
 
 func sameResult(t *testing.T, raw []byte) {
 	t.Helper()
-	short := decodeTextResult(t.Context(), raw)
+	short := textresult.Decode(t.Context(), raw)
 	if short == nil {
 		return
 	}

@@ -13,39 +13,39 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// TestWireBatch: every message of a batch counts, whatever stands beside it. A
+// TestBatch: every message of a batch counts, whatever stands beside it. A
 // batch in a batch is junk.
-func TestWireBatch(t *testing.T) {
+func TestBatch(t *testing.T) {
 	p := newPeer(t, osPipe, 8<<20)
-	one, two := p.ask(t.Context(), transport.Request{Method: "m"}), p.ask(t.Context(), transport.Request{Method: "m"})
-	a, b := p.read().ID, p.read().ID
+	one, two := p.startRequest(t.Context(), transport.Request{Method: "m"}), p.startRequest(t.Context(), transport.Request{Method: "m"})
+	a, b := p.readMessage().ID, p.readMessage().ID
 	long := `"` + strings.Repeat("x", 3*jsonrpc.LargeMessage) + `"`
-	p.say(` [ 7 , {"id":%d,"result":%s},null, [{"id":%d,"result":"nested"}],"text", {"a":1} ,{"jsonrpc":"2.0","method":"notifications/of/our/own"},{"id":%d,"result":%s} ] `,
+	p.writeLine(` [ 7 , {"id":%d,"result":%s},null, [{"id":%d,"result":"nested"}],"text", {"a":1} ,{"jsonrpc":"2.0","method":"notifications/of/our/own"},{"id":%d,"result":%s} ] `,
 		a, long, b, b, long)
 	require.ElementsMatch(t, []outcome{{result: long}, {result: long}}, []outcome{<-one, <-two})
 	m, err := p.control.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "notifications/of/our/own", m.(*sdkrpc.Request).Method)
-	require.Equal(t, mcpvisor.Discarded{Malformed: 5}, p.noise.Counts())
+	require.Equal(t, mcpvisor.Discarded{Malformed: 5}, p.discarded.Counts())
 }
 
-// TestWireBatchThatIsNone: half a batch is as good as none.
-func TestWireBatchThatIsNone(t *testing.T) {
-	for _, said := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
-		w := newWire(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
-		w.receive([]byte(said))
-		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, w.noise.Counts(), said)
-		require.Empty(t, w.control.inbox, said)
+// TestBatch_malformed: half a batch is as good as none.
+func TestBatch_malformed(t *testing.T) {
+	for _, message := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
+		w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
+		w.receive([]byte(message))
+		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, w.discarded.Counts(), message)
+		require.Empty(t, w.control.inbox, message)
 	}
 }
 
-// TestBatchesCostNoMemory: a batch of trifles, as long as a line may be, is not
+// TestBatch_allocations: a batch of trifles, as long as a line may be, is not
 // built in memory, where it would take ten times its length.
-func TestBatchesCostNoMemory(t *testing.T) {
+func TestBatch_allocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	w := newWire(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
+	w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { w.receive(batch); w.receive(nested) }), 10.0)
-	require.EqualValues(t, 2*2*items, w.noise.Counts().Malformed)
+	require.EqualValues(t, 2*2*items, w.discarded.Counts().Malformed)
 }

@@ -3,10 +3,14 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -17,24 +21,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// crowded is a session with a partner, and room for one large message.
-func crowded(p *transporttest.Partner) (*pipedSession, *budget.Budget) {
+// openWithSmallBuffer is a session with a partner, and room for one large message.
+func openWithSmallBuffer(p *transporttest.Partner) (*session, *budget.Budget) {
 	spec := mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.Serve}, Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20}}
 	d, err := dialPipes(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
 	require.NoError(p.T, err)
-	s := d.NewSession().(*pipedSession)
+	s := d.NewSession().(*session)
 	require.NoError(p.T, s.Open(p.T.Context()))
-	return s, d.(*pipedDialer).buffer
+	return s, d.(*dialer).buffer
 }
 
 // Large answers on one pipe wait for each other; small ones before them do not.
-func TestPipedBuffer(t *testing.T) {
+func TestBuffer(t *testing.T) {
 	// held is a session on which one large answer is held by its caller, and
 	// another one is about to come.
-	held := func(t *testing.T, f func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered)) {
+	held := func(t *testing.T, f func(p *transporttest.Partner, s *session, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered)) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPartner(t, false)
-			s, b := crowded(p)
+			s, b := openWithSmallBuffer(p)
 			one := new(budget.Share)
 			first := transporttest.StartRequest(t.Context(), s, one)
 			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, transporttest.Filler(2<<20))
@@ -53,7 +57,7 @@ func TestPipedBuffer(t *testing.T) {
 		go p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.Filler(size))
 	}
 	t.Run("waits for the caller before", func(t *testing.T) {
-		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			say(p, second, 2<<20)
 			synctest.Wait()
@@ -63,7 +67,7 @@ func TestPipedBuffer(t *testing.T) {
 		})
 	})
 	t.Run("small answers do not wait", func(t *testing.T) {
-		held(t, func(p *transporttest.Partner, _ *pipedSession, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+		held(t, func(p *transporttest.Partner, _ *session, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			say(p, second, 1000)
 			require.NoError(t, (<-two).Err)
@@ -71,7 +75,7 @@ func TestPipedBuffer(t *testing.T) {
 		})
 	})
 	t.Run("skipped when nobody makes room, and the session lives on", func(t *testing.T) {
-		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			began := time.Now()
 			say(p, second, 2<<20)
@@ -86,7 +90,7 @@ func TestPipedBuffer(t *testing.T) {
 		})
 	})
 	t.Run("the end does not wait", func(t *testing.T) {
-		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			say(p, second, 2<<20)
 			synctest.Wait()
@@ -99,7 +103,7 @@ func TestPipedBuffer(t *testing.T) {
 		})
 	})
 	t.Run("a caller that has left", func(t *testing.T) {
-		held(t, func(p *transporttest.Partner, s *pipedSession, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
+		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			one.Release()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -115,4 +119,77 @@ func TestPipedBuffer(t *testing.T) {
 			require.Zero(t, b.Used())
 		})
 	})
+}
+
+// A budget outlives the sessions of its server. A session that ends while it reads
+// a large answer gives back what that holds.
+func TestBuffer_released_after_crash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := budget.New(1<<30, nil)
+		p := newPartner(t, false)
+		spec := mcpvisor.ServerSpec{Name: "m", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
+			InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+				ended := make(chan error, 1)
+				go func() { ended <- p.Serve(ctx, in, out, stderr) }()
+				select {
+				case m := <-p.Received:
+					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"a":"%s`, m.ID, strings.Repeat("x", 300<<10))
+				case <-ctx.Done():
+				}
+				_ = out.Close()
+				_ = in.Close()
+				<-ended
+				<-p.Stdout
+				return nil
+			}}}
+		d, err := dialPipes(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop(), Buffer: client})
+		require.NoError(t, err)
+		for range 3 {
+			s := d.NewSession()
+			require.NoError(t, s.Open(t.Context()))
+			transporttest.RequireFailed(t, transporttest.StartRequest(t.Context(), s, nil), mcpvisor.ErrCrashed)
+			<-s.Released()
+			require.Zero(t, d.(*dialer).buffer.Used(), "of the server")
+			require.Zero(t, client.Used(), "of the client")
+		}
+	})
+}
+
+// A large result that asks for input holds nothing while somebody is asked, and
+// nothing after a later round has failed.
+func TestBuffer_released_between_rounds(t *testing.T) {
+	pad := `"pad":"` + strings.Repeat("x", 300<<10) + `",`
+	for name, row := range map[string]struct {
+		result string
+		asks   bool
+	}{
+		"later_round_fails":     {`{` + pad + transporttest.SingleLine(transporttest.FormRequired)[1:], true},
+		"input_is_not_readable": {`{` + pad + `"resultType":"input_required"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				p := newPartner(t, true)
+				var b *budget.Budget
+				used := make(chan int64, 1)
+				d := p.Dialer(transport.Handlers{ElicitForm: func(ctx context.Context, server string, ask *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+					used <- b.Used()
+					return transporttest.AcceptAtOnce(ctx, server, ask)
+				}})
+				b = d.(*dialer).buffer
+				s := d.NewSession()
+				transporttest.ReleaseAtEnd(t, s)
+				require.NoError(t, s.Open(t.Context()))
+				var held budget.Share
+				done := transporttest.StartRequest(t.Context(), s, &held)
+				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)
+				if row.asks {
+					require.Zero(t, <-used, "while somebody is asked")
+					p.Send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, p.Next("tools/call").ID)
+				}
+				require.Error(t, (<-done).Err)
+				require.Zero(t, b.Used(), "after the error")
+				transporttest.EndSession(t, s)
+			})
+		})
+	}
 }

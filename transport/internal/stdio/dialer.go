@@ -15,52 +15,53 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// pipedDialer makes sessions with processes behind a pair of streams: stdio
-// and in memory. It remembers the era of the server.
-type pipedDialer struct {
+// dialer makes the sessions of one server behind a pair of streams. It remembers which
+// era the server speaks. Safe for concurrent use.
+type dialer struct {
+	// Set by newDialer, constant afterwards.
 	spec     mcpvisor.ServerSpec
 	opts     transport.Options
-	asked    *inbound.HandlerPool
+	handlers *inbound.HandlerPool
 	spawn    func() (process.Process, *supervisor.Cause)
 	buffer   *budget.Budget
-	redactor redact.Redactor // of what the server was given in confidence
-	era      atomic.Value    // mcpvisor.Era
-	// doubts counts starts in a row that leave open whether the server is still modern.
-	doubts atomic.Int32
-	// hanging counts starts that were given up and still hang in the operating system.
-	hanging atomic.Int32
+	redactor redact.Redactor // hides the secrets that the server was given
+
+	// Shared by all sessions of the dialer.
+	era           atomic.Value // mcpvisor.Era: what the next session tries first
+	probeExits    atomic.Int32 // consecutive starts in which a modern server exited on server/discover
+	hangingStarts atomic.Int32 // abandoned starts that have not returned from the operating system
 }
 
-// faith is how many such starts are taken for crashes, which they are most of
-// the time, before they are taken for the answer "no".
-const faith = 2
+// maxProbeExits is how many consecutive exits on server/discover count as crashes of a
+// modern server. Most of them are. After the next one the server counts as legacy.
+const maxProbeExits = 2
 
-func newPipedDialer(spec mcpvisor.ServerSpec, opts transport.Options, spawn func() (process.Process, *supervisor.Cause)) *pipedDialer {
-	d := &pipedDialer{spec: spec, opts: opts, asked: inbound.NewHandlerPool(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
+func newDialer(spec mcpvisor.ServerSpec, opts transport.Options, spawn func() (process.Process, *supervisor.Cause)) *dialer {
+	d := &dialer{spec: spec, opts: opts, handlers: inbound.NewHandlerPool(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 	d.era.Store(spec.Era)
 	return d
 }
 
-// NewSession implements Dialer.
-func (d *pipedDialer) NewSession() transport.Session {
-	s := &pipedSession{Lifetime: jsonrpc.NewLifetime(), dialer: d}
-	s.Redact = d.redactor
+// NewSession implements [transport.Dialer].
+func (d *dialer) NewSession() transport.Session {
+	s := &session{lifetime: jsonrpc.NewLifetime(), dialer: d}
+	s.notifications.Redact = d.redactor
 	return s
 }
 
-// heedLate remembers for the next incarnation that a server is modern which was
-// too slow to say so in time.
-func (d *pipedDialer) heedLate(l *link) {
-	p := l.control.probed()
-	if p.state != probeGivenUp && !p.late {
+// watchLateAnswer waits in the background for a response to server/discover that missed
+// its deadline. A result means that the next session tries the modern era first.
+func (d *dialer) watchLateAnswer(p *processConn) {
+	probe := p.conn.control.probeResult()
+	if probe.state != probeGivenUp && !probe.late {
 		return
 	}
 	go func() {
 		select {
-		case <-p.answered:
-		case <-l.Dead():
+		case <-probe.answered:
+		case <-p.lifetime.Dead():
 		}
-		if p := l.control.probed(); p.late && p.result {
+		if probe := p.conn.control.probeResult(); probe.late && probe.succeeded {
 			d.era.Store(mcpvisor.EraModern)
 		}
 	}()
@@ -80,7 +81,7 @@ func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)
 	redactor := redact.New(&secrets)
-	d := newPipedDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
+	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
 		return memory.Start(spec.InMemory, spec.Limits.MaxStderrLines, redactor), nil
 	})
 	d.redactor = redactor
@@ -89,7 +90,7 @@ func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport
 
 func newStdioDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
 	redactor := stdioRedactor(spec.Stdio, spec.Secrets...)
-	d := newPipedDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
+	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
 		return process.Start(spec.Stdio, process.Options{StderrLines: spec.Limits.MaxStderrLines, Redact: redactor})
 	})
 	d.redactor = redactor

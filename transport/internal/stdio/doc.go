@@ -2,13 +2,17 @@
 // stdin and stdout (MCP, transports, stdio), or a goroutine in memory.
 //
 // Two channels share the streams. Requests of the call channel have ids from
-// jsonrpc.FirstID up; their answers go straight to their callers. Everything else is the
-// control channel: the handshake and the notifications, which the go-sdk's client drives
-// as an mcp.Connection.
+// jsonrpc.FirstID up, and each response goes straight to the caller that waits for it.
+// Everything else belongs to the control channel: the handshake and the notifications.
+// The go-sdk's client drives the control channel as an mcp.Connection.
 //
-// One goroutine reads lines. A caller writes its own line, together with those that
-// others have queued; a writing goroutine takes over only when the pipe is full.
+// One goroutine reads lines. A caller writes its own line, together with lines that
+// other callers have queued. A writing goroutine takes over only when the pipe is full.
 //
-// Start with piped.go (a session), link.go (one process and its streams) and wire.go
-// (framing, and the requests in flight).
+// # Where to start reading
+//
+//	session.go       one incarnation: open, request, abort
+//	open.go          negotiation of the era, and the explanation of a failed start
+//	process_conn.go  one process and the connection to it, until both are gone
+//	conn.go          framing, and the requests in flight
 package stdio

@@ -19,11 +19,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-var errAsked = errors.New("asked what it does not know")
+var errExits = errors.New("asked what it does not know")
 
-// answering is a server that says what reply returns, if that is anything, and
+// replyServer is a server that says what reply returns, if that is anything, and
 // ends at a panic of it.
-func answering(reply func(out io.Writer, e jsonrpc.Envelope) string) transporttest.ServeFunc {
+func replyServer(reply func(out io.Writer, e jsonrpc.Envelope) string) transporttest.ServeFunc {
 	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 		in := bufio.NewScanner(stdin)
 		for in.Scan() {
@@ -44,30 +44,30 @@ const (
 
 // eraServer answers the two, discover when delay has passed.
 func eraServer(discover, initialize string, delay time.Duration) transporttest.ServeFunc {
-	return answering(func(out io.Writer, e jsonrpc.Envelope) string {
-		said := transporttest.UnknownMethod
+	return replyServer(func(out io.Writer, e jsonrpc.Envelope) string {
+		message := transporttest.UnknownMethod
 		switch string(e.Method) {
 		case `"server/discover"`:
-			if said = discover; delay > 0 {
+			if message = discover; delay > 0 {
 				id := string(e.ID)
 				time.AfterFunc(delay, func() { fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", id, discover) })
 				return ""
 			}
 		case `"initialize"`:
-			said = initialize
+			message = initialize
 		}
-		switch said {
+		switch message {
 		case "":
 			return ""
 		case exits:
-			panic(errAsked)
+			panic(errExits)
 		}
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, said)
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, message)
 	})
 }
 
-// asleep is a server that starts slowly.
-func asleep(d time.Duration, serve transporttest.ServeFunc) transporttest.ServeFunc {
+// afterDelay is a server that starts slowly.
+func afterDelay(d time.Duration, serve transporttest.ServeFunc) transporttest.ServeFunc {
 	return func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		select {
 		case <-time.After(d):
@@ -77,9 +77,9 @@ func asleep(d time.Duration, serve transporttest.ServeFunc) transporttest.ServeF
 	}
 }
 
-// lives is a dialer of which each process is the next of the servers, and the
+// newServerDialer is a dialer of which each process is the next of the servers, and the
 // last one from then on.
-func lives(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (d *pipedDialer, started *atomic.Int64) {
+func newServerDialer(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (d *dialer, started *atomic.Int64) {
 	t.Helper()
 	started = new(atomic.Int64)
 	made, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: era, InMemory: &mcpvisor.InMemory{
@@ -88,11 +88,11 @@ func lives(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (
 			return servers[min(n, len(servers)-1)](ctx, stdin, stdout, stderr)
 		}}}, transporttest.MemoryOptions)
 	require.NoError(t, err)
-	return made.(*pipedDialer), started
+	return made.(*dialer), started
 }
 
-// openFor opens a session within a minute and ends it again.
-func openFor(t *testing.T, d *pipedDialer) (era mcpvisor.Era, cause *supervisor.Cause) {
+// openOnce opens a session within a minute and ends it again.
+func openOnce(t *testing.T, d *dialer) (era mcpvisor.Era, cause *supervisor.Cause) {
 	t.Helper()
 	s := d.NewSession()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -107,16 +107,16 @@ func openFor(t *testing.T, d *pipedDialer) (era mcpvisor.Era, cause *supervisor.
 	return era, cause
 }
 
-// TestEraOfASlowServer: a modern server that answers server/discover after
+// TestEra_slow_discover_response: a modern server that answers server/discover after
 // Timeouts.Negotiate is asked once more, with all the time there is. How it
 // answers initialize meanwhile, and when, does not matter.
-func TestEraOfASlowServer(t *testing.T) {
+func TestEra_slow_discover_response(t *testing.T) {
 	for name, initialize := range map[string]string{"no such method": transporttest.UnknownMethod, "no such version": unknownVersion} {
-		for _, late := range []time.Duration{mcpvisor.DefaultNegotiateTimeout - time.Millisecond, mcpvisor.DefaultNegotiateTimeout + lastWords/2} {
+		for _, late := range []time.Duration{mcpvisor.DefaultNegotiateTimeout - time.Millisecond, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
 				transporttest.InBubble(t, func(t *testing.T) {
-					d, started := lives(t, mcpvisor.EraAuto, eraServer(transporttest.ModernAnswer, initialize, late))
-					era, cause := openFor(t, d)
+					d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.ModernAnswer, initialize, late))
+					era, cause := openOnce(t, d)
 					require.Nil(t, cause)
 					require.Equal(t, mcpvisor.EraModern, era)
 					want := int64(1)
@@ -130,15 +130,15 @@ func TestEraOfASlowServer(t *testing.T) {
 	}
 }
 
-// TestEraOfASlowStart is the same for a server that reads nothing for a while.
-func TestEraOfASlowStart(t *testing.T) {
+// TestEra_slow_start is the same for a server that reads nothing for a while.
+func TestEra_slow_start(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		d, started := lives(t, mcpvisor.EraAuto, asleep(10*time.Second, eraServer(transporttest.ModernAnswer, unknownVersion, 0)))
-		era, cause := openFor(t, d)
+		d, started := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second, eraServer(transporttest.ModernAnswer, unknownVersion, 0)))
+		era, cause := openOnce(t, d)
 		require.Nil(t, cause)
 		require.Equal(t, mcpvisor.EraModern, era)
 		require.EqualValues(t, 2, started.Load())
-		_, cause = openFor(t, d)
+		_, cause = openOnce(t, d)
 		require.Nil(t, cause)
 		require.EqualValues(t, 3, started.Load(), "what it speaks is remembered")
 	})
@@ -146,34 +146,34 @@ func TestEraOfASlowStart(t *testing.T) {
 
 // supergateway initializes the server behind it when it hears the first message,
 // whatever that is, and refuses the initialize that follows.
-func TestEraOfAServerThatDiscoverUpsets(t *testing.T) {
+func TestEra_discover_spoils_initialize(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		d, started := lives(t, mcpvisor.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		d, started := newServerDialer(t, mcpvisor.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			discovered := false
-			return answering(func(_ io.Writer, e jsonrpc.Envelope) string {
-				said := transporttest.LegacyAnswer
+			return replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
+				message := transporttest.LegacyAnswer
 				switch {
 				case string(e.Method) == `"server/discover"`:
-					discovered, said = true, transporttest.UnknownMethod
+					discovered, message = true, transporttest.UnknownMethod
 				case string(e.Method) == `"initialize"` && discovered:
-					said = `"error":{"code":-32600,"message":"already initialized"}`
+					message = `"error":{"code":-32600,"message":"already initialized"}`
 				}
-				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, said)
+				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, message)
 			})(ctx, stdin, stdout, stderr)
 		})
-		era, cause := openFor(t, d)
+		era, cause := openOnce(t, d)
 		require.Nil(t, cause)
 		require.Equal(t, mcpvisor.EraLegacy, era)
 		require.EqualValues(t, 2, started.Load())
-		_, cause = openFor(t, d)
+		_, cause = openOnce(t, d)
 		require.Nil(t, cause)
 		require.EqualValues(t, 3, started.Load(), "it is remembered that it must not be asked")
 	})
 }
 
-// TestEraUnheardIsNotHopeless: a server that refuses the old version is given
+// TestEra_version_failure_is_permanent_only_after_a_refusal: a server that refuses the old version is given
 // up for good only if it was heard to refuse the new one.
-func TestEraUnheardIsNotHopeless(t *testing.T) {
+func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		era       mcpvisor.Era
 		discover  string
@@ -183,14 +183,14 @@ func TestEraUnheardIsNotHopeless(t *testing.T) {
 		"never answered":      {mcpvisor.EraAuto, "", 0, false},
 		"answered too late":   {mcpvisor.EraAuto, transporttest.ModernAnswer, time.Hour, false},
 		"refused":             {mcpvisor.EraAuto, transporttest.UnknownMethod, 0, true},
-		"refused late":        {mcpvisor.EraAuto, transporttest.UnknownMethod, mcpvisor.DefaultNegotiateTimeout + lastWords/2, true},
+		"refused late":        {mcpvisor.EraAuto, transporttest.UnknownMethod, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2, true},
 		"not to be asked":     {mcpvisor.EraLegacy, transporttest.ModernAnswer, 0, true},
 		"of no known version": {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				d, _ := lives(t, c.era, eraServer(c.discover, unknownVersion, c.delay))
-				_, cause := openFor(t, d)
+				d, _ := newServerDialer(t, c.era, eraServer(c.discover, unknownVersion, c.delay))
+				_, cause := openOnce(t, d)
 				require.NotNil(t, cause)
 				require.Equal(t, supervisor.CauseVersion, cause.Kind)
 				require.Equal(t, c.permanent, cause.Permanent)
@@ -199,9 +199,9 @@ func TestEraUnheardIsNotHopeless(t *testing.T) {
 	}
 }
 
-// TestEraIsForgotten: what one incarnation spoke is a hint for the next, and no
+// TestEra_changes_between_sessions: what one incarnation spoke is a hint for the next, and no
 // more.
-func TestEraIsForgotten(t *testing.T) {
+func TestEra_changes_between_sessions(t *testing.T) {
 	modern, legacy := eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 0), eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0)
 	for name, c := range map[string]struct {
 		first, later transporttest.ServeFunc
@@ -210,24 +210,24 @@ func TestEraIsForgotten(t *testing.T) {
 	}{
 		"modern, then legacy":                      {modern, legacy, 0, mcpvisor.EraLegacy},
 		"modern, then legacy and ignores the rest": {modern, eraServer("", transporttest.LegacyAnswer, 0), 0, mcpvisor.EraLegacy},
-		"modern, then legacy and exits":            {modern, eraServer(exits, transporttest.LegacyAnswer, 0), faith, mcpvisor.EraLegacy},
+		"modern, then legacy and exits":            {modern, eraServer(exits, transporttest.LegacyAnswer, 0), maxProbeExits, mcpvisor.EraLegacy},
 		"modern, then slow":                        {modern, eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 20*time.Second), 0, mcpvisor.EraModern},
-		"modern, then starts slowly":               {modern, asleep(20*time.Second, modern), 0, mcpvisor.EraModern},
+		"modern, then starts slowly":               {modern, afterDelay(20*time.Second, modern), 0, mcpvisor.EraModern},
 		"legacy, then modern":                      {legacy, modern, 1, mcpvisor.EraModern},
 		"legacy, then of another version":          {legacy, eraServer(transporttest.ModernAnswer, unknownVersion, 0), 1, mcpvisor.EraModern},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				d, _ := lives(t, mcpvisor.EraAuto, c.first, c.later)
-				_, cause := openFor(t, d)
+				d, _ := newServerDialer(t, mcpvisor.EraAuto, c.first, c.later)
+				_, cause := openOnce(t, d)
 				require.Nil(t, cause)
 				for range c.fails {
-					_, cause = openFor(t, d)
+					_, cause = openOnce(t, d)
 					require.NotNil(t, cause)
 					require.False(t, cause.Permanent)
 				}
 				for range 2 {
-					era, cause := openFor(t, d)
+					era, cause := openOnce(t, d)
 					require.Nil(t, cause)
 					require.Equal(t, c.want, era)
 				}
@@ -236,37 +236,90 @@ func TestEraIsForgotten(t *testing.T) {
 	}
 }
 
-// TestEraIsKeptThroughCrashes: a server that was modern and crashes as it starts
+// TestEra_kept_through_crashes: a server that was modern and crashes as it starts
 // has crashed. It is asked once for each try, and comes back as it was.
-func TestEraIsKeptThroughCrashes(t *testing.T) {
+func TestEra_kept_through_crashes(t *testing.T) {
 	modern, crashes := eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 0), eraServer(exits, transporttest.LegacyAnswer, 0)
 	transporttest.InBubble(t, func(t *testing.T) {
-		d, started := lives(t, mcpvisor.EraAuto, modern, crashes, crashes, modern)
-		_, cause := openFor(t, d)
+		d, started := newServerDialer(t, mcpvisor.EraAuto, modern, crashes, crashes, modern)
+		_, cause := openOnce(t, d)
 		require.Nil(t, cause)
-		for try := range faith {
-			_, cause = openFor(t, d)
+		for try := range maxProbeExits {
+			_, cause = openOnce(t, d)
 			require.NotNil(t, cause)
 			require.EqualValues(t, 2+try, started.Load(), "one process for each try")
 		}
-		era, cause := openFor(t, d)
+		era, cause := openOnce(t, d)
 		require.Nil(t, cause)
 		require.Equal(t, mcpvisor.EraModern, era)
-		require.Zero(t, d.doubts.Load())
+		require.Zero(t, d.probeExits.Load())
 	})
 }
 
-// TestEraOfASlowStartIsNotForgotten: one that speaks both, and answered
+// TestEra_late_answer_is_remembered: one that speaks both, and answered
 // server/discover too late for this session, is modern in the next.
-func TestEraOfASlowStartIsNotForgotten(t *testing.T) {
+func TestEra_late_answer_is_remembered(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		both := eraServer(transporttest.ModernAnswer, transporttest.LegacyAnswer, 0)
-		d, _ := lives(t, mcpvisor.EraAuto, asleep(10*time.Second, both), both)
+		d, _ := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second, both), both)
 		for _, want := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
-			era, cause := openFor(t, d)
+			era, cause := openOnce(t, d)
 			require.Nil(t, cause)
 			require.Equal(t, want, era)
 			synctest.Wait()
 		}
+	})
+}
+
+// TestEra_fixed_to_modern: the other one is neither asked for nor taken, and there is
+// no hurry.
+func TestEra_fixed_to_modern(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve     transporttest.ServeFunc
+		kind      supervisor.CauseKind // none if it is served
+		permanent bool
+	}{
+		"slow":        {eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 20*time.Second), "", false},
+		"legacy":      {eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0), supervisor.CauseVersion, true},
+		"ends itself": {eraServer(exits, transporttest.LegacyAnswer, 0), supervisor.CauseExit, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				d, started := newServerDialer(t, mcpvisor.EraModern, c.serve)
+				for try := range maxProbeExits + 2 { // it is not doubted after some crashes either
+					era, cause := openOnce(t, d)
+					require.EqualValues(t, 1+try, started.Load())
+					if c.kind == "" {
+						require.Nil(t, cause)
+						require.Equal(t, mcpvisor.EraModern, era)
+						continue
+					}
+					require.NotNil(t, cause)
+					require.Equal(t, c.kind, cause.Kind)
+					require.Equal(t, c.permanent, cause.Permanent)
+				}
+			})
+		})
+	}
+}
+
+// TestEra_late_refusal_means_legacy: a server that says late that it does not know
+// server/discover is no modern one, neither now nor in the next session.
+func TestEra_late_refusal_means_legacy(t *testing.T) {
+	const late = mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2
+	transporttest.InBubble(t, func(t *testing.T) {
+		d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, unknownVersion, late))
+		_, cause := openOnce(t, d)
+		require.NotNil(t, cause)
+		require.EqualValues(t, 1, started.Load(), "it is not asked twice")
+	})
+	transporttest.InBubble(t, func(t *testing.T) {
+		d, _ := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, late))
+		s := d.NewSession()
+		require.NoError(t, s.Open(t.Context()))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, mcpvisor.EraLegacy, d.era.Load())
+		transporttest.EndSession(t, s)
 	})
 }

@@ -1,60 +1,66 @@
 package stdio
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"math"
 	"slices"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// gatherMax is how much is written in one piece. Lines longer than that are
-// written alone, without a copy.
-const gatherMax = 16 << 10
+// maxBatchBytes bounds what is written in one piece. A longer line is written alone,
+// without a copy.
+const maxBatchBytes = 16 << 10
 
-// flushRounds is how often a caller writes for others before it leaves the
-// rest to the writer.
-const flushRounds = 4
+// maxFlushRounds is how many batches a caller writes before it leaves the rest to the
+// writing goroutine. Without a bound, a caller could write for others for ever.
+const maxFlushRounds = 4
 
-// outgoing is one line on its way to the server. Its state belongs to the
-// wire's lock.
+// outgoing is one line to the server.
 type outgoing struct {
-	line  []byte
-	state lineState
-	done  chan struct{} // closed when written; nil if no goroutine waits for that
+	text  []byte
+	state lineState     // guarded by the mutex of the table
+	done  chan struct{} // closed when the line is written; nil if no goroutine waits for that
 }
 
 type lineState uint8
 
 const (
-	queued lineState = iota // nothing of it was written; it may be withdrawn
-	taken                   // copied for writing
-	direct                  // being written from its own memory
+	lineQueued lineState = iota // nothing of it is written yet; it may be withdrawn
+	lineCopied                  // copied into a batch
+	lineDirect                  // being written from its own memory
 )
 
-// outbox holds the lines that wait to be written, and who writes them.
+// outbox holds the lines that are to be written. The mutex of the table of requests
+// guards the queue, so that a request enters the table and the queue in one step.
 //
-// There is one writer at a time. A caller that finds no writer becomes it: it writes
-// its own line at once if the pipe takes it, together with what others have
-// queued meanwhile. Only when the pipe is full does the writing goroutine take
-// over, so that a server which does not read delays only that goroutine.
+// There is one writer at a time. A caller that finds no writer becomes the writer. It
+// writes its own line as far as the pipe takes it at once, together with the lines that
+// others have queued meanwhile. When the pipe is full, the writing goroutine takes
+// over. So a server that does not read blocks only that goroutine.
 type outbox struct {
 	out io.Writer
-	// try writes what the pipe takes without waiting; nil where that cannot be
-	// had.
-	try func([]byte) (int, error)
+	// tryWrite writes as much as the pipe takes without blocking; nil where the
+	// operating system offers no such write.
+	tryWrite func([]byte) (int, error)
 
-	queue   []*outgoing // with the wire's lock held
-	writing bool        // with the wire's lock held
+	// Guarded by the mutex of the table.
+	queue   []*outgoing
+	writing bool // there is a writer
 
-	// The writer's own.
-	scratch  []byte
-	waiting  []chan struct{}
-	rest     []byte
-	failed   error
-	takeover chan struct{}
+	// Owned by the writer. takeover passes the ownership to the writing goroutine.
+	scratch  []byte          // the current batch, unless that is a single long line
+	waiting  []chan struct{} // the done channels of the current batch
+	rest     []byte          // what a caller could not write of its batch
+	writeErr error           // why a caller could not write
+	takeover chan struct{}   // holds one
 }
 
-// add queues a line. It reports whether the caller is to write.
+// add queues a line. It reports whether the caller becomes the writer.
 func (o *outbox) add(line *outgoing) bool {
-	line.state = queued
+	line.state = lineQueued
 	o.queue = append(o.queue, line)
 	if o.writing {
 		return false
@@ -63,33 +69,33 @@ func (o *outbox) add(line *outgoing) bool {
 	return true
 }
 
-// withdraw takes back a line that is still queued.
+// withdraw removes a line that is still queued.
 func (o *outbox) withdraw(line *outgoing) {
 	if i := slices.Index(o.queue, line); i >= 0 {
 		o.queue = slices.Delete(o.queue, i, i+1)
 	}
 }
 
-// gather takes the next batch off the queue. When the queue is empty, no goroutine is
-// writing any more.
-func (o *outbox) gather() (batch []byte) {
+// takeBatch takes the next batch off the queue. An empty batch means that the queue is
+// empty and the caller is not the writer any more.
+func (o *outbox) takeBatch() (batch []byte) {
 	o.scratch = o.scratch[:0]
 	n := 0
 	for ; n < len(o.queue); n++ {
 		line := o.queue[n]
-		if n > 0 && len(o.scratch)+len(line.line) > gatherMax {
+		if n > 0 && len(o.scratch)+len(line.text) > maxBatchBytes {
 			break
 		}
 		if line.done != nil {
 			o.waiting = append(o.waiting, line.done)
 		}
-		if len(line.line) > gatherMax {
-			line.state, batch = direct, line.line
+		if len(line.text) > maxBatchBytes {
+			line.state, batch = lineDirect, line.text
 			n++
 			break
 		}
-		line.state = taken
-		o.scratch = append(o.scratch, line.line...)
+		line.state = lineCopied
+		o.scratch = append(o.scratch, line.text...)
 	}
 	if batch == nil {
 		batch = o.scratch
@@ -99,8 +105,8 @@ func (o *outbox) gather() (batch []byte) {
 	return batch
 }
 
-// written tells those who wait for it.
-func (o *outbox) written() {
+// notifyWritten wakes the goroutines that wait for lines of the current batch.
+func (o *outbox) notifyWritten() {
 	for i, done := range o.waiting {
 		close(done)
 		o.waiting[i] = nil
@@ -108,56 +114,122 @@ func (o *outbox) written() {
 	o.waiting = o.waiting[:0]
 }
 
-// flush writes what is queued as far as the pipe takes it at once, and leaves
-// the rest to the writing goroutine. It never waits for the server.
-func (w *wire) flush() {
-	o := &w.out
+// handOverBatch leaves the rest of a batch, and all that is queued, to the writing
+// goroutine.
+func (o *outbox) handOverBatch(rest []byte, err error) {
+	o.rest, o.writeErr = rest, err
+	o.takeover <- struct{}{} // does not block: there is one writer
+}
+
+// flush writes what is queued as far as the pipe takes it at once, and leaves the rest
+// to the writing goroutine. It never blocks on the server. The caller is the writer.
+func (c *conn) flush() {
+	o := &c.out
 	for round := 0; ; round++ {
-		batch := w.nextBatch()
+		batch := c.nextBatch()
 		if len(batch) == 0 {
 			return
 		}
-		if o.try == nil || round == flushRounds {
-			o.handOver(batch, nil)
+		if o.tryWrite == nil || round == maxFlushRounds {
+			o.handOverBatch(batch, nil)
 			return
 		}
-		if n, err := o.try(batch); err != nil || n < len(batch) {
-			o.handOver(batch[n:], err)
+		if n, err := o.tryWrite(batch); err != nil || n < len(batch) {
+			o.handOverBatch(batch[n:], err)
 			return
 		}
-		o.written()
+		o.notifyWritten()
 	}
 }
 
-func (o *outbox) handOver(rest []byte, err error) {
-	o.rest, o.failed = rest, err
-	o.takeover <- struct{}{} // has room: there is one writer
-}
-
-// writeLoop writes what callers hand over, until the session is dead or a
-// write fails.
-func (w *wire) writeLoop() error {
-	o := &w.out
+// writeLoop writes what callers hand over. It returns nil when the connection ends, and
+// an error when a write fails.
+func (c *conn) writeLoop() error {
+	o := &c.out
 	for {
 		select {
-		case <-w.Dead():
+		case <-c.lifetime.Dead():
 			return nil
 		case <-o.takeover:
 		}
-		if o.failed != nil {
-			return o.failed
+		if o.writeErr != nil {
+			return o.writeErr
 		}
-		for batch := o.rest; len(batch) > 0; batch = w.nextBatch() {
+		for batch := o.rest; len(batch) > 0; batch = c.nextBatch() {
 			if _, err := o.out.Write(batch); err != nil {
 				return err
 			}
-			o.written()
+			o.notifyWritten()
 		}
 	}
 }
 
-func (w *wire) nextBatch() []byte {
-	w.table.Mu.Lock()
-	defer w.table.Mu.Unlock()
-	return w.out.gather()
+func (c *conn) nextBatch() []byte {
+	c.table.Mu.Lock()
+	defer c.table.Mu.Unlock()
+	return c.out.takeBatch()
+}
+
+// postLine queues one line, and writes it if there is no writer. It reports false if the
+// connection has ended.
+func (c *conn) postLine(line *outgoing) bool { return c.postLineIfRoom(line, math.MaxInt) }
+
+// postLineIfRoom is postLine, but also reports false if room lines are queued already.
+func (c *conn) postLineIfRoom(line *outgoing, room int) bool {
+	c.table.Mu.Lock()
+	if c.table.Ended() != nil || len(c.out.queue) >= room {
+		c.table.Mu.Unlock()
+		return false
+	}
+	write := c.out.add(line)
+	c.table.Mu.Unlock()
+	if write {
+		c.flush()
+	}
+	return true
+}
+
+// sendLine posts one line and waits until it is written. When ctx ends, a line that is
+// still queued is withdrawn.
+func (c *conn) sendLine(ctx context.Context, text []byte) error {
+	line := &outgoing{text: text, done: make(chan struct{})}
+	if !c.postLine(line) {
+		return io.ErrClosedPipe
+	}
+	select {
+	case <-line.done:
+		return nil
+	case <-c.lifetime.Dead():
+		return io.ErrClosedPipe
+	case <-ctx.Done():
+		c.table.Mu.Lock()
+		defer c.table.Mu.Unlock()
+		if line.state == lineQueued {
+			c.out.withdraw(line)
+		}
+		return rejectedError(ctx.Err())
+	}
+}
+
+// rejectedError makes the go-sdk fail one request instead of the whole session: its
+// jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.
+func rejectedError(err error) error {
+	return fmt.Errorf("%w: %w", &sdkrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
+}
+
+// sendResponse writes the response to a request of the server, and returns when it is
+// written. It fails only with the connection.
+func (c *conn) sendResponse(text []byte) {
+	_ = c.sendLine(context.Background(), append(text, '\n'))
+}
+
+// notifyCancelled notifies the server that the client does not wait for a response any
+// more (MCP, utilities, cancellation). It does not wait for the delivery.
+func (c *conn) notifyCancelled(id int64, timedOut bool) {
+	reason := "canceled"
+	if timedOut {
+		reason = "timed out"
+	}
+	c.postLine(&outgoing{text: fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`+"\n", id, reason)})
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tryWriter returns a function that writes what a pipe takes without waiting.
-// It is for one writer at a time. nil if out is no pipe.
+// tryWriter returns a function that writes as much as a pipe takes without blocking; nil
+// if out is not a pipe. One goroutine at a time may call it.
 func tryWriter(out io.Writer) func([]byte) (int, error) {
 	f, ok := out.(*os.File)
 	if !ok {

@@ -2,5 +2,5 @@ package stdio
 
 import "io"
 
-// tryWriter is not to be had: a pipe's write may wait.
+// tryWriter returns nil: a write to a pipe of Windows may block.
 func tryWriter(io.Writer) func([]byte) (int, error) { return nil }

@@ -9,117 +9,124 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// pending is a request of the call lane, from its line to its answer. It is
-// reused: the goroutine that takes it out of the table sends the one answer.
+// pending is a request of the call channel, from its line to its response. Values are
+// reused.
+//
+// The caller owns it until the entry is in the table. The goroutine that removes the
+// entry from the table sends exactly one answer. Then the caller owns it again.
 type pending struct {
-	outgoing
-	wire    *wire
+	line    outgoing // guarded by the mutex of the table while it is in the outbox
+	conn    *conn
 	entry   jsonrpc.Entry // in the table
-	answer  chan answer
-	stream  bool   // it stays open
-	remarks uint64 // how many there were before it
+	answer  chan answer   // holds one
+	stream  bool          // the request stays open, as subscriptions/listen does
+	remarks uint64        // the number of remarks when the request was sent
 }
 
-// answer ends a request.
+// answer ends a request: with a result, or with err.
 type answer struct {
 	result json.RawMessage
 	err    *mcpvisor.Error
-	// unheard: the server may still work on a request that is given up.
-	unheard bool
-	// share is what a large result holds of Limits.Buffer; nil: nothing.
+	// needsCancel: the request was given up while the server may work on it, so the
+	// server is to be notified.
+	needsCancel bool
+	// share is what a large result holds of Limits.MaxBufferBytes; nil: nothing.
 	share *budget.Share
 }
 
-func (w *wire) newPending() any {
-	p := &pending{wire: w, answer: make(chan answer, 1)}
+func (c *conn) newPending() any {
+	p := &pending{conn: c, answer: make(chan answer, 1)}
 	p.entry.Owner = p
 	return p
 }
 
-// InFlight implements jsonrpc.Owner.
-func (p *pending) InFlight() bool { return p.state != queued }
+// InFlight implements [jsonrpc.Owner].
+func (p *pending) InFlight() bool { return p.line.state != lineQueued }
 
-// Expire implements jsonrpc.Owner. The request is given up at once.
+// Expire implements [jsonrpc.Owner]. The request is given up at once.
 func (p *pending) Expire() (after func()) {
-	outcome := p.wire.removeLocked(p)
-	p.answer <- answer{unheard: outcome == mcpvisor.OutcomeUnknown,
-		err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: p.wire.remarks.Since(p.remarks, p.wire.redactor)}}
+	outcome := p.conn.removeLocked(p)
+	p.answer <- answer{needsCancel: outcome == mcpvisor.OutcomeUnknown,
+		err: &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome, Cause: p.conn.remarks.Since(p.remarks, p.conn.redactor)}}
 	return nil
 }
 
-// pendingLocked is the request with this id; nil if it is not in the table.
-func (w *wire) pendingLocked(id int64) *pending {
-	if e := w.table.Open[id]; e != nil {
+// pendingLocked returns the request with this id; nil if it is not in the table.
+func (c *conn) pendingLocked(id int64) *pending {
+	if e := c.table.Open[id]; e != nil {
 		return e.Owner.(*pending)
 	}
 	return nil
 }
 
-// keepLine is the longest line whose memory is kept for the next request.
-const keepLine = 4 << 10
+// maxKeptLine is the longest line whose memory is kept for the next request, in bytes.
+const maxKeptLine = 4 << 10
 
-// recycle gives p back. Its answer was received, so no other goroutine holds it,
-// unless its line is being written without a copy.
-func (w *wire) recycle(p *pending) {
-	if p.state == direct {
+// recyclePending returns p to the pool. No other goroutine holds p after its answer was
+// received, except for the writer of a line that is written without a copy.
+func (c *conn) recyclePending(p *pending) {
+	if p.line.state == lineDirect {
 		return
 	}
-	if cap(p.line) > keepLine {
-		p.line = nil
+	if cap(p.line.text) > maxKeptLine {
+		p.line.text = nil
 	}
-	p.line, p.entry = p.line[:0], jsonrpc.Entry{Owner: p}
-	w.spare.Put(p)
+	p.line.text, p.entry = p.line.text[:0], jsonrpc.Entry{Owner: p}
+	c.pendingPool.Put(p)
 }
 
-// take removes a request from the table because its answer has come. An answer
-// to a request that was never sent does not count.
-func (w *wire) take(id int64) *pending {
-	w.table.Mu.Lock()
-	defer w.table.Mu.Unlock()
-	p := w.pendingLocked(id)
-	if p == nil || p.state == queued {
+// takeAnswered removes a request from the table because its response has arrived. It
+// returns nil for a request that was never sent: a server may guess ids.
+func (c *conn) takeAnswered(id int64) *pending {
+	c.table.Mu.Lock()
+	defer c.table.Mu.Unlock()
+	p := c.pendingLocked(id)
+	if p == nil || p.line.state == lineQueued {
 		return nil
 	}
-	delete(w.table.Open, id)
+	delete(c.table.Open, id)
 	return p
 }
 
-// giveUp removes a request from the table for another reason, unless it is
-// gone already. It says whether the server may have seen it.
-func (w *wire) giveUp(p *pending) (outcome mcpvisor.Outcome, gone bool) {
-	w.table.Mu.Lock()
-	defer w.table.Mu.Unlock()
-	if w.table.Open[p.entry.ID] != &p.entry {
+// giveUpRequest removes a request from the table before its response has arrived. gone
+// reports that another goroutine has removed it already, and sends the answer. Otherwise
+// outcome says whether the server may have seen the request.
+func (c *conn) giveUpRequest(p *pending) (outcome mcpvisor.Outcome, gone bool) {
+	c.table.Mu.Lock()
+	defer c.table.Mu.Unlock()
+	if c.table.Open[p.entry.ID] != &p.entry {
 		return mcpvisor.OutcomeUnknown, true
 	}
-	return w.removeLocked(p), false
+	return c.removeLocked(p), false
 }
 
-func (w *wire) removeLocked(p *pending) mcpvisor.Outcome {
-	delete(w.table.Open, p.entry.ID)
-	if p.state == queued {
-		w.out.withdraw(&p.outgoing)
+func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
+	delete(c.table.Open, p.entry.ID)
+	if p.line.state == lineQueued {
+		c.out.withdraw(&p.line)
 		return mcpvisor.OutcomeNotSent
 	}
 	return mcpvisor.OutcomeUnknown
 }
 
-// failAll fails every request, now and from now on.
-func (w *wire) failAll() {
-	died := w.Cause()
-	w.table.Mu.Lock()
-	defer w.table.Mu.Unlock()
-	w.table.EndLocked(died)
-	for _, e := range w.table.Open {
+// failAll fails all requests in flight. Later requests fail at once. It keeps the mutex
+// of the table throughout, because it withdraws queued lines: so it does not use
+// [jsonrpc.Table.End], which calls its function without the mutex.
+func (c *conn) failAll() {
+	died := c.lifetime.Cause()
+	c.table.Mu.Lock()
+	defer c.table.Mu.Unlock()
+	c.table.EndLocked(died)
+	for _, e := range c.table.Open {
 		p := e.Owner.(*pending)
-		outcome := w.removeLocked(p)
+		outcome := c.removeLocked(p)
 		p.answer <- answer{err: jsonrpc.DeathError(died, outcome)}
 	}
 }
 
-// keep passes on what an answer holds: to the caller, if it decodes the result,
-// or back.
-func (a *answer) keep(r transport.Request) {
+// settleShare moves the memory that an answer holds to the caller, if the caller decodes
+// the result and asked for that. Otherwise it releases the memory.
+func (a *answer) settleShare(r transport.Request) {
 	switch {
 	case a.share == nil:
 	case r.Held != nil && a.err == nil:

@@ -1,7 +1,9 @@
 package stdio
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,22 +11,23 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// tell sends progress about a request.
-func (p *peer) tell(id int64, step int) {
-	p.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d,"total":9,"message":"step %d"}}`,
+// writeProgress sends progress about a request.
+func (p *peer) writeProgress(id int64, step int) {
+	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d,"total":9,"message":"step %d"}}`,
 		id, step, step)
 }
 
-// TestProgressRestartsTheClock: but never past the hard maximum, and only that
+// TestProgress_restarts_the_idle_clock: but never past the hard maximum, and only that
 // of the request it is about.
-func TestProgressRestartsTheClock(t *testing.T) {
+func TestProgress_restarts_the_idle_clock(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		start := time.Now()
-		ended := p.ask(t.Context(), transport.Request{Method: "long", Track: true, Timeout: time.Minute, TotalTimeout: 150 * time.Second})
+		ended := p.startRequest(t.Context(), transport.Request{Method: "long", Track: true, Timeout: time.Minute, TotalTimeout: 150 * time.Second})
 		var took time.Duration
 		long := make(chan outcome)
 		go func() {
@@ -32,14 +35,14 @@ func TestProgressRestartsTheClock(t *testing.T) {
 			took = time.Since(start)
 			long <- got
 		}()
-		id := p.read().ID
-		other := p.ask(t.Context(), transport.Request{Method: "other", Track: true, Timeout: time.Minute, TotalTimeout: 10 * time.Minute})
-		otherID := p.read().ID
+		id := p.readMessage().ID
+		other := p.startRequest(t.Context(), transport.Request{Method: "other", Track: true, Timeout: time.Minute, TotalTimeout: 10 * time.Minute})
+		otherID := p.readMessage().ID
 		read := make(chan transporttest.Message, 2)
-		go func() { read <- p.read(); read <- p.read() }() // the cancellations
+		go func() { read <- p.readMessage(); read <- p.readMessage() }() // the cancellations
 		for step := range 3 {
 			time.Sleep(50 * time.Second)
-			p.tell(id, step)
+			p.writeProgress(id, step)
 			if step == 1 {
 				got := <-other
 				require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
@@ -55,56 +58,135 @@ func TestProgressRestartsTheClock(t *testing.T) {
 	})
 }
 
-// TestProgressReachesTheCaller: all of it, in order, before the call returns.
-func TestProgressReachesTheCaller(t *testing.T) {
+// TestProgress_delivered_in_order: all of it, in order, before the call returns.
+func TestProgress_delivered_in_order(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
-	var heard []mcpvisor.Progress
-	ended := p.ask(t.Context(), transport.Request{Method: "m", Track: true,
-		Progress: func(r mcpvisor.Progress) { heard = append(heard, r) }})
-	id := p.read().ID
+	var received []mcpvisor.Progress
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true,
+		Progress: func(r mcpvisor.Progress) { received = append(received, r) }})
+	id := p.readMessage().ID
 	for step := range 50 {
-		p.tell(id, step)
+		p.writeProgress(id, step)
 	}
-	p.say(`{"id":%d,"result":1}`, id)
+	p.writeLine(`{"id":%d,"result":1}`, id)
 	require.Equal(t, "1", (<-ended).result)
-	require.Len(t, heard, 50)
-	for step, r := range heard {
+	require.Len(t, received, 50)
+	for step, r := range received {
 		require.Equal(t, mcpvisor.Progress{Progress: float64(step), Total: 9, Message: fmt.Sprintf("step %d", step)}, r)
 	}
 }
 
-// TestProgressIsHeardOnTheWay, and a caller that is slow to hear it holds up
+// TestProgress_delivered_before_the_response, and a caller that is slow to hear it holds up
 // nobody else.
-func TestProgressIsHeardOnTheWay(t *testing.T) {
+func TestProgress_delivered_before_the_response(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	hears, goOn := make(chan struct{}), make(chan struct{})
-	slow := p.ask(t.Context(), transport.Request{Method: "slow", Track: true, Progress: func(mcpvisor.Progress) {
+	slow := p.startRequest(t.Context(), transport.Request{Method: "slow", Track: true, Progress: func(mcpvisor.Progress) {
 		hears <- struct{}{}
 		<-goOn
 	}})
-	id := p.read().ID
-	p.tell(id, 1)
+	id := p.readMessage().ID
+	p.writeProgress(id, 1)
 	<-hears // before there is an answer
-	quick := p.ask(t.Context(), transport.Request{Method: "quick"})
-	p.say(`{"id":%d,"result":2}`, p.read().ID)
+	quick := p.startRequest(t.Context(), transport.Request{Method: "quick"})
+	p.writeLine(`{"id":%d,"result":2}`, p.readMessage().ID)
 	require.Equal(t, "2", (<-quick).result)
-	p.say(`{"id":%d,"result":1}`, id)
+	p.writeLine(`{"id":%d,"result":1}`, id)
 	close(goOn)
 	require.Equal(t, "1", (<-slow).result)
 }
 
-func TestProgressOfNothing(t *testing.T) {
+func TestProgress_unknown_or_malformed_token(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	for _, params := range []string{`{"progressToken":1,"progress":1}`, `{"progressToken":1099511627999,"progress":1}`} {
-		p.say(`{"method":"notifications/progress","params":%s}`, params)
+		p.writeLine(`{"method":"notifications/progress","params":%s}`, params)
 	}
 	for _, params := range []string{`{}`, `[]`, `null`, `{"progressToken":{},"progress":1}`, `{"progressToken":1,"progress":"much"}`,
 		`{"progressToken":1.5}`} {
-		p.say(`{"method":"notifications/progress","params":%s}`, params)
+		p.writeLine(`{"method":"notifications/progress","params":%s}`, params)
 	}
-	p.say(`{"method":"notifications/progress"}`)
-	ended := p.ask(t.Context(), transport.Request{Method: "m", Track: true})
-	p.say(`{"id":%d,"result":1}`, p.read().ID)
+	p.writeLine(`{"method":"notifications/progress"}`)
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true})
+	p.writeLine(`{"id":%d,"result":1}`, p.readMessage().ID)
 	require.Equal(t, "1", (<-ended).result)
-	require.Equal(t, mcpvisor.Discarded{Unmatched: 2, Malformed: 7}, p.noise.Counts())
+	require.Equal(t, mcpvisor.Discarded{Unmatched: 2, Malformed: 7}, p.discarded.Counts())
+}
+
+// TestProgress_text_is_cleaned: control characters and secrets are removed.
+func TestProgress_text_is_cleaned(t *testing.T) {
+	t.Run("stdio", func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		p.notifications.Redact = stdioRedactor(&mcpvisor.Stdio{Args: []string{"--api-key", "canary-header"}})
+		var message string
+		ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) { message = r.Message }})
+		id := p.readMessage().ID
+		text, err := json.Marshal(transporttest.ProgressText + "canary-header")
+		require.NoError(t, err)
+		p.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1,"message":%s}}`, id, text)
+		p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
+		require.Nil(t, (<-ended).err)
+		require.Equal(t, "step [31mone of two with ***", message)
+	})
+}
+
+// Whoever is told has panicked: it is not told again, the server hears that
+// nobody waits, and nothing of the call is kept.
+func TestProgress_callback_panics(t *testing.T) {
+	p := newPeer(t, memoryPipe, 1<<20)
+	received, leave := make(chan struct{}), make(chan struct{})
+	calls := 0
+	panicked := make(chan any, 1)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = p.request(t.Context(), transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
+			if calls++; calls == 1 {
+				close(received)
+				<-leave
+			}
+			panic("of the host")
+		}}, nil)
+	}()
+	id := p.readMessage().ID
+	p.writeProgress(id, 1)
+	<-received
+	p.writeProgress(id, 2)
+	other := p.startRequest(t.Context(), transport.Request{Method: "other"})
+	p.writeLine(`{"id":%d,"result":1}`, p.readMessage().ID)
+	require.Equal(t, "1", (<-other).result) // so that was read
+	close(leave)
+	require.Equal(t, "notifications/cancelled", p.readMessage().Method)
+	require.Equal(t, "of the host", <-panicked)
+	require.Equal(t, 1, calls)
+	p.table.Mu.Lock()
+	defer p.table.Mu.Unlock()
+	require.Empty(t, p.table.Open)
+}
+
+// A server that is quicker than the one it reports to does not fill the memory of
+// the host.
+func TestProgress_bounded_bytes(t *testing.T) {
+	p := newPeer(t, memoryPipe, 4<<20)
+	in, leave := make(chan struct{}), make(chan struct{})
+	longest, all, first := 0, 0, true
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Progress: func(r mcpvisor.Progress) {
+		if first {
+			first = false
+			close(in)
+			<-leave
+		}
+		longest, all = max(longest, len(r.Message)), all+len(r.Message)
+	}})
+	id := p.readMessage().ID
+	p.writeProgress(id, 1)
+	<-in
+	for range 200 {
+		p.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":1,"message":"%s"}}`, id, strings.Repeat("x", 32<<10))
+	}
+	p.writeLine(`{"id":%d,"result":1}`, id)
+	close(leave)
+	require.Equal(t, "1", (<-ended).result)
+	require.LessOrEqual(t, longest, jsonrpc.MaxProgressMessage)
+	require.LessOrEqual(t, all, jsonrpc.MaxQueuedProgress+jsonrpc.MaxProgressMessage)
+	require.Greater(t, all, jsonrpc.MaxQueuedProgress/2)
+	require.Positive(t, p.discarded.Counts().Dropped)
 }

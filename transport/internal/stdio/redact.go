@@ -9,14 +9,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// stdioRedactor hides what a stdio server was given in confidence: variables of its
-// environment and arguments that are secrets by their name or by their looks,
-// and secrets within them. Servers print them when they complain ("invalid key
-// sk-…"), and what they print is shown, logged and handed to models. Not
-// everything is hidden: a complaint about a path is of no use without the path.
+// stdioRedactor hides the secrets that a stdio server was given: variables of its
+// environment and arguments that are secrets by their name or their form, and secrets
+// within them. Servers print them in errors ("invalid key sk-…"), and errors are shown,
+// logged and passed to models. Other values stay visible: an error about a path is of
+// no use without the path.
 //
-// The environment is that of the moment, with what is inherited: the URL of a
-// proxy holds a password, and with InheritEnv the host's own secrets are there.
+// It uses the whole environment at the time of the call, with inherited variables: the
+// URL of a proxy holds a password, and with InheritEnv the server gets all secrets of
+// the host.
 func stdioRedactor(s *mcpvisor.Stdio, secrets ...string) redact.Redactor {
 	var found secret.List
 	found.Add(secrets...)

@@ -17,12 +17,12 @@ func TestRequestIDs(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
 		transporttest.LeaveIDs(&p.table.IDs, 5)
 		for range 10 {
-			ended := p.ask(t.Context(), transport.Request{Method: "m", Track: true})
-			m := p.read()
+			ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true})
+			m := p.readMessage()
 			require.LessOrEqual(t, m.ID, int64(math.MaxInt32))
 			require.GreaterOrEqual(t, m.ID, jsonrpc.FirstID, "apart from the ids of the go-sdk")
 			require.Equal(t, m.ID, transporttest.ProgressToken(t, m.Params))
-			p.say(`{"id":%d,"result":1}`, m.ID)
+			p.writeLine(`{"id":%d,"result":1}`, m.ID)
 			require.Equal(t, outcome{result: "1"}, <-ended)
 		}
 	})
@@ -33,8 +33,8 @@ func TestRequestIDs(t *testing.T) {
 			ended <-chan outcome
 		}
 		send := func() open {
-			ended := p.ask(t.Context(), transport.Request{Method: "m", Track: true})
-			m := p.read()
+			ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true})
+			m := p.readMessage()
 			require.Equal(t, m.ID, transporttest.ProgressToken(t, m.Params))
 			return open{m, ended}
 		}
@@ -45,25 +45,25 @@ func TestRequestIDs(t *testing.T) {
 		require.Equal(t, jsonrpc.FirstID, sent[4].ID)
 		require.Equal(t, jsonrpc.FirstID+4, sent[5].ID, "those between are in flight")
 		for i, o := range sent {
-			p.say(`{"id":%d,"result":%d}`, o.ID, i)
+			p.writeLine(`{"id":%d,"result":%d}`, o.ID, i)
 			require.Equal(t, outcome{result: fmt.Sprint(i)}, <-o.ended)
 		}
 		require.Empty(t, p.table.Open)
 	})
 	t.Run("name_of_a_stream_after_the_wrap", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
-		first := p.ask(t.Context(), transport.Request{Method: "m"})
-		held := p.read()
+		first := p.startRequest(t.Context(), transport.Request{Method: "m"})
+		held := p.readMessage()
 		transporttest.LeaveIDs(&p.table.IDs, 0)
 		p.table.IDs.Next()
 		var named int64
-		stream := p.ask(t.Context(), transport.Request{Method: "m", Stream: &transport.Stream{Sent: func(id int64) { named = id }}})
-		m := p.read()
-		p.say(`{"id":%d,"result":2}`, m.ID)
+		stream := p.startRequest(t.Context(), transport.Request{Method: "m", Stream: &transport.Stream{Sent: func(id int64) { named = id }}})
+		m := p.readMessage()
+		p.writeLine(`{"id":%d,"result":2}`, m.ID)
 		require.Equal(t, outcome{result: "2"}, <-stream)
 		require.Equal(t, jsonrpc.FirstID+2, m.ID)
 		require.Equal(t, m.ID, named)
-		p.say(`{"id":%d,"result":1}`, held.ID)
+		p.writeLine(`{"id":%d,"result":1}`, held.ID)
 		require.Equal(t, outcome{result: "1"}, <-first)
 	})
 }

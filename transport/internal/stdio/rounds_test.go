@@ -15,7 +15,7 @@ import (
 )
 
 // Only the results of certain methods, of modern servers, are read that way.
-func TestWhatIsNoRound(t *testing.T) {
+func TestRounds_other_results(t *testing.T) {
 	require.True(t, inbound.NeedsInput("resources/read", []byte(transporttest.FormRequired)))
 	require.True(t, inbound.NeedsInput("prompts/get", []byte(transporttest.FormRequired)))
 	require.False(t, inbound.NeedsInput("tools/list", []byte(transporttest.FormRequired)))
@@ -35,8 +35,8 @@ func TestWhatIsNoRound(t *testing.T) {
 	require.JSONEq(t, transporttest.FormRequired, string(result))
 }
 
-// slowly is a handler that takes its time, unless nobody waits any more.
-func slowly(d time.Duration) transport.Handlers {
+// slowForm is a handler that takes its time, unless nobody waits any more.
+func slowForm(d time.Duration) transport.Handlers {
 	return transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
 		select {
 		case <-time.After(d):
@@ -47,7 +47,7 @@ func slowly(d time.Duration) transport.Handlers {
 
 // A person's time is not the server's: of the clocks of a call only the last
 // bound counts, over all rounds.
-func TestRoundsAndTheirClocks(t *testing.T) {
+func TestRounds_clocks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		takes, leaves, ends time.Duration
 		err                 error
@@ -59,7 +59,7 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				p := newPartner(t, true)
-				s := p.Open(slowly(tc.takes))
+				s := p.Open(slowForm(tc.takes))
 				defer transporttest.EndSession(t, s)
 				ctx := t.Context()
 				if tc.leaves > 0 {
@@ -99,10 +99,10 @@ func TestRoundsAndTheirClocks(t *testing.T) {
 }
 
 // The last round has what the earlier ones have left of the whole time.
-func TestALastRoundIsBounded(t *testing.T) {
+func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPartner(t, true)
-		s := p.Open(slowly(570 * time.Second))
+		s := p.Open(slowForm(570 * time.Second))
 		defer transporttest.EndSession(t, s)
 		r := transporttest.ToolCall
 		r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
@@ -120,13 +120,13 @@ func TestALastRoundIsBounded(t *testing.T) {
 }
 
 // A later round that was not sent is no request that was not sent.
-func TestALaterRoundIsNotTheFirst(t *testing.T) {
+func TestRounds_unsent_later_round(t *testing.T) {
 	p := newPartner(t, true)
 	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
 	send := func(context.Context, transport.Request) (json.RawMessage, error) {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
-	_, err := s.(*pipedSession).ready.Load().answers.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
+	_, err := s.(*session).open.Load().handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
@@ -135,7 +135,7 @@ func TestALaterRoundIsNotTheFirst(t *testing.T) {
 
 // A server puts a request off by wanting nothing; it is asked again, slowly,
 // and not for ever.
-func TestRequestsThatArePutOff(t *testing.T) {
+func TestRounds_empty(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPartner(t, true)
 		s := p.Open(transport.Handlers{})
@@ -159,7 +159,7 @@ func TestRequestsThatArePutOff(t *testing.T) {
 
 // A session that dies while somebody is asked ends the asking, and the call,
 // which nobody repeats: the server has seen it.
-func TestADeathBetweenRounds(t *testing.T) {
+func TestRounds_session_ends_between(t *testing.T) {
 	p := newPartner(t, true)
 	ended := make(chan error, 1)
 	began := make(chan struct{})
@@ -178,4 +178,21 @@ func TestADeathBetweenRounds(t *testing.T) {
 	require.ErrorAs(t, <-failed, &e)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 	require.ErrorIs(t, <-ended, s.Cause())
+}
+
+// A server that wants something in between has not put the request off all the
+// while.
+func TestRounds_empty_rounds_count_from_the_last_input(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPartner(t, true)
+		s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+		defer transporttest.EndSession(t, s)
+		later := `{"resultType":"input_required","requestState":"later"}`
+		answered := make(chan error, 1)
+		go func() { _, err := s.Request(t.Context(), transporttest.ToolCall); answered <- err }()
+		for _, result := range []string{later, later, later, transporttest.SingleLine(transporttest.FormRequired), later, later, transporttest.DoneResult} {
+			p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, result)
+		}
+		require.NoError(t, <-answered)
+	})
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// asksForEver starts a call of a server that asks the same every second, until
+// callWithRepeatedRequests starts a call of a server that asks the same every second, until
 // the call ends. It returns how long that took.
-func asksForEver(t *testing.T, h transport.Handlers, request string) time.Duration {
+func callWithRepeatedRequests(t *testing.T, h transport.Handlers, request string) time.Duration {
 	t.Helper()
 	p := newPartner(t, false)
 	s := p.Open(h)
@@ -73,7 +73,7 @@ func TestServerRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				require.InDelta(t, tc.ends, asksForEver(t, tc.handlers, tc.request), float64(100*time.Millisecond))
+				require.InDelta(t, tc.ends, callWithRepeatedRequests(t, tc.handlers, tc.request), float64(100*time.Millisecond))
 			})
 		})
 	}
@@ -104,17 +104,17 @@ func TestServerRequests_clock(t *testing.T) {
 // neither is decoded.
 func TestServerRequests_are_refused_unread(t *testing.T) {
 	p := newPeer(t, osPipe, 64<<20)
-	p.asked.Handler = newPipeHandler()
+	p.serverRequests.Handler = newPipeHandler()
 	long := strings.Repeat(`{"role":"user","content":[]},`, 1<<20)
 	for request, code := range map[string]int64{
 		`"method":"sampling/createMessage","params":{"messages":[` + long + `1]}`: -32601,
 		`"method":"elicitation/create","params":{"a":[` + long + `1]}`:            inbound.CodeTooManyRequests,
 	} {
-		p.say(`{"jsonrpc":"2.0","id":7,%s}`, request)
+		p.writeLine(`{"jsonrpc":"2.0","id":7,%s}`, request)
 		r := p.readRefusal()
 		require.Equal(t, "7", string(r.ID))
 		require.Equal(t, code, r.Error.Code)
-		p.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+		p.writeLine(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
 		require.Equal(t, "8", string(p.readRefusal().ID))
 	}
 }
@@ -123,18 +123,18 @@ func TestServerRequests_of_one_call_are_limited(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	roots := inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{Roots: transport.NewRoots(nil)}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
 	roots.SetSession(nil)
-	p.asked.Handler = roots
-	ended := p.ask(t.Context(), transport.Request{Method: "m"})
-	call := p.read()
+	p.serverRequests.Handler = roots
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
+	call := p.readMessage()
 	for n := range jsonrpc.MaxRequestsPerCall + 1 {
-		p.say(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, n)
+		p.writeLine(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, n)
 		require.Equal(t, n == jsonrpc.MaxRequestsPerCall, p.readRefusal().Error.Code != 0, n)
 	}
-	p.say(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
+	p.writeLine(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 	require.Zero(t, p.readRefusal().Error.Code, "a ping is free")
-	p.say(`{"id":%d,"result":1}`, call.ID)
+	p.writeLine(`{"id":%d,"result":1}`, call.ID)
 	require.Equal(t, "1", (<-ended).result)
-	p.say(`{"jsonrpc":"2.0","id":0,"method":"roots/list"}`)
+	p.writeLine(`{"jsonrpc":"2.0","id":0,"method":"roots/list"}`)
 	require.Zero(t, p.readRefusal().Error.Code, "no call is concerned")
 }
 
@@ -177,7 +177,7 @@ func TestServerRequests_ids(t *testing.T) {
 func TestServerRequests_in_the_handshake(t *testing.T) {
 	answered := make(chan string, 3)
 	asks := []string{`"method":"ping"`, `"method":"roots/list"`, `"method":"elicitation/create","params":{"message":"?"}`}
-	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: answering(func(out io.Writer, e jsonrpc.Envelope) string {
+	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(out io.Writer, e jsonrpc.Envelope) string {
 		switch {
 		case string(e.Method) == `"initialize"`:
 			for n, ask := range asks {
@@ -197,4 +197,96 @@ func TestServerRequests_in_the_handshake(t *testing.T) {
 	transporttest.ReleaseAtEnd(t, s)
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	require.ElementsMatch(t, []string{`"q0"`, `"q1"`, `"q2"`}, []string{<-answered, <-answered, <-answered})
+}
+
+// A server hears why its question was refused, and may go on.
+func TestServerRequests_over_bounds(t *testing.T) {
+	p := newPartner(t, false)
+	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
+	p.Send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, transporttest.BroadObject(30_000))
+	m := p.Next("")
+	require.Equal(t, `"q"`, string(m.ID))
+	require.Contains(t, string(m.Error), "the parameters hold more than 50000 values")
+	p.Send(`{"jsonrpc":"2.0","id":"r","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}`)
+	require.NotEmpty(t, p.Next("").Result)
+}
+
+// What the go-sdk takes for granted, and what handlers do.
+func TestServerRequests_invalid_params(t *testing.T) {
+	p := newPartner(t, false)
+	s := p.Open(transport.Handlers{Sample: transporttest.AnySample, SampleTools: true, ElicitForm: transporttest.AcceptAtOnce, ElicitURL: transporttest.AcceptAtOnce})
+	for _, question := range []string{
+		`"method":"elicitation/create"`,
+		`"method":"elicitation/create","params":null`,
+		`"method":"elicitation/create","params":{"mode":"telepathy"}`,
+		`"method":"elicitation/create","params":{"mode":"url"}`,
+		`"method":"elicitation/create","params":{"mode":"url","url":"file:///etc/passwd"}`,
+		`"method":"elicitation/create","params":{"requestedSchema":[]}`,
+		`"method":"elicitation/create","params":{"requestedSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}}`,
+		`"method":"sampling/createMessage"`,
+		`"method":"sampling/createMessage","params":{"messages":[null]}`,
+		`"method":"sampling/createMessage","params":{"messages":[{"role":"user"}]}`,
+		`"method":"sampling/createMessage","params":{"messages":[],"tools":[null]}`,
+		`"method":"roots/list"`,
+	} {
+		p.Send(`{"jsonrpc":"2.0","id":"q",%s}`, question)
+		m := p.Next("")
+		require.JSONEq(t, `"q"`, string(m.ID))
+		require.NotEmpty(t, m.Error, question)
+		require.Contains(t, string(m.Error), `"code":-32`, question)
+	}
+	p.Send(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
+	require.JSONEq(t, `{"role":"assistant","model":"","content":{"type":"text","text":"hi"}}`, string(p.Next("").Result))
+	require.Nil(t, s.Cause())
+}
+
+func TestServerRequests_cancelled_by_the_server(t *testing.T) {
+	p := newPartner(t, false)
+	began, ended := make(chan struct{}), make(chan struct{})
+	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+	})})
+	p.Send(transporttest.ElicitRequest, 1)
+	<-began
+	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	transporttest.RequireClosed(t, ended, "the handler is not told")
+}
+
+// A call during which the server asks is not idle; but it is bounded.
+func TestServerRequests_pause_the_idle_clock(t *testing.T) {
+	for name, tc := range map[string]struct {
+		takes time.Duration
+		fails bool
+	}{"within the whole time": {9 * time.Minute, false}, "beyond it": {11 * time.Minute, true}} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				p := newPartner(t, false)
+				s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
+					select {
+					case <-time.After(tc.takes):
+					case <-ctx.Done():
+					}
+				})})
+				r := transporttest.ToolCall
+				r.Timeout, r.TotalTimeout = time.Minute, 10*time.Minute
+				began := time.Now()
+				failed := make(chan error, 1)
+				go func() { _, err := s.Request(t.Context(), r); failed <- err }()
+				call := p.Next("tools/call")
+				p.Send(transporttest.ElicitRequest, 1)
+				if tc.fails {
+					err := <-failed
+					require.ErrorContains(t, err, "timed out")
+					require.InDelta(t, 10*time.Minute, time.Since(began), float64(time.Second))
+				} else {
+					require.NotEmpty(t, p.Next("").Result)
+					p.Send(`{"jsonrpc":"2.0","id":%s,"result":{}}`, call.ID)
+					require.NoError(t, <-failed)
+				}
+				transporttest.EndSession(t, s)
+			})
+		})
+	}
 }

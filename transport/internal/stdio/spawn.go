@@ -10,20 +10,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 )
 
-// spawned is what came of starting a process: one of the two.
-type spawned struct {
+// spawnResult is the result of starting a process. One of the two fields is set.
+type spawnResult struct {
 	proc  process.Process
 	cause *supervisor.Cause
 }
 
-// spawnLink starts a process. It gives up when ctx ends, or the session: the
-// operating system may take for ever, on a file system that does not answer.
-func (s *pipedSession) spawnLink(ctx context.Context) (*link, *supervisor.Cause) {
-	result := make(chan spawned, 1)
+// spawnConn starts a process and the connection to it. It gives up when ctx or the
+// session ends: on a file system that does not answer, the operating system may never
+// return from the start.
+func (s *session) spawnConn(ctx context.Context) (*processConn, *supervisor.Cause) {
+	result := make(chan spawnResult, 1)
 	go func() { result <- s.dialer.spawnSafely() }()
 	select {
 	case r := <-result:
-		return s.spawned(r)
+		return s.acceptProcess(r)
 	case <-s.Dead():
 		go s.abandonSpawn(result)
 		return nil, s.Cause()
@@ -34,35 +35,44 @@ func (s *pipedSession) spawnLink(ctx context.Context) (*link, *supervisor.Cause)
 	}
 }
 
-// spawned begins to serve a process that was started, if one was.
-func (s *pipedSession) spawned(r spawned) (*link, *supervisor.Cause) {
-	var l *link
+// acceptProcess makes the connection to a process that was started, if one was, and
+// ends the spawning.
+func (s *session) acceptProcess(r spawnResult) (*processConn, *supervisor.Cause) {
+	var p *processConn
 	if r.cause == nil {
 		spec := s.dialer.spec
-		l = newLink(r.proc, spec.Limits.MaxMessageBytes, spec.Timeouts.Shutdown, &s.Notifications, s.dialer.redactor, s.dialer.asked, s.dialer.buffer)
+		p = newProcessConn(r.proc, processConnOptions{
+			MaxMessageBytes: spec.Limits.MaxMessageBytes,
+			ShutdownTimeout: spec.Timeouts.Shutdown,
+			Notifications:   &s.notifications,
+			Handlers:        s.dialer.handlers,
+			Redactor:        s.dialer.redactor,
+			Buffer:          s.dialer.buffer,
+		})
 	}
-	if aborted := s.endSpawn(l); aborted != nil {
+	if aborted := s.endSpawn(p); aborted != nil {
 		return nil, aborted
 	}
-	return l, r.cause
+	return p, r.cause
 }
 
-// abandonSpawn takes care of a process that may yet be started: it is ended. The
-// session is released after Timeouts.Shutdown, whatever the operating system does.
-func (s *pipedSession) abandonSpawn(result <-chan spawned) {
+// abandonSpawn waits for a start that Open has given up, and ends the process if one
+// was started. The session is released after Timeouts.Shutdown at the latest, even if
+// the operating system has not returned by then.
+func (s *session) abandonSpawn(result <-chan spawnResult) {
 	t := time.NewTimer(s.dialer.spec.Timeouts.Shutdown)
 	defer t.Stop()
 	select {
 	case r := <-result:
-		if l, _ := s.spawned(r); l != nil {
-			l.die(errStartGivenUp) // Abort is on its way
+		if p, _ := s.acceptProcess(r); p != nil {
+			p.conn.end(errStartGivenUp) // Open is about to call Abort
 		}
 		return
 	case <-t.C:
 	}
-	s.dialer.hanging.Add(1)
-	defer s.dialer.hanging.Add(-1)
-	s.RecordLeft(errors.New("the operating system still hangs in starting the command"))
+	s.dialer.hangingStarts.Add(1)
+	defer s.dialer.hangingStarts.Add(-1)
+	s.lifetime.RecordLeft(errors.New("the operating system still hangs in starting the command"))
 	_ = s.endSpawn(nil)
 	if r := <-result; r.cause == nil {
 		r.proc.Terminate(0)
@@ -72,24 +82,25 @@ func (s *pipedSession) abandonSpawn(result <-chan spawned) {
 
 var errStartGivenUp = &supervisor.Cause{Kind: supervisor.CauseTimeout, Message: "the start was given up"}
 
-// spawnSafely is spawn; a panic is its cause.
-func (d *pipedDialer) spawnSafely() (r spawned) {
+// spawnSafely starts a process. A panic becomes the cause of the failure. While an
+// earlier start hangs in the operating system, it starts nothing: each would hang, too.
+func (d *dialer) spawnSafely() (r spawnResult) {
 	defer func() {
 		if p := recover(); p != nil {
-			r = spawned{cause: &supervisor.Cause{Kind: supervisor.CausePanic,
+			r = spawnResult{cause: &supervisor.Cause{Kind: supervisor.CausePanic,
 				Message: fmt.Sprintf("internal error while starting the process: %v", p)}}
 		}
 	}()
-	if d.hanging.Load() > 0 {
-		return spawned{cause: &supervisor.Cause{Kind: supervisor.CauseSpawn,
+	if d.hangingStarts.Load() > 0 {
+		return spawnResult{cause: &supervisor.Cause{Kind: supervisor.CauseSpawn,
 			Message: "an earlier start of the command still hangs in the operating system; see whether its file system answers"}}
 	}
 	r.proc, r.cause = d.spawn()
 	return r
 }
 
-// beginSpawn announces a process, unless the session is given up already.
-func (s *pipedSession) beginSpawn() (aborted *supervisor.Cause) {
+// beginSpawn marks the session as spawning, unless the session has ended already.
+func (s *session) beginSpawn() (aborted *supervisor.Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	aborted = s.Cause()
@@ -97,18 +108,18 @@ func (s *pipedSession) beginSpawn() (aborted *supervisor.Cause) {
 	return aborted
 }
 
-// endSpawn records what was started, if anything was. If the session was given
-// up meanwhile, it is released when that is gone.
-func (s *pipedSession) endSpawn(l *link) (aborted *supervisor.Cause) {
+// endSpawn records the process that was started; p is nil if there is none. If the
+// session was aborted meanwhile, endSpawn ends the process and releases the session.
+func (s *session) endSpawn(p *processConn) (aborted *supervisor.Cause) {
 	s.mu.Lock()
 	s.spawning = false
-	if l != nil {
-		s.link = l
+	if p != nil {
+		s.current = p
 	}
-	l, aborted = s.link, s.Cause()
+	p, aborted = s.current, s.Cause()
 	s.mu.Unlock()
 	if aborted != nil {
-		s.releaseAfter(l, aborted)
+		s.releaseAfter(p, aborted)
 	}
 	return aborted
 }

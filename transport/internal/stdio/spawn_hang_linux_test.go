@@ -50,10 +50,10 @@ func startShell(t *testing.T, script string) *process.Child {
 
 // A start that hangs in the operating system costs its own server, and no other.
 func TestHangingExec(t *testing.T) {
-	dialer := func(path string) *pipedDialer {
+	dialer := func(path string) *dialer {
 		spec := mcpvisor.ServerSpec{Name: "hangs", Stdio: &mcpvisor.Stdio{Command: path}}.WithDefaults()
 		spec.Timeouts.Shutdown = 20 * time.Millisecond
-		return newStdioDialer(spec, testOptions()).(*pipedDialer)
+		return newStdioDialer(spec, testOptions()).(*dialer)
 	}
 	t.Run("others_start_and_end", func(t *testing.T) {
 		path, answer := hangingCommand(t)
@@ -100,7 +100,7 @@ func TestHangingExec(t *testing.T) {
 		transporttest.RequireClosed(t, next.Released(), "nothing was started")
 
 		answer()
-		require.Eventually(t, func() bool { return d.hanging.Load() == 0 }, transporttest.Patience, transporttest.TimeStep)
+		require.Eventually(t, func() bool { return d.hangingStarts.Load() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	})
 	t.Run("unregister_ends_it", func(t *testing.T) {
 		path, answer := hangingCommand(t)
@@ -112,6 +112,6 @@ func TestHangingExec(t *testing.T) {
 		require.ErrorIs(t, <-opened, transporttest.ErrGivenUp)
 		transporttest.RequireClosed(t, s.Released(), "the release waits for the operating system")
 		answer()
-		require.Eventually(t, func() bool { return d.hanging.Load() == 0 }, transporttest.Patience, transporttest.TimeStep)
+		require.Eventually(t, func() bool { return d.hangingStarts.Load() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	})
 }

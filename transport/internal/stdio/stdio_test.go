@@ -47,7 +47,7 @@ func callTool(name, args string) transport.Request {
 		Params: json.RawMessage(`{"name":"` + name + `","arguments":` + args + `}`)}
 }
 
-func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
+func TestStdio_all_protocol_versions(t *testing.T) {
 	for _, version := range mcptest.AllVersions() {
 		t.Run(version, func(t *testing.T) {
 			s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{version}})})
@@ -62,7 +62,7 @@ func TestStdioCallsInEveryProtocolVersion(t *testing.T) {
 	}
 }
 
-func TestStdioKillFailsCallsInFlight(t *testing.T) {
+func TestStdio_killed_with_call_in_flight(t *testing.T) {
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(script)})
@@ -89,7 +89,7 @@ func TestStdioKillFailsCallsInFlight(t *testing.T) {
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 
-func TestStdioExplainsAFailedStart(t *testing.T) {
+func TestStdio_failed_start(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec mcpvisor.ServerSpec
 		kind supervisor.CauseKind
@@ -116,7 +116,7 @@ func TestStdioExplainsAFailedStart(t *testing.T) {
 	}
 }
 
-func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
+func TestStdio_falls_back_to_legacy(t *testing.T) {
 	for name, fault := range map[string]mcptest.Fault{
 		"exits on server/discover":  {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
 		"ignores server/discover":   {At: mcptest.StageDiscover, Do: mcptest.ActionHang},
@@ -136,7 +136,7 @@ func TestStdioFallsBackWhenDiscoverKillsOrIsIgnored(t *testing.T) {
 	}
 }
 
-func TestStdioDeafServerHoldsNobody(t *testing.T) {
+func TestStdio_server_stops_reading(t *testing.T) {
 	s, err := stdioSession(t, mcpvisor.ServerSpec{
 		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
 			{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionHangAll}, {At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}),
@@ -159,7 +159,7 @@ func TestStdioDeafServerHoldsNobody(t *testing.T) {
 	require.False(t, mcptest.Alive(pid))
 }
 
-func TestStdioGrandchildrenDieWithTheServer(t *testing.T) {
+func TestStdio_grandchildren_die_with_the_server(t *testing.T) {
 	dir := t.TempDir()
 	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})})
 	require.NoError(t, err)

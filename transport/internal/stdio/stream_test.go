@@ -13,24 +13,24 @@ import (
 )
 
 // openStream sends a request that stays open, and reads it at the other end.
-func openStream(t *testing.T, p *peer, farewell time.Duration) (id int64, stop func(), ended <-chan outcome) {
+func openStream(t *testing.T, p *peer, cancelGrace time.Duration) (id int64, stop func(), ended <-chan outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	sent := make(chan int64, 1)
-	ended = p.ask(ctx, transport.Request{Method: "subscriptions/listen",
-		Stream: &transport.Stream{CancelGrace: farewell, Sent: func(id int64) { sent <- id }}})
-	m := p.read()
+	ended = p.startRequest(ctx, transport.Request{Method: "subscriptions/listen",
+		Stream: &transport.Stream{CancelGrace: cancelGrace, Sent: func(id int64) { sent <- id }}})
+	m := p.readMessage()
 	require.Equal(t, "subscriptions/listen", m.Method)
 	require.Equal(t, m.ID, <-sent, "it is named before it leaves")
 	return m.ID, cancel, ended
 }
 
 // A stream that was cancelled has ended when the server says so.
-func TestWireStreamEndsWithTheServersWord(t *testing.T) {
+func TestStream_ends_with_the_response(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	id, stop, ended := openStream(t, p, time.Hour)
 	stop()
-	m := p.read()
+	m := p.readMessage()
 	require.Equal(t, "notifications/cancelled", m.Method)
 	require.Contains(t, string(m.Params), "requestId")
 	select {
@@ -38,31 +38,31 @@ func TestWireStreamEndsWithTheServersWord(t *testing.T) {
 		require.FailNow(t, "the server has not said that it has ended")
 	case <-time.After(50 * time.Millisecond):
 	}
-	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
+	p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
 	o := <-ended
 	require.Equal(t, mcpvisor.KindCanceled, o.err.Kind)
-	require.Zero(t, p.noise.Counts().Unmatched)
+	require.Zero(t, p.discarded.Counts().Unmatched)
 }
 
 // A server need not say so (MCP, cancellation): then the wait has an end, and
 // nothing is cancelled twice.
-func TestWireStreamOfASilentServerEnds(t *testing.T) {
+func TestStream_cancelled_without_response(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	_, stop, ended := openStream(t, p, 10*time.Millisecond)
 	stop()
 	require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
-	other := p.ask(t.Context(), transport.Request{Method: "tools/list"})
-	require.Equal(t, "notifications/cancelled", p.read().Method)
-	m := p.read()
+	other := p.startRequest(t.Context(), transport.Request{Method: "tools/list"})
+	require.Equal(t, "notifications/cancelled", p.readMessage().Method)
+	m := p.readMessage()
 	require.Equal(t, "tools/list", m.Method)
-	p.say(`{"jsonrpc":"2.0","id":%d,"result":{}}`, m.ID)
+	p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, m.ID)
 	require.Nil(t, (<-other).err)
 }
 
-func TestWireStreamEndsWithTheSession(t *testing.T) {
+func TestStream_ends_with_the_session(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	_, stop, ended := openStream(t, p, time.Hour)
 	stop()
-	p.die(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"})
+	p.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"})
 	require.NotNil(t, (<-ended).err)
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// FuzzWire lets a server say anything at all while three calls are under way.
+// FuzzConn lets a server say anything at all while three calls are under way.
 // Whatever it says, each call ends once, with a result that is valid JSON or an
 // error that says what became of it, and nothing panics.
-func FuzzWire(f *testing.F) {
+func FuzzConn(f *testing.F) {
 	id := func(n int64) string { return strconv.FormatInt(jsonrpc.FirstID+n, 10) }
-	for _, said := range []string{
+	for _, message := range []string{
 		"", "\n\n\r\n", "hello\n", "{", "[]\n", `{"jsonrpc":"2.0","id":` + id(1) + `,"result":{}}` + "\n",
 		`{"id":"` + id(2) + `","result":{"a":[1,{"b":"\u00e9"}]}}` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"error":{"code":-1,"message":"no"}}` + "\n",
 		`[{"jsonrpc":"2.0","id":` + id(1) + `,"result":1},{"jsonrpc":"2.0","id":` + id(3) + `,"result":null},7,[[]]]` + "\n",
@@ -33,10 +33,10 @@ func FuzzWire(f *testing.F) {
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"id":` + id(2) + `,"result":{},"error":null}` + "\n",
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"result":"` + string(bytes.Repeat([]byte("x"), 5000)) + `"}` + "\n",
 	} {
-		f.Add([]byte(said), uint16(7))
+		f.Add([]byte(message), uint16(7))
 	}
-	f.Fuzz(func(t *testing.T, said []byte, chunk uint16) {
-		w := newWire(jsonrpc.NewLifetime(), &pieces{text: said, size: int(chunk)%4096 + 1}, io.Discard, 4096)
+	f.Fuzz(func(t *testing.T, message []byte, chunk uint16) {
+		w := newConn(jsonrpc.NewLifetime(), &pieceReader{text: message, size: int(chunk)%4096 + 1}, io.Discard, 4096)
 		type end struct {
 			result json.RawMessage
 			err    error
@@ -49,11 +49,11 @@ func FuzzWire(f *testing.F) {
 				ends <- end{result, err}
 			}()
 		}
-		for w.waiting() < 3 { // all are on the wire before it is read
+		for w.sentCount() < 3 { // all are on the wire before it is read
 			time.Sleep(time.Microsecond)
 		}
 		require.ErrorIs(t, w.readLoop(), io.EOF)
-		w.die(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "the end"})
+		w.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "the end"})
 		for range 3 {
 			e := <-ends
 			if e.err == nil {
@@ -67,30 +67,30 @@ func FuzzWire(f *testing.F) {
 		}
 		<-writes
 		_ = w.control.Close()
-		require.Zero(t, w.waiting())
+		require.Zero(t, w.sentCount())
 	})
 }
 
-// waiting is how many calls are under way and written.
-func (w *wire) waiting() (n int) {
+// sentCount is how many calls are under way and written.
+func (w *conn) sentCount() (n int) {
 	w.table.Mu.Lock()
 	defer w.table.Mu.Unlock()
 	for _, e := range w.table.Open {
 		p := e.Owner.(*pending)
-		if p.state != queued {
+		if p.line.state != lineQueued {
 			n++
 		}
 	}
 	return n
 }
 
-// pieces is a reader that hands out a text bit by bit.
-type pieces struct {
+// pieceReader is a reader that hands out a text bit by bit.
+type pieceReader struct {
 	text []byte
 	size int
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
+func (p *pieceReader) Read(b []byte) (int, error) {
 	if len(p.text) == 0 {
 		return 0, io.EOF
 	}

@@ -8,50 +8,52 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-const (
-
-	// hintMax bounds how far the size of one line is taken as a hint for the next.
-	hintMax = 4 << 20
-)
+// maxSizeHint bounds how far the size of one line predicts the size of the next one, in
+// bytes.
+const maxSizeHint = 4 << 20
 
 // lineReader splits a stream into lines. "Messages are delimited by newlines,
-// and MUST NOT contain embedded newlines" (MCP, transports, stdio).
+// and MUST NOT contain embedded newlines" (MCP, transports, stdio). The goroutine that
+// reads owns it.
 type lineReader struct {
 	r     io.Reader
-	limit int
+	limit int // the longest line that is returned, in bytes
+
+	// Functions of the owner. Set before the first line is read.
+
 	// onLarge, if set, is called once, at the first large line.
 	onLarge func()
-	// reserve, if set, makes room for a large line; free gives it back when the
-	// line is done with. If there is no room the line is skipped, and crowded is set.
-	reserve  func(bytes int) bool
-	free     func()
-	reserved int
-	crowded  bool
-	// onUnfinished, if set, is called with the beginning of a line when there is no
-	// more of it for the moment. It must not keep it.
+	// onUnfinished, if set, is called with the beginning of a line whose rest has not
+	// arrived yet. It must not keep the bytes.
 	onUnfinished func(line []byte)
+	// reserve, if set, reserves memory for a large line. If it reports false, the line is
+	// skipped, and noRoom is set. free releases the memory when the next line is read.
+	reserve func(bytes int) bool
+	free    func()
+
+	reserved int  // what reserve has granted for the current line
+	noRoom   bool // the last line was skipped for lack of memory
 
 	buf        []byte
-	start, end int // what is read and not yet returned
-	searched   int // how much of that is known to hold no line break
-	hint       int // size of the last large line
-	reads      int
-	err        error
+	start, end int   // buf[start:end] has been read and not been returned
+	searched   int   // the first bytes of it that are known to hold no line break
+	sizeHint   int   // the size of the last large line
+	readCount  int   // the number of reads, for the owner
+	err        error // the error of the last read
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {
-	// A buffer may be longer than the limit, but not than an int can say.
+	// The buffer is longer than the limit. Its length must not overflow an int.
 	limit = min(limit, math.MaxInt-jsonrpc.ReadBufferSize)
 	return &lineReader{r: r, limit: limit, buf: make([]byte, jsonrpc.ReadBufferSize)}
 }
 
-// next returns the next line without its line break. It is valid until the
-// following call; see [lineReader.claim]. A line longer than the limit is
-// skipped to its end without being held in memory; line is then its first and
-// tail its last bytes, and over is true. At the end of the stream an
-// unfinished line is returned with the error.
+// next returns the next line without its line break. The line is valid until the next
+// call; see [lineReader.detach]. A line longer than the limit is skipped without being
+// held in memory: then over is true, line is its beginning and tail its end. At the end
+// of the stream, an unfinished line is returned together with the error.
 func (l *lineReader) next() (line, tail []byte, over bool, err error) {
-	l.crowded = false
+	l.noRoom = false
 	if l.reserved > 0 {
 		l.free()
 		l.reserved = 0
@@ -62,7 +64,7 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			line = l.buf[l.start : l.start+l.searched+i]
 			l.start += l.searched + i + 1
 			l.searched = 0
-			if line = trimBreak(line); len(line) > l.limit {
+			if line = trimLineBreak(line); len(line) > l.limit {
 				line, tail = jsonrpc.ClipEnds(line, nil)
 				return line, tail, true, nil
 			}
@@ -71,10 +73,10 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 		l.searched = l.end - l.start
 		switch {
 		case l.searched > l.limit+1: // +1: a carriage return does not count
-			line, tail, err = l.skip()
+			line, tail, err = l.skipLine()
 			return line, tail, true, err
 		case l.err != nil:
-			line = trimBreak(l.buf[l.start:l.end])
+			line = trimLineBreak(l.buf[l.start:l.end])
 			l.start, l.searched = l.end, 0
 			if over = len(line) > l.limit; over {
 				line, tail = jsonrpc.ClipEnds(line, nil)
@@ -84,16 +86,17 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 		if l.searched > 0 && l.onUnfinished != nil && l.buf[l.start] != '{' {
 			l.onUnfinished(l.buf[l.start:l.end])
 		}
-		if !l.fill() {
-			l.crowded = true
-			line, tail, err = l.skip()
+		if !l.fillBuffer() {
+			l.noRoom = true
+			line, tail, err = l.skipLine()
 			return line, tail, true, err
 		}
 	}
 }
 
-// hold reserves room for so many bytes of the line in all.
-func (l *lineReader) hold(bytes int) bool {
+// reserveFor reserves memory so that the current line holds the given number of bytes in
+// total. It reports false if there is no memory.
+func (l *lineReader) reserveFor(bytes int) bool {
 	if l.reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= l.reserved {
 		return true
 	}
@@ -104,9 +107,9 @@ func (l *lineReader) hold(bytes int) bool {
 	return true
 }
 
-// fill makes room and reads once. It reports false, without reading, if there is
-// no room.
-func (l *lineReader) fill() bool {
+// fillBuffer makes space in the buffer and reads once. It reports false, without
+// reading, if there is no memory for a larger buffer.
+func (l *lineReader) fillBuffer() bool {
 	held := l.end - l.start
 	switch {
 	case held == 0 && len(l.buf) > jsonrpc.LargeMessage:
@@ -118,7 +121,7 @@ func (l *lineReader) fill() bool {
 	case l.start > 0 && held <= len(l.buf)/2:
 		l.start, l.end = 0, copy(l.buf, l.buf[l.start:l.end])
 	default:
-		if !l.grow(held) {
+		if !l.growBuffer(held) {
 			return false
 		}
 	}
@@ -132,22 +135,24 @@ func (l *lineReader) fill() bool {
 		if n == 0 && err == nil {
 			l.err = io.ErrNoProgress
 		}
-		l.reads++
+		l.readCount++
 		return true
 	}
 }
 
-func (l *lineReader) grow(held int) bool {
+// growBuffer doubles the buffer; for a large line, at least to the size of the last large
+// line. held is the number of bytes that are kept.
+func (l *lineReader) growBuffer(held int) bool {
 	most := l.limit + jsonrpc.ReadBufferSize
 	size := len(l.buf) + min(len(l.buf), max(0, most-len(l.buf)))
 	if held >= jsonrpc.LargeMessage {
-		size = max(size, l.hint+jsonrpc.ReadBufferSize)
+		size = max(size, l.sizeHint+jsonrpc.ReadBufferSize)
 		if l.onLarge != nil {
 			l.onLarge()
 			l.onLarge = nil
 		}
 	}
-	if size = min(size, most); !l.hold(size) {
+	if size = min(size, most); !l.reserveFor(size) {
 		return false
 	}
 	bigger := make([]byte, size)
@@ -156,39 +161,40 @@ func (l *lineReader) grow(held int) bool {
 	return true
 }
 
-// skip drops the rest of a line that is too long.
-func (l *lineReader) skip() (head, tail []byte, err error) {
+// skipLine drops the rest of a line, and returns its two ends.
+func (l *lineReader) skipLine() (head, tail []byte, err error) {
 	head, tail = jsonrpc.ClipEnds(l.buf[l.start:l.end], nil)
 	for l.err == nil {
 		l.start, l.end, l.searched = 0, 0, 0
-		l.fill() // into an empty buffer: it does not grow
+		l.fillBuffer() // into an empty buffer: it does not grow
 		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
 			_, tail = jsonrpc.ClipEnds(tail, l.buf[:i])
 			l.start = i + 1
-			return head, trimBreak(tail), nil
+			return head, trimLineBreak(tail), nil
 		}
 		_, tail = jsonrpc.ClipEnds(tail, l.buf[:l.end])
 	}
 	l.start, l.searched = l.end, 0
-	return head, trimBreak(tail), l.err
+	return head, trimLineBreak(tail), l.err
 }
 
-// claim makes a part of the line just returned the caller's own. A large part
-// takes the buffer along, which costs no copy.
-func (l *lineReader) claim(part []byte) []byte {
+// detach returns a part of the line just returned in memory that the reader does not
+// reuse. A large part keeps the buffer, and the reader allocates another one: that saves
+// the copy.
+func (l *lineReader) detach(part []byte) []byte {
 	if len(part) < jsonrpc.LargeMessage {
 		return bytes.Clone(part)
 	}
-	l.hint = min(len(part), hintMax)
+	l.sizeHint = min(len(part), maxSizeHint)
 	if len(part) < len(l.buf)/2 {
 		return bytes.Clone(part)
 	}
 	rest := l.buf[l.start:l.end]
-	l.buf = make([]byte, max(jsonrpc.ReadBufferSize, len(rest)+min(len(rest), hintMax)))
+	l.buf = make([]byte, max(jsonrpc.ReadBufferSize, len(rest)+min(len(rest), maxSizeHint)))
 	l.start, l.end = 0, copy(l.buf, rest)
 	return part[:len(part):len(part)]
 }
 
-func trimBreak(line []byte) []byte {
+func trimLineBreak(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 var errStream = errors.New("the stream broke")
@@ -64,9 +65,9 @@ func requireLines(t require.TestingT, want []textLine, r io.Reader, limit int, e
 	}
 }
 
-// chunks delivers text in pieces of the given sizes, over and over, and the
+// chunkReader delivers text in pieces of the given sizes, over and over, and the
 // error either with the last piece or behind it.
-type chunks struct {
+type chunkReader struct {
 	text  []byte
 	sizes []int
 	err   error
@@ -74,7 +75,7 @@ type chunks struct {
 	turn  int
 }
 
-func (c *chunks) Read(p []byte) (int, error) {
+func (c *chunkReader) Read(p []byte) (int, error) {
 	size := 1 << 20
 	if len(c.sizes) > 0 {
 		size = c.sizes[c.turn%len(c.sizes)]
@@ -88,7 +89,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestLines(t *testing.T) {
+func TestLineReader(t *testing.T) {
 	for text, want := range map[string][]textLine{
 		"":                {{"", false}},
 		"a":               {{"a", false}},
@@ -116,9 +117,9 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLinesAnyChunks: how a stream is cut makes no difference, at the sizes at
+// TestLineReader_any_chunks: how a stream is cut makes no difference, at the sizes at
 // which buffers grow, move and are left.
-func TestLinesAnyChunks(t *testing.T) {
+func TestLineReader_any_chunks(t *testing.T) {
 	sizes := rapid.OneOf(
 		rapid.IntRange(0, 20),
 		rapid.IntRange(jsonrpc.EdgeSize-2, jsonrpc.EdgeSize+2),
@@ -138,25 +139,25 @@ func TestLinesAnyChunks(t *testing.T) {
 			}
 		}
 		limit := rapid.OneOf(sizes, rapid.Just(1<<20)).Draw(t, "limit")
-		c := &chunks{text: text, err: errStream, early: rapid.Bool().Draw(t, "early"),
+		c := &chunkReader{text: text, err: errStream, early: rapid.Bool().Draw(t, "early"),
 			sizes: rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 9), sizes.Filter(func(n int) bool { return n > 0 })), 0, 5).Draw(t, "chunks")}
 		requireLines(t, splitLines(text, limit), c, limit, errStream)
 	})
 }
 
-func FuzzLine(f *testing.F) {
+func FuzzLineReader(f *testing.F) {
 	for _, seed := range []string{"", "a\n", "a\r\nb", "\n\n", "123456789\nb\r\n", strings.Repeat("x", 40) + "\ny", "\r\r\n\r"} {
 		f.Add([]byte(seed), uint16(8), uint8(3), uint8(1), false)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, limit uint16, one, two uint8, early bool) {
-		c := &chunks{text: text, err: errStream, early: early, sizes: []int{int(one) + 1, int(two) + 1}}
+		c := &chunkReader{text: text, err: errStream, early: early, sizes: []int{int(one) + 1, int(two) + 1}}
 		requireLines(t, splitLines(text, int(limit)), c, int(limit), errStream)
 	})
 }
 
-// TestLineReaderMemory: a line without end costs no more than the limit, and a
+// TestLineReader_memory: a line without end costs no more than the limit, and a
 // large one is not kept for the small ones behind it.
-func TestLineReaderMemory(t *testing.T) {
+func TestLineReader_memory(t *testing.T) {
 	const limit = 1 << 20
 	held := 0
 	var l *lineReader
@@ -190,16 +191,16 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestLineReaderLazyStream: a reader that says nothing again and again is
+// TestLineReader_reader_without_progress: a reader that says nothing again and again is
 // given up.
-func TestLineReaderLazyStream(t *testing.T) {
+func TestLineReader_reader_without_progress(t *testing.T) {
 	line, _, _, err := newLineReader(readerFunc(func([]byte) (int, error) { return 0, nil }), 8).next()
 	require.Empty(t, line)
 	require.ErrorIs(t, err, io.ErrNoProgress)
 }
 
-// TestLineClaim: what is claimed outlives everything that is read later.
-func TestLineClaim(t *testing.T) {
+// TestLineReader_detach: what is claimed outlives everything that is read later.
+func TestLineReader_detach(t *testing.T) {
 	sizes := []int{10, jsonrpc.LargeMessage - 1, jsonrpc.LargeMessage, 3 * jsonrpc.LargeMessage, 100, 300 << 10, jsonrpc.LargeMessage + 5, 0, 7}
 	var text []byte
 	for i, size := range sizes {
@@ -207,14 +208,14 @@ func TestLineClaim(t *testing.T) {
 	}
 	for _, chunk := range []int{1 << 10, 100_000, 10 << 20} {
 		for part := range 3 { // the whole line, its inside, its last bytes
-			l := newLineReader(&chunks{text: text, sizes: []int{chunk}, err: io.EOF}, 1<<20)
+			l := newLineReader(&chunkReader{text: text, sizes: []int{chunk}, err: io.EOF}, 1<<20)
 			var claimed [][]byte
 			for range sizes {
 				line, _, over, err := l.next()
 				require.NoError(t, err)
 				require.False(t, over)
 				from := []int{0, len(line) / 10, max(0, len(line)-5)}[part]
-				mine := l.claim(line[from:])
+				mine := l.detach(line[from:])
 				require.Len(t, mine, len(line)-from)
 				_ = append(mine, "what is appended is written elsewhere"...)
 				claimed = append(claimed, mine)
@@ -226,8 +227,8 @@ func TestLineClaim(t *testing.T) {
 	}
 }
 
-// TestLargeLineIsAnnouncedOnce: it is the moment to widen the pipe.
-func TestLargeLineIsAnnouncedOnce(t *testing.T) {
+// TestLineReader_reports_first_large_line: it is the moment to widen the pipe.
+func TestLineReader_reports_first_large_line(t *testing.T) {
 	large := strings.Repeat("x", 2*jsonrpc.LargeMessage) + "\n"
 	announced := 0
 	l := newLineReader(strings.NewReader("short\n"+large+large), 1<<20)
@@ -237,5 +238,20 @@ func TestLargeLineIsAnnouncedOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, over)
 		require.Equal(t, want, announced, "after line %d", i)
+	}
+}
+
+// A limit that is none does no harm.
+func TestLineReader_huge_limit(t *testing.T) {
+	large := strings.Repeat("x", 3*jsonrpc.LargeMessage)
+	for _, limit := range transporttest.HugeLimits {
+		l := newLineReader(strings.NewReader("short\n"+large+"\nrest"), limit)
+		for _, want := range []string{"short", large, "rest"} {
+			line, _, over, err := l.next()
+			require.Equal(t, want, string(line))
+			require.False(t, over)
+			require.True(t, err == nil || errors.Is(err, io.EOF), err)
+			require.Equal(t, want, string(l.detach(line)))
+		}
 	}
 }

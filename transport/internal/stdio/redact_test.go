@@ -10,9 +10,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
+func TestRedactor_hides_secrets(t *testing.T) {
 	const canary = "canary-0815"
-	said := func(text string) string { return "server says: " + text }
+	message := func(text string) string { return "server says: " + text }
 	for name, s := range map[string]mcpvisor.Stdio{
 		"a name in the environment": {Env: map[string]string{"OPENAI_API_KEY": canary}},
 		"a password":                {Env: map[string]string{"DB_PASSWORD": canary}},
@@ -25,27 +25,27 @@ func TestWhatIsHiddenOfAStdioServer(t *testing.T) {
 	} {
 		v := stdioRedactor(&s)
 		require.NotNil(t, v, name)
-		require.NotContains(t, v.Text(said(canary)), canary, name)
+		require.NotContains(t, v.Text(message(canary)), canary, name)
 		require.NotContains(t, string(v.JSON([]byte(`{"message":"bad `+canary+`","data":["`+canary+`"]}`))), canary, name)
 	}
 	for _, token := range []string{"sk-proj-abcdefgh12345678", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "eyJhbGciOiJIUzI1NiJ9.e30.sig",
 		"0123456789abcdef0123456789abcdef", "aB3dE6gH9jK2mN5pQ8sT1vW4"} {
 		v := stdioRedactor(&mcpvisor.Stdio{Args: []string{token}})
 		require.NotNil(t, v, token)
-		require.NotContains(t, v.Text(said(token)), token)
+		require.NotContains(t, v.Text(message(token)), token)
 	}
 }
 
-// TestASessionHidesWhatItsServerWasGiven: the dialer knows it.
-func TestASessionHidesWhatItsServerWasGiven(t *testing.T) {
+// TestRedactor_of_the_dialer: the dialer knows it.
+func TestRedactor_of_the_dialer(t *testing.T) {
 	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": transporttest.Secret}}}
-	d := newStdioDialer(spec, transport.Options{}).(*pipedDialer)
+	d := newStdioDialer(spec, transport.Options{}).(*dialer)
 	require.Equal(t, "***", d.redactor.Text(transporttest.Secret))
 }
 
-// TestSecretsOfTheSpec: what the host declares as a secret is hidden on every
+// TestRedactor_secrets_of_the_specification: what the host declares as a secret is hidden on every
 // transport, though neither its name nor its form says what it is.
-func TestSecretsOfTheSpec(t *testing.T) {
+func TestRedactor_secrets_of_the_specification(t *testing.T) {
 	const word = "correct horse"
 	for name, spec := range map[string]mcpvisor.ServerSpec{
 		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{word}}},
@@ -54,12 +54,12 @@ func TestSecretsOfTheSpec(t *testing.T) {
 		spec.Secrets = []string{word}
 		d, err := dialPipes(spec, transport.Options{})
 		require.NoError(t, err)
-		require.Equal(t, "no ***", d.(*pipedDialer).redactor.Text("no "+word), name)
+		require.Equal(t, "no ***", d.(*dialer).redactor.Text("no "+word), name)
 	}
 }
 
 // What explains a failure is shown.
-func TestWhatIsShownOfAStdioServer(t *testing.T) {
+func TestRedactor_shows_other_text(t *testing.T) {
 	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",
 		"postgres://host/db", "--root", "monkey", "en_US.UTF-8", "some-package-name-with-words", "C:\\Users\\me\\Documents\\Project1"} {
 		require.Nil(t, stdioRedactor(&mcpvisor.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)

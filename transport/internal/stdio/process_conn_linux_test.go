@@ -22,7 +22,7 @@ import (
 
 // A daemon that may stay can hold the streams of its server open. The exit of the server
 // ends the session all the same.
-func TestLink_dies_while_a_daemon_holds_the_streams(t *testing.T) {
+func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("no setsid on this machine")
 	}
@@ -31,11 +31,12 @@ func TestLink_dies_while_a_daemon_holds_the_streams(t *testing.T) {
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, file}},
 		process.Options{StderrLines: 5})
 	require.Nil(t, cause)
-	l := newLink(c, 1<<20, time.Minute, new(jsonrpc.Notifications), nil, inbound.NewHandlerPool("s", transport.Options{}), nil)
-	transporttest.RequireClosed(t, l.Dead(), "the end is not reported")
-	require.NotNil(t, l.Cause().ExitCode, l.Cause().Error())
-	require.Equal(t, 3, *l.Cause().ExitCode)
-	transporttest.RequireClosed(t, l.Released(), "the release waits for the daemon")
+	p := newProcessConn(c, processConnOptions{MaxMessageBytes: 1 << 20, ShutdownTimeout: time.Minute, Notifications: new(jsonrpc.Notifications),
+		Handlers: inbound.NewHandlerPool("s", transport.Options{})})
+	transporttest.RequireClosed(t, p.lifetime.Dead(), "the end is not reported")
+	require.NotNil(t, p.lifetime.Cause().ExitCode, p.lifetime.Cause().Error())
+	require.Equal(t, 3, *p.lifetime.Cause().ExitCode)
+	transporttest.RequireClosed(t, p.lifetime.Released(), "the release waits for the daemon")
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))

@@ -27,7 +27,7 @@ func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	return s
 }
 
-func TestMemoryServes(t *testing.T) {
+func TestMemoryServer(t *testing.T) {
 	s := openMemory(t, transporttest.LegacyServer(nil))
 	info := s.Info()
 	require.Equal(t, "2025-11-25", info.ProtocolVersion)
@@ -45,8 +45,8 @@ func TestMemoryServes(t *testing.T) {
 	require.Equal(t, "enough", s.Cause().Error())
 }
 
-// TestMemoryServerEnds: what Serve returns is the cause, as an exit status is.
-func TestMemoryServerEnds(t *testing.T) {
+// TestMemoryServer_end_is_the_cause: what Serve returns is the cause, as an exit status is.
+func TestMemoryServer_end_is_the_cause(t *testing.T) {
 	broken := errors.New("the disk is full")
 	for name, c := range map[string]struct {
 		end  func(io.Writer) error
@@ -81,8 +81,8 @@ func TestMemoryServerEnds(t *testing.T) {
 	}
 }
 
-// TestMemoryServerIsNew: each incarnation is a call of its own.
-func TestMemoryServerIsNew(t *testing.T) {
+// TestMemoryServer_started_for_each_session: each incarnation is a call of its own.
+func TestMemoryServer_started_for_each_session(t *testing.T) {
 	calls := make(chan context.Context, 10)
 	serve := transporttest.LegacyServer(nil)
 	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
@@ -102,9 +102,9 @@ func TestMemoryServerIsNew(t *testing.T) {
 	}
 }
 
-// TestMemoryServerThatReadsNothing: requests end all the same, and so does the
+// TestMemoryServer_reads_nothing: requests end all the same, and so does the
 // session.
-func TestMemoryServerThatReadsNothing(t *testing.T) {
+func TestMemoryServer_reads_nothing(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
 			Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
@@ -124,5 +124,26 @@ func TestMemoryServerThatReadsNothing(t *testing.T) {
 		<-s.Released()
 		const recall = 5 * time.Second // the go-sdk may try that long to recall its request
 		require.LessOrEqual(t, time.Since(start), time.Minute+recall+mcpvisor.DefaultShutdownTimeout)
+	})
+}
+
+// TestMemoryServer_ignores_shutdown: it minds neither its stdin nor its
+// context, and holds up nobody.
+func TestMemoryServer_ignores_shutdown(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		leave := make(chan struct{})
+		defer close(leave)
+		legacy := transporttest.LegacyServer(nil)
+		d, _ := newServerDialer(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+			err := legacy(ctx, stdin, stdout, stderr)
+			<-leave
+			return err
+		})
+		s := d.NewSession()
+		require.NoError(t, s.Open(t.Context()))
+		began := time.Now()
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
+		<-s.Released()
+		require.LessOrEqual(t, time.Since(began), mcpvisor.DefaultShutdownTimeout)
 	})
 }

@@ -1,0 +1,211 @@
+package stdio
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// peer is the server at the other end of a wire, played by the test.
+type peer struct {
+	*conn
+	t   *testing.T
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// memoryPipe holds nothing: a write waits for its reader.
+func memoryPipe() (io.ReadCloser, io.WriteCloser, error) {
+	r, w := io.Pipe()
+	return r, w, nil
+}
+
+// osPipe holds some 64 KiB, as those of a process do.
+func osPipe() (io.ReadCloser, io.WriteCloser, error) {
+	r, w, err := os.Pipe()
+	return r, w, err
+}
+
+// newPeer serves a wire over a pair of pipes and ends it with the test.
+func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
+	t.Helper()
+	theirs, mine, err := pipe()
+	require.NoError(t, err)
+	reads, writes, err := pipe()
+	require.NoError(t, err)
+	p := &peer{conn: newConn(jsonrpc.NewLifetime(), reads, mine, limit), t: t, in: bufio.NewReader(theirs), out: writes}
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = p.readLoop() })
+	loops.Go(func() { _ = p.writeLoop() })
+	t.Cleanup(func() {
+		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
+		for _, end := range []io.Closer{theirs, mine, reads, writes} {
+			_ = end.Close()
+		}
+		loops.Wait()
+		_ = p.control.Close()
+	})
+	return p
+}
+
+// readMessage returns the next message of the client.
+func (p *peer) readMessage() (m transporttest.Message) {
+	p.t.Helper()
+	line, err := p.in.ReadString('\n')
+	require.NoError(p.t, err)
+	require.NoError(p.t, json.Unmarshal([]byte(line), &m), line)
+	return m
+}
+
+func (p *peer) writeLine(format string, args ...any) {
+	p.t.Helper()
+	_, err := fmt.Fprintf(p.out, format+"\n", args...)
+	require.NoError(p.t, err)
+}
+
+// outcome is how a request ended.
+type outcome struct {
+	result string
+	err    *mcpvisor.Error
+}
+
+// startRequest sends a request and tells later how it ended.
+func (p *peer) startRequest(ctx context.Context, r transport.Request) <-chan outcome {
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := p.request(ctx, r, nil)
+		var e *mcpvisor.Error
+		errors.As(err, &e)
+		ended <- outcome{string(result), e}
+	}()
+	return ended
+}
+
+func TestConn_matches_responses(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	const calls = 50
+	asked := map[string]<-chan outcome{}
+	for i := range calls {
+		asked[fmt.Sprintf(`{"n":%d}`, i)] = p.startRequest(t.Context(), transport.Request{Method: "m", Params: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))})
+	}
+	ids := map[int64]string{}
+	for range calls {
+		m := p.readMessage()
+		require.Equal(t, "m", m.Method)
+		require.Greater(t, m.ID, jsonrpc.FirstID)
+		require.NotContains(t, ids, m.ID)
+		ids[m.ID] = string(m.Params)
+	}
+	for id, params := range ids { // in any order
+		p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":%s}`, id, params)
+	}
+	for params, ended := range asked {
+		require.Equal(t, outcome{result: params}, <-ended)
+	}
+	require.Zero(t, p.discarded.Counts())
+	require.NotZero(t, p.lastReceived.Time())
+}
+
+// TestConn_skips_malformed_lines: junk is counted and costs nobody anything.
+func TestConn_skips_malformed_lines(t *testing.T) {
+	p := newPeer(t, osPipe, 4<<10)
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
+	id := p.readMessage().ID
+	for _, junk := range []string{"hello", "{", "[", `[1,"a"]`, "7", `{"a":1}`, `{"id":1}`, "\x1b[31mred\x1b[0m", "\xff\xfe"} {
+		p.writeLine("%s", junk)
+	}
+	p.writeLine("\n  \r\n\t") // empty lines are not even junk
+	p.writeLine(`{"id":%d,"result":0}`, id+1000)
+	p.writeLine(`{"id":%d,"result":1}`, id)
+	require.Equal(t, outcome{result: "1"}, <-ended)
+	p.writeLine(`{"id":%d,"result":2}`, id) // twice
+	p.writeLine("%s", strings.Repeat("x", 5<<10))
+	require.Eventually(t, func() bool {
+		return p.discarded.Counts() == mcpvisor.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
+	}, 10*time.Second, time.Millisecond)
+}
+
+// TestConn_separates_call_and_control_channel: whatever is no answer to a call goes to the control
+// lane, in order.
+func TestConn_separates_call_and_control_channel(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
+	id := p.readMessage().ID
+	p.expectResponse(3)
+	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"id":%d}}`, id)
+	p.writeLine(`{"jsonrpc":"2.0","id":3,"result":{"sdk":true}}`)
+	p.writeLine(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) // a request of the server's own
+	p.writeLine(`{"id":%d,"result":1}`, id)
+	require.Equal(t, outcome{result: "1"}, <-ended)
+	require.Equal(t, id, p.readMessage().ID, "the ping is answered")
+	for _, want := range []string{"notifications/of/our/own", ""} {
+		m, err := p.control.Read(t.Context())
+		require.NoError(t, err)
+		if r, ok := m.(*sdkrpc.Request); ok {
+			require.Equal(t, want, r.Method)
+		} else {
+			require.Empty(t, want)
+			require.JSONEq(t, `{"sdk":true}`, string(m.(*sdkrpc.Response).Result))
+		}
+	}
+}
+
+var errEnded = &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Stderr: []string{"bye"}}
+
+// TestConn_end_fails_all_requests: requests under way, lines that wait, and what comes later.
+func TestConn_end_fails_all_requests(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	seen := p.startRequest(t.Context(), transport.Request{Method: "seen", Timeout: time.Hour})
+	require.Equal(t, "seen", p.readMessage().Method)
+	p.fillPipe()
+	var waiting []<-chan outcome
+	for range 20 {
+		waiting = append(waiting, p.startRequest(t.Context(), transport.Request{Method: "waiting"}))
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- p.sendLine(t.Context(), []byte("x\n")) }()
+	require.Eventually(t, func() bool {
+		p.table.Mu.Lock()
+		defer p.table.Mu.Unlock()
+		return len(p.table.Open) == 21
+	}, 10*time.Second, time.Millisecond)
+
+	require.True(t, p.end(errEnded))
+	require.False(t, p.end(&supervisor.Cause{Kind: supervisor.CauseProbe}), "it dies once")
+	check := func(got outcome, want mcpvisor.Outcome) {
+		require.NotNil(t, got.err)
+		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
+		require.Equal(t, want, got.err.Outcome)
+		require.Equal(t, []string{"bye"}, got.err.Stderr)
+		var cause *supervisor.Cause
+		require.ErrorAs(t, got.err, &cause)
+		require.Same(t, errEnded, cause)
+	}
+	check(<-seen, mcpvisor.OutcomeUnknown)
+	for _, w := range waiting {
+		check(<-w, mcpvisor.OutcomeNotSent)
+	}
+	require.ErrorIs(t, <-sent, io.ErrClosedPipe)
+
+	check(<-p.startRequest(t.Context(), transport.Request{Method: "late"}), mcpvisor.OutcomeNotSent)
+	require.False(t, p.postLine(&outgoing{text: []byte("x\n")}))
+	require.ErrorIs(t, p.sendLine(t.Context(), []byte("x\n")), io.ErrClosedPipe)
+	require.Empty(t, p.table.Open)
+}

@@ -1,0 +1,76 @@
+package stdio
+
+import (
+	"fmt"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// receiveErrorWithoutID handles an error that names no request. "If there was an error
+// in detecting the id in the Request object (e.g. Parse error/Invalid Request), it MUST
+// be Null" (JSON-RPC 2.0, section 5).
+//
+// It fails the request in flight if there is exactly one. If there are several, or if
+// the error may be about a notification of this client ("method not found"), the error
+// is logged. It is also kept to explain requests that time out later.
+func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
+	failed := jsonrpc.ServerError(c.redactor.JSON(env.Error))
+	if code, ok := transport.ErrorCode(failed); ok && code != sdkrpc.CodeMethodNotFound && c.failOnlyRequest(failed) {
+		return
+	}
+	c.discarded.Unmatched.Add(1)
+	text := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), jsonrpc.MaxErrorText)
+	c.remarks.AddOrphan(text)
+	if c.serverRequests.Handler != nil && c.orphanLog.Allow() {
+		c.serverRequests.Handler.Log.Warn().Str("error", text).Msg("the server sent an error that names no request")
+	}
+}
+
+// failOnlyRequest fails the request in flight, on either channel. It reports false if
+// no request is in flight, or more than one.
+func (c *conn) failOnlyRequest(why *mcpvisor.Error) bool {
+	waiting := c.control.waitingIDs()
+	c.table.Mu.Lock()
+	p, calls := c.onlyInFlightLocked()
+	if len(waiting)+calls != 1 {
+		c.table.Mu.Unlock()
+		return false
+	}
+	if p != nil {
+		delete(c.table.Open, p.entry.ID)
+		c.table.Mu.Unlock()
+		p.answer <- answer{err: why}
+		return true
+	}
+	c.table.Mu.Unlock()
+	return c.control.failRequestWith(waiting[0], why.Cause)
+}
+
+// onlyInFlightLocked counts the requests of the call channel that the server may have
+// seen, and returns one of them. Streams stay open without a response, so they count
+// only if there is no other request.
+func (c *conn) onlyInFlightLocked() (only *pending, count int) {
+	var stream *pending
+	streams := 0
+	for _, e := range c.table.Open {
+		p := e.Owner.(*pending)
+		switch {
+		case p.line.state == lineQueued:
+		case p.stream:
+			stream = p
+			streams++
+		default:
+			only = p
+			count++
+		}
+	}
+	if count == 0 {
+		return stream, streams
+	}
+	return only, count
+}

@@ -1,0 +1,175 @@
+package stdio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+)
+
+// evidenceTimeout is how long to wait, after a stream or the process has ended, for
+// the evidence that explains the end: the exit status after an end of file, or the
+// responses and the stderr that are still in the pipes. Usually both arrive at once.
+const evidenceTimeout = 50 * time.Millisecond
+
+// processConn is one process and the connection to it, from the start of the process
+// until it has been reaped. It has three goroutines: one reads, one writes, and
+// awaitEnd ends the others.
+type processConn struct {
+	// Set by newProcessConn, constant afterwards.
+	lifetime        *jsonrpc.Lifetime // shared with conn; guards itself
+	conn            *conn
+	proc            process.Process
+	handler         *inbound.Handler // serves the requests of the server
+	shutdownTimeout time.Duration
+
+	loops    sync.WaitGroup // the reading, writing and request-serving goroutines
+	readDone chan struct{}  // closed by the goroutine that reads
+
+	mu     sync.Mutex
+	client *mcp.ClientSession // guarded by mu; set by connect
+}
+
+// processConnOptions configures a [processConn].
+type processConnOptions struct {
+	MaxMessageBytes int           // longest message of the server that is read
+	ShutdownTimeout time.Duration // from closing stdin to SIGKILL
+	Notifications   *jsonrpc.Notifications
+	Handlers        *inbound.HandlerPool
+	Redactor        redact.Redactor
+	Buffer          *budget.Budget // bounds large messages; nil: without bound
+}
+
+// newProcessConn begins to read from and write to a process that was just started.
+func newProcessConn(proc process.Process, o processConnOptions) *processConn {
+	life := jsonrpc.NewLifetime()
+	p := &processConn{
+		lifetime:        life,
+		conn:            newConn(life, proc.Stdout(), proc.Stdin(), o.MaxMessageBytes),
+		proc:            proc,
+		handler:         o.Handlers.NewHandler(life),
+		shutdownTimeout: o.ShutdownTimeout,
+		readDone:        make(chan struct{}),
+	}
+	p.handler.Redactor = o.Redactor
+	c := p.conn
+	c.notifications, c.redactor, c.buffer = o.Notifications, o.Redactor, o.Buffer
+	c.serverRequests.Handler = p.handler
+	// The goroutine that reads calls Go. It is itself one of loops, so loops.Wait has
+	// not returned then.
+	c.serverRequests.Go = func(f func()) bool { p.loops.Go(f); return true }
+	c.in.onLarge = proc.GrowStdout
+	p.loops.Go(func() {
+		err := c.readLoop()
+		close(p.readDone)
+		p.streamEnded("stdout", err)
+	})
+	p.loops.Go(func() {
+		if err := c.writeLoop(); err != nil {
+			p.streamEnded("stdin", err)
+		}
+	})
+	go p.awaitEnd()
+	return p
+}
+
+// streamEnded is called when a stream broke. If the process exits, its exit status is
+// the better cause, and awaitEnd reports it. A process that continues without its
+// streams is of no use, and is ended.
+func (p *processConn) streamEnded(name string, err error) {
+	for wait := true; wait; wait = p.proc.Exiting() {
+		t := time.NewTimer(evidenceTimeout)
+		select {
+		case <-p.lifetime.Dead():
+			t.Stop()
+			return
+		case <-p.proc.Exited():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+	}
+	what := "closed its " + name
+	if err != nil && !errors.Is(err, io.EOF) {
+		what = fmt.Sprintf("broke its %s (%v)", name, err)
+	}
+	p.conn.end(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err,
+		Message: "server " + what + " but did not exit", Stderr: p.proc.ExitCause().Stderr})
+}
+
+// awaitEnd waits for the exit of the process or the end of the connection. It then
+// terminates the process, waits for all goroutines, and releases the lifetime.
+func (p *processConn) awaitEnd() {
+	select {
+	case <-p.proc.Exited():
+		t := time.NewTimer(evidenceTimeout)
+		select {
+		case <-p.readDone:
+		case <-p.lifetime.Dead():
+		case <-t.C:
+		}
+		t.Stop()
+		p.conn.end(p.proc.ExitCause())
+	case <-p.lifetime.Dead():
+	}
+	p.proc.Terminate(p.shutdownTimeout)
+	p.lifetime.RecordLeft(p.proc.Release())
+	p.loops.Wait()
+	_ = p.conn.control.Close()
+	p.mu.Lock()
+	client := p.client
+	p.mu.Unlock()
+	if client != nil {
+		_ = client.Close()
+	}
+	p.lifetime.Release()
+}
+
+// connect performs the handshake. version is the protocol version that the go-sdk
+// proposes; empty means the newest, which begins with server/discover.
+func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
+	p.conn.control.discoverTimeout = discoverTimeout
+	client := p.handler.NewClient(info)
+	client.AddSendingMiddleware(p.registerClientSession)
+	session, err := client.Connect(ctx, p.conn.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.client = session
+	p.mu.Unlock()
+	return session.InitializeResult(), nil
+}
+
+// registerClientSession passes the go-sdk's session to the handler before the go-sdk
+// sends its first message: some servers send requests before they answer initialize.
+func (p *processConn) registerClientSession(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if session, ok := req.GetSession().(*mcp.ClientSession); ok {
+			p.handler.SetSession(session)
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// followRootChanges notifies a legacy server whenever the roots change. The modern era
+// has no such notification.
+func (p *processConn) followRootChanges(modern bool) (unfollow func()) {
+	if modern {
+		return func() {}
+	}
+	return p.handler.FollowRoots(func() {
+		p.conn.postLineIfRoom(&outgoing{text: []byte(jsonrpc.RootsChanged + "\n")}, maxControlQueue)
+	})
+}

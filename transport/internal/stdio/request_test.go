@@ -1,0 +1,153 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// TestRequest_answer_read_before_cancel: whoever leaves while his answer is there gets
+// that, and all that was reported before it. Nothing of it is left for the next
+// call.
+func TestRequest_answer_read_before_cancel(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		for range 30 { // what comes first is chance
+			transporttest.InBubble(t, func(t *testing.T) {
+				p := newPeer(t, memoryPipe, 1<<20)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first, proceed := make(chan struct{}), make(chan struct{})
+				reports := 0
+				ended := p.startRequest(ctx, transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
+					if reports++; reports == 1 {
+						close(first)
+						<-proceed
+					}
+				}})
+				id := p.readMessage().ID
+				p.writeProgress(id, 1)
+				<-first
+				p.writeProgress(id, 2)
+				p.writeLine(`{"id":%d,"result":"old"}`, id)
+				synctest.Wait() // all of that has been read
+				if leaves {
+					cancel()
+				}
+				close(proceed)
+				require.Equal(t, outcome{result: `"old"`}, <-ended)
+				require.Equal(t, 2, reports)
+
+				next := p.startRequest(t.Context(), transport.Request{Method: "next"})
+				p.writeLine(`{"id":%d,"result":"new"}`, p.readMessage().ID)
+				require.Equal(t, outcome{result: `"new"`}, <-next)
+			})
+		}
+	}
+}
+
+// TestRequest_reused_entry_has_new_clocks: a request is given the memory of an earlier one, and not
+// its time.
+func TestRequest_reused_entry_has_new_clocks(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		for range 20 {
+			first := p.startRequest(t.Context(), transport.Request{Method: "first", Timeout: time.Second, TotalTimeout: time.Second})
+			p.writeLine(`{"id":%d,"result":1}`, p.readMessage().ID)
+			require.Equal(t, outcome{result: "1"}, <-first)
+			time.Sleep(2 * time.Second)
+			second := p.startRequest(t.Context(), transport.Request{Method: "second", Timeout: time.Minute})
+			id := p.readMessage().ID
+			time.Sleep(30 * time.Second)
+			p.writeLine(`{"id":%d,"result":2}`, id)
+			require.Equal(t, outcome{result: "2"}, <-second)
+		}
+	})
+}
+
+// TestRequest_total_timeout_alone bounds a request that may be idle.
+func TestRequest_total_timeout_alone(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		began := time.Now()
+		ended := p.startRequest(t.Context(), transport.Request{Method: "m", TotalTimeout: time.Minute})
+		p.readMessage()
+		read := make(chan transporttest.Message, 1)
+		go func() { read <- p.readMessage() }()
+		got := <-ended
+		require.Equal(t, mcpvisor.KindTimeout, got.err.Kind)
+		require.InDelta(t, time.Minute, time.Since(began), float64(jsonrpc.SweepGrain))
+		require.Equal(t, "notifications/cancelled", (<-read).Method)
+	})
+}
+
+// TestRequest_error_is_redacted: servers repeat what they were given.
+func TestRequest_error_is_redacted(t *testing.T) {
+	p := newPeer(t, memoryPipe, 1<<20)
+	p.redactor = strings.NewReplacer(transporttest.Secret, "***").Replace
+	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
+	p.writeLine(`{"id":%d,"error":{"code":1,"message":"bad key %s","data":["%[2]s"]}}`, p.readMessage().ID, transporttest.Secret)
+	got := <-ended
+	require.Contains(t, got.err.Error(), "bad key ***")
+	raw, err := json.Marshal(got.err.Cause)
+	require.NoError(t, err)
+	require.NotContains(t, string(raw), transporttest.Secret)
+	require.NotContains(t, got.err.Error(), transporttest.Secret)
+}
+
+// A session that could not be opened, or is not yet, was sent nothing.
+func TestRequest_session_not_open(t *testing.T) {
+	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
+	s := d.NewSession()
+	for _, kind := range []mcpvisor.ErrorKind{mcpvisor.KindUnavailable, mcpvisor.KindClosed} {
+		_, err := s.Request(t.Context(), transporttest.ToolCall)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, kind, e.Kind)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		s.Abort(transporttest.ErrGivenUp)
+	}
+}
+
+// TestRequest_ends_once: answers, deadlines, cancellation and death at the
+// same time.
+func TestRequest_ends_once(t *testing.T) {
+	for range 20 {
+		p := newPeer(t, osPipe, 1<<20)
+		var all []<-chan outcome
+		for i := range 40 {
+			ctx, cancel := context.WithCancel(t.Context())
+			r := transport.Request{Method: "m"}
+			if i%3 == 0 {
+				r.Timeout = time.Duration(i) * 50 * time.Microsecond
+			}
+			all = append(all, p.startRequest(ctx, r))
+			if i%4 == 1 {
+				time.AfterFunc(time.Duration(i)*30*time.Microsecond, cancel)
+			} else {
+				defer cancel()
+			}
+		}
+		for range 20 {
+			if m := p.readMessage(); m.Method == "m" && m.ID%2 == 0 {
+				p.writeLine(`{"id":%d,"result":%d}`, m.ID, m.ID)
+			}
+		}
+		p.end(errEnded)
+		for _, ended := range all {
+			if got := <-ended; got.err == nil {
+				require.NotEmpty(t, got.result)
+			}
+		}
+		require.Empty(t, p.table.Open)
+	}
+}

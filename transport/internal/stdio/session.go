@@ -1,0 +1,158 @@
+package stdio
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// session is one incarnation behind a pair of streams. Opening it may take two
+// processes, because some servers exit on server/discover.
+type session struct {
+	// Set by NewSession, constant afterwards. Each guards itself with a mutex.
+	dialer        *dialer
+	lifetime      *jsonrpc.Lifetime
+	notifications jsonrpc.Notifications // passes notifications to the function of OnNotice
+	handshake     jsonrpc.HandshakeWatch
+
+	open atomic.Pointer[openState] // set by Open when the negotiation succeeded; nil before
+
+	mu      sync.Mutex           // guards the fields below
+	current *processConn         // the last process that was started; nil before the first
+	info    mcpvisor.SessionInfo // set by Open
+	// spawning: a process is being started that current does not hold yet. If Abort
+	// comes meanwhile, the goroutine that spawns releases the session.
+	spawning bool
+}
+
+// openState is what requests of an open session need.
+type openState struct {
+	conn    *conn
+	meta    json.RawMessage // the _meta of each request; empty in the legacy era
+	handler *inbound.Handler
+}
+
+// Request implements [transport.Session].
+//
+// A legacy request is one message. Its outcome is observed, because a wrapper may have
+// restarted the server, which then does not know its handshake. A modern request is
+// repeated with the input that the server requires (2026-07-28, SEP-2322).
+func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	o := s.open.Load()
+	if o == nil {
+		if cause := s.Cause(); cause != nil {
+			return nil, jsonrpc.DeathError(cause, mcpvisor.OutcomeNotSent)
+		}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+	}
+	if len(o.meta) == 0 {
+		result, err := o.conn.request(ctx, r, nil)
+		if list := s.handshake.Observe(r.Method, err); list != "" {
+			go s.checkHandshake(context.WithoutCancel(ctx), o, list)
+		}
+		return result, err
+	}
+	began := time.Now()
+	result, err := o.conn.request(ctx, r, o.meta)
+	if err == nil && inbound.NeedsInput(r.Method, result) {
+		return o.handler.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+			return o.conn.request(ctx, r, o.meta)
+		})
+	}
+	return result, err
+}
+
+// checkHandshake ends the session if the server does not know its handshake any more.
+func (s *session) checkHandshake(ctx context.Context, o *openState, list string) {
+	cause := s.handshake.Check(ctx, list, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+		return o.conn.request(ctx, r, nil)
+	})
+	if cause != nil {
+		s.Abort(cause)
+	}
+}
+
+// Abort implements [transport.Session].
+func (s *session) Abort(cause *supervisor.Cause) {
+	s.mu.Lock()
+	first := s.lifetime.End(cause)
+	p, spawning := s.current, s.spawning
+	s.mu.Unlock()
+	if first && !spawning {
+		s.releaseAfter(p, cause)
+	}
+}
+
+// releaseAfter ends a process, if there is one, and releases the session once nothing
+// of the process is left.
+func (s *session) releaseAfter(p *processConn, cause *supervisor.Cause) {
+	if p == nil {
+		s.lifetime.Release()
+		return
+	}
+	p.conn.end(cause)
+	go func() {
+		<-p.lifetime.Released()
+		s.lifetime.RecordLeft(p.lifetime.Left())
+		s.lifetime.Release()
+	}()
+}
+
+// currentConn returns the last process that was started; nil if there is none.
+func (s *session) currentConn() *processConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// OnNotice implements [transport.Session].
+func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNotice(notify) }
+
+// Dead implements [transport.Session].
+func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }
+
+// Cause implements [transport.Session].
+func (s *session) Cause() *supervisor.Cause { return s.lifetime.Cause() }
+
+// Released implements [transport.Session].
+func (s *session) Released() <-chan struct{} { return s.lifetime.Released() }
+
+// Left implements [transport.Session].
+func (s *session) Left() error { return s.lifetime.Left() }
+
+// Info implements [transport.Session].
+func (s *session) Info() mcpvisor.SessionInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info := s.info
+	if p := s.current; p != nil {
+		info.Discarded = p.conn.discarded.Counts()
+		info.StrayOutput = p.conn.remarks.StrayOutput(p.conn.redactor)
+		info.PID = p.proc.PID()
+	}
+	return info
+}
+
+// Stderr implements [transport.Speaker].
+func (s *session) Stderr() []string {
+	if p := s.currentConn(); p != nil {
+		return p.proc.ExitCause().Stderr
+	}
+	return nil
+}
+
+// LastReceived implements [transport.Session].
+func (s *session) LastReceived() time.Time {
+	if p := s.currentConn(); p != nil {
+		return p.conn.lastReceived.Time()
+	}
+	return time.Time{}
+}

@@ -1,0 +1,87 @@
+package stdio
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// Stray output is what a server writes to its stdout that is not a message: logs,
+// banners, prompts (see [mcpvisor.StrayOutput]). "The server MUST NOT write anything to
+// its stdout that is not a valid MCP message" (MCP, transports, stdio).
+
+// The likely reasons of stray output.
+const (
+	reasonDocker        = "the stream has the headers of docker's attach protocol; run the container with -i and without -t"
+	reasonUTF16         = "it is UTF-16; messages are UTF-8"
+	reasonContentLength = "it frames messages with Content-Length, as LSP does; MCP has one message per line"
+	reasonPrefixed      = "text stands in front of the message in its line: messages are prefixed, or a banner has no line end"
+	reasonANSI          = "it holds ANSI escape codes; turn colours off, as with NO_COLOR=1"
+	reasonQuestion      = "it asks a question and waits for the answer; start it so that it does not ask, as with npx -y"
+	reasonSplit         = "a message is written over several lines; each must be one line"
+)
+
+// guessReason returns the likely reason why a text is not a message. ended says whether
+// the line is complete.
+func guessReason(text []byte, ended bool) string {
+	text = text[:min(len(text), jsonrpc.StrayTaken)]
+	brace := bytes.IndexByte(text, '{')
+	switch {
+	case len(text) >= 8 && text[0] <= 2 && text[1] == 0 && text[2] == 0 && text[3] == 0:
+		return reasonDocker
+	case bytes.HasPrefix(text, []byte("\xff\xfe")), bytes.HasPrefix(text, []byte("\xfe\xff")), 3*bytes.Count(text, []byte{0}) > len(text):
+		return reasonUTF16
+	case len(text) >= 15 && bytes.EqualFold(text[:15], []byte("content-length:")):
+		return reasonContentLength
+	case brace > 0 && bytes.Contains(text[brace:], []byte(`"jsonrpc"`)):
+		return reasonPrefixed
+	case asksQuestion(text, ended):
+		return reasonQuestion
+	case bytes.IndexByte(text, '\x1b') >= 0:
+		return reasonANSI
+	}
+	return jsonrpc.StrayLog
+}
+
+// questionMarks are the ends of prompts, in lower case.
+var questionMarks = []string{"?", "(y)", "(y/n)", "[y/n]", "(yes/no)", "[yes/no]", "password:", "passphrase:", "press enter", "to continue"}
+
+// asksQuestion reports whether a text looks like a prompt. Most prompts wait for the
+// answer in the same line.
+func asksQuestion(text []byte, ended bool) bool {
+	lower := strings.ToLower(strings.TrimRight(string(text), " \t:>.…"))
+	if !ended && strings.Contains(lower, "? ") {
+		return true
+	}
+	for _, mark := range questionMarks {
+		if strings.HasSuffix(lower, strings.TrimRight(mark, ":")) {
+			return true
+		}
+	}
+	return false
+}
+
+// receiveMalformed records a line that is not a message.
+func (c *conn) receiveMalformed(line []byte) {
+	c.discarded.Malformed.Add(1)
+	switch c.split.add(line) {
+	case splitNone:
+		c.remarks.AddStray(line, guessReason(line, true), false)
+	case splitIncomplete:
+		c.remarks.AddStray(c.split.text, reasonSplit, true)
+	case splitComplete:
+		c.remarks.AddStray(c.split.text, reasonSplit, true)
+		c.failSplitMessage()
+		c.split.reset()
+	}
+}
+
+// receiveUnfinished is called with the beginning of a line when the server has not
+// written the rest yet. A prompt has no line end; a message begins with a bracket.
+func (c *conn) receiveUnfinished(line []byte) {
+	text := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
+	if len(text) > 0 && text[0] != '{' && text[0] != '[' && !bytes.HasPrefix(byteOrderMark, text) {
+		c.remarks.AddStray(line, guessReason(line, false), false)
+	}
+}

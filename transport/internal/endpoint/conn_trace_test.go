@@ -12,7 +12,7 @@ import (
 
 // That nothing was written is certain only of a connection that is closed. What
 // was written before the request got the connection does not count.
-func TestConnTraceNeverWritten(t *testing.T) {
+func TestConnTrace_neverWritten(t *testing.T) {
 	dial := newConnTracker().track(func(context.Context, string, string) (net.Conn, error) {
 		mine, peer := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, peer) }()

@@ -8,23 +8,23 @@ import (
 	"sync/atomic"
 )
 
-// connTracker holds the open connections of one session, so that they end with the
-// session: net/http keeps idle connections for as long as it likes. Safe for
-// concurrent use.
+// connTracker holds the open connections of one session, so that they can be closed at
+// its end. Without it net/http might keep idle connections longer. Safe for concurrent
+// use.
 type connTracker struct {
-	mu     sync.Mutex
-	open   map[*trackedConn]struct{}
-	closed bool
+	mu     sync.Mutex                // guards the other fields
+	open   map[*trackedConn]struct{} // nil after closeAll
+	closed bool                      // closeAll was called
 }
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newConnTracker() *connTracker { return &connTracker{open: make(map[*trackedConn]struct{})} }
 
-// track wraps a dial function: its connections are in the tracker until they are
-// closed. A *tls.Conn is returned unwrapped, because net/http has to recognise it to
-// negotiate HTTP/2.
-func (s *connTracker) track(dial dialFunc) dialFunc {
+// track wraps a dial function. Its connections are in the tracker until they are closed.
+// A *tls.Conn is returned unwrapped and untracked, because net/http must recognise its
+// type to use HTTP/2.
+func (t *connTracker) track(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err != nil {
@@ -33,33 +33,33 @@ func (s *connTracker) track(dial dialFunc) dialFunc {
 		if _, ok := conn.(*tls.Conn); ok {
 			return conn, nil
 		}
-		c := &trackedConn{Conn: conn, set: s}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.closed { // the session ended while this connection was made
+		c := &trackedConn{Conn: conn, tracker: t}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.closed { // the session ended while this connection was made
 			_ = conn.Close()
 			return nil, net.ErrClosed
 		}
-		s.open[c] = struct{}{}
+		t.open[c] = struct{}{}
 		return c, nil
 	}
 }
 
-// OpenConns is how many connections of the session are open.
+// OpenConns returns how many connections of the session are open.
 func (e *Endpoint) OpenConns() int {
 	e.conns.mu.Lock()
 	defer e.conns.mu.Unlock()
 	return len(e.conns.open)
 }
 
-// closeAll closes the open connections, and every connection that is still being
-// made.
-func (s *connTracker) closeAll() {
-	s.mu.Lock()
-	s.closed = true
-	left := s.open
-	s.open = nil
-	s.mu.Unlock()
+// closeAll closes the open connections. A connection that is still being made is closed
+// when it is complete.
+func (t *connTracker) closeAll() {
+	t.mu.Lock()
+	t.closed = true
+	left := t.open
+	t.open = nil
+	t.mu.Unlock()
 	for c := range left {
 		_ = c.Conn.Close()
 	}
@@ -68,14 +68,14 @@ func (s *connTracker) closeAll() {
 // trackedConn is one connection of a tracker. It counts the bytes written to it.
 type trackedConn struct {
 	net.Conn
-	set     *connTracker
+	tracker *connTracker
 	written atomic.Int64
 	closed  atomic.Bool
 }
 
-// trackedUnder returns the tracked connection under layers of TLS; nil if there is
-// none of ours.
-func trackedUnder(conn net.Conn) *trackedConn {
+// trackedConnOf returns the tracked connection below layers of TLS; nil if the innermost
+// connection is not tracked.
+func trackedConnOf(conn net.Conn) *trackedConn {
 	for {
 		layer, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {
@@ -87,7 +87,7 @@ func trackedUnder(conn net.Conn) *trackedConn {
 	return c
 }
 
-// Write implements net.Conn. Bytes count as written as soon as their write begins.
+// Write implements net.Conn. Bytes count as written from the moment their write begins.
 func (c *trackedConn) Write(p []byte) (int, error) {
 	c.written.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
@@ -98,8 +98,8 @@ func (c *trackedConn) Write(p []byte) (int, error) {
 // Close implements net.Conn.
 func (c *trackedConn) Close() error {
 	c.closed.Store(true)
-	c.set.mu.Lock()
-	delete(c.set.open, c)
-	c.set.mu.Unlock()
+	c.tracker.mu.Lock()
+	delete(c.tracker.open, c)
+	c.tracker.mu.Unlock()
 	return c.Conn.Close()
 }

@@ -14,9 +14,9 @@ import (
 // A set knows the connections that are open, and those only. Its end is theirs,
 // and that of one which comes later.
 func TestConnTracker(t *testing.T) {
-	set := newConnTracker()
+	tracker := newConnTracker()
 	var peers []net.Conn
-	dial := set.track(func(context.Context, string, string) (net.Conn, error) {
+	dial := tracker.track(func(context.Context, string, string) (net.Conn, error) {
 		mine, peer := net.Pipe()
 		peers = append(peers, peer)
 		return mine, peer.SetReadDeadline(time.Now().Add(transporttest.Patience))
@@ -28,11 +28,11 @@ func TestConnTracker(t *testing.T) {
 	first, err := dial(t.Context(), "", "")
 	require.NoError(t, err)
 	require.NoError(t, first.Close())
-	require.Empty(t, set.open, "what is closed is forgotten")
+	require.Empty(t, tracker.open, "what is closed is forgotten")
 	_, err = dial(t.Context(), "", "")
 	require.NoError(t, err)
-	require.Len(t, set.open, 1)
-	set.closeAll()
+	require.Len(t, tracker.open, 1)
+	tracker.closeAll()
 	closed(peers[1])
 	_, err = dial(t.Context(), "", "")
 	require.ErrorIs(t, err, net.ErrClosed)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxRedirects is how many redirects within the origin one request follows.
+	// maxRedirects bounds how many redirects one request follows.
 	maxRedirects = 5
 	// maxPooled bounds the idle connections that one session keeps.
 	maxPooled = 256
@@ -27,83 +27,85 @@ const (
 	redirectDrainTimeout = time.Second
 )
 
-// Endpoint sends the HTTP requests of one session. Do is the way for every request:
-// it adds the access token, follows redirects within the origin, adds cookies, and
-// records when the server last sent anything.
+// Endpoint sends the HTTP requests of one session; see Do. It also records when the
+// server last sent anything.
 //
-// The fields are set by New and not changed afterwards, except where they say so.
+// New sets the fields. They do not change afterwards, except where a remark says so.
 // Safe for concurrent use.
 type Endpoint struct {
 	URL          *url.URL
-	Target       string // the URL without its secrets, for errors and logs
-	HostPort     string
-	host         string
-	ownHeaders   http.Header // those of the specification; sent with every request
+	Target       string      // the URL without its secrets, for errors and logs
+	HostPort     string      // host:port of URL
+	host         string      // of the Host header
+	specHeaders  http.Header // Headers of the ServerSpec; sent with every request
 	RoundTripper http.RoundTripper
-	jar          guard.Jar
+	jar          guard.Jar // cookies; of HTTP.Client
 	conns        *connTracker
-	// hostTripper: the RoundTripper comes from the host. It may not report when it has
-	// a connection, so that the outcome of a failed request is never certain.
-	hostTripper  bool
-	LastReceived jsonrpc.LastReceived
-	// postTarget is the address for POSTs on a session over HTTP+SSE; nil: url.
-	// Written once, by the goroutine that reads the event stream.
+	// hostRoundTripper: RoundTripper is the application's own type, and not an
+	// http.Transport. It need not report when it has a connection. Therefore a failed
+	// request never counts as not sent.
+	hostRoundTripper bool
+	LastReceived     jsonrpc.LastReceived
+	// postTarget is the address for POSTs of a session over HTTP+SSE; nil: URL. The
+	// goroutine that reads the event stream sets it once.
 	postTarget atomic.Pointer[postTarget]
-	secrets    *strings.Replacer
-	Auth       *oauth.Authorizer // nil: the only tokens are those of ownHeaders
-	// OnUnauthorized is called when no request of the session can get a token without
-	// the user. Set it before the first request.
+	secrets    *strings.Replacer // replaces the secrets of the ServerSpec
+	// Auth obtains access tokens; nil: the only tokens are in specHeaders. Set it before
+	// the first request.
+	Auth *oauth.Authorizer
+	// OnUnauthorized is called when the session has no valid token and cannot get one
+	// without the user. Set it before the first request.
 	OnUnauthorized func(*HTTPError)
 }
 
-// New makes the endpoint of one session from the specification of its server. It fails
-// if the URL cannot be parsed. It connects to nothing.
+// New makes the endpoint of one session with a server. It fails if the URL of the spec
+// cannot be parsed. It opens no connection.
 func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	u, err := url.Parse(spec.HTTP.URL)
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{URL: u, host: u.Host, Target: BareURL(u), HostPort: hostPort(u), ownHeaders: http.Header{},
+	e := &Endpoint{URL: u, host: u.Host, Target: BareURL(u), HostPort: hostPort(u), specHeaders: http.Header{},
 		conns: newConnTracker(), LastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
-		e.ownHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
+		e.specHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
 	}
 	for name, value := range spec.HTTP.Headers {
 		switch name = http.CanonicalHeaderKey(name); {
 		case name == "Host":
 			e.host = value
 		case IsProtocolHeader(name):
-			// The protocol sets these itself; another value would break it.
+			// The session sets these itself; another value would break the protocol.
 		default:
-			e.ownHeaders[name] = []string{value}
+			e.specHeaders[name] = []string{value}
 		}
 	}
 	base := http.DefaultTransport
-	if theirs := spec.HTTP.Client; theirs != nil {
-		e.jar = guard.NewJar(theirs.Jar)
-		if theirs.Transport != nil {
-			base = theirs.Transport
+	if client := spec.HTTP.Client; client != nil {
+		e.jar = guard.NewJar(client.Jar)
+		if client.Transport != nil {
+			base = client.Transport
 		}
 	}
 	if t, ok := base.(*http.Transport); ok {
 		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 	} else {
-		// The connections belong to the host, so they are neither counted nor closed.
-		e.RoundTripper, e.hostTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
+		// The connections belong to the application, so they are neither tracked nor closed.
+		e.RoundTripper, e.hostRoundTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
 	}
 	return e, nil
 }
 
-// tuneTransport prepares a transport for many concurrent calls to one host. The
-// transport belongs to one session, so its connections end with that session.
+// tuneTransport prepares a transport for up to inFlight concurrent calls to one server.
+// The transport belongs to one session, so its connections end with that session.
 func (e *Endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transport {
-	pool := min(inFlight, maxPooled) + 2 // the event stream, and one in reserve
+	pool := min(inFlight, maxPooled) + 2 // one for the event stream, and one extra
 	t.MaxIdleConnsPerHost = max(t.MaxIdleConnsPerHost, pool)
 	if t.MaxIdleConns != 0 {
 		t.MaxIdleConns = max(t.MaxIdleConns, pool)
 	}
-	// A limit on the wait for response headers would end calls whose tools work long
-	// before they answer.
+	// A bound on the wait for response headers would end calls of slow tools; the
+	// deadlines of calls bound that wait.
 	t.ResponseHeaderTimeout = 0
 	if t.MaxResponseHeaderBytes == 0 {
 		t.MaxResponseHeaderBytes = maxHeader
@@ -123,24 +125,24 @@ func (e *Endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transpor
 	return t
 }
 
-// NewHeader returns a new header with the endpoint's own fields, and room for size
-// more.
+// NewHeader returns a new header with the headers of the ServerSpec, and room for size
+// more fields.
 func (e *Endpoint) NewHeader(size int) http.Header {
-	h := make(http.Header, len(e.ownHeaders)+size)
-	maps.Copy(h, e.ownHeaders)
+	h := make(http.Header, len(e.specHeaders)+size)
+	maps.Copy(h, e.specHeaders)
 	return h
 }
 
 // followRedirects sends one request and follows redirects within the origin.
 //
-// It uses net/http's Transport without its Client: the Client works on each request
-// too, and its redirect rules are not those of the endpoint.
+// It uses a RoundTripper and no http.Client, because a Client would follow redirects by
+// other rules.
 func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
 	target := e.urlFor(r.Method)
 	for redirects := 0; ; redirects++ {
-		resp, f := e.sendTo(ctx, target, r)
-		if f != nil {
-			return nil, f
+		resp, httpErr := e.sendTo(ctx, target, r)
+		if httpErr != nil {
+			return nil, httpErr
 		}
 		next := e.redirectURL(resp, r.Method)
 		if next == nil || redirects == maxRedirects {
@@ -157,10 +159,10 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 	}
 }
 
-// redirectURL returns the address to which a response redirects the request; nil if
-// the redirect is not followed. It is followed within the endpoint's origin, and if
-// the method stays the same (RFC 9110, section 15.4). Otherwise the redirect is the
-// reply.
+// redirectURL returns the address to which a response redirects the request; nil if the
+// redirect is not followed. A redirect is followed if it stays within the endpoint's
+// origin and keeps the method (RFC 9110, section 15.4). A redirect that is not followed is
+// the response of the request.
 func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	switch resp.StatusCode {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -182,8 +184,8 @@ func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
 	return next
 }
 
-// IsProtocolHeader reports whether MCP or HTTP sets a header itself, so that the
-// specification of a server cannot.
+// IsProtocolHeader reports whether the session itself sets a header. Headers of the
+// ServerSpec cannot replace it.
 func IsProtocolHeader(name string) bool {
 	switch name {
 	case "Accept", "Content-Type", "Content-Length", "Last-Event-Id":
@@ -195,8 +197,8 @@ func IsProtocolHeader(name string) bool {
 // NoteReceived records that the server has just sent something.
 func (e *Endpoint) NoteReceived() { e.LastReceived.Note() }
 
-// AwaitRoundTripper waits until the host's RoundTripper has returned every request,
-// at most for limit. It returns how many goroutines are left behind in it.
+// AwaitRoundTripper waits at most limit until the application's RoundTripper has returned
+// from every request. It returns how many goroutines are still in the RoundTripper.
 func (e *Endpoint) AwaitRoundTripper(limit time.Duration) int {
 	if t, ok := e.RoundTripper.(*guard.RoundTripper); ok {
 		return t.Settle(limit)
@@ -204,7 +206,7 @@ func (e *Endpoint) AwaitRoundTripper(limit time.Duration) int {
 	return 0
 }
 
-// Close closes every connection of the session.
+// Close closes all connections of the session.
 func (e *Endpoint) Close() {
 	if t, ok := e.RoundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
@@ -217,7 +219,7 @@ func SameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
 }
 
-// hostPort is host:port, with the default port of the scheme filled in.
+// hostPort returns host:port, with the default port of the scheme if the URL has none.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -226,7 +228,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// receivingBody records when bytes of a body arrive.
+// receivingBody is a response body that records when bytes of it arrive.
 type receivingBody struct {
 	io.ReadCloser
 	noteReceived func()

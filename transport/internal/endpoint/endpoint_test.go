@@ -64,11 +64,11 @@ func TestConnectError(t *testing.T) {
 		{"something else", io.ErrNoProgress, false, mcpvisor.OutcomeNotSent, false, "cannot connect to host.example:80"},
 	}
 	for _, row := range rows {
-		f := e.connectError(wrap(row.err), row.sent)
-		require.Equal(t, row.want, f.Outcome, row.name)
-		require.Equal(t, row.gone, f.Gone, row.name)
-		require.Contains(t, f.Message+f.Hint, row.says, row.name)
-		require.NotContains(t, f.Error()+f.Unwrap().Error(), "canary", row.name)
+		httpErr := e.connectError(wrap(row.err), row.sent)
+		require.Equal(t, row.want, httpErr.Outcome, row.name)
+		require.Equal(t, row.gone, httpErr.ServerGone, row.name)
+		require.Contains(t, httpErr.Message+httpErr.Hint, row.says, row.name)
+		require.NotContains(t, httpErr.Error()+httpErr.Unwrap().Error(), "canary", row.name)
 	}
 }
 
@@ -84,11 +84,11 @@ func TestWithToken(t *testing.T) {
 func TestTokenError_retryAfter(t *testing.T) {
 	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
-	f := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
-	require.Equal(t, mcpvisor.KindUnavailable, f.Kind)
-	require.Equal(t, mcpvisor.OutcomeNotSent, f.Outcome)
-	require.Equal(t, 7*time.Second, f.RetryAfter)
-	require.False(t, f.Permanent)
+	httpErr := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
+	require.Equal(t, mcpvisor.KindUnavailable, httpErr.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, httpErr.Outcome)
+	require.Equal(t, 7*time.Second, httpErr.RetryAfter)
+	require.False(t, httpErr.Permanent)
 }
 
 // A host's transport is made fit for calls that take their time and for a server
@@ -118,4 +118,6 @@ func testSpec(url string) mcpvisor.ServerSpec {
 }
 
 // describe is every text of an error.
-func describe(f *HTTPError) string { return f.Message + " " + f.Hint + " " + f.Err.Error() }
+func describe(httpErr *HTTPError) string {
+	return httpErr.Message + " " + httpErr.Hint + " " + httpErr.Err.Error()
+}

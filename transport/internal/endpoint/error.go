@@ -9,116 +9,118 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// HTTPError is what went wrong with one HTTP exchange, before it is known whether it
-// becomes the error of a call or the cause of a failed start. It contains no
-// secrets: neither user and query of a URL, nor header values.
+// HTTPError describes the failure of one HTTP exchange. CallError makes the error of a
+// call of it, StartCause the cause of a failed start, and EndCause the cause of the end of
+// a session. It contains no secrets: neither user and query of a URL, nor header values.
 type HTTPError struct {
 	// Message says what happened, and Hint what to do about it.
 	Message string
 	Hint    string
-	// Kind and Outcome apply if the error ends a call.
+	// Kind and Outcome are those of the call that fails with this error.
 	Kind       mcpvisor.ErrorKind
 	Outcome    mcpvisor.Outcome
 	RetryAfter time.Duration
-	// Cause and Permanent apply if the error ends a start.
-	Cause     supervisor.CauseKind
+	// CauseKind and Permanent are those of the start that fails with this error.
+	CauseKind supervisor.CauseKind
 	Permanent bool
 	// Err is the underlying error, if there is one.
 	Err error
-	// Remark is what the server sent meanwhile, if that may explain a timeout.
+	// Remark is an error without an id that the server sent during the request, and that
+	// may explain a timeout; nil if there was none.
 	Remark error
 
 	// Status is the HTTP status; 0 if no response came.
 	Status int
-	// Gone: nothing listens at the address any more.
-	Gone bool
-	// Lost: the server does not know the session any more.
-	Lost bool
-	// Broken: the connection ended between the request and its answer.
-	Broken bool
+	// ServerGone: the connection was refused, so nothing listens at the address.
+	ServerGone bool
+	// SessionLost: the server does not know the session, for example after a restart.
+	SessionLost bool
+	// ConnBroken: the connection ended after the request was sent and before the answer
+	// was complete.
+	ConnBroken bool
 }
 
 // Error implements error.
-func (f *HTTPError) Error() string { return f.Message }
+func (e *HTTPError) Error() string { return e.Message }
 
-// Problem says what happened, and what to do about it.
-func (f *HTTPError) Problem() (what, hint string) { return f.Message, f.Hint }
+// Problem returns what happened, and what to do about it.
+func (e *HTTPError) Problem() (what, hint string) { return e.Message, e.Hint }
 
 // Unwrap returns the underlying error.
-func (f *HTTPError) Unwrap() error { return f.Err }
+func (e *HTTPError) Unwrap() error { return e.Err }
 
-// Outage reports whether the server, or a proxy in front of it, failed: a 5xx status.
-// Package discovery then fails the whole reading, not one list.
-func (f *HTTPError) Outage() bool { return f.Status >= http.StatusInternalServerError }
+// Outage reports a 5xx status: the server, or a proxy in front of it, failed. Package
+// discovery then fails the reading of all lists, and not only of one.
+func (e *HTTPError) Outage() bool { return e.Status >= http.StatusInternalServerError }
 
 // IsUnavailable reports whether the server could not be reached, or asked to try
 // again later.
-func (f *HTTPError) IsUnavailable() bool {
-	switch f.Status {
+func (e *HTTPError) IsUnavailable() bool {
+	switch e.Status {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return f.Kind == mcpvisor.KindUnavailable
+	return e.Kind == mcpvisor.KindUnavailable
 }
 
-// RejectsRequest reports whether the server received a request and refused it. Any
-// other error says nothing about the protocol that the server speaks.
-func (f *HTTPError) RejectsRequest() bool {
-	return f.Kind == mcpvisor.KindProtocol && f.Outcome == mcpvisor.OutcomeAnswered &&
-		(f.Status < http.StatusInternalServerError || f.Status == http.StatusNotImplemented)
+// RejectsRequest reports whether the server received the request and rejected it. Only
+// such an error shows which protocol the server speaks.
+func (e *HTTPError) RejectsRequest() bool {
+	return e.Kind == mcpvisor.KindProtocol && e.Outcome == mcpvisor.OutcomeAnswered &&
+		(e.Status < http.StatusInternalServerError || e.Status == http.StatusNotImplemented)
 }
 
-// CallError is the error of a call that this error ends.
-func (f *HTTPError) CallError() *mcpvisor.Error {
-	return &mcpvisor.Error{Kind: f.Kind, Outcome: f.Outcome, RetryAfter: f.RetryAfter, Hint: f.Hint, Cause: f}
+// CallError returns the error of a call that fails with e.
+func (e *HTTPError) CallError() *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: e.Kind, Outcome: e.Outcome, RetryAfter: e.RetryAfter, Hint: e.Hint, Cause: e}
 }
 
-// StartCause is the cause of a start that fails with this error.
-func (f *HTTPError) StartCause() *supervisor.Cause {
-	c := &supervisor.Cause{Kind: f.Cause, Permanent: f.Permanent, Message: f.Message, Err: f.Err, RetryAfter: f.RetryAfter}
-	if f.Hint != "" {
-		c.Message += "; " + f.Hint
+// StartCause returns the cause of a start that fails with e.
+func (e *HTTPError) StartCause() *supervisor.Cause {
+	c := &supervisor.Cause{Kind: e.CauseKind, Permanent: e.Permanent, Message: e.Message, Err: e.Err, RetryAfter: e.RetryAfter}
+	if e.Hint != "" {
+		c.Message += "; " + e.Hint
 	}
 	return c
 }
 
-// EndCause is the cause of the end of a session. Call it if the error is Lost or
-// Gone.
-func (f *HTTPError) EndCause(target string) *supervisor.Cause {
-	message := fmt.Sprintf("the server forgot the session (%s)", f.Message)
-	if f.Gone {
-		message = "the server is gone: " + f.Message
+// EndCause returns the cause of the end of a session. Call it only if e is SessionLost or
+// ServerGone. target is the URL without its secrets.
+func (e *HTTPError) EndCause(target string) *supervisor.Cause {
+	message := fmt.Sprintf("the server forgot the session (%s)", e.Message)
+	if e.ServerGone {
+		message = "the server is gone: " + e.Message
 	}
-	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: f.Err, RetryAfter: f.RetryAfter}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: e.Err, RetryAfter: e.RetryAfter}
 }
 
-// ConnectionLost is the error of a request that was sent, and whose connection ended
+// ConnectionLost makes the error of a request that was sent, and whose connection ended
 // before the answer was complete.
 func ConnectionLost(problem string, err error) *HTTPError {
-	return &HTTPError{Message: problem, Err: err, Broken: true,
-		Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: supervisor.CauseClosed}
+	return &HTTPError{Message: problem, Err: err, ConnBroken: true,
+		Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, CauseKind: supervisor.CauseClosed}
 }
 
-// InvalidReply is the error of a request whose answer came and cannot be used.
+// InvalidReply makes the error of a request whose answer arrived and cannot be used.
 func InvalidReply(outcome mcpvisor.Outcome, format string, args ...any) *HTTPError {
 	return &HTTPError{Message: fmt.Sprintf(format, args...), Kind: mcpvisor.KindProtocol,
-		Outcome: outcome, Cause: supervisor.CauseHandshake}
+		Outcome: outcome, CauseKind: supervisor.CauseHandshake}
 }
 
-// OversizeReply is the error of a request whose answer is longer than
-// Limits.MaxMessageBytes.
+// OversizeReply makes the error of a request whose answer is longer than
+// Limits.MaxMessageBytes, which is limit.
 func OversizeReply(limit int) *HTTPError {
-	f := InvalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
-	f.Hint = "raise Limits.MaxMessageBytes if such answers are expected"
-	return f
+	httpErr := InvalidReply(mcpvisor.OutcomeAnswered, "the answer is longer than %d bytes", limit)
+	httpErr.Hint = "raise Limits.MaxMessageBytes if such answers are expected"
+	return httpErr
 }
 
-// ExplainsMore reports whether this error of the event stream is a better explanation
-// than the status with which the POST was refused. A 404 or 405 may only mean that the
-// address takes no POST, as in HTTP+SSE.
-func (f *HTTPError) ExplainsMore(post int) bool {
+// ExplainsMore reports whether e, the error of an event stream, explains a failed start
+// better than the status with which the server rejected the POST before. A 404 or 405 may
+// only mean that the address accepts no POST, as in HTTP+SSE.
+func (e *HTTPError) ExplainsMore(post int) bool {
 	if post != http.StatusNotFound && post != http.StatusMethodNotAllowed {
 		return false
 	}
-	return f.Kind == mcpvisor.KindAuthRequired || f.IsUnavailable()
+	return e.Kind == mcpvisor.KindAuthRequired || e.IsUnavailable()
 }

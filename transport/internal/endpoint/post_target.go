@@ -9,15 +9,15 @@ import (
 // postTarget is the address for POSTs on a session over HTTP+SSE.
 type postTarget struct {
 	url     *url.URL
-	secrets *strings.Replacer // of the address: who knows them can send messages in the session
+	secrets *strings.Replacer // replaces the secrets of url, which authorize messages of the session
 }
 
-// SendPostsTo makes the endpoint send POSTs to another address of its origin.
+// SendPostsTo makes the endpoint send all later POSTs to target, which has its origin.
 func (e *Endpoint) SendPostsTo(target *url.URL) {
 	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
 }
 
-// urlFor is the address for requests with this method.
+// urlFor returns the address for requests with this method.
 func (e *Endpoint) urlFor(method string) *url.URL {
 	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
 		return p.url

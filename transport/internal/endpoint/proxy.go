@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// proxyRefusal is the error of a proxy that refused the CONNECT request to an https
+// proxyRefusal is the error of a proxy that rejected the CONNECT request for an https
 // server.
 type proxyRefusal struct {
 	proxy  string // host:port
@@ -28,13 +28,13 @@ func (e *proxyRefusal) Error() string {
 
 type proxyResponse = func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error
 
-// withProxyRefusal returns a hook for net/http that makes a *proxyRefusal of a
-// refused CONNECT, after the host's own hook. Without it the error of net/http does
-// not mention the proxy.
-func withProxyRefusal(theirs proxyResponse) proxyResponse {
+// withProxyRefusal returns a hook for http.Transport.OnProxyConnectResponse. The hook
+// first calls hostHook, the application's own hook, and then returns a *proxyRefusal for a
+// rejected CONNECT. Without it the error of net/http does not mention the proxy.
+func withProxyRefusal(hostHook proxyResponse) proxyResponse {
 	return func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
-		if theirs != nil {
-			if err := theirs(ctx, proxy, req, resp); err != nil {
+		if hostHook != nil {
+			if err := hostHook(ctx, proxy, req, resp); err != nil {
 				return err
 			}
 		}
@@ -45,23 +45,23 @@ func withProxyRefusal(theirs proxyResponse) proxyResponse {
 	}
 }
 
-// proxyRefusedError explains that a proxy refused the connection. The server has not
-// seen the request.
+// proxyRefusedError makes the error of a request whose proxy rejected the connection. The
+// server has not seen the request.
 func (e *Endpoint) proxyRefusedError(refused *proxyRefusal) *HTTPError {
-	f := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.HostPort, statusText(refused.status)), "", refused)
+	httpErr := e.notSentError(fmt.Sprintf("the proxy %s refused to connect to %s: %s", refused.proxy, e.HostPort, statusText(refused.status)), "", refused)
 	switch refused.status {
 	case http.StatusProxyAuthRequired:
-		f.Kind, f.Cause, f.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
-		f.Hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
+		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		httpErr.Hint = "put the proxy's user and password into the proxy URL (HTTPS_PROXY)"
 	case http.StatusForbidden:
-		f.Hint = "have the proxy allow this address, or exempt it from the proxy (NO_PROXY)"
+		httpErr.Hint = "allow this address in the proxy, or exempt it from the proxy (NO_PROXY)"
 	default:
-		f.Hint = "look whether the proxy can reach that address, or exempt it from the proxy (NO_PROXY)"
+		httpErr.Hint = "check that the proxy can reach that address, or exempt it from the proxy (NO_PROXY)"
 	}
-	return f
+	return httpErr
 }
 
-// proxyUnreachableError explains that the proxy cannot be reached.
+// proxyUnreachableError makes the error of a request whose proxy cannot be reached.
 func (e *Endpoint) proxyUnreachableError(err error) *HTTPError {
 	name := ""
 	var dial *net.OpError
@@ -74,7 +74,7 @@ func (e *Endpoint) proxyUnreachableError(err error) *HTTPError {
 	return e.notSentError("the proxy "+name+"for "+e.HostPort+" cannot be reached", "check the proxy settings (HTTPS_PROXY, HTTP_PROXY)", err)
 }
 
-// statusText is an HTTP status with its name, as in "HTTP 404 Not Found".
+// statusText returns an HTTP status with its name, as in "HTTP 404 Not Found".
 func statusText(code int) string {
 	return "HTTP " + strings.TrimSpace(strconv.Itoa(code)+" "+http.StatusText(code))
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// Clean makes a server's text safe to show: one line, without control characters and
-// without the secrets of the endpoint. Servers often repeat the token that they
-// refuse.
-func (e *Endpoint) Clean(text string) string { return display.Line(e.Redact(text)) }
+// CleanText makes a server's text safe to show: one line, without control characters and
+// without the secrets of the endpoint. Servers often repeat the token that they reject.
+func (e *Endpoint) CleanText(text string) string { return display.Line(e.Redact(text)) }
 
-// Redact removes secrets: those of the specification, the address for POSTs, and the
-// tokens obtained since.
+// Redact removes secrets from a text: those of the ServerSpec, those of the address for
+// POSTs, and the access tokens.
 func (e *Endpoint) Redact(text string) string {
 	text = e.secrets.Replace(text)
 	if p := e.postTarget.Load(); p != nil {
@@ -30,7 +29,7 @@ func (e *Endpoint) Redact(text string) string {
 }
 
 // CleanError removes the secrets of the endpoint from the text of an error. An error
-// without them is returned as it is.
+// whose text contains no secret is returned unchanged.
 func (e *Endpoint) CleanError(err error) error { return redact.Redactor(e.Redact).Error(err) }
 
 // CleanJSON removes the secrets of the endpoint from a JSON value.
@@ -38,8 +37,8 @@ func (e *Endpoint) CleanJSON(raw json.RawMessage) json.RawMessage {
 	return redact.Redactor(e.Redact).JSON(raw)
 }
 
-// endpointSecrets collects what must not be shown: user, password and query of the
-// URL, the tokens in its path, and the values of the headers.
+// endpointSecrets makes a Replacer for what must not be shown: user, password and query
+// of the URL, the tokens in its path, the values of the headers, and secrets.
 func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
 	var found secret.List
 	found.Add(secrets...)
@@ -50,7 +49,7 @@ func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *
 	return found.Replacer()
 }
 
-// basicToken is the credential of the Basic scheme (RFC 7617).
+// basicToken returns the credential of the Basic scheme (RFC 7617).
 func basicToken(name, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
 }

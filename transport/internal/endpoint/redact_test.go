@@ -26,9 +26,9 @@ func TestSecrets_inJSON(t *testing.T) {
 		require.Equal(t, want, string(e.CleanJSON(json.RawMessage(raw))), raw)
 	}
 	for _, sent := range []bool{true, false} {
-		f := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
-		require.NotContains(t, describe(f), "12345678")
-		require.Contains(t, describe(f), "bad pin ***")
+		httpErr := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
+		require.NotContains(t, describe(httpErr), "12345678")
+		require.Contains(t, describe(httpErr), "bad pin ***")
 	}
 	harmless := errors.New("harmless")
 	require.Same(t, harmless, e.CleanError(harmless))
@@ -46,7 +46,7 @@ func TestSecrets_allForms(t *testing.T) {
 		"key=qu%20e%2Fry&b=other+1", "qu e/ry", "qu+e%2Fry", "other 1", "other+1",
 		"header value", "Basic " + basicToken("login 1", "pass 2"), basicToken("login 1", "pass 2"), "login 1:pass 2", "pass 2",
 	} {
-		require.NotContains(t, e.Clean("refused: "+secret+"!"), secret)
+		require.NotContains(t, e.CleanText("refused: "+secret+"!"), secret)
 		require.NotContains(t, string(e.CleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)
 	}
 }

@@ -22,22 +22,22 @@ const MaxUnprocessedRetries = 3
 // OutgoingRequest is one HTTP request to the endpoint.
 type OutgoingRequest struct {
 	Method string
-	Body   []byte      // nil: the request has none
-	Header http.Header // only read
+	Body   []byte      // nil: the request has no body
+	Header http.Header // is not modified
 	// Trace records the connection of the request; see [ConnTrace.Attach]. Without it
 	// the server may have seen the request as soon as Do is called.
 	Trace *ConnTrace
 }
 
-// sendTo makes one round trip. It repeats a request with a body only if the server
-// has certainly not begun to work on it.
+// sendTo makes one round trip. It repeats a request with a body only if the server has
+// certainly not begun to work on it.
 //
-// net/http gets no GetBody, because it would repeat requests on weaker evidence: a
-// header Idempotency-Key, or PROTOCOL_ERROR on an HTTP/2 stream.
+// The request has no GetBody. With one, net/http would itself repeat requests on weaker
+// evidence: a header Idempotency-Key, or PROTOCOL_ERROR on an HTTP/2 stream.
 func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingRequest) (*http.Response, *HTTPError) {
 	header, err := e.headerWithCookies(ctx, target, r.Header)
 	if err != nil {
-		return nil, e.notSentError("the request was given up before it was sent: "+err.Error(), "look at the Jar of HTTP.Client", err)
+		return nil, e.notSentError("the request was not sent: "+err.Error(), "check the Jar of HTTP.Client", err)
 	}
 	for tries := 1; ; tries++ {
 		if r.Trace != nil {
@@ -52,12 +52,12 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		}
 		resp, err := e.roundTrip(req)
 		if err == nil && resp == nil {
-			err = errors.New("the RoundTripper returned nothing")
+			err = errors.New("the RoundTripper returned neither a response nor an error")
 		}
 		if err == nil {
 			if resp.StatusCode == http.StatusSwitchingProtocols {
-				// The request asked for no upgrade. net/http hands out the raw connection as
-				// body, and reading it would not end with the exchange.
+				// The request did not ask for an upgrade. net/http returns the raw connection
+				// as body, and reading that would not end with the exchange.
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
@@ -65,41 +65,42 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			return resp, nil
 		}
 		if errors.Is(err, guard.ErrTooManyAbandoned) {
-			return nil, e.notSentError(err.Error(), "mend the Transport of HTTP.Client", err)
+			return nil, e.notSentError(err.Error(), "fix the Transport of HTTP.Client", err)
 		}
-		sent := r.Trace == nil || e.hostTripper || r.Trace.connected.Load()
+		sent := r.Trace == nil || e.hostRoundTripper || r.Trace.connected.Load()
 		if ctx.Err() != nil {
 			return nil, e.canceledError(ctx, err, sent)
 		}
-		if e.hostTripper {
-			return nil, e.unknownIfHostTripper(e.connectError(err, true))
+		if e.hostRoundTripper {
+			return nil, e.unknownIfHostRoundTripper(e.connectError(err, true))
 		}
 		unread := sent && r.Trace != nil && r.Body != nil && (content.Len() == len(r.Body) || r.Trace.neverWritten())
 		switch {
 		case unread && r.Trace.reused.Load() && tries <= maxPooled:
-			continue // the pooled connection had been closed while it was idle
+			continue // the server had closed the pooled connection while it was idle
 		case !isUnprocessed(err):
 			return nil, e.connectError(err, sent && !unread)
 		case tries > MaxUnprocessedRetries:
-			f := e.notSentError(e.HostPort+" turned the request away unread: "+err.Error(), "try again later", err)
-			f.Cause = supervisor.CauseClosed
-			return nil, f
+			httpErr := e.notSentError(e.HostPort+" rejected the request without processing it: "+err.Error(), "try again later", err)
+			httpErr.CauseKind = supervisor.CauseClosed
+			return nil, httpErr
 		}
 	}
 }
 
-// unknownIfHostTripper turns the outcome NotSent into Unknown, if the host's
-// RoundTripper got the request. That may have repeated the request itself, and its
-// last error says nothing about the first attempt.
-func (e *Endpoint) unknownIfHostTripper(f *HTTPError) *HTTPError {
-	if e.hostTripper && f.Outcome == mcpvisor.OutcomeNotSent {
-		f.Outcome = mcpvisor.OutcomeUnknown
+// unknownIfHostRoundTripper changes the outcome NotSent to Unknown, if the application's
+// RoundTripper got the request. That RoundTripper may have repeated the request, and its
+// last error does not show what happened to the first attempt.
+func (e *Endpoint) unknownIfHostRoundTripper(httpErr *HTTPError) *HTTPError {
+	if e.hostRoundTripper && httpErr.Outcome == mcpvisor.OutcomeNotSent {
+		httpErr.Outcome = mcpvisor.OutcomeUnknown
 	}
-	return f
+	return httpErr
 }
 
-// roundTrip calls the RoundTripper. A panic in a function of the host, which
-// net/http calls in this goroutine, fails the one request.
+// roundTrip calls the RoundTripper. It returns a panic as an error: net/http calls
+// functions of the application in this goroutine, and their panic must fail only one
+// request.
 func (e *Endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -109,12 +110,12 @@ func (e *Endpoint) roundTrip(req *http.Request) (resp *http.Response, err error)
 	return e.RoundTripper.RoundTrip(req)
 }
 
-// headerWithCookies is the header of one request, with the cookies for its address.
+// headerWithCookies returns the header of one request, with the cookies for its address.
 func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
-	if e.jar.IsNil() && !e.hostTripper {
+	if e.jar.IsNil() && !e.hostRoundTripper {
 		return header, nil
 	}
-	header = maps.Clone(header) // RoundTrippers of hosts are known to modify it
+	header = maps.Clone(header) // header may be shared, and RoundTrippers of applications modify theirs
 	if e.jar.IsNil() {
 		return header, nil
 	}
@@ -131,7 +132,7 @@ func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, heade
 	return header, nil
 }
 
-// noteResponse records the time and the cookies of a response.
+// noteResponse records when a response arrived, and its cookies.
 func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http.Response) {
 	e.NoteReceived()
 	if resp.Body == nil {
@@ -146,39 +147,38 @@ func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http
 	}
 }
 
-// canceledError explains a request whose context ended. err is then the cause of
-// that context, such as the failed connection of another request, and says nothing
-// about this server.
+// canceledError makes the error of a request whose context ended. err is the cause of
+// that context. It may have nothing to do with this server, and is not interpreted.
 func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTTPError {
 	switch {
 	case sent:
-		return ConnectionLost("the request was given up before "+e.HostPort+" answered", e.CleanError(err))
+		return ConnectionLost("the request was canceled before "+e.HostPort+" answered", e.CleanError(err))
 	case isDeadline(ctx):
 		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
 	}
-	return e.notSentError("the request was given up before there was a connection to "+e.HostPort, "", err)
+	return e.notSentError("the request was canceled before there was a connection to "+e.HostPort, "", err)
 }
 
-// ConnectionLost explains a connection that ended before the answer was complete. It
-// appends the text of err to problem.
+// ConnectionLost makes the error of a request whose connection ended before the answer
+// was complete. Its message is problem followed by the text of err.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
-	return ConnectionLost(e.Clean(problem+err.Error()), e.CleanError(err))
+	return ConnectionLost(e.CleanText(problem+err.Error()), e.CleanError(err))
 }
 
 // isUnprocessed reports whether an HTTP/2 server declared that it did not process a
-// request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113, section
-// 8.7). net/http has no exported error for it. The text is that of its demand for a
-// GetBody.
+// request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113, section 8.7).
+// net/http has no exported error for this. It reports it in the text of the error that it
+// returns for a request without GetBody.
 func isUnprocessed(err error) bool {
 	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
-	said, _, _ := strings.Cut(text, "] ")
-	return found && (strings.HasSuffix(said, "graceful shutdown GOAWAY") || strings.Contains(said, "; REFUSED_STREAM"))
+	reason, _, _ := strings.Cut(text, "] ")
+	return found && (strings.HasSuffix(reason, "graceful shutdown GOAWAY") || strings.Contains(reason, "; REFUSED_STREAM"))
 }
 
-// notSentError is an error of a request that the server has certainly not seen.
+// notSentError makes the error of a request that the server has certainly not seen.
 func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
-	return &HTTPError{Message: e.Clean(problem), Hint: hint, Err: e.CleanError(err),
-		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: supervisor.CauseSpawn}
+	return &HTTPError{Message: e.CleanText(problem), Hint: hint, Err: e.CleanError(err),
+		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
 }
 
 // isDeadline reports whether a context ended because its time was up.

@@ -8,11 +8,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// SessionRef says how a request named its session.
+// SessionRef says how a request identified its session.
 type SessionRef int
 
 const (
-	// NoSession: the request named none.
+	// NoSession: not at all; the server keeps no session.
 	NoSession SessionRef = iota
 	// HeaderSession: by the header Mcp-Session-Id (Streamable HTTP).
 	HeaderSession
@@ -20,8 +20,8 @@ const (
 	StreamSession
 )
 
-// SessionRefOf says how a request with this header named its session over Streamable
-// HTTP.
+// SessionRefOf returns how a request over Streamable HTTP with this header identified its
+// session.
 func SessionRefOf(header http.Header) SessionRef {
 	if header["Mcp-Session-Id"] != nil {
 		return HeaderSession
@@ -29,12 +29,12 @@ func SessionRefOf(header http.Header) SessionRef {
 	return NoSession
 }
 
-// sessionLoss says what a response means for the session that its request named.
+// sessionLoss says what a response means for the session of its request.
 type sessionLoss struct {
-	// lost: the server does not know the session any more, so a new one is needed.
+	// lost: the server does not know the session, so a new one is needed.
 	lost bool
-	// outcome of the request. It is OutcomeNotSent only if the server certainly did
-	// not act on the request, so that it may be sent again.
+	// outcome is that of the request. It is OutcomeNotSent only if the server certainly
+	// did not act on the request, so that the request may be sent again.
 	outcome mcpvisor.Outcome
 }
 
@@ -60,9 +60,8 @@ var sdkSessionTexts = map[string]bool{
 // sdkSessionWithID is the message of the Java SDK, which quotes the session id.
 var sdkSessionWithID = regexp.MustCompile(`^session not found: \S+$`)
 
-// genericSessionText matches a message that says only that a session does not exist.
-// No SDK is known to use these words, so it is unknown whether the server has acted
-// on the request.
+// genericSessionText matches a message that says nothing but that a session does not
+// exist. No SDK is known to use these words, so the server may have acted on the request.
 var genericSessionText = regexp.MustCompile(`^(?:(?:the )?session(?: id)? (?:(?:is |was |has |does |could )?(?:not (?:be )?(?:found|exist|known|valid|initialized)|unknown|invalid|expired|terminated|closed))` +
 	`|(?:unknown|invalid|expired|unrecognized|no such) session(?: id)?` +
 	`|(?:the )?server (?:(?:is|was|has) )?not (?:been |yet )?initialized)$`)
@@ -73,18 +72,18 @@ var bareNotFound = regexp.MustCompile(`^(?:404:? )?(?:page )?not found$`)
 // textPrefix matches what SDKs and frameworks put in front of their messages.
 var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|error): `)
 
-// sessionLossOf interprets the response to a request that named a session.
+// sessionLossOf interprets the response to a request of a session.
 //
 // MCP 2025-11-25, Streamable HTTP, Session Management: "The server MAY terminate the
 // session at any time, after which it MUST respond to requests containing that
 // session ID with HTTP 404 Not Found. When a client receives HTTP 404 in response to
-// a request containing an MCP-Session-Id, it MUST start a new session". A tool may
-// also answer 404 for reasons of its own, after it has acted. So only an empty body
-// or a known message proves that the request was not carried out. Under another
-// status only a known message speaks of the session at all.
+// a request containing an MCP-Session-Id, it MUST start a new session". A server may also
+// answer 404 for another reason, after a tool has acted. So only an empty body or a known
+// message proves that the request was not carried out. With another status, only a known
+// message means that the session is lost.
 //
-// MCP 2024-11-05, HTTP with SSE, has no such rule for 404. There only a known
-// message of an SDK proves that the request was not carried out.
+// MCP 2024-11-05, HTTP with SSE, has no such rule for 404. There only a known message of
+// an SDK proves that the request was not carried out.
 func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss {
 	if ref == NoSession {
 		return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
@@ -115,7 +114,7 @@ func sessionLossOf(resp *http.Response, body []byte, ref SessionRef) sessionLoss
 	return sessionLoss{outcome: mcpvisor.OutcomeAnswered}
 }
 
-// messageKind says how much of the body of an error status is a message.
+// messageKind says whether the body of an error status contains a message.
 type messageKind int
 
 const (
@@ -124,9 +123,8 @@ const (
 	messageUnreadable // a web page, or JSON without a message
 )
 
-// normalizedMessage is the message of an error body in lower case, without its
-// prefix and its full stop. Of a plain text it is the whole text, not only the first
-// line.
+// normalizedMessage returns the message of an error body in lower case, without its
+// prefix and its full stop. For plain text it is the whole text, not only the first line.
 func normalizedMessage(contentType string, body []byte) (string, messageKind) {
 	text := strings.TrimSpace(string(body))
 	switch {

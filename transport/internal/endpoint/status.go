@@ -26,19 +26,18 @@ import (
 // MaxErrorBody is how many bytes of the body of an error status are read.
 const MaxErrorBody = 64 << 10
 
-// maxHeader bounds the header of a response, in bytes. The default of net/http is 10
-// MB.
+// maxHeader bounds the header of a response, in bytes. The default of net/http is 10 MB.
 const maxHeader = 1 << 20
 
 // maxRetryAfter bounds the delay that a server can ask for with Retry-After.
 const maxRetryAfter = 24 * time.Hour
 
-// connectError explains an error of the HTTP transport. sent says whether the
-// request had been given a connection: from then on the server may have seen it.
+// connectError makes the error of a request for which the RoundTripper returned err. sent
+// says whether the request had got a connection, so that the server may have seen it.
 func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
-		err = wrapped.Err // the wrapper quotes the URL with its secrets
+		err = wrapped.Err // the text of wrapped contains the URL with its secrets
 	}
 	if dial := dialError(err); dial != nil {
 		sent = false
@@ -62,39 +61,39 @@ func (e *Endpoint) connectError(err error, sent bool) *HTTPError {
 	case errors.As(err, &refused):
 		return e.proxyRefusedError(refused)
 	case isRefused(err):
-		f := e.notSentError("nothing listens at "+e.HostPort, "start the server or correct the URL", err)
-		f.Gone = true
-		return f
+		httpErr := e.notSentError("nothing listens at "+e.HostPort, "start the server or correct the URL", err)
+		httpErr.ServerGone = true
+		return httpErr
 	case errors.As(err, &dns):
 		return e.notSentError(fmt.Sprintf("the host name %q cannot be resolved", dns.Name), "correct the URL or check the network", err)
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return e.notSentError(e.HostPort+" does not speak TLS", "write http:// in the URL, or the port that speaks TLS", err)
+		return e.notSentError(e.HostPort+" does not speak TLS", "write http:// in the URL, or use the port that speaks TLS", err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
 		return e.certificateError(invalid.Cert, err)
 	case errors.As(err, &verify), errors.As(err, &unknown):
-		return e.notSentError("the certificate of "+e.HostPort+" is not trusted: "+err.Error(), "mend the certificate, or give a Client that trusts it", err)
+		return e.notSentError("the certificate of "+e.HostPort+" is not trusted: "+err.Error(), "fix the certificate, or set an HTTP.Client that trusts it", err)
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
 	}
 	return e.notSentError("cannot connect to "+e.HostPort+": "+err.Error(), "check the URL and the network", err)
 }
 
-// certificateError explains that a certificate is not valid yet, or has expired.
+// certificateError makes the error of a certificate that is not valid yet, or has expired.
 func (e *Endpoint) certificateError(cert *x509.Certificate, err error) *HTTPError {
 	if now := time.Now(); now.Before(cert.NotBefore) {
-		return e.notSentError(fmt.Sprintf("the certificate of %s is not valid yet: it is from %s on", e.HostPort, cert.NotBefore.UTC().Format(time.RFC3339)),
+		return e.notSentError(fmt.Sprintf("the certificate of %s is not valid yet: it is valid from %s on", e.HostPort, cert.NotBefore.UTC().Format(time.RFC3339)),
 			"check the clock of this machine", err)
 	}
 	return e.notSentError(fmt.Sprintf("the certificate of %s has expired: it was valid until %s", e.HostPort, cert.NotAfter.UTC().Format(time.RFC3339)),
 		"renew the certificate of the server", err)
 }
 
-// dialError returns the error of a failed connection attempt, or nil. After such an
-// error the request was certainly not written: net/http moves on from a pooled
-// connection only if it has written nothing of a POST there.
+// dialError returns the *net.OpError of a failed connection attempt; nil if err is another
+// error. After a failed attempt the request was certainly not written: net/http dials
+// after it used a pooled connection only if it wrote nothing of a POST to that.
 //
-// Ask only for a request whose context has not ended. Otherwise the error is the
-// cause of that context, which may be the failed connection of another request.
+// Call it only for a request whose context has not ended. Otherwise err is the cause of
+// that context, which may be the failed connection attempt of another request.
 func dialError(err error) *net.OpError {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
@@ -103,67 +102,69 @@ func dialError(err error) *net.OpError {
 	return nil
 }
 
+// isRefused reports whether the connection was refused, so that nothing listens at the
+// address.
 func isRefused(err error) bool {
 	const wsaeConnRefused = syscall.Errno(10061)
 	return errors.Is(err, syscall.ECONNREFUSED) || runtime.GOOS == "windows" && errors.Is(err, wsaeConnRefused)
 }
 
-// StatusError explains a response whose status is no success and whose body is no
-// JSON-RPC answer. ref says how the request named its session.
+// StatusError makes the error of a response with an error status whose body is not a
+// JSON-RPC answer. ref says how the request identified its session.
 func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef) *HTTPError {
-	f := &HTTPError{
-		Status:  resp.StatusCode,
-		Message: statusText(resp.StatusCode),
-		Kind:    mcpvisor.KindProtocol,
-		Outcome: mcpvisor.OutcomeAnswered,
-		Cause:   supervisor.CauseHandshake,
+	httpErr := &HTTPError{
+		Status:    resp.StatusCode,
+		Message:   statusText(resp.StatusCode),
+		Kind:      mcpvisor.KindProtocol,
+		Outcome:   mcpvisor.OutcomeAnswered,
+		CauseKind: supervisor.CauseHandshake,
 	}
-	// Redaction comes before shortening: half a secret would not be recognised.
-	text := printable(e.Clean(errorText(resp.Header.Get("Content-Type"), body)))
+	// Redaction comes before shortening, because half a secret would not be recognised.
+	text := printable(e.CleanText(errorText(resp.Header.Get("Content-Type"), body)))
 	if text = withoutStatusPrefix(text, resp.StatusCode); text != "" {
-		f.Message += ": " + text
+		httpErr.Message += ": " + text
 	}
 	if loss := sessionLossOf(resp, body, ref); loss.lost {
-		f.Lost, f.Outcome, f.Kind = true, loss.outcome, mcpvisor.KindCrashed
-		return e.unknownIfHostTripper(f)
+		httpErr.SessionLost, httpErr.Outcome, httpErr.Kind = true, loss.outcome, mcpvisor.KindCrashed
+		return e.unknownIfHostRoundTripper(httpErr)
 	}
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:
-		f.Message = fmt.Sprintf("HTTP %d redirects to %s", code, e.Clean(describeRedirect(resp)))
-		f.Hint = "if that is the endpoint, put this URL into the configuration"
+		httpErr.Message = fmt.Sprintf("HTTP %d redirects to %s", code, e.CleanText(describeRedirect(resp)))
+		httpErr.Hint = "if that is the endpoint, put this URL into the configuration"
 	case code == http.StatusProxyAuthRequired:
-		f.Kind, f.Cause, f.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
-		f.Hint = "a proxy on the way wants credentials; put its user and password into the proxy URL (HTTP_PROXY)"
+		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		httpErr.Hint = "a proxy requires credentials; put its user and password into the proxy URL (HTTP_PROXY)"
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
-		f.Kind, f.Cause, f.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
-		f.Hint = "set or renew the credentials in the headers of this server"
+		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
+		httpErr.Hint = "set or renew the credentials in the headers of this server"
 		if e.Auth == nil && oauth.OffersAuthorization(resp.Header) {
-			f.Hint += ", or let it be authorized by OAuth (HTTP.Auth, in a file \"auth\": {})"
+			httpErr.Hint += ", or enable OAuth (HTTP.Auth; \"auth\": {} in a configuration file)"
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":
-		f.Kind = mcpvisor.KindUnavailable
-		f.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
-		f.Hint = "call less often"
+		httpErr.Kind = mcpvisor.KindUnavailable
+		httpErr.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
+		httpErr.Hint = "call less often"
 		if code == http.StatusServiceUnavailable {
-			f.Hint = "try again later"
+			httpErr.Hint = "try again later"
 		}
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
-		f.Message += " at " + e.Target
-		f.Hint = "check the path of the URL"
+		httpErr.Message += " at " + e.Target
+		httpErr.Hint = "check the path of the URL"
 	case code == http.StatusRequestEntityTooLarge:
-		f.Hint = "send smaller arguments, or raise the server's limit"
+		httpErr.Hint = "send smaller arguments, or raise the server's limit"
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		// A proxy answered. Whether the server behind it got the request is unknown.
-		f.Outcome = mcpvisor.OutcomeUnknown
-		f.Hint = "look at the proxy or gateway in front of the server"
+		// A proxy answered. The server behind it may or may not have got the request.
+		httpErr.Outcome = mcpvisor.OutcomeUnknown
+		httpErr.Hint = "look at the proxy or gateway in front of the server"
 	default:
-		f.Hint = "look at the server's log"
+		httpErr.Hint = "look at the server's log"
 	}
-	return f
+	return httpErr
 }
 
-// withoutStatusPrefix removes the status from the beginning of an error text, where
-// many servers repeat it. The result is empty if there is nothing else.
+// withoutStatusPrefix removes the status from the beginning of an error text, where many
+// servers repeat it. The result is empty if the text contains nothing else.
 func withoutStatusPrefix(text string, code int) string {
 	rest := text
 	for _, prefix := range []string{"HTTP", strconv.Itoa(code), http.StatusText(code)} {
@@ -180,11 +181,11 @@ func withoutStatusPrefix(text string, code int) string {
 	return text
 }
 
-// HTMLReply explains that a web page came where a JSON-RPC answer was expected.
+// HTMLReply makes the error of a response that is a web page instead of a JSON-RPC answer.
 func (e *Endpoint) HTMLReply(status int) *HTTPError {
-	f := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.Target, status)
-	f.Hint = "check the path of the URL, and whether a login page is in the way"
-	return f
+	httpErr := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.Target, status)
+	httpErr.Hint = "check the path of the URL, and whether the server requires a login"
+	return httpErr
 }
 
 // describeRedirect returns the target of a redirect, without user and query.
@@ -196,7 +197,7 @@ func describeRedirect(resp *http.Response) string {
 	return BareURL(u)
 }
 
-// BareURL is a URL without its secrets.
+// BareURL returns a URL without its secrets.
 func BareURL(u *url.URL) string { return printable(secret.RedactURL(u)) }
 
 // parseRetryAfter reads a Retry-After header, which is a number of seconds or a
@@ -211,24 +212,24 @@ func parseRetryAfter(value string, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// errorText extracts a one-line message from the body of an error status: the
-// message of a JSON error, or the first line of a text. It returns nothing for a web
-// page.
+// errorText returns a one-line message from the body of an error status: the message of a
+// JSON error, or the first line of a text. For a web page it returns "".
 func errorText(contentType string, body []byte) string {
 	text := strings.TrimSpace(string(body))
 	if IsHTML(contentType, body) || text == "" {
 		return ""
 	}
 	if text[0] == '{' {
-		if said := jsonErrorMessage([]byte(text)); said != "" {
-			text = said
+		if message := jsonErrorMessage([]byte(text)); message != "" {
+			text = message
 		}
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return line
 }
 
-// jsonErrorMessage finds the message in the common shapes of a JSON error.
+// jsonErrorMessage returns the message in the common shapes of a JSON error; "" if there
+// is no message.
 func jsonErrorMessage(body []byte) string {
 	var shape struct {
 		Error       json.RawMessage `json:"error"`
@@ -254,8 +255,8 @@ func jsonErrorMessage(body []byte) string {
 // maxShownRunes is how many characters of a server's text an error shows.
 const maxShownRunes = 200
 
-// printable is a text on one line, without control characters, and at most
-// maxShownRunes long.
+// printable returns a text on one line, without control characters, and at most
+// maxShownRunes characters long.
 func printable(s string) string {
 	s = display.Line(s)
 	n := 0
@@ -267,7 +268,8 @@ func printable(s string) string {
 	return s
 }
 
-// IsHTML reports whether a body is a web page, by its type or by its first character.
+// IsHTML reports whether a body is a web page, by its media type or by its first
+// character.
 func IsHTML(contentType string, body []byte) bool {
 	if t := mediaType(contentType); t == "text/html" || t == "application/xhtml+xml" {
 		return true
@@ -275,7 +277,7 @@ func IsHTML(contentType string, body []byte) bool {
 	return strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 64)])), "<")
 }
 
-// mediaType is the type of a Content-Type header, without its parameters.
+// mediaType returns the type of a Content-Type header, without its parameters.
 func mediaType(contentType string) string {
 	t, _, err := mime.ParseMediaType(contentType)
 	if err != nil {

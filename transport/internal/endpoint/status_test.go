@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRetryAfter(t *testing.T) {
+func TestParseRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"":                   0,
@@ -78,7 +78,7 @@ func TestErrorText_notRepeated(t *testing.T) {
 	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
 	for _, row := range rows {
-		f := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
-		require.Equal(t, row.want, f.Message, row.body)
+		httpErr := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
+		require.Equal(t, row.want, httpErr.Message, row.body)
 	}
 }

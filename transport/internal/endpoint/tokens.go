@@ -12,20 +12,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxRenewals bounds how often one request is repeated with another token. A token
-// may be refreshed, replaced, and given more scopes, each of them once. A request
-// refused for its token was not carried out.
+// maxRenewals bounds how often one request is repeated with another token. The token may
+// be refreshed, replaced, and extended by scopes, once each. Repeating is safe, because a
+// request that is rejected for its token is not carried out.
 const maxRenewals = 3
 
-// Do sends one request, with an access token if the endpoint has an authorizer. A
-// request refused for its token (401, or 403 with insufficient_scope) is sent again
-// with a new one. The caller closes the body of the response.
+// Do sends one request, with an access token if the endpoint has an authorizer. A request
+// that is rejected for its token (401, or 403 with insufficient_scope) is sent again with
+// a new token. Do follows redirects within the origin. The caller closes the body of the
+// response.
 func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
 	if e.Auth == nil {
 		return e.followRedirects(ctx, r)
 	}
 	header := r.Header
-	if r.Method == http.MethodDelete { // the DELETE at the end of a session does not justify a new token
+	if r.Method == http.MethodDelete { // the DELETE at the end of a session is sent with the token there is
 		r.Header = withToken(header, e.Auth.AccessToken())
 		return e.followRedirects(ctx, r)
 	}
@@ -35,9 +36,9 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 			return nil, e.reportUnauthorized(e.tokenError(ctx, err))
 		}
 		r.Header = withToken(header, token)
-		resp, f := e.followRedirects(ctx, r)
-		if f != nil {
-			return nil, f
+		resp, httpErr := e.followRedirects(ctx, r)
+		if httpErr != nil {
+			return nil, httpErr
 		}
 		refused := resp.StatusCode == http.StatusUnauthorized
 		if !refused && !oauth.IsInsufficientScope(resp.StatusCode, resp.Header) || renewals == maxRenewals {
@@ -46,27 +47,26 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 		_, _ = io.CopyN(io.Discard, resp.Body, MaxErrorBody) // read to the end, so that the connection can be reused
 		_ = resp.Body.Close()
 		if err := e.Auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
-			f := e.unknownIfHostTripper(e.tokenError(ctx, err))
-			f.Status = resp.StatusCode
-			if refused { // a request that lacks a scope does not affect the others
-				return nil, e.reportUnauthorized(f)
+			httpErr := e.unknownIfHostRoundTripper(e.tokenError(ctx, err))
+			httpErr.Status = resp.StatusCode
+			if refused { // a missing scope (403) concerns only this request, and not the session
+				return nil, e.reportUnauthorized(httpErr)
 			}
-			return nil, f
+			return nil, httpErr
 		}
 	}
 }
 
-// reportUnauthorized calls OnUnauthorized if no other request can get a token
-// either.
-func (e *Endpoint) reportUnauthorized(f *HTTPError) *HTTPError {
-	if f.Permanent && e.OnUnauthorized != nil {
-		e.OnUnauthorized(f)
+// reportUnauthorized calls OnUnauthorized if no request of the session can get a token.
+func (e *Endpoint) reportUnauthorized(httpErr *HTTPError) *HTTPError {
+	if httpErr.Permanent && e.OnUnauthorized != nil {
+		e.OnUnauthorized(httpErr)
 	}
-	return f
+	return httpErr
 }
 
-// withToken returns a copy of header with a bearer token. The original may be shared
-// between requests.
+// withToken returns a copy of header with a bearer token. It does not change header, which
+// may be shared between requests.
 func withToken(header http.Header, token string) http.Header {
 	if token == "" {
 		return header
@@ -77,18 +77,19 @@ func withToken(header http.Header, token string) http.Header {
 	return h
 }
 
-// tokenError explains why there is no token for a request. The request was not sent.
+// tokenError makes the error of a request for which there is no token. The request was not
+// sent.
 func (e *Endpoint) tokenError(ctx context.Context, err error) *HTTPError {
 	var required *mcpvisor.AuthRequired
-	var passing *oauth.Unavailable
+	var unavailable *oauth.Unavailable
 	switch {
 	case errors.As(err, &required):
-		return &HTTPError{Message: e.Clean(required.Error()), Hint: "authorize it: mcpvisor authorize, or Authorize of the client", Err: required,
-			Kind: mcpvisor.KindAuthRequired, Outcome: mcpvisor.OutcomeNotSent, Cause: supervisor.CauseAuth, Permanent: true}
-	case errors.As(err, &passing):
-		f := e.notSentError(passing.Error(), "look at the authorization server", nil)
-		f.RetryAfter = passing.RetryAfter
-		return f
+		return &HTTPError{Message: e.CleanText(required.Error()), Hint: "authorize it with mcpvisor authorize, or with Authorize of the client", Err: required,
+			Kind: mcpvisor.KindAuthRequired, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseAuth, Permanent: true}
+	case errors.As(err, &unavailable):
+		httpErr := e.notSentError(unavailable.Error(), "check the authorization server", nil)
+		httpErr.RetryAfter = unavailable.RetryAfter
+		return httpErr
 	}
-	return e.notSentError("the request was given up before there was a token for "+e.HostPort, "", ctx.Err())
+	return e.notSentError("the request was canceled before there was a token for "+e.HostPort, "", ctx.Err())
 }

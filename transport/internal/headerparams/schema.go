@@ -12,7 +12,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// annotatedSchema is the part of a JSON schema that can contain annotations.
+// annotatedSchema is the part of a JSON schema that can contain "x-mcp-header"
+// annotations.
 type annotatedSchema struct {
 	Type       any                        `json:"type"`
 	Header     json.RawMessage            `json:"x-mcp-header"`
@@ -21,16 +22,16 @@ type annotatedSchema struct {
 
 // check examines the properties of a schema. seen contains the header names so far,
 // in lower case, because header names ignore case.
-func (m annotatedSchema) check(seen map[string]bool) error {
-	for _, name := range slices.Sorted(maps.Keys(m.Properties)) {
-		p := m.Properties[name]
+func (s annotatedSchema) check(seen map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		p := s.Properties[name]
 		if p.Header != nil {
 			var header string
 			switch kind, _ := p.Type.(string); {
 			case json.Unmarshal(p.Header, &header) != nil || !isToken(header):
-				return fmt.Errorf("the x-mcp-header of %q is no header name", name)
+				return fmt.Errorf("the x-mcp-header of %q is not a valid header name; use letters, digits and hyphens", name)
 			case kind != "string" && kind != "integer" && kind != "boolean":
-				return fmt.Errorf("the x-mcp-header of %q marks a value that is no string, integer or boolean", name)
+				return fmt.Errorf("the x-mcp-header of %q marks a value whose type is not string, integer or boolean", name)
 			case seen[strings.ToLower(header)]:
 				return fmt.Errorf("the x-mcp-header %q marks two values", header)
 			}
@@ -43,7 +44,8 @@ func (m annotatedSchema) check(seen map[string]bool) error {
 	return nil
 }
 
-// schemaLimits bound a schema that is searched for annotations. It is decoded as a whole.
+// schemaLimits bound a schema before it is searched for annotations, because the search
+// decodes it as a whole.
 var schemaLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
 
 // readAnnotated reads the annotations of a schema.
@@ -57,8 +59,9 @@ func readAnnotated(schema json.RawMessage, m *annotatedSchema) error {
 	return json.Unmarshal(schema, m)
 }
 
-// Check reports why the annotations of a tool's schema are invalid. "Clients MUST
-// exclude" such a tool from their lists (MCP 2026-07-28, Streamable HTTP).
+// Check returns why the annotations of a tool's schema are invalid; nil if they are
+// valid. "Clients MUST exclude" a tool with invalid annotations from their lists (MCP
+// 2026-07-28, Streamable HTTP).
 func Check(schema json.RawMessage) error {
 	if !bytes.Contains(schema, []byte(`"x-mcp-header"`)) {
 		return nil
@@ -70,6 +73,8 @@ func Check(schema json.RawMessage) error {
 	return root.check(map[string]bool{})
 }
 
+// collectParams returns the valid annotations of properties and of the objects in them.
+// prefix is the path of the object that has these properties.
 func collectParams(properties map[string]annotatedSchema, prefix []string) []headerParam {
 	var found []headerParam
 	for name, schema := range properties {

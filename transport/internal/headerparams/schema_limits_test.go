@@ -8,7 +8,7 @@ import (
 )
 
 // Marks in headers are not looked for in a schema that holds too much.
-func TestMarksBroad(t *testing.T) {
+func TestCheck_schemaTooLarge(t *testing.T) {
 	schema := `{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}` + strings.Repeat(`,"y":{}`, 10_000) + `}}`
 	require.ErrorContains(t, Check([]byte(schema)), "more than 10000 values")
 	var p Table

@@ -10,10 +10,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Streamable HTTP of 2026-07-28 repeats parts of a request in headers, so that
-// proxies need not read the body: the name of the tool in Mcp-Name, and in
-// Mcp-Param-{Name} each argument that the schema of the tool annotates with
-// "x-mcp-header". A server refuses a request whose headers do not match its body.
+// MCP 2026-07-28, Streamable HTTP: a client repeats parts of a request in headers, so
+// that proxies need not read the body. Mcp-Name carries the name of the tool.
+// Mcp-Param-{Name} carries each argument that the tool's schema annotates with
+// "x-mcp-header". A server rejects a request whose headers do not match its body.
 
 const (
 	encodedPrefix = "=?base64?"
@@ -22,44 +22,46 @@ const (
 	maxExactInteger = 1<<53 - 1
 )
 
-// Table knows which arguments of which tools travel in headers. It learns them from
-// the tool lists that the session receives. Safe for concurrent use.
+// Table holds which arguments of which tools a call repeats in headers. It reads them
+// from the tool lists that the session receives. The zero Table is empty and ready.
+// Safe for concurrent use.
 type Table struct {
-	mu    sync.RWMutex
+	mu    sync.RWMutex // guards all fields
 	tools map[string]toolParams
-	// reading is the number of the current reading of the tool list, and learned the
-	// number of tools that this reading has added.
+	// reading numbers the readings of the tool list, and learned counts the tools that
+	// the current reading has added.
 	reading uint64
 	learned int
 }
 
-// toolParams are the annotated arguments of one tool, and the last reading that
-// contained the tool.
+// toolParams holds the annotated arguments of one tool, and the number of the last
+// reading that contained the tool.
 type toolParams struct {
 	params  []headerParam
 	reading uint64
 }
 
-// headerParam says that the argument at this path travels in this header.
+// headerParam is one annotated argument: its path in the arguments, and the header that
+// repeats it.
 type headerParam struct {
 	path   []string
 	header string
 }
 
-// Learn takes the annotations from a result of tools/list. first says whether it is
-// the first page of a reading of the list. At most max tools of a reading are kept.
-// Errors are ignored here; discovery reads the same result and reports them.
+// Learn stores the annotations in a result of tools/list. first says whether the result
+// is the first page of a reading of the list. At most maxTools tools of one reading are
+// kept. Learn ignores errors; discovery reads the same result and reports them.
 //
-// A tool that is missing from this reading and from the one before is dropped. The
-// earlier one counts because two readings may overlap.
-func (p *Table) Learn(result json.RawMessage, first bool, most int) {
+// A tool is dropped when neither the current reading nor the previous one contained it.
+// The previous one counts because two readings may overlap.
+func (t *Table) Learn(result json.RawMessage, first bool, maxTools int) {
 	if first {
-		p.startReading()
+		t.startReading()
 	}
-	p.mu.RLock()
-	nothing := len(p.tools) == 0
-	p.mu.RUnlock()
-	if nothing && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
+	t.mu.RLock()
+	empty := len(t.tools) == 0
+	t.mu.RUnlock()
+	if empty && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
 		return // the usual case
 	}
 	var tools []byte
@@ -71,18 +73,18 @@ func (p *Table) Learn(result json.RawMessage, first bool, most int) {
 	}); err != nil {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	listed := 0
 	jsonscan.EachItem(tools, func(item []byte) bool {
-		p.learnTool(item, most)
+		t.learnTool(item, maxTools)
 		listed++
-		return listed < most // discovery reads no more of a page either
+		return listed < maxTools // discovery reads no more of a page than this
 	})
 }
 
-// learnTool takes the annotations of one tool.
-func (p *Table) learnTool(item []byte, most int) {
+// learnTool stores the annotations of one tool. The caller holds the mutex.
+func (t *Table) learnTool(item []byte, maxTools int) {
 	var tool struct {
 		Name   string          `json:"name"`
 		Schema json.RawMessage `json:"inputSchema"`
@@ -91,35 +93,35 @@ func (p *Table) learnTool(item []byte, most int) {
 	if json.Unmarshal(item, &tool) != nil || readAnnotated(tool.Schema, &schema) != nil {
 		return
 	}
-	delete(p.tools, tool.Name)
-	if found := collectParams(schema.Properties, nil); len(found) > 0 && p.learned < most {
-		if p.tools == nil {
-			p.tools = make(map[string]toolParams)
+	delete(t.tools, tool.Name)
+	if found := collectParams(schema.Properties, nil); len(found) > 0 && t.learned < maxTools {
+		if t.tools == nil {
+			t.tools = make(map[string]toolParams)
 		}
-		p.tools[tool.Name] = toolParams{params: found, reading: p.reading}
-		p.learned++
+		t.tools[tool.Name] = toolParams{params: found, reading: t.reading}
+		t.learned++
 	}
 }
 
-// startReading begins a reading of the list, and drops the tools that the last one
-// did not contain.
-func (p *Table) startReading() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for name, tool := range p.tools {
-		if tool.reading < p.reading {
-			delete(p.tools, name)
+// startReading begins a reading of the list, and drops the tools that the previous
+// reading did not contain.
+func (t *Table) startReading() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, tool := range t.tools {
+		if tool.reading < t.reading {
+			delete(t.tools, name)
 		}
 	}
-	p.reading++
-	p.learned = 0
+	t.reading++
+	t.learned = 0
 }
 
-// AddTo adds the headers that a call of a tool needs.
-func (p *Table) AddTo(h http.Header, r transport.Request) {
-	p.mu.RLock()
-	headers := p.tools[r.Target].params
-	p.mu.RUnlock()
+// AddTo adds to h the headers of the annotated arguments of a tool call.
+func (t *Table) AddTo(h http.Header, r transport.Request) {
+	t.mu.RLock()
+	headers := t.tools[r.Target].params
+	t.mu.RUnlock()
 	if len(headers) == 0 {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A listing that no longer params an argument takes its header away.
+// A later list without the annotation of an argument removes the header of the argument.
 func TestTable_annotationRemoved(t *testing.T) {
 	var p Table
 	call := transport.Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
@@ -25,8 +25,8 @@ func TestTable_annotationRemoved(t *testing.T) {
 	require.Empty(t, learnAndSet(`{"tools":[{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"no token"}}}}]}`))
 }
 
-// TestTable_toolsDropped: what the lists do not name any more is forgotten,
-// and no list costs more than what is taken of it.
+// Tools that the lists no longer contain are dropped, and at most maxTools tools of one
+// list are stored.
 func TestTable_toolsDropped(t *testing.T) {
 	const pages, tools = 4, 50
 	var p Table
@@ -44,12 +44,12 @@ func TestTable_toolsDropped(t *testing.T) {
 		require.LessOrEqual(t, len(p.tools), 2*pages*tools)
 		h := make(http.Header)
 		p.AddTo(h, transport.Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
-		require.Len(t, h, 1, "the tool of the newest list")
+		require.Len(t, h, 1, "the tools of the newest list are stored")
 	}
 	p.Learn([]byte(`{"tools":[]}`), true, 100)
 	p.Learn([]byte(`{"tools":[]}`), true, 100)
 	require.Empty(t, p.tools)
 	p.Learn(page(0, 0), true, 10)
 	p.Learn(page(0, 1), false, 10)
-	require.Len(t, p.tools, 10, "more is not taken of a list")
+	require.Len(t, p.tools, 10, "maxTools bounds the tools of one reading")
 }

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Value encodes a text as a header value. Printable ASCII without outer spaces stays
-// as it is. Any other text gets the Base64 form of the protocol.
+// Value encodes a text as a header value. Printable ASCII without leading or trailing
+// spaces is returned unchanged. Any other text is encoded as "=?base64?…?=" (MCP
+// 2026-07-28, Streamable HTTP).
 func Value(text string) string {
 	plain := text == strings.Trim(text, " ") &&
 		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
@@ -22,8 +23,9 @@ func Value(text string) string {
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
 }
 
-// paramValue is an argument as text: a string, a boolean, or an integer that every
-// JSON reader represents exactly. Other values do not travel in headers.
+// paramValue returns an argument as text: a string, a boolean, or an integer that every
+// JSON reader represents exactly. It reports false for other values, which no header
+// repeats.
 func paramValue(raw json.RawMessage) (string, bool) {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {
@@ -42,6 +44,7 @@ func paramValue(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
+// argumentAt returns the value at a path in nested objects; nil if it is missing.
 func argumentAt(value json.RawMessage, path []string) json.RawMessage {
 	for _, name := range path {
 		var object map[string]json.RawMessage

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHeaderValue(t *testing.T) {
+func TestValue(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                 "",
 		"list_directory":   "list_directory",

@@ -17,7 +17,7 @@ const (
 )
 
 // ErrTooLong is the error of a body that is longer than its limit.
-var ErrTooLong = errors.New("too long")
+var ErrTooLong = errors.New("the body is longer than its limit")
 
 // ReadUpTo reads the body to its end, or until it is a complete JSON value for which
 // enough returns true. It fails with ErrTooLong beyond limit bytes. expected is the
@@ -26,7 +26,7 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 	if expected > int64(limit) {
 		return nil, false, ErrTooLong
 	}
-	if !b.hold(int(min(expected, maxPreallocated))) {
+	if !b.reserveUpTo(int(min(expected, maxPreallocated))) {
 		return nil, false, jsonrpc.ErrNoRoom
 	}
 	if expected >= 0 && expected <= maxPreallocated {
@@ -47,20 +47,20 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 	return b.Text, ended, nil
 }
 
-// BodyReader collects the text of a body. It belongs to one goroutine.
+// BodyReader collects the text of a body. One goroutine owns it, with all its fields.
 type BodyReader struct {
-	Body io.Reader
-	Text []byte
-	end  valueEnd
-	seen int // how much of text isEnough has examined
-	// Reserve, if set, reserves memory for a large body. It reports false when the
-	// exchange ends first.
+	Body     io.Reader
+	Text     []byte   // what was read so far
+	end      valueEnd // finds the end of a value in Text
+	examined int      // how many bytes of Text isEnough has examined
+	// Reserve, if set, reserves memory for a large body, and blocks until the memory is
+	// available. It reports false if the exchange ends first.
 	Reserve  func(bytes int) bool
-	reserved int
+	reserved int // bytes, by Reserve
 }
 
-// hold reserves memory for a body of this many bytes in all.
-func (b *BodyReader) hold(bytes int) bool {
+// reserveUpTo reserves memory for a body of this many bytes in total.
+func (b *BodyReader) reserveUpTo(bytes int) bool {
 	if b.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
 		return true
 	}
@@ -71,12 +71,13 @@ func (b *BodyReader) hold(bytes int) bool {
 	return true
 }
 
-// Read reads until the body ends, until the text is limit bytes long, or until the
-// text is a complete JSON value for which enough returns true.
+// Read reads until the body ends, until Text is most bytes long, or until Text is a
+// complete JSON value for which enough returns true. ended says whether the end of the
+// body was reached.
 func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, err error) {
 	for len(b.Text) < most {
 		if len(b.Text) == cap(b.Text) {
-			if !b.hold(2*len(b.Text) + bytes.MinRead) {
+			if !b.reserveUpTo(2*len(b.Text) + bytes.MinRead) {
 				return false, jsonrpc.ErrNoRoom
 			}
 			b.Text = slices.Grow(b.Text, len(b.Text)+bytes.MinRead)
@@ -95,14 +96,14 @@ func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, 
 	return false, nil
 }
 
-// isEnough asks enough once for each complete value, and not again for white space
-// behind it.
+// isEnough reports whether Text is a complete value for which enough returns true. It
+// calls enough once for each complete value, and not again for white space after it.
 func (b *BodyReader) isEnough(enough func(text []byte) bool) bool {
 	if enough == nil {
 		return false
 	}
-	added := bytes.TrimRight(b.Text[b.seen:], " \t\r\n")
-	value := b.Text[:b.seen+len(added)]
-	b.seen = len(b.Text)
+	added := bytes.TrimRight(b.Text[b.examined:], " \t\r\n")
+	value := b.Text[:b.examined+len(added)]
+	b.examined = len(b.Text)
 	return len(added) > 0 && b.end.reached(value) && enough(value)
 }

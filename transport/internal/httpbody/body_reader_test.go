@@ -31,9 +31,9 @@ func TestReadUpTo(t *testing.T) {
 	require.False(t, ended)
 }
 
-// TestBody_whiteSpaceBehindOtherValue checks that a complete value that is not the
+// TestBodyReader_whiteSpaceAfterOtherValue checks that a complete value that is not the
 // answer is looked at once, however much white space follows it.
-func TestBody_whiteSpaceBehindOtherValue(t *testing.T) {
+func TestBodyReader_whiteSpaceAfterOtherValue(t *testing.T) {
 	for name, read := range map[string]func(b *BodyReader, enough func([]byte) bool) error{
 		"answer": func(b *BodyReader, enough func([]byte) bool) error {
 			_, _, err := b.ReadUpTo(1<<20, -1, enough)
@@ -58,7 +58,7 @@ func TestBody_whiteSpaceBehindOtherValue(t *testing.T) {
 }
 
 // No memory is set aside for a length that is only claimed.
-func TestReadUpTo_doubtsContentLength(t *testing.T) {
+func TestReadUpTo_claimedContentLength(t *testing.T) {
 	got, _, err := (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1<<28, 1<<27, nil)
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(got))

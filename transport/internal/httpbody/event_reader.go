@@ -18,43 +18,45 @@ const maxEventID = 1 << 10
 
 // Event is one server-sent event.
 type Event struct {
-	// ID is the id of the event. HasID tells an empty id, which resets the last id of
-	// the stream, from no id.
+	// ID is the id of the event. HasID distinguishes an empty id, which resets the last
+	// id of the stream, from an event without an id.
 	ID    string
 	HasID bool
 	// Name is empty, or "message", for an event that carries a message of MCP.
 	Name string
 	// Retry is the delay before a reconnect for which the server asks; 0 if none.
 	Retry time.Duration
-	// Data is the payload, and belongs to the caller. Of an event beyond the limit,
-	// Data is the beginning of the first line that was too long, and Tail its end.
-	// Oversize is then true.
+	// Data is the payload; the caller owns it. If the event is larger than the limit,
+	// Oversize is true, Data is the beginning of the first line that was too long, and
+	// Tail is the end of that line.
 	Data     []byte
 	Tail     []byte
 	Oversize bool
-	// Skipped: Oversize, because the memory for the event could not be reserved.
+	// Skipped: the event is Oversize because memory for it could not be reserved.
 	Skipped bool
 }
 
 // EventReader splits a stream into events. It follows the HTML standard
-// ("Interpreting an event stream") with two exceptions. It returns an event without
-// data if that carries an id or a delay, because MCP primes streams in this way. And
-// it returns an event that the end of the stream cuts short, because some servers
-// omit the last blank line; decoding the data shows whether it is complete.
+// ("Interpreting an event stream") with two exceptions:
 //
-// An EventReader belongs to one goroutine.
+//   - An event without data is returned if it carries an id or a delay, because MCP
+//     servers begin a stream with such an event.
+//   - An event that the end of the stream cuts short is returned, because some servers
+//     omit the last blank line. Decoding the data shows whether it is complete.
+//
+// One goroutine owns an EventReader, with all its fields.
 type EventReader struct {
 	r       *bufio.Reader
 	limit   int
-	started bool // the first line was read; only that may begin with a byte order mark
-	skipLF  bool // the last line ended in CR, so that a LF which follows belongs to it
+	started bool // the first line was read; only the first line may begin with a byte order mark
+	skipLF  bool // the last line ended in CR; a LF directly after it belongs to that line end
 
 	// Reserve, if set, reserves memory for a large event. Release returns it when the
 	// next event is read, or when the stream ends.
 	Reserve  func(bytes int) bool
 	Release  func()
-	reserved int
-	crowded  bool
+	reserved int  // bytes, by Reserve
+	noRoom   bool // memory for the current event could not be reserved
 }
 
 // NewEventReader makes a reader for events of at most limit bytes of data.
@@ -62,35 +64,35 @@ func NewEventReader(r io.Reader, limit int) *EventReader {
 	return &EventReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
 }
 
-// Next returns the next event. It keeps at most limit bytes of data in memory, and
-// the name of a field; the rest of a larger event is skipped.
-func (s *EventReader) Next() (Event, error) {
+// Next returns the next event. It keeps at most limit bytes of data in memory, plus the
+// name of a field. The rest of a larger event is skipped.
+func (r *EventReader) Next() (Event, error) {
 	var e Event
-	s.crowded = false
-	s.release()
+	r.noRoom = false
+	r.release()
 	started := false // a data, id or retry field was read
 	first := true    // no data line was read
 	for {
-		line, tail, over, err := s.line(s.limit - len(e.Data) + len("data: "))
-		if !s.started {
-			s.started = true
+		line, tail, oversize, err := r.readLine(r.limit - len(e.Data) + len("data: "))
+		if !r.started {
+			r.started = true
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
-		e.Skipped = s.crowded
+		e.Skipped = r.noRoom
 		if len(line) > 0 {
 			name, value, _ := bytes.Cut(line, []byte(":"))
 			value = bytes.TrimPrefix(value, []byte(" "))
 			switch string(name) {
 			case "data":
-				e.addData(value, tail, over, first, s.limit)
+				e.addData(value, tail, oversize, first, r.limit)
 				first, started = false, true
 			case "id":
-				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !over {
+				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !oversize {
 					e.ID, e.HasID = string(value), true
 					started = true
 				}
 			case "event":
-				if !over {
+				if !oversize {
 					e.Name = string(value)
 				}
 			case "retry":
@@ -104,7 +106,7 @@ func (s *EventReader) Next() (Event, error) {
 		case err != nil && errors.Is(err, io.EOF) && started:
 			return e, nil
 		case err != nil:
-			s.release() // the memory of the event that is cut short
+			r.release() // the event was cut short and is not returned
 			return Event{}, err
 		case len(line) == 0 && started:
 			return e, nil
@@ -115,24 +117,26 @@ func (s *EventReader) Next() (Event, error) {
 }
 
 // release returns the memory that was reserved for the last event.
-func (s *EventReader) release() {
-	if s.reserved > 0 {
-		s.Release()
-		s.reserved = 0
+func (r *EventReader) release() {
+	if r.reserved > 0 {
+		r.Release()
+		r.reserved = 0
 	}
 }
 
-func (e *Event) addData(value, tail []byte, over, first bool, limit int) {
+// addData adds the value of one data line. first says that it is the first data line of
+// the event. tail is the end of a line that readLine found oversize.
+func (e *Event) addData(value, tail []byte, oversize, first bool, limit int) {
 	switch {
 	case e.Oversize:
-		if over {
+		if oversize {
 			e.Tail = tail
 		} else if len(value) > 0 {
 			_, e.Tail = jsonrpc.ClipEnds(e.Tail, value)
 		}
-	case over || len(e.Data)+len(value)+1 > limit+1:
+	case oversize || len(e.Data)+len(value)+1 > limit+1:
 		e.Oversize = true
-		if !over {
+		if !oversize {
 			value, tail = jsonrpc.ClipEnds(nil, value)
 		}
 		if first {
@@ -148,18 +152,18 @@ func (e *Event) addData(value, tail []byte, over, first bool, limit int) {
 	}
 }
 
-// line returns the next line without its end, which is LF, CR LF or CR. Of a line
-// beyond the limit it returns the beginning and the end.
-func (s *EventReader) line(limit int) (line, tail []byte, over bool, err error) {
+// readLine returns the next line without its end, which is LF, CR LF or CR. If the line
+// is longer than limit, oversize is true, line is its beginning and tail its end.
+func (r *EventReader) readLine(limit int) (line, tail []byte, oversize bool, err error) {
 	for {
-		if _, err := s.r.Peek(1); err != nil {
-			return line, tail, over, err
+		if _, err := r.r.Peek(1); err != nil {
+			return line, tail, oversize, err
 		}
-		chunk, _ := s.r.Peek(s.r.Buffered())
-		if s.skipLF {
-			s.skipLF = false
+		chunk, _ := r.r.Peek(r.r.Buffered())
+		if r.skipLF {
+			r.skipLF = false
 			if chunk[0] == '\n' {
-				_, _ = s.r.Discard(1)
+				_, _ = r.r.Discard(1)
 				continue
 			}
 		}
@@ -169,36 +173,36 @@ func (s *EventReader) line(limit int) (line, tail []byte, over bool, err error) 
 			piece = chunk[:end]
 		}
 		switch {
-		case over:
+		case oversize:
 			_, tail = jsonrpc.ClipEnds(tail, piece)
-		case len(line)+len(piece) > limit, !s.hold(s.limit - limit + len(line) + len(piece)):
-			over = true
+		case len(line)+len(piece) > limit, !r.reserveUpTo(r.limit - limit + len(line) + len(piece)):
+			oversize = true
 			line, tail = jsonrpc.ClipEnds(line, piece)
 		default:
 			line = append(line, piece...)
 		}
 		if end < 0 {
-			_, _ = s.r.Discard(len(chunk))
+			_, _ = r.r.Discard(len(chunk))
 			continue
 		}
-		s.skipLF = chunk[end] == '\r'
-		_, _ = s.r.Discard(end + 1)
-		return line, tail, over, nil
+		r.skipLF = chunk[end] == '\r'
+		_, _ = r.r.Discard(end + 1)
+		return line, tail, oversize, nil
 	}
 }
 
-// hold reserves memory for an event of this many bytes in all, and a quarter more:
-// the event arrives in pieces.
-func (s *EventReader) hold(bytes int) bool {
-	if s.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= s.reserved {
+// reserveUpTo reserves memory for an event of this many bytes in total, and a quarter
+// more. The event arrives in pieces, and would otherwise need a reservation for each.
+func (r *EventReader) reserveUpTo(bytes int) bool {
+	if r.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= r.reserved {
 		return true
 	}
-	more := bytes + bytes/4 - s.reserved
-	if !s.Reserve(more) {
-		s.crowded = true
+	more := bytes + bytes/4 - r.reserved
+	if !r.Reserve(more) {
+		r.noRoom = true
 		return false
 	}
-	s.reserved += more
+	r.reserved += more
 	return true
 }
 

@@ -33,7 +33,7 @@ func readEvents(r io.Reader, limit int) ([]Event, error) {
 	}
 }
 
-func TestSSEReader(t *testing.T) {
+func TestEventReader(t *testing.T) {
 	rows := []struct {
 		name, text string
 		want       []Event
@@ -70,14 +70,14 @@ func TestSSEReader(t *testing.T) {
 	}
 }
 
-func TestSSEReaderBroken(t *testing.T) {
+func TestEventReader_brokenStream(t *testing.T) {
 	broken := errors.New("reset")
 	got, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
 	require.ErrorIs(t, err, broken)
 	require.Len(t, got, 1, "an event that broke off is no event")
 }
 
-func TestSSEReaderOversize(t *testing.T) {
+func TestEventReader_oversize(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for name, text := range map[string]string{
 		"one line":      "data: {\"id\":1," + long + "}tail\n\ndata: next\n\n",
@@ -100,7 +100,7 @@ func TestSSEReaderOversize(t *testing.T) {
 
 // How the bytes are cut into reads makes no difference, and what was written
 // by the rules is read back.
-func TestSSEReaderProperties(t *testing.T) {
+func TestEventReader_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
 		lines := rapid.SliceOfN(rapid.StringMatching(`[ -~äß]{0,40}`), 1, 4)
@@ -152,7 +152,7 @@ func FuzzSSE(f *testing.F) {
 }
 
 // A line without end costs no memory.
-func TestSSEReaderMemory(t *testing.T) {
+func TestEventReader_endlessLine(t *testing.T) {
 	const size = 16 << 20
 	for _, field := range []string{"data: ", ": ", ""} {
 		var before, after runtime.MemStats

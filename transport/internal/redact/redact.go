@@ -1,9 +1,9 @@
 // Package redact replaces secrets in text that servers send.
 //
-// Servers repeat what they were given: "invalid key sk-…" on stderr, a token in
-// an error message, a password in a URL. The host shows such text, logs it and
-// hands it to models. A [Redactor] replaces the secrets that one server was
-// given before any of that happens.
+// Servers repeat what they were given: "invalid key sk-…" on stderr, a token in an
+// error message, a password in a URL. The host shows such text, logs it and passes it to
+// models. A [Redactor] replaces the secrets that one server was given before the host
+// gets the text.
 package redact
 
 import (
@@ -37,10 +37,9 @@ func (r Redactor) Text(text string) string {
 	return r(text)
 }
 
-// Prefix redacts the beginning of a longer text. The end of that beginning may
-// be the first part of a secret, which Text could not recognize. So Prefix drops
-// what follows the last secret it found; if it found none, it drops as many bytes
-// as the longest part of a secret can have.
+// Prefix redacts the beginning of a longer text. That beginning may end in the middle of
+// a secret, which Text could not recognize. So Prefix drops everything after the last
+// secret that it found. If it found none, it drops secret.PartLength bytes at the end.
 func (r Redactor) Prefix(text string) string {
 	if r == nil {
 		return text
@@ -52,9 +51,9 @@ func (r Redactor) Prefix(text string) string {
 	return redacted[:max(0, strings.LastIndex(redacted, secret.Mask))] + secret.Mask
 }
 
-// Error returns err itself if its text holds no secret. Otherwise it returns a
-// new error with the redacted text, which wraps nothing: the wrapped errors hold
-// the secret, too.
+// Error returns err itself if its text contains no secret. Otherwise it returns a new
+// error with the redacted text. The new error wraps nothing, because the wrapped errors
+// contain the secret, too.
 func (r Redactor) Error(err error) error {
 	if err == nil {
 		return nil
@@ -69,8 +68,8 @@ func (r Redactor) Error(err error) error {
 // JSON redacts a JSON value, however its strings are escaped. A value without a
 // secret is returned as it is, byte for byte.
 //
-// JSON works on the text and builds no values, so its memory is a small multiple
-// of the text: one error may be as long as a message.
+// JSON works on the text and builds no values, so it allocates a small multiple of the
+// text. This matters because an error can be as long as a message.
 func (r Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	if r == nil {
 		return raw
@@ -86,8 +85,8 @@ func (r Redactor) JSON(raw json.RawMessage) json.RawMessage {
 	return redacted
 }
 
-// escapedStrings redacts the strings of a JSON value that contain escapes. A
-// string without escapes holds a secret verbatim, so a plain search finds it.
+// escapedStrings redacts the strings of a JSON value that contain escapes. A string
+// without escapes contains a secret verbatim, and JSON finds it by searching the text.
 func (r Redactor) escapedStrings(raw json.RawMessage) json.RawMessage {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw

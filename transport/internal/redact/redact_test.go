@@ -28,7 +28,7 @@ func redactorOfEnv(entry string) redact.Redactor {
 	return redact.New(&list)
 }
 
-// A secret is found in plain text, in JSON, in pieces of JSON and in URLs.
+// A secret is found in plain text, in JSON, in fragments of JSON and in URLs.
 func TestRedactor_forms_of_a_secret(t *testing.T) {
 	r := redactor("abc/def\"ghi")
 	for _, text := range []string{`abc/def"ghi`, `{"half": "abc/def\"ghi`, `{"half": "abc\/def\"ghi`} {
@@ -45,7 +45,8 @@ func TestRedactor_forms_of_a_secret(t *testing.T) {
 	}
 }
 
-// A URL can be spelled in several ways. Servers repeat the one that they were given.
+// A password can be percent-encoded in several ways. Servers repeat the spelling that they
+// were given.
 func TestRedactor_password_as_spelled_in_its_URL(t *testing.T) {
 	for _, password := range []string{"p%40ss%20word", "p%2fssword", "p%61ssword"} {
 		r := redactorOfEnv("DATABASE=postgres://me:" + password + "@host/db")
@@ -71,8 +72,8 @@ func TestRedactor_nil(t *testing.T) {
 	require.Equal(t, `"text"`, string(r.JSON([]byte(`"text"`))))
 }
 
-// Redacting a long error allocates a small multiple of its length, also where it is made
-// of many small elements.
+// Redacting a long error allocates a small multiple of its length, even if the error
+// consists of many small elements.
 func TestRedactor_JSON_memory(t *testing.T) {
 	r := redactor("canary-0815")
 	for name, part := range map[string]string{"numbers": `1,`, "objects": `{"a":{"b":[]}},`, "texts": `"text",`, "escapes": `"\u0061\n",`} {

@@ -20,7 +20,7 @@ import (
 
 // An error with the id of the request is its answer, whatever the status. The
 // session goes on, and the call does not count as not sent.
-func TestErrorStatusWithOurIDIsAnAnswer(t *testing.T) {
+func TestErrorStatus_errorWithRequestID(t *testing.T) {
 	rows := []struct {
 		status, code int
 		message      string
@@ -58,7 +58,7 @@ func TestErrorStatusWithOurIDIsAnAnswer(t *testing.T) {
 
 // A status that asks for an action of the user (401, 407, 429) outranks a JSON-RPC
 // error in the body.
-func TestErrorStatusOutranksJSONRPCError(t *testing.T) {
+func TestErrorStatus_outranksBody(t *testing.T) {
 	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
 	for code, kind := range rows {
 		web := newHTTPServer(t)
@@ -78,10 +78,10 @@ func TestErrorStatusOutranksJSONRPCError(t *testing.T) {
 
 // A server that was restarted may say so without a 404: its new process knows
 // of no initialize. Without a session of ours that means nothing.
-func TestServerRestartedBehindItsAddress(t *testing.T) {
+func TestErrorStatus_notInitialized(t *testing.T) {
 	texts := []string{"Bad Request: Server not initialized", "Bad Request: No valid session ID provided", "Session not found"}
 	for _, text := range texts {
-		reply := status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
+		reply := replyStatus(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"`+text+`"},"id":null}`)
 		web := newHTTPServer(t)
 		web.handle("tools/call", reply)
 		s := openSession(t, specFor(web.URL))
@@ -102,7 +102,7 @@ func TestServerRestartedBehindItsAddress(t *testing.T) {
 
 // An error that is the answer is read whole, within Limits.Line, though a status
 // says that it is one.
-func TestErrorStatusWithLongBody(t *testing.T) {
+func TestErrorStatus_longBody(t *testing.T) {
 	data := strings.Repeat("x", 2*endpoint.MaxErrorBody)
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {

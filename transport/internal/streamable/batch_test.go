@@ -7,22 +7,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBatchesCostNoMemoryOverHTTP(t *testing.T) {
+func TestBatch_noAllocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
 	s := new(session)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
-		_, found, f := s.handleMessage(batch, 1, true)
+		_, found, httpErr := s.handleMessage(batch, 1, true)
 		require.False(t, found)
-		require.Nil(t, f)
+		require.Nil(t, httpErr)
 		_, _, _ = s.handleMessage(nested, 1, true)
 	}), 10.0)
-	require.EqualValues(t, 2*2*items, s.noise.Malformed.Load())
+	require.EqualValues(t, 2*2*items, s.discarded.Malformed.Load())
 }
 
-// TestHTTPBatch: an error without id is meant for a call only if it is alone.
-func TestHTTPBatch(t *testing.T) {
+// TestBatch: an error without id is meant for a call only if it is alone.
+func TestBatch(t *testing.T) {
 	const orphan = `{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`
 	for name, c := range map[string]struct {
 		text          string
@@ -39,12 +39,12 @@ func TestHTTPBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(session)
-			got, found, f := s.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
-			require.Nil(t, f)
+			got, found, httpErr := s.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
+			require.Nil(t, httpErr)
 			require.Equal(t, c.result+c.error != "", found)
 			require.Equal(t, c.result, string(got.result))
 			require.Equal(t, c.error, string(got.errorMember))
-			require.Equal(t, c.noise, s.noise.Malformed.Load()+s.noise.Unmatched.Load())
+			require.Equal(t, c.noise, s.discarded.Malformed.Load()+s.discarded.Unmatched.Load())
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // What a broken event has held is given back before the rest of the stream is asked
 // for: that can take minutes.
-func TestHTTPBufferBrokenStream(t *testing.T) {
+func TestBuffer_releasedBeforeResume(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		var used atomic.Int64
 		used.Store(-1)

@@ -17,7 +17,7 @@ import (
 
 // Over HTTP, half-read bodies do not wait for each other forever. An exchange that
 // ends releases what it holds, and nothing is held at the end.
-func TestHTTPBuffer(t *testing.T) {
+func TestBuffer(t *testing.T) {
 	const size, calls = 1 << 20, 8
 	for name, events := range map[string]bool{"bodies": false, "events": true} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestHTTPBuffer(t *testing.T) {
 }
 
 // The same on the one stream of HTTP+SSE.
-func TestSSEBuffer(t *testing.T) {
+func TestBuffer_SSE(t *testing.T) {
 	web := newSSEServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		w.WriteHeader(http.StatusAccepted)

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// confirmTimeout bounds the check whether a server is alive after a connection
-	// broke, and so the delay of the error of a broken call.
+	// confirmTimeout bounds the check whether a server is alive after a connection broke.
+	// The error of the call is delayed by that check.
 	confirmTimeout = time.Second
 	// notifyTimeout bounds the POST of a notification, such as a cancellation.
 	notifyTimeout = 2 * time.Second
@@ -62,8 +62,8 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	return result, err
 }
 
-// checkHandshake ends the session if the server has lost its handshake. It does so
-// in the background.
+// checkHandshake checks in the background whether the server has lost its handshake, and
+// ends the session if so. list is the method with which it checks.
 func (s *session) checkHandshake(a *agreement, list string) {
 	if !s.startTask() {
 		return
@@ -79,8 +79,8 @@ func (s *session) checkHandshake(a *agreement, list string) {
 	}()
 }
 
-// sendRequest sends a request once. The shutdown of the session waits for the
-// exchange, and not for functions of the caller.
+// sendRequest sends a request once and returns its result. The shutdown of the session
+// waits for the exchange, but not for the caller's Progress function.
 func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Request) (json.RawMessage, error) {
 	if !s.startTask() {
 		return nil, jsonrpc.DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
@@ -93,14 +93,16 @@ func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Req
 	defer s.tasks.Done()
 	defer x.finish()
 	result, err := s.sendExchange(x, a, r)
-	x.keep(r, err)
+	x.handOverBuffer(r, err)
 	return result, err
 }
 
+// sendExchange runs the exchange of a request, and turns its answer into a result or an
+// error.
 func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (json.RawMessage, error) {
-	got, f := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
-	if f != nil {
-		return nil, s.callError(x, a, f)
+	got, httpErr := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
+	if httpErr != nil {
+		return nil, s.callError(x, a, httpErr)
 	}
 	if got.errorMember != nil {
 		return nil, jsonrpc.ServerError(got.errorMember)
@@ -114,9 +116,9 @@ func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (
 // isFirstPage reports whether a list request asks for the first page.
 func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, []byte(`"cursor"`)) }
 
-// sendWithProgress sends a request whose caller gets progress reports. The exchange
-// runs in a goroutine of its own, and this one only calls the caller's function, for
-// as long as that takes. If that panics, the exchange is cancelled.
+// sendWithProgress sends a request whose caller gets progress reports. The exchange runs
+// in its own goroutine. The calling goroutine only calls the caller's Progress function,
+// which may block. If that function panics, the exchange is canceled.
 func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -130,7 +132,7 @@ func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Reques
 		if !finished {
 			x.end(context.Canceled, context.Canceled)
 			<-done
-			x.keep(r, context.Canceled)
+			x.handOverBuffer(r, context.Canceled)
 		}
 	}()
 	for answered := false; !answered; {
@@ -142,25 +144,25 @@ func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Reques
 		x.entry.Progress.Deliver()
 	}
 	finished = true
-	x.keep(r, err)
+	x.handOverBuffer(r, err)
 	return result, err
 }
 
-// callHeader is the header of a request on the call channel. It may be shared
-// between calls and must not be changed.
+// callHeader returns the header of a request on the call channel. Calls of a legacy
+// session share it, so it must not be changed.
 func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	id := s.sessionID.Load()
-	plain := s.sharedHeader.Load()
-	if plain == nil || plain.agreed != a || plain.sessionID != id {
-		plain = &sharedHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
-		plain.header["Content-Type"], plain.header["Accept"] = headerJSON, headerBoth
-		s.sharedHeader.Store(plain)
+	shared := s.sharedHeader.Load()
+	if shared == nil || shared.agreed != a || shared.sessionID != id {
+		shared = &sharedHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
+		shared.header["Content-Type"], shared.header["Accept"] = headerJSON, headerBoth
+		s.sharedHeader.Store(shared)
 	}
 	if !a.modern {
-		return plain.header
+		return shared.header
 	}
-	h := make(http.Header, len(plain.header)+3)
-	maps.Copy(h, plain.header)
+	h := make(http.Header, len(shared.header)+3)
+	maps.Copy(h, shared.header)
 	h["Mcp-Method"] = []string{r.Method}
 	switch r.Method {
 	case "tools/call", "prompts/get", "resources/read":
@@ -172,15 +174,15 @@ func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	return h
 }
 
-// sharedHeader is the header that all calls of a legacy session share, with the
-// agreement and the session id for which it was built.
+// sharedHeader is the header that all calls of a legacy session share, with the agreement
+// and the session id for which it was built. It is not changed.
 type sharedHeader struct {
 	agreed    *agreement
 	sessionID *string
 	header    http.Header
 }
 
-// sessionHeader begins a header that names the session and the protocol version.
+// sessionHeader returns a new header with the session id and the protocol version.
 func (s *session) sessionHeader(a *agreement) http.Header {
 	h := s.endpoint.NewHeader(8)
 	if a != nil {
@@ -192,69 +194,70 @@ func (s *session) sessionHeader(a *agreement) http.Header {
 	return h
 }
 
-// callError is the error of a call that failed with f. It ends the session if f says
-// so, checks whether the server is alive after a broken connection, and cancels a
-// request on which a legacy server may still work.
-func (s *session) callError(x *exchange, a *agreement, f *endpoint.HTTPError) error {
+// callError returns the error of a call that failed with httpErr. It ends the session if
+// httpErr proves that the session or the server is gone. After a broken connection it
+// checks whether the server is alive. It cancels a request on which a legacy server may
+// still work.
+func (s *session) callError(x *exchange, a *agreement, httpErr *endpoint.HTTPError) error {
 	s.serverRequests.CancelOfCall(x.id())
 	switch {
-	case f.Lost || f.Gone:
-		s.endWithError(f)
-	case f.Broken && x.ctx.Err() == nil:
+	case httpErr.SessionLost || httpErr.ServerGone:
+		s.endWithError(httpErr)
+	case httpErr.ConnBroken && x.ctx.Err() == nil:
 		s.confirmAlive(x.ctx, a)
 	}
-	if f.Outcome == mcpvisor.OutcomeAnswered {
-		return f.CallError()
+	if httpErr.Outcome == mcpvisor.OutcomeAnswered {
+		return httpErr.CallError()
 	}
 	if died := s.Cause(); died != nil {
-		return jsonrpc.DeathError(died, f.Outcome)
+		return jsonrpc.DeathError(died, httpErr.Outcome)
 	}
 	if x.ctx.Err() != nil {
-		if f.Outcome == mcpvisor.OutcomeUnknown && !a.modern { // a modern server is told by the end of the connection
+		if httpErr.Outcome == mcpvisor.OutcomeUnknown && !a.modern { // for a modern server the end of the connection is the cancellation
 			s.notifyCancelled(x, a)
 		}
-		e := jsonrpc.RequestError(x.ctx, nil, f.Outcome, f)
+		e := jsonrpc.RequestError(x.ctx, nil, httpErr.Outcome, httpErr)
 		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
-			e.Cause = f.Remark
+			e.Cause = httpErr.Remark
 		}
 		return e
 	}
-	return f.CallError()
+	return httpErr.CallError()
 }
 
-// confirmAlive checks whether a server whose connection broke is still there, so
-// that a crash is not reported as an invalid reply. Calls that broke together share
-// one check. It returns when the result is known, when ctx ends, or after
-// confirmTimeout.
+// confirmAlive checks whether a server whose connection broke is still alive, and ends
+// the session if not. So a crash is not reported as an invalid reply. Calls that broke
+// together share one check. confirmAlive returns when the check ends, when ctx ends, when
+// the session dies, or after confirmTimeout.
 func (s *session) confirmAlive(ctx context.Context, a *agreement) {
 	s.mu.Lock()
-	known := s.confirming
-	if known == nil {
+	checked := s.aliveCheck
+	if checked == nil {
 		if !s.startTaskLocked() {
 			s.mu.Unlock()
 			return
 		}
-		known = make(chan struct{})
-		s.confirming = known
+		checked = make(chan struct{})
+		s.aliveCheck = checked
 		go func() {
 			defer s.tasks.Done()
 			s.pingServer(a)
 			s.mu.Lock()
-			s.confirming = nil
+			s.aliveCheck = nil
 			s.mu.Unlock()
-			close(known)
+			close(checked)
 		}()
 	}
 	s.mu.Unlock()
 	select {
-	case <-known:
+	case <-checked:
 	case <-s.Dead():
 	case <-ctx.Done():
 	}
 }
 
-// pingServer sends the cheapest request of the protocol. Any answer proves that the
-// server is alive.
+// pingServer sends the cheapest request of the protocol. Any answer proves that the server
+// is alive. It ends the session if the server or the session is gone.
 func (s *session) pingServer(a *agreement) {
 	ctx, cancel := context.WithTimeout(s.ctx, confirmTimeout)
 	defer cancel()
@@ -265,15 +268,15 @@ func (s *session) pingServer(a *agreement) {
 	x := s.startRequest(ctx, r)
 	defer x.finish()
 	defer x.share.Release()
-	_, f := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
-	if f != nil && (f.Lost || f.Gone) {
-		s.endWithError(f)
+	_, httpErr := s.roundTrip(x, x.id(), jsonrpc.AppendRequest(nil, x.id(), r, a.meta), s.callHeader(a, r))
+	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {
+		s.endWithError(httpErr)
 	}
 }
 
-// notifyCancelled tells a legacy server that a request is cancelled (MCP 2025-11-25,
-// Cancellation): the end of the connection does not mean that there. It does not
-// wait for the delivery.
+// notifyCancelled notifies a legacy server that a request is canceled (MCP 2025-11-25,
+// Cancellation), because for a legacy server the end of the connection is not a
+// cancellation. It does not wait for the delivery.
 func (s *session) notifyCancelled(x *exchange, a *agreement) {
 	reason := "canceled"
 	if err, _ := jsonrpc.ContextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
@@ -282,27 +285,21 @@ func (s *session) notifyCancelled(x *exchange, a *agreement) {
 	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, x.id(), reason))
 }
 
-// notifyServer sends a notification to the server. It does not wait for the
-// delivery.
-func (s *session) notifyServer(a *agreement, body []byte) { s.postInBackground(a, body, func() {}) }
-
-// postInBackground sends a message to the server, and calls then when the POST has
-// ended.
-func (s *session) postInBackground(a *agreement, body []byte, then func()) {
+// notifyServer sends a notification to the server in the background. It does not wait for
+// the delivery.
+func (s *session) notifyServer(a *agreement, body []byte) {
 	if !s.startTask() {
-		then()
 		return
 	}
 	go func() {
 		defer s.tasks.Done()
-		defer then()
 		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
 		defer cancel()
 		h := s.sessionHeader(a)
 		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
 		s.countPost()
-		resp, f := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: h})
-		if f == nil {
+		resp, httpErr := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: h})
+		if httpErr == nil {
 			_ = resp.Body.Close()
 		}
 	}()

@@ -27,10 +27,10 @@ func TestCall_invalidReply(t *testing.T) {
 		outcome mcpvisor.Outcome
 		says    string
 	}{
-		{"401", status(401, "", ""), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 401"},
-		{"403", status(403, "text/plain", "no\x1b[31m way\nsecond line"), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
-		{"400", status(400, "text/plain", "bad arguments"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "bad arguments"},
-		{"413", status(413, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "smaller"},
+		{"401", replyStatus(401, "", ""), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 401"},
+		{"403", replyStatus(403, "text/plain", "no\x1b[31m way\nsecond line"), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
+		{"400", replyStatus(400, "text/plain", "bad arguments"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "bad arguments"},
+		{"413", replyStatus(413, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "smaller"},
 		{"429", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(429)
@@ -39,13 +39,13 @@ func TestCall_invalidReply(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(503)
 		}, mcpvisor.KindUnavailable, mcpvisor.OutcomeAnswered, "retry in 7s"},
-		{"503", status(503, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 503"},
-		{"502 web page", status(502, "text/html", "<html>nginx</html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
-		{"504", status(504, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 504"},
-		{"200 web page", status(200, "text/html", "<html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not an MCP endpoint"},
-		{"empty 202", status(202, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
-		{"empty 200", status(200, "application/json", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
-		{"cut short", status(200, "application/json", `{"jsonrpc":"2.0","id":`), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "cut short"},
+		{"503", replyStatus(503, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 503"},
+		{"502 web page", replyStatus(502, "text/html", "<html>nginx</html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 502 Bad Gateway;"},
+		{"504", replyStatus(504, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "HTTP 504"},
+		{"200 web page", replyStatus(200, "text/html", "<html>"), mcpvisor.KindProtocol, mcpvisor.OutcomeAnswered, "not an MCP endpoint"},
+		{"empty 202", replyStatus(202, "", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
+		{"empty 200", replyStatus(200, "application/json", ""), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "did not answer"},
+		{"cut short", replyStatus(200, "application/json", `{"jsonrpc":"2.0","id":`), mcpvisor.KindProtocol, mcpvisor.OutcomeUnknown, "cut short"},
 		{"broken off", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, `{"jsonrpc":"2.0",`)

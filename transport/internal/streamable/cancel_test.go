@@ -19,7 +19,7 @@ import (
 )
 
 // What ends the caller's context says nothing about this server.
-func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
+func TestRequest_foreignCancelCause(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
 			web := newHTTPServer(t)
@@ -41,7 +41,7 @@ func TestHTTPCallersCauseIsNotOurs(t *testing.T) {
 }
 
 // Nor does it while the server has not even accepted a connection.
-func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
+func TestRequest_foreignCancelCauseWhileConnecting(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
 			web := newHTTPServer(t)
@@ -73,9 +73,9 @@ func TestHTTPCallersCauseWhileConnecting(t *testing.T) {
 }
 
 // The caller's deadline is the caller's, the session's own clock a timeout.
-func TestDeadlinesOfCallerAndSession(t *testing.T) {
+func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 	quiet := func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-		return transporttest.LegacyServer(nil)(context.Background(), stdin, &deafTo{WriteCloser: stdout, what: `"content"`}, stderr)
+		return transporttest.LegacyServer(nil)(context.Background(), stdin, &droppingWriter{WriteCloser: stdout, what: `"content"`}, stderr)
 	}
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
@@ -105,13 +105,13 @@ func TestDeadlinesOfCallerAndSession(t *testing.T) {
 	}
 }
 
-// deafTo drops what holds a text.
-type deafTo struct {
+// droppingWriter drops what holds a text.
+type droppingWriter struct {
 	io.WriteCloser
 	what string
 }
 
-func (d *deafTo) Write(p []byte) (int, error) {
+func (d *droppingWriter) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte(d.what)) {
 		return len(p), nil
 	}

@@ -27,17 +27,17 @@ func TestEra_remembered(t *testing.T) {
 	}{
 		"slow": {func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			time.Sleep(2 * mcpvisor.DefaultNegotiateTimeout)
-			isModernHTTP(w, r, id)
+			replyModern(w, r, id)
 		}, mcpvisor.EraModern},
 		"legacy now":            {nil, mcpvisor.EraLegacy},
-		"broken, speaks legacy": {status(500, "", ""), mcpvisor.EraLegacy},
+		"broken, speaks legacy": {replyStatus(500, "", ""), mcpvisor.EraLegacy},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				d := newTestDialer(web.spec())
-				web.handle("server/discover", isModernHTTP)
+				web.handle("server/discover", replyModern)
 				for _, want := range []mcpvisor.Era{mcpvisor.EraModern, row.want} {
 					s := d.NewSession()
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -64,7 +64,7 @@ func TestEra_forgotten(t *testing.T) {
 		kind     supervisor.CauseKind
 		want     mcpvisor.Era
 	}{
-		"refused":  {status(500, "", ""), nil, false, supervisor.CauseHandshake, mcpvisor.EraAuto},
+		"refused":  {replyStatus(500, "", ""), nil, false, supervisor.CauseHandshake, mcpvisor.EraAuto},
 		"silent":   {never, nil, false, supervisor.CauseTimeout, mcpvisor.EraAuto},
 		"canceled": {never, nil, true, supervisor.CauseRequested, mcpvisor.EraModern},
 		"away":     {nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}, false, supervisor.CauseSpawn, mcpvisor.EraModern},
@@ -104,7 +104,7 @@ func TestOpen_modernEraRefused(t *testing.T) {
 	for code, permanent := range map[int]bool{400: true, 405: true, 404: false, 500: false, 503: false} {
 		transporttest.InBubble(t, func(t *testing.T) {
 			web := newMemoryTransport(t)
-			web.handle("server/discover", status(code, "", ""))
+			web.handle("server/discover", replyStatus(code, "", ""))
 			spec := web.spec()
 			spec.Era = mcpvisor.EraModern
 			cause := requireOpenFails(t, spec)
@@ -121,7 +121,7 @@ func TestOpen_modernEraRefused(t *testing.T) {
 func TestOpen_endsWithContext(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
-		web.handle("server/discover", status(500, "", ""))
+		web.handle("server/discover", replyStatus(500, "", ""))
 		free := make(chan struct{})
 		spec := web.spec()
 		spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -170,12 +170,12 @@ func TestOpen_invalidURL(t *testing.T) {
 
 // What a host's RoundTripper and cookie jar do is theirs: a panic costs one
 // request, a header that is written to is a copy, and cookies are kept.
-func TestHostClient(t *testing.T) {
+func TestHostClient_cookiesAndHeaders(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
-			writeResult(w, id, hello)
+			writeResult(w, id, helloResult)
 		})
 		panics := false
 		spec := web.spec()

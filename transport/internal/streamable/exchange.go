@@ -11,41 +11,42 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// exchange is one HTTP request of the session with its answer: a call, a message of
-// the go-sdk's client, or an event stream. Every function that works on it gets it
-// as a parameter.
+// exchange is one HTTP request of the session with its answer: a call, a message of the
+// go-sdk's client, or an event stream.
 //
-// It ends with the context of its caller, with the session, at its deadline, or when
-// it is finished, whichever comes first. The goroutine that runs the exchange owns
-// all fields but entry, which the table's mutex guards, and trace.
+// It ends with the context of its caller, with the session, at its deadline, or when it
+// is finished, whichever comes first. The goroutine that runs the exchange owns the
+// fields, except for entry, which the mutex of the table guards, and trace, which is safe
+// for concurrent use.
 type exchange struct {
-	// ctx ends when the exchange does; jsonrpc.ContextEnd says why.
+	// ctx ends with the exchange; jsonrpc.ContextEnd returns the reason.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	table  *exchangeTable
 	entry  jsonrpc.Entry
 	trace  endpoint.ConnTrace
-	// share is the part of Limits.MaxBufferBytes that a large reply holds.
+	// share is the part of Limits.MaxBufferBytes that a large reply occupies.
 	share budget.Share
-	// unfollow stops following the context of the caller; nil if that never ends.
+	// unfollow stops following the context of the caller; nil if that context never ends.
 	unfollow func() bool
-	detached bool
+	detached bool // detach was called
 }
 
-// startExchange begins an exchange that is not on the call channel. The caller calls
+// startExchange begins an exchange that is not on the call channel. The caller must call
 // finish.
 func (s *session) startExchange(parent context.Context, timeout time.Duration) *exchange {
 	return s.exchanges.start(parent, false, transport.Request{Timeout: timeout})
 }
 
-// startRequest begins the exchange of a request on the call channel and assigns its
-// id. The caller calls finish.
+// startRequest begins the exchange of a request on the call channel, and assigns the id of
+// the request. The caller must call finish.
 func (s *session) startRequest(parent context.Context, r transport.Request) *exchange {
 	return s.exchanges.start(parent, true, r)
 }
 
-// start begins an exchange. Its context follows that of the caller without deriving
-// from it, so that detach can stop following.
+// start begins an exchange. Its context does not derive from the caller's context, but
+// ends after it, until detach stops that. request says whether the exchange is a request
+// on the call channel.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
 	x := &exchange{table: t, share: t.buffer.Share(), entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
 	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.Attach(parent)))
@@ -70,21 +71,25 @@ func (x *exchange) get(e *endpoint.Endpoint, header http.Header) (*http.Response
 	return e.Do(x.ctx, endpoint.OutgoingRequest{Method: http.MethodGet, Header: header, Trace: &x.trace})
 }
 
-// id is the id of the request.
+// id returns the id of the request. It is negative if the exchange is not on the call
+// channel.
 func (x *exchange) id() int64 { return x.entry.ID }
 
-// InFlight implements jsonrpc.Owner. An exchange is entered when it is about to be sent.
+// InFlight implements jsonrpc.Owner. An exchange is added to the table directly before it
+// is sent.
 func (x *exchange) InFlight() bool { return true }
 
-// Expire implements jsonrpc.Owner. The exchange ends; its goroutine finishes it.
+// Expire implements jsonrpc.Owner. It ends the exchange, and the goroutine that runs the
+// exchange finishes it.
 func (x *exchange) Expire() (after func()) {
 	return func() { x.end(context.DeadlineExceeded, jsonrpc.ErrOverdue) }
 }
 
-// end ends the exchange, unless it has ended.
+// end ends the exchange, unless it has ended. err is context.Canceled or
+// context.DeadlineExceeded, and cause the reason.
 func (x *exchange) end(err, cause error) { x.cancel(&jsonrpc.ExchangeEnd{Err: err, Cause: cause}) }
 
-// cause is why the exchange ended; nil while it has not.
+// cause returns why the exchange ended; nil if it has not ended.
 func (x *exchange) cause() error {
 	_, cause := jsonrpc.ContextEnd(x.ctx)
 	return cause
@@ -97,9 +102,9 @@ func (x *exchange) finish() {
 	}
 }
 
-// detach makes the exchange outlive its caller: the context of the caller and the
-// deadline do not end it any more. The goroutine that takes it over calls
-// finishDetached. It reports false if the context of the caller has ended.
+// detach makes the exchange outlive its caller: neither the context of the caller nor the
+// deadline ends it from then on, and finish does nothing. The new owner calls
+// finishDetached. detach reports false if the context of the caller has ended.
 func (x *exchange) detach() bool {
 	if x.unfollow != nil && !x.unfollow() {
 		return false
@@ -109,7 +114,7 @@ func (x *exchange) detach() bool {
 	return true
 }
 
-// finishDetached ends the exchange and takes it out of the table.
+// finishDetached ends the exchange and removes it from the table.
 func (x *exchange) finishDetached() {
 	if x.unfollow != nil {
 		x.unfollow()

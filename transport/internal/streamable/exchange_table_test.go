@@ -132,28 +132,28 @@ func TestExchange(t *testing.T) {
 		var table exchangeTable
 		caller := &followedContext{Context: context.Background(), done: make(chan struct{})}
 		x := table.startTimed(caller, time.Hour)
-		require.Equal(t, 1, caller.followers)
+		require.Equal(t, 1, caller.afterFuncs)
 		x.finish()
-		require.Zero(t, caller.followers)
+		require.Zero(t, caller.afterFuncs)
 	})
 }
 
 // followedContext counts who waits for its end.
 type followedContext struct {
 	context.Context
-	done      chan struct{}
-	followers int
+	done       chan struct{}
+	afterFuncs int
 }
 
 func (c *followedContext) Done() <-chan struct{} { return c.done }
 
 // AfterFunc is what package context asks for.
 func (c *followedContext) AfterFunc(func()) (stop func() bool) {
-	c.followers++
-	return func() bool { c.followers--; return true }
+	c.afterFuncs++
+	return func() bool { c.afterFuncs--; return true }
 }
 
-func TestExchangeDetach(t *testing.T) {
+func TestExchange_detach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table exchangeTable
 		caller, cancel := context.WithCancel(context.Background())
@@ -177,7 +177,7 @@ func TestExchangeDetach(t *testing.T) {
 
 // An answer that has come counts although the session has died meanwhile, or the
 // time is up. So does the progress that the server reported before it.
-func TestExchangeTableProgress(t *testing.T) {
+func TestExchangeTable_progress(t *testing.T) {
 	t.Run("until the exchange is finished", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var table exchangeTable

@@ -14,7 +14,7 @@ import (
 )
 
 // On a modern session over HTTP it comes with an answer, if at all.
-func TestElicitationsThatAreCompleteOverHTTP(t *testing.T) {
+func TestElicitationComplete(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)

@@ -20,9 +20,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// forgetful is a legacy server that can lose its handshake, as one does that a
+// restartableServer is a legacy server that can lose its handshake, as one does that a
 // wrapper has restarted on the same pipes.
-type forgetful struct {
+type restartableServer struct {
 	refusal   string // an error member, said instead of every answer but that to ping
 	restarted atomic.Bool
 	lists     atomic.Int32
@@ -30,7 +30,7 @@ type forgetful struct {
 	listWorks bool
 }
 
-func (f *forgetful) answer(method string) string {
+func (f *restartableServer) answer(method string) string {
 	refused := f.restarted.Load()
 	switch method {
 	case "tools/list":
@@ -54,7 +54,7 @@ func (f *forgetful) answer(method string) string {
 	return `"error":` + f.refusal
 }
 
-func (f *forgetful) serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+func (f *restartableServer) serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {
 		var m transporttest.ClientMessage
@@ -66,7 +66,7 @@ func (f *forgetful) serve(_ context.Context, stdin io.ReadCloser, stdout io.Writ
 	return lines.Err()
 }
 
-func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *restartableServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m transporttest.ClientMessage
 	switch {
 	case r.Method == http.MethodGet:
@@ -83,16 +83,16 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // eachTransport runs a test over a pair of pipes and over HTTP.
-func (f *forgetful) eachTransport(t *testing.T, test func(t *testing.T, f *forgetful, s transport.Session)) {
+func (f *restartableServer) eachTransport(t *testing.T, test func(t *testing.T, f *restartableServer, s transport.Session)) {
 	t.Helper()
-	fresh := func() *forgetful { return &forgetful{refusal: f.refusal, listWorks: f.listWorks} }
+	fresh := func() *restartableServer { return &restartableServer{refusal: f.refusal, listWorks: f.listWorks} }
 	t.Run("pipes", func(t *testing.T) {
 		f := fresh()
 		test(t, f, openPipes(t, f.serve))
 	})
 	t.Run("HTTP", func(t *testing.T) {
 		f := fresh()
-		_, addr := ownServer(t, "127.0.0.1:0", f)
+		_, addr := newClosableServer(t, "127.0.0.1:0", f)
 		test(t, f, openSession(t, specFor("http://"+addr)))
 	})
 }
@@ -109,7 +109,7 @@ func TestHandshakeLost(t *testing.T) {
 		"Python, old": `{"code":-32600,"message":"Received request before initialization was complete"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			(&forgetful{refusal: refusal}).eachTransport(t, func(t *testing.T, f *forgetful, s transport.Session) {
+			(&restartableServer{refusal: refusal}).eachTransport(t, func(t *testing.T, f *restartableServer, s transport.Session) {
 				_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
 				require.NoError(t, err)
 				requireServing(t, s)
@@ -126,9 +126,9 @@ func TestHandshakeLost(t *testing.T) {
 	}
 }
 
-// TestHandshakeNotLost: an error of one tool that reads like it costs one list
+// TestHandshakeLost_falseAlarm: an error of one tool that reads like it costs one list
 // request, and then none for a while.
-func TestHandshakeNotLost(t *testing.T) {
+func TestHandshakeLost_falseAlarm(t *testing.T) {
 	rows := map[string]struct {
 		refusal string
 		lists   int32
@@ -141,7 +141,7 @@ func TestHandshakeNotLost(t *testing.T) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				f := &forgetful{refusal: row.refusal, listWorks: true}
+				f := &restartableServer{refusal: row.refusal, listWorks: true}
 				s := openPipes(t, f.serve)
 				_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
 				require.NoError(t, err)
@@ -163,9 +163,9 @@ func TestHandshakeNotLost(t *testing.T) {
 	}
 }
 
-// TestHandshakeNeverListed: a server without a list that has worked is not asked.
-func TestHandshakeNeverListed(t *testing.T) {
-	(&forgetful{refusal: `{"code":-32002,"message":"Server not initialized"}`}).eachTransport(t, func(t *testing.T, f *forgetful, s transport.Session) {
+// TestHandshakeLost_noListBefore: a server without a list that has worked is not asked.
+func TestHandshakeLost_noListBefore(t *testing.T) {
+	(&restartableServer{refusal: `{"code":-32002,"message":"Server not initialized"}`}).eachTransport(t, func(t *testing.T, f *restartableServer, s transport.Session) {
 		f.restarted.Store(true)
 		for range 3 {
 			requireCallFails(t, s)

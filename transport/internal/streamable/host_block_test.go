@@ -51,7 +51,7 @@ func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
 }
 
-var stubbornWays = map[string]func(s *blockingTripper, r *http.Request) (*http.Response, error){
+var blockingWays = map[string]func(s *blockingTripper, r *http.Request) (*http.Response, error){
 	"round_trip": func(s *blockingTripper, _ *http.Request) (*http.Response, error) {
 		<-s.free
 		return nil, errors.New("late")
@@ -70,8 +70,8 @@ var stubbornWays = map[string]func(s *blockingTripper, r *http.Request) (*http.R
 
 // A RoundTripper that ignores its context holds up neither a call beyond its
 // context or its clock, nor the end of the session; what is left behind is counted.
-func TestHostRoundTripperBlocks(t *testing.T) {
-	for name, how := range stubbornWays {
+func TestHostRoundTripper_blocks(t *testing.T) {
+	for name, how := range blockingWays {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
@@ -126,10 +126,10 @@ func TestHostRoundTripperBlocks(t *testing.T) {
 
 // A RoundTripper that never returns does not cost a goroutine for each request
 // for ever.
-func TestHostRoundTripperBlocks_bounded(t *testing.T) {
+func TestHostRoundTripper_blocksForever(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
-		host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: stubbornWays["round_trip"]}
+		host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: blockingWays["round_trip"]}
 		spec := web.spec()
 		spec.HTTP.Client = &http.Client{Transport: host}
 		s := openInMemory(t, spec)
@@ -163,7 +163,7 @@ func TestHostRoundTripperBlocks_bounded(t *testing.T) {
 }
 
 // A function of the host's without a context of its own holds up nothing either.
-func TestHostClientBlocks(t *testing.T) {
+func TestHostClient_blocks(t *testing.T) {
 	for name, prepare := range map[string]func(c *http.Client, now *atomic.Bool, free chan struct{}){
 		"proxy": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
 			c.Transport = &http.Transport{DisableKeepAlives: true, Proxy: func(*http.Request) (*url.URL, error) {

@@ -147,14 +147,14 @@ var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 
 // What a client of the host's does costs the one request and not the process, in
 // whichever goroutine it is called.
-func TestHostFunctionsPanic(t *testing.T) {
+func TestHostClient_panics(t *testing.T) {
 	for name, prepare := range panickingClients {
 		t.Run(name, func(t *testing.T) {
 			checkLeaks(t)
 			web := newHTTPServer(t)
 			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 				http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
-				writeResult(w, id, hello)
+				writeResult(w, id, helloResult)
 			})
 			own := &http.Transport{}
 			t.Cleanup(own.CloseIdleConnections)
@@ -179,7 +179,7 @@ func TestHostFunctionsPanic(t *testing.T) {
 }
 
 // A caller's httptrace runs in goroutines of net/http.
-func TestHostTracePanics(t *testing.T) {
+func TestHostTrace_panics(t *testing.T) {
 	web := newHTTPServer(t)
 	spec := specFor(web.URL)
 	own := &http.Transport{DisableKeepAlives: true}

@@ -15,12 +15,12 @@ import (
 
 // Only a time with a monotonic reading keeps its distance to the present when
 // the wall clock is set. There is none in a bubble.
-func TestLastHeardIsMonotonic(t *testing.T) {
+func TestLastReceived_monotonic(t *testing.T) {
 	for name, spec := range map[string]mcpvisor.ServerSpec{
 		"memory": {Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})},
 		"HTTP":   newMemoryTransport(t).spec(),
 	} {
-		dialer, err := dialHTTP(spec, transport.Options{ClientInfo: transporttest.ClientInfo})
+		dialer, err := newDialer(spec, transport.Options{ClientInfo: transporttest.ClientInfo})
 		require.NoError(t, err)
 		s := dialer.NewSession()
 		require.Zero(t, s.LastReceived(), name)

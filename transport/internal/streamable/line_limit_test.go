@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestReadUpToWithoutLimit(t *testing.T) {
+func TestReadUpTo_hugeLimit(t *testing.T) {
 	text := strings.Repeat("x", 3*jsonrpc.LargeMessage)
 	for _, limit := range transporttest.HugeLimits {
 		for _, expected := range []int64{-1, int64(len(text))} {
@@ -31,7 +31,7 @@ func TestReadUpToWithoutLimit(t *testing.T) {
 	require.Len(t, got, 10)
 }
 
-func TestSessionsWithoutLineLimit(t *testing.T) {
+func TestMaxMessageBytes_maxInt(t *testing.T) {
 	web := newHTTPServer(t)
 	spec := specFor(web.URL)
 	spec.Limits.MaxMessageBytes = math.MaxInt

@@ -12,21 +12,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// reopenDelay is the wait before an event stream that had worked is opened again. It
-// is short because a broken stream is the first sign of a crash, and the next
-// connection proves it.
+// reopenDelay is the wait before an event stream that ended is opened again. It is short
+// because the end of the stream is the first sign of a crash, and the next connection
+// shows whether the server has crashed.
 const reopenDelay = 100 * time.Millisecond
 
-// openSDKStream answers the go-sdk's GET with a stream that lasts as long as the
-// session.
+// openSDKStream answers the go-sdk's GET with a stream that lasts as long as the session.
 //
-// Behind it maintainStream keeps the real event stream of the server. That is opened
-// again when it ends, and given up when the server offers none; neither ends the
-// session. A server that sends no header before its first event delays the opening
-// by streamHeaderTimeout at most.
+// Independent of that stream, maintainStream keeps the event stream of the server open:
+// it reopens the stream when it ends, and stops if the server does not offer one. Neither
+// ends the session. A server that sends no header before its first event delays the
+// opening of the session by at most streamHeaderTimeout.
 func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
-	if s.sse.Load() != nil { // HTTP+SSE has one stream, and that is open
-		return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
+	if s.sse.Load() != nil { // HTTP+SSE has one stream, which is open already
+		return newResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 	}
 	if !s.startTask() {
 		return nil, s.Cause()
@@ -45,77 +44,77 @@ func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
 	case <-wait.C:
 	case <-x.ctx.Done():
 	}
-	return plainResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
+	return newResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 }
 
-// maintainStream keeps the standalone event stream of the server open until x ends,
-// or until the server turns out to offer none. It closes ready after the first
-// response. After an interruption that cannot be resumed it reports a gap. version
-// is the protocol version that the go-sdk has negotiated.
+// maintainStream keeps the standalone event stream of the server open until x ends, or
+// until a response shows that the server does not offer one. It closes ready after the
+// first response. After an interruption that cannot be resumed it reports a gap, because
+// notifications may be lost. version is the protocol version that the go-sdk negotiated.
 func (s *session) maintainStream(x *exchange, version string, ready chan struct{}) {
 	var (
-		lastID string
-		retry  time.Duration
-		tries  int  // tries since the last event
-		worked bool // a stream has been open
-		missed bool // notifications may have been lost: a stream broke, or could not be opened at first
-		said   = ready
+		lastID      string
+		retry       time.Duration
+		tries       int     // tries since the last event
+		worked      bool    // a stream has been open
+		missed      bool    // notifications may have been lost, because the stream was not open for some time
+		unsignalled = ready // nil once it is closed
 	)
-	tell := func() {
-		if said != nil {
-			close(said)
-			said = nil
+	signalReady := func() {
+		if unsignalled != nil {
+			close(unsignalled)
+			unsignalled = nil
 		}
 	}
-	defer tell()
+	defer signalReady()
 	for {
-		resp, f := x.get(s.endpoint, s.streamHeader(lastID, version))
+		resp, httpErr := x.get(s.endpoint, s.streamHeader(lastID, version))
 		switch {
 		case x.ctx.Err() != nil:
-			if f == nil {
+			if httpErr == nil {
 				_ = resp.Body.Close()
 			}
 			return
-		case f != nil && f.Gone:
-			s.endWithError(f)
+		case httpErr != nil && httpErr.ServerGone:
+			s.endWithError(httpErr)
 			return
-		case f != nil && f.Permanent:
-			s.log.Debug().Str("reply", f.Message).Msg("server gives no event stream without more authorization")
+		case httpErr != nil && httpErr.Permanent:
+			s.log.Debug().Str("reply", httpErr.Message).Msg("server requires more authorization for its event stream; notifications come with answers only")
 			return
-		case f != nil:
-			// The server is unreachable at the moment; the next try will show more.
+		case httpErr != nil:
+			// The server is unreachable at the moment; try again below.
 		case resp.StatusCode == http.StatusOK && endpoint.IsEventStream(resp):
 			worked = true
-			tell()
-			if missed && lastID == "" { // tries since the last event
+			signalReady()
+			if missed && lastID == "" { // without an id the server cannot resume the stream
 				s.notifications.NotifyGap()
 			}
 			if s.readStream(resp, &lastID, &retry) {
 				tries = 0
 			}
 		default:
-			// A 404 proves the loss of the session only if a stream has been open: many
-			// servers without event streams answer 404 where 405 is due.
+			// A 404 proves the loss of the session only if a stream has been open, because
+			// many servers without event streams answer 404 instead of 405.
 			ref := endpoint.NoSession
 			if worked {
 				ref = s.sessionRef()
 			}
-			f = s.streamRefusedError(resp, ref)
-			if f.Lost {
-				s.endWithError(f)
+			httpErr = s.streamRefusedError(resp, ref)
+			if httpErr.SessionLost {
+				s.endWithError(httpErr)
 				return
 			}
 			if !isTransient(resp.StatusCode) {
-				s.log.Debug().Str("reply", f.Message).Msg("server offers no event stream")
+				s.log.Debug().Str("reply", httpErr.Message).Msg("server offers no event stream")
 				return
 			}
-			retry = max(retry, f.RetryAfter)
+			retry = max(retry, httpErr.RetryAfter)
 		}
-		tell()
+		signalReady()
 		missed = true
 		wait := reopenDelay
-		if tries > 0 || f != nil || retry > 0 {
-			wait = nextPause(tries+1, retry)
+		if tries > 0 || httpErr != nil || retry > 0 {
+			wait = nextRetryDelay(tries+1, retry)
 		}
 		tries++
 		if backoff.Sleep(x.ctx, wait) != nil {
@@ -124,7 +123,8 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 	}
 }
 
-// readStream reads one stream to its end. It reports whether an event came.
+// readStream reads one event stream to its end. It stores the id of the last event and the
+// delay that the server asks for. It reports whether an event arrived.
 func (s *session) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
 	events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
@@ -144,18 +144,18 @@ func (s *session) readStream(resp *http.Response, lastID *string, retry *time.Du
 		if e.Retry > 0 {
 			*retry = e.Retry
 		}
-		if _, _, f := s.handleEvent(e, noRequestID); f != nil {
-			s.log.Debug().Str("event", f.Message).Msg("event skipped")
+		if _, _, httpErr := s.handleEvent(e, noRequestID); httpErr != nil {
+			s.log.Debug().Str("event", httpErr.Message).Msg("event skipped")
 		}
 	}
 }
 
-// noRequestID matches no request: answers do not belong on the standalone stream and
-// are counted as unmatched there.
+// noRequestID is an id that no request has. On a stream that answers no request, handleMessage
+// gets it, and counts every answer as unmatched.
 const noRequestID = -1
 
-// sdkStreamSize is how many notifications may wait for the go-sdk. Further ones are
-// dropped and counted.
+// sdkStreamSize bounds how many notifications wait for the go-sdk. Further notifications
+// are dropped and counted.
 const sdkStreamSize = 256
 
 // sdkStream carries notifications of the server to the go-sdk, as an event stream.
@@ -165,10 +165,10 @@ type sdkStream struct{ queue chan []byte }
 func newSDKStream() *sdkStream { return &sdkStream{queue: make(chan []byte, sdkStreamSize)} }
 
 // push adds a message and never blocks. It reports false if too many messages wait.
-func (i *sdkStream) push(text []byte) bool {
+func (q *sdkStream) push(text []byte) bool {
 	event := append(append([]byte("data: "), jsonrpc.OneLine(text)...), "\n\n"...)
 	select {
-	case i.queue <- event:
+	case q.queue <- event:
 		return true
 	default:
 		return false
@@ -176,14 +176,16 @@ func (i *sdkStream) push(text []byte) bool {
 }
 
 // open returns a body that delivers the messages until ctx ends.
-func (i *sdkStream) open(ctx context.Context) *sdkStreamBody {
-	return &sdkStreamBody{stream: i, ctx: ctx}
+func (q *sdkStream) open(ctx context.Context) *sdkStreamBody {
+	return &sdkStreamBody{stream: q, ctx: ctx}
 }
 
+// sdkStreamBody is the body of one response to the go-sdk's GET. The goroutine that reads
+// it owns rest.
 type sdkStreamBody struct {
 	stream *sdkStream
 	ctx    context.Context
-	rest   bytes.Reader
+	rest   bytes.Reader // what Read has not returned of the current event
 }
 
 // Read implements io.Reader.
@@ -202,7 +204,7 @@ func (b *sdkStreamBody) Read(p []byte) (int, error) {
 // Close implements io.Closer; the body ends with its context.
 func (b *sdkStreamBody) Close() error { return nil }
 
-// followRoots notifies a legacy server whenever the roots change.
+// followRoots notifies a legacy server whenever the roots change, until unfollow is called.
 func (s *session) followRoots(a *agreement) (unfollow func()) {
 	if a.modern {
 		return func() {}

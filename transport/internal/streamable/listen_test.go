@@ -14,12 +14,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// events is a stream of that text, which ends after it.
-func events(text string) handler {
+// replyEvents is a stream of that text, which ends after it.
+func replyEvents(text string) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { startEvents(w)("%s", text) }
 }
 
-func retryLater(code int, retryAfter string) handler {
+func replyRetryLater(code int, retryAfter string) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		if retryAfter != "" {
 			w.Header().Set("Retry-After", retryAfter)
@@ -40,14 +40,14 @@ func TestStandaloneStream_pace(t *testing.T) {
 		gaps    int
 	}{
 		"stays open":                      {nil, nil, nil, 0},
-		"something came":                  {[]handler{events(word), events(word), events(word)}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"", "", ""}, 3},
-		"nothing came":                    {[]handler{events(""), events(""), events("")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
-		"something came after nothing":    {[]handler{events(""), events(word)}, []time.Duration{reopenDelay, reopenDelay}, []string{"", ""}, 2},
-		"the server's own pace, for once": {[]handler{events("retry: 3000\n" + word), events(word)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
-		"refused":                         {[]handler{retryLater(503, ""), retryLater(500, ""), retryLater(429, "")}, []time.Duration{firstPause, 2 * firstPause, 4 * firstPause}, []string{"", "", ""}, 1},
-		"refused, with a time":            {[]handler{retryLater(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
-		"starts over after an empty id":   {[]handler{events(named), events("id:\n\n"), events("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
-		"goes on where it ended":          {[]handler{events(named), events(word), events("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
+		"something came":                  {[]handler{replyEvents(word), replyEvents(word), replyEvents(word)}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"", "", ""}, 3},
+		"nothing came":                    {[]handler{replyEvents(""), replyEvents(""), replyEvents("")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second}, []string{"", "", ""}, 3},
+		"something came after nothing":    {[]handler{replyEvents(""), replyEvents(word)}, []time.Duration{reopenDelay, reopenDelay}, []string{"", ""}, 2},
+		"the server's own pace, for once": {[]handler{replyEvents("retry: 3000\n" + word), replyEvents(word)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
+		"refused":                         {[]handler{replyRetryLater(503, ""), replyRetryLater(500, ""), replyRetryLater(429, "")}, []time.Duration{firstRetryDelay, 2 * firstRetryDelay, 4 * firstRetryDelay}, []string{"", "", ""}, 1},
+		"refused, with a time":            {[]handler{replyRetryLater(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
+		"starts over after an empty id":   {[]handler{replyEvents(named), replyEvents("id:\n\n"), replyEvents("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
+		"goes on where it ended":          {[]handler{replyEvents(named), replyEvents(word), replyEvents("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestStandaloneStream_endsWithoutSession(t *testing.T) {
 		n := 0
 		web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			if n++; n == 1 {
-				events("data: {}\n\n")(w, r, id)
+				replyEvents("data: {}\n\n")(w, r, id)
 				return
 			}
 			w.WriteHeader(http.StatusNotFound)
@@ -117,9 +117,9 @@ func TestStandaloneStream_endsWithoutSession(t *testing.T) {
 
 // An exchange that has ended holds no connection, however it ended.
 func TestExchange_bodiesClosed(t *testing.T) {
-	result := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeResult(w, id, hello) }
+	result := func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeResult(w, id, helloResult) }
 	say := func(w http.ResponseWriter, id json.RawMessage) {
-		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 	}
 	rows := map[string]map[string]handler{
 		"answered":                       {"tools/call": result},
@@ -135,9 +135,9 @@ func TestExchange_bodiesClosed(t *testing.T) {
 				_, _ = w.Write([]byte(":\n"))
 			}
 		}},
-		"refused":       {"tools/call": status(500, "text/plain", "no")},
-		"a page":        {"tools/call": status(200, "text/html", "<html>")},
-		"a long answer": {"tools/call": status(200, "application/json", string(make([]byte, 1<<16)))},
+		"refused":       {"tools/call": replyStatus(500, "text/plain", "no")},
+		"a page":        {"tools/call": replyStatus(200, "text/html", "<html>")},
+		"a long answer": {"tools/call": replyStatus(200, "application/json", string(make([]byte, 1<<16)))},
 		"moved": {"tools/call": func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			if r.URL.Path != "/there" {
 				http.Redirect(w, r, "/there", http.StatusPermanentRedirect)
@@ -148,10 +148,10 @@ func TestExchange_bodiesClosed(t *testing.T) {
 		"moved away": {"tools/call": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			http.Redirect(w, r, "https://elsewhere.invalid/", http.StatusPermanentRedirect)
 		}},
-		"a stream cut":      {"tools/call": events("data: {}\n\n")},
-		"a stream refused":  {"tools/call": events("id: a1\n\n"), "GET": retryLater(405, "")},
-		"a stream no more":  {"tools/call": events("id: a1\n\n"), "GET": retryLater(503, "")},
-		"a stream resumed":  {"tools/call": events("id: a1\n\n"), "GET": events("")},
+		"a stream cut":      {"tools/call": replyEvents("data: {}\n\n")},
+		"a stream refused":  {"tools/call": replyEvents("id: a1\n\n"), "GET": replyRetryLater(405, "")},
+		"a stream no more":  {"tools/call": replyEvents("id: a1\n\n"), "GET": replyRetryLater(503, "")},
+		"a stream resumed":  {"tools/call": replyEvents("id: a1\n\n"), "GET": replyEvents("")},
 		"canceled, noticed": {"tools/call": func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() }},
 	}
 	for name, replies := range rows {

@@ -42,7 +42,7 @@ func (d *memoryTransport) unclosed() []string {
 	defer d.mu.Unlock()
 	var found []string
 	for b := range maps.Keys(d.open) {
-		found = append(found, b.what)
+		found = append(found, b.request)
 	}
 	slices.Sort(found)
 	return found
@@ -86,7 +86,7 @@ func (d *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, io.ErrUnexpectedEOF
 	}
-	b := &memoryBody{PipeReader: body, of: d, cancel: cancel, what: req.Method + " " + req.URL.Path}
+	b := &memoryBody{PipeReader: body, transport: d, cancel: cancel, request: req.Method + " " + req.URL.Path}
 	d.mu.Lock()
 	d.open[b] = struct{}{}
 	d.mu.Unlock()
@@ -119,16 +119,16 @@ func (w *memoryWriter) Flush() {}
 
 type memoryBody struct {
 	*io.PipeReader
-	of     *memoryTransport
-	cancel func()
-	what   string
+	transport *memoryTransport
+	cancel    func()
+	request   string
 }
 
 // Close implements io.Closer.
 func (b *memoryBody) Close() error {
-	b.of.mu.Lock()
-	delete(b.of.open, b)
-	b.of.mu.Unlock()
+	b.transport.mu.Lock()
+	delete(b.transport.open, b)
+	b.transport.mu.Unlock()
 	b.cancel()
 	return b.PipeReader.Close()
 }

@@ -23,10 +23,10 @@ func oddNotifications() (lines []string, missing int) {
 	return lines, 4 * 2
 }
 
-// TestNotificationsMustBeWellFormed: the go-sdk takes the parameters of a
+// TestNotification_invalidParams: the go-sdk takes the parameters of a
 // notification for granted, in a goroutine of its own. What it would not
 // survive, it does not get.
-func TestNotificationsMustBeWellFormed(t *testing.T) {
+func TestNotification_invalidParams(t *testing.T) {
 	lines, missing := oddNotifications()
 	t.Run("memory", func(t *testing.T) {
 		answered := make(chan struct{})
@@ -49,7 +49,7 @@ func TestNotificationsMustBeWellFormed(t *testing.T) {
 			for _, line := range append(lines, `{"jsonrpc":"2.0","id":"alive","method":"ping"}`) {
 				say("data: %s\n\n", line)
 			}
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		}))
 		s := openSession(t, specFor(web.URL))
 		requireServing(t, s)

@@ -48,8 +48,8 @@ func (s *session) Open(ctx context.Context) error {
 		s.client = client
 		failed <- err
 	}()
-	// Connect cleans up before it returns, which may take a DELETE. The caller of Open
-	// does not wait for that.
+	// Connect cleans up before it returns, and may send a DELETE. Open does not wait for
+	// that.
 	var err error
 	select {
 	case err = <-failed:
@@ -66,16 +66,16 @@ func (s *session) Open(ctx context.Context) error {
 	return nil
 }
 
-// connect lets the go-sdk negotiate. The go-sdk gets the URL without its secrets;
-// sdkTransport knows the real one.
+// connect lets the go-sdk negotiate. The go-sdk gets the URL without its secrets, because
+// sdkTransport sends the requests to the real URL.
 func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := s.handler.NewClient(s.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
 	sse := s.dialer.knownSSE()
 	if sse {
-		if f := s.openSSE(ctx, false); f != nil {
-			s.lastError.Store(s.suggestStreamable(f))
-			return nil, f
+		if httpErr := s.openSSE(ctx, false); httpErr != nil {
+			s.lastError.Store(s.suggestStreamable(httpErr))
+			return nil, httpErr
 		}
 	}
 	if sse || s.era == mcpvisor.EraLegacy {
@@ -88,8 +88,9 @@ func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	}, &options)
 }
 
-// recordNegotiation stores the result of the negotiation and begins to watch the
-// go-sdk's session.
+// recordNegotiation stores the result of the negotiation, and starts the goroutine that
+// ends the session when the go-sdk's session ends. It reports false if the session has
+// ended.
 func (s *session) recordNegotiation() bool {
 	result := s.client.InitializeResult()
 	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, s.endpoint.Redact)}
@@ -116,60 +117,60 @@ func (s *session) recordNegotiation() bool {
 		err := s.client.Wait()
 		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.CleanError(err)}
 		if err != nil {
-			cause.Message = "the session ended: " + s.endpoint.Clean(err.Error())
+			cause.Message = "the session ended: " + s.endpoint.CleanText(err.Error())
 		}
 		s.end(cause)
 	}()
 	return true
 }
 
-// openError is the cause of a failed negotiation.
+// openError returns the cause of a failed negotiation.
 func (s *session) openError(ctx context.Context, err error) *supervisor.Cause {
 	if died := s.Cause(); died != nil {
 		return died
 	}
 	var cause *supervisor.Cause
-	if f := s.lastError.Load(); f != nil && ctx.Err() == nil {
-		cause = f.StartCause()
+	if httpErr := s.lastError.Load(); httpErr != nil && ctx.Err() == nil {
+		cause = httpErr.StartCause()
 	} else {
 		cause = jsonrpc.OpenCause(ctx, err, nil)
-		cause.Message, cause.Err = s.endpoint.Clean(cause.Message), s.endpoint.CleanError(cause.Err)
+		cause.Message, cause.Err = s.endpoint.CleanText(cause.Message), s.endpoint.CleanError(cause.Err)
 		s.explainSSETimeout(cause)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
-		// The remembered era may be the reason.
+		// The remembered era or transport may be the reason of the failure.
 		s.dialer.rememberEra(mcpvisor.EraAuto)
 		s.dialer.rememberSSE(false)
 	}
 	return cause
 }
 
-// modernEraError is the error of an initialize that must not be sent: the
-// specification requires the modern era, and server/discover failed.
+// modernEraError returns the error of an initialize that is not sent, because the spec
+// requires the modern era and server/discover failed.
 func (s *session) modernEraError() *endpoint.HTTPError {
-	said := ""
-	if f := s.lastError.Load(); f != nil {
-		if f.Status != http.StatusBadRequest && f.Status != http.StatusMethodNotAllowed {
-			return f // it does not show which era the server speaks
+	detail := ""
+	if httpErr := s.lastError.Load(); httpErr != nil {
+		if httpErr.Status != http.StatusBadRequest && httpErr.Status != http.StatusMethodNotAllowed {
+			return httpErr // this status does not show which era the server speaks
 		}
-		said = " (" + f.Message + ")"
+		detail = " (" + httpErr.Message + ")"
 	}
 	return &endpoint.HTTPError{
-		Message: fmt.Sprintf("the server does not speak %s or newer%s, and the era is fixed to %q", jsonrpc.ModernVersion, said, mcpvisor.EraModern),
-		Hint:    "leave the era empty to negotiate it",
+		Message: fmt.Sprintf("the server does not speak %s or newer%s, and Era is set to %q", jsonrpc.ModernVersion, detail, mcpvisor.EraModern),
+		Hint:    "leave Era empty to negotiate it",
 		Kind:    mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeNotSent,
-		Cause: supervisor.CauseVersion, Permanent: true,
+		CauseKind: supervisor.CauseVersion, Permanent: true,
 	}
 }
 
-// discoveryError interprets the JSON-RPC error that answers server/discover. It
-// returns nil for an error about the protocol: then the server speaks the legacy
-// era.
+// discoveryError interprets the JSON-RPC error that answers server/discover. It returns
+// nil for an error that shows that the server speaks the legacy era: an unknown method or
+// an unsupported version.
 func (s *session) discoveryError(errorm json.RawMessage) *endpoint.HTTPError {
 	err := jsonrpc.ServerError(errorm)
 	if code, ok := transport.ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == jsonrpc.CodeUnsupportedVersion) {
 		return nil
 	}
 	return &endpoint.HTTPError{Message: "the server refused server/discover: " + err.Cause.Error(), Err: err.Cause,
-		Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: supervisor.CauseHandshake}
+		Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, CauseKind: supervisor.CauseHandshake}
 }

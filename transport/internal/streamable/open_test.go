@@ -22,7 +22,7 @@ import (
 
 type handler = func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
 
-func status(code int, contentType, body string) handler {
+func replyStatus(code int, contentType, body string) handler {
 	return func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		if contentType != "" {
 			w.Header().Set("Content-Type", contentType)
@@ -41,17 +41,17 @@ func TestOpen_refused(t *testing.T) {
 		permanent bool
 		says      []string
 	}{
-		{"401", status(401, "text/plain", "who are you\n"), supervisor.CauseAuth, true, []string{"HTTP 401", "who are you", "headers"}},
-		{"403 JSON", status(403, "application/json", `{"error":"insufficient_scope","error_description":"not you"}`), supervisor.CauseAuth, true, []string{"HTTP 403", "not you"}},
-		{"407", status(407, "", ""), supervisor.CauseAuth, true, []string{"HTTP 407"}},
-		{"404", status(404, "text/plain", "404 page not found"), supervisor.CauseHandshake, false, []string{"HTTP 404", " at http://127.0.0.1:", "check the path of the URL"}},
-		{"405", status(405, "", ""), supervisor.CauseHandshake, false, []string{"HTTP 405"}},
-		{"500 web page", status(500, "text/html", page), supervisor.CauseHandshake, false, []string{"HTTP 500"}},
-		{"503", status(503, "text/plain", "starting"), supervisor.CauseHandshake, false, []string{"HTTP 503", "starting"}},
-		{"200 web page", status(200, "text/html", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
-		{"200 web page in disguise", status(200, "", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
-		{"empty 202", status(202, "", ""), supervisor.CauseHandshake, false, []string{"did not answer"}},
-		{"truncated", status(200, "application/json", `{"jsonrpc":"2.0","id":1,"resu`), supervisor.CauseHandshake, false, []string{"not valid JSON"}},
+		{"401", replyStatus(401, "text/plain", "who are you\n"), supervisor.CauseAuth, true, []string{"HTTP 401", "who are you", "headers"}},
+		{"403 JSON", replyStatus(403, "application/json", `{"error":"insufficient_scope","error_description":"not you"}`), supervisor.CauseAuth, true, []string{"HTTP 403", "not you"}},
+		{"407", replyStatus(407, "", ""), supervisor.CauseAuth, true, []string{"HTTP 407"}},
+		{"404", replyStatus(404, "text/plain", "404 page not found"), supervisor.CauseHandshake, false, []string{"HTTP 404", " at http://127.0.0.1:", "check the path of the URL"}},
+		{"405", replyStatus(405, "", ""), supervisor.CauseHandshake, false, []string{"HTTP 405"}},
+		{"500 web page", replyStatus(500, "text/html", page), supervisor.CauseHandshake, false, []string{"HTTP 500"}},
+		{"503", replyStatus(503, "text/plain", "starting"), supervisor.CauseHandshake, false, []string{"HTTP 503", "starting"}},
+		{"200 web page", replyStatus(200, "text/html", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
+		{"200 web page in disguise", replyStatus(200, "", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
+		{"empty 202", replyStatus(202, "", ""), supervisor.CauseHandshake, false, []string{"did not answer"}},
+		{"truncated", replyStatus(200, "application/json", `{"jsonrpc":"2.0","id":1,"resu`), supervisor.CauseHandshake, false, []string{"not valid JSON"}},
 		{"other version", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			writeResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
 		}, supervisor.CauseVersion, true, []string{"no protocol version in common"}},
@@ -111,8 +111,8 @@ func TestOpen_discoverHangs(t *testing.T) {
 
 func TestOpen_discoverRefused(t *testing.T) {
 	for _, reply := range []handler{
-		status(400, "text/plain", "Bad Request: no session"), status(404, "", ""), status(405, "", ""),
-		status(500, "text/html", "<html>"), status(200, "text/html", "<html>"), status(202, "", ""),
+		replyStatus(400, "text/plain", "Bad Request: no session"), replyStatus(404, "", ""), replyStatus(405, "", ""),
+		replyStatus(500, "text/html", "<html>"), replyStatus(200, "text/html", "<html>"), replyStatus(202, "", ""),
 		func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Server not initialized"}}`)
@@ -154,11 +154,11 @@ func TestOpen_eraUncertain(t *testing.T) {
 		asked int
 	}{
 		"no such method":  {nil, 1},
-		"bad request":     {status(400, "", "what?"), 1},
-		"broken":          {status(500, "", ""), 2},
-		"not implemented": {status(501, "", ""), 1},
-		"no answer":       {status(202, "", ""), 2},
-		"unauthorized":    {status(401, "", ""), 2},
+		"bad request":     {replyStatus(400, "", "what?"), 1},
+		"broken":          {replyStatus(500, "", ""), 2},
+		"not implemented": {replyStatus(501, "", ""), 1},
+		"no answer":       {replyStatus(202, "", ""), 2},
+		"unauthorized":    {replyStatus(401, "", ""), 2},
 		"internal error":  {func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) { writeError(w, id, -32603, "oops") }, 2},
 	} {
 		web := newHTTPServer(t)
@@ -183,7 +183,7 @@ func TestOpen_modernEraOnly(t *testing.T) {
 	require.True(t, cause.Permanent)
 	require.Empty(t, web.requests("initialize"))
 
-	web.handle("server/discover", status(401, "", ""))
+	web.handle("server/discover", replyStatus(401, "", ""))
 	cause = requireOpenFails(t, spec)
 	require.Equal(t, supervisor.CauseAuth, cause.Kind, cause.Message)
 }
@@ -218,8 +218,8 @@ func TestOpen_stalledStream(t *testing.T) {
 
 func TestOpen_streamRefused(t *testing.T) {
 	for _, reply := range []handler{
-		status(404, "text/plain", "session what?"), status(400, "text/plain", "no session"), status(401, "", ""),
-		status(200, "text/html", "<html>"), status(503, "", ""), status(500, "", ""), status(204, "", ""),
+		replyStatus(404, "text/plain", "session what?"), replyStatus(400, "text/plain", "no session"), replyStatus(401, "", ""),
+		replyStatus(200, "text/html", "<html>"), replyStatus(503, "", ""), replyStatus(500, "", ""), replyStatus(204, "", ""),
 	} {
 		web := newHTTPServer(t)
 		web.handle("GET", reply)
@@ -229,15 +229,15 @@ func TestOpen_streamRefused(t *testing.T) {
 
 func TestOpen_notificationRefused(t *testing.T) {
 	web := newHTTPServer(t)
-	web.handle("notifications/initialized", status(500, "text/html", "<html>"))
+	web.handle("notifications/initialized", replyStatus(500, "text/html", "<html>"))
 	requireServing(t, openSession(t, specFor(web.URL)))
 
 	web = newHTTPServer(t)
-	web.handle("notifications/initialized", status(401, "", ""))
+	web.handle("notifications/initialized", replyStatus(401, "", ""))
 	require.Equal(t, supervisor.CauseAuth, requireOpenFails(t, specFor(web.URL)).Kind)
 
 	web = newHTTPServer(t)
-	web.handle("notifications/initialized", status(404, "", ""))
+	web.handle("notifications/initialized", replyStatus(404, "", ""))
 	cause := requireOpenFails(t, specFor(web.URL))
 	require.Equal(t, supervisor.CauseClosed, cause.Kind)
 	require.Contains(t, cause.Message, "forgot the session")
@@ -289,7 +289,7 @@ func TestOpen_doesNotWaitForDelete(t *testing.T) {
 // The last error explains a failed start, and not an earlier one.
 func TestOpen_lastErrorExplains(t *testing.T) {
 	web := newHTTPServer(t)
-	web.handle("server/discover", status(500, "", ""))
+	web.handle("server/discover", replyStatus(500, "", ""))
 	web.handle("initialize", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		writeResult(w, id, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
 	})

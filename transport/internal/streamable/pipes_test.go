@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// httpPartner makes a partner behind a pair of streams, for tests over both transports.
-func httpPartner(t *testing.T, modern bool) *transporttest.Partner {
+// newPipePartner makes a partner behind a pair of streams, for tests over both transports.
+func newPipePartner(t *testing.T, modern bool) *transporttest.Partner {
 	return transporttest.NewPartner(t, modern, stdio.NewDialer)
 }
 
@@ -25,8 +25,8 @@ func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	return s
 }
 
-// dialHTTP is NewDialer, for tests over both transports.
-func dialHTTP(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+// newDialer is NewDialer, for tests over both transports.
+func newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
 	if spec.HTTP == nil {
 		return stdio.NewDialer(spec.WithDefaults(), opts), nil
 	}

@@ -23,8 +23,8 @@ const (
 	forgedData = `{"raw":"\u001b[2J"}`
 )
 
-// requirePlain asserts that an error shows as one line for people.
-func requirePlain(t *testing.T, err error) {
+// requireOneLine asserts that an error shows as one line for people.
+func requireOneLine(t *testing.T, err error) {
 	t.Helper()
 	for ; err != nil; err = unwrapOne(err) {
 		require.NotContains(t, err.Error(), "\x1b")
@@ -42,8 +42,8 @@ func unwrapOne(err error) error {
 	return u.Unwrap()
 }
 
-// forging is a server whose errors hold escapes and line breaks.
-func forging(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+// forgingServer is a server whose errors hold escapes and line breaks.
+func forgingServer(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 	refused := &rewriter{WriteCloser: stdout}
 	return transporttest.LegacyServer(nil)(context.Background(), stdin, refused, stderr)
 }
@@ -59,15 +59,15 @@ func (r *rewriter) Write(p []byte) (int, error) {
 
 // No escape sequence and no extra line of a server's text gets into an error, over
 // either transport.
-func TestErrorsOfServersArePlain(t *testing.T) {
+func TestErrorText_ofServer(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"%s","data":%s}}`, id, forgedJSON, forgedData)
 	})
-	for name, s := range map[string]transport.Session{"memory": openPipes(t, forging), "HTTP": openSession(t, specFor(web.URL))} {
+	for name, s := range map[string]transport.Session{"memory": openPipes(t, forgingServer), "HTTP": openSession(t, specFor(web.URL))} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.Request(transporttest.Context(t), transport.Request{Method: "prompts/get"})
-			requirePlain(t, err)
+			requireOneLine(t, err)
 			require.ErrorContains(t, err, "refused  level=info msg=forged")
 			var rpc *sdkrpc.Error
 			require.ErrorAs(t, err, &rpc)
@@ -76,22 +76,22 @@ func TestErrorsOfServersArePlain(t *testing.T) {
 		})
 	}
 	bare := jsonrpc.ServerError(json.RawMessage(`"` + forgedJSON + `"`))
-	requirePlain(t, bare)
+	requireOneLine(t, bare)
 }
 
 // The same goes for what keeps a session from beginning.
-func TestHandshakeErrorsArePlain(t *testing.T) {
+func TestErrorText_failedOpen(t *testing.T) {
 	refusal := &sdkrpc.Error{Code: -32000, Message: "\x1b[2J no\r\nforged"}
 	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), io.EOF,
 		fmt.Errorf("unsupported protocol version: %w", refusal), fmt.Errorf("odd\nend")} { //nolint:err113,perfsprint // a test
 		cause := jsonrpc.OpenCause(t.Context(), err, nil)
-		requirePlain(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
+		requireOneLine(t, &mcpvisor.Error{Kind: mcpvisor.KindStart, Cause: fmt.Errorf("%s", cause.Message)}) //nolint:err113 // a test
 	}
 	for _, text := range []string{"unsupported\x1b[2J", "text/plain"} {
 		web := newHTTPServer(t)
-		web.handle("initialize", status(400, "text/plain", "\x1b[2J"+text+"\rmore"))
+		web.handle("initialize", replyStatus(400, "text/plain", "\x1b[2J"+text+"\rmore"))
 		cause := requireOpenFails(t, specFor(web.URL))
-		requirePlain(t, cause)
+		requireOneLine(t, cause)
 		require.NotContains(t, cause.Message, "\x1b")
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // The same over HTTP.
-func TestProgressThatPanicsOverHTTP(t *testing.T) {
+func TestProgress_callbackPanics(t *testing.T) {
 	web := newHTTPServer(t)
 	canceled := make(chan struct{})
 	web.handle("notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
@@ -54,7 +54,7 @@ func (p panicking) RoundTrip(r *http.Request) (*http.Response, error) {
 type panicNow struct{}
 
 // It costs its one request, in whichever goroutine that is made.
-func TestARoundTripperThatPanics(t *testing.T) {
+func TestHostRoundTripper_panics(t *testing.T) {
 	web := newHTTPServer(t)
 	spec := specFor(web.URL)
 	spec.HTTP.Headers = map[string]string{"X-Now": "1"}

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestProgressOverHTTP: in the stream of the answer, or in the standalone one.
-func TestProgressOverHTTP(t *testing.T) {
+// TestProgress: in the stream of the answer, or in the standalone one.
+func TestProgress(t *testing.T) {
 	const steps = 50
 	note := func(token json.RawMessage, step int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, step)

@@ -13,15 +13,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestProgressTextOverHTTP: control characters and secrets are removed.
-func TestProgressTextOverHTTP(t *testing.T) {
+// TestProgress_text: control characters and secrets are removed.
+func TestProgress_text(t *testing.T) {
 	t.Run("HTTP", func(t *testing.T) {
 		web := newHTTPServer(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			text, _ := json.Marshal(transporttest.ProgressText + r.Header.Get("X-Key"))
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%[1]s,"progress":1,"message":%[2]s}},{"jsonrpc":"2.0","id":%[1]s,"result":%[3]s}]`,
-				id, text, hello)
+				id, text, helloResult)
 		})
 		s := openSession(t, secretSpec(web.Listener.Addr().String()))
 		var message string

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestRequestIDsOverHTTP(t *testing.T) {
+func TestRequestIDs_wrapAround(t *testing.T) {
 	t.Run("in_flight_at_the_wrap_over_HTTP", func(t *testing.T) {
 		var mu sync.Mutex
 		var ids, tokens []int64
@@ -46,7 +46,7 @@ func TestRequestIDsOverHTTP(t *testing.T) {
 			}
 		}))
 		defer server.Close()
-		dialer, err := dialHTTP(mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: server.URL}}, transport.Options{ClientInfo: transporttest.ClientInfo})
+		dialer, err := newDialer(mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: server.URL}}, transport.Options{ClientInfo: transporttest.ClientInfo})
 		require.NoError(t, err)
 		s := dialer.NewSession().(*session)
 		require.NoError(t, s.Open(t.Context()))

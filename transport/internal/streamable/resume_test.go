@@ -26,7 +26,7 @@ func newResumingServer(t *testing.T, first string, again handler) (*memoryTransp
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		call = string(id)
 		*asked = append(*asked, time.Now())
-		events(first)(w, r, id)
+		replyEvents(first)(w, r, id)
 	})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		if r.Header.Get("Last-Event-ID") == "" {
@@ -41,7 +41,7 @@ func newResumingServer(t *testing.T, first string, again handler) (*memoryTransp
 
 // resumeCall is the answer to the call.
 func resumeCall(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-	startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+	startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 }
 
 // The rest of an answer is asked for at the pace that the server names, within
@@ -64,11 +64,11 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 		waits []time.Duration
 	}{
 		"at once, if asked to":       {"id: a\nretry: 10\n\n", again(0), []time.Duration{10 * time.Millisecond}},
-		"not sooner than that":       {"id: a\n\n", again(0), []time.Duration{firstPause}},
-		"when it says":               {"id: a\nretry: 20000\n\n", again(1, events("")), []time.Duration{20 * s, 20 * s}},
-		"not in a year":              {"id: a\nretry: 31536000000\n\n", again(1, events("")), []time.Duration{longestPause, longestPause}},
-		"too many requests":          {"id: a\n\n", again(1, retryLater(429, "7")), []time.Duration{firstPause, 7 * s}},
-		"out of service for so long": {"id: a\n\n", again(1, retryLater(503, "7")), []time.Duration{firstPause, 7 * s}},
+		"not sooner than that":       {"id: a\n\n", again(0), []time.Duration{firstRetryDelay}},
+		"when it says":               {"id: a\nretry: 20000\n\n", again(1, replyEvents("")), []time.Duration{20 * s, 20 * s}},
+		"not in a year":              {"id: a\nretry: 31536000000\n\n", again(1, replyEvents("")), []time.Duration{maxRetryDelay, maxRetryDelay}},
+		"too many requests":          {"id: a\n\n", again(1, replyRetryLater(429, "7")), []time.Duration{firstRetryDelay, 7 * s}},
+		"out of service for so long": {"id: a\n\n", again(1, replyRetryLater(503, "7")), []time.Duration{firstRetryDelay, 7 * s}},
 		"again and again, with news": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			news++
 			startEvents(w)("id: %d\nretry: 10\n\n", news)
@@ -81,7 +81,7 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 				session := openInMemory(t, spec)
 				got, err := session.Request(t.Context(), transporttest.ToolCall)
 				require.NoError(t, err)
-				require.JSONEq(t, hello, string(got))
+				require.JSONEq(t, helloResult, string(got))
 				for i, want := range row.waits {
 					require.InDelta(t, want+want/8, (*asked)[i+1].Sub((*asked)[i]), float64(want/8+1), "wait %d", i+1)
 				}
@@ -103,10 +103,10 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 	}{
 		"unreachable":         {nil, dial(errors.New("no route to host")), maxStreamResumes, false},
 		"nobody there":        {nil, dial(syscall.ECONNREFUSED), 1, true},
-		"the session is lost": {retryLater(404, ""), nil, 1, true},
-		"unwilling":           {retryLater(503, ""), nil, maxStreamResumes, false},
-		"unable":              {retryLater(501, ""), nil, 1, false},
-		"nothing new":         {events("id: a\n\n"), nil, maxStreamResumes, false},
+		"the session is lost": {replyRetryLater(404, ""), nil, 1, true},
+		"unwilling":           {replyRetryLater(503, ""), nil, maxStreamResumes, false},
+		"unable":              {replyRetryLater(501, ""), nil, 1, false},
+		"nothing new":         {replyEvents("id: a\n\n"), nil, maxStreamResumes, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestStreamAnswer_modernNotResumed(t *testing.T) {
 		transporttest.InBubble(t, func(t *testing.T) {
 			web, spec, asked := newResumingServer(t, first, resumeCall)
 			if modern {
-				web.handle("server/discover", isModernHTTP)
+				web.handle("server/discover", replyModern)
 			}
 			s := openInMemory(t, spec)
 			require.Equal(t, modern, s.isModern())
@@ -154,7 +154,7 @@ func TestStreamAnswer_modernNotResumed(t *testing.T) {
 	}
 }
 
-func isModernHTTP(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+func replyModern(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, transporttest.ModernAnswer)
 }
 

@@ -17,19 +17,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// rounder is a modern server that answers each round of a request by what
+// roundsServer is a modern server that answers each round of a request by what
 // round says, from 1.
-type rounder struct {
+type roundsServer struct {
 	session transport.Session
 	seen    func() []map[string]json.RawMessage // the parameters of each round
 	ids     func() []string
 }
 
-// overBoth runs a test over both kinds of transport.
-func overBoth(t *testing.T, h transport.Handlers, round func(n int) string, test func(t *testing.T, r rounder)) {
+// onBothTransports runs a test over both kinds of transport.
+func onBothTransports(t *testing.T, h transport.Handlers, round func(n int) string, test func(t *testing.T, r roundsServer)) {
 	t.Helper()
 	t.Run("stream", func(t *testing.T) {
-		p := httpPartner(t, true)
+		p := newPipePartner(t, true)
 		s := p.Open(h)
 		var all []map[string]json.RawMessage
 		var ids []string
@@ -47,7 +47,7 @@ func overBoth(t *testing.T, h transport.Handlers, round func(n int) string, test
 			}
 		}()
 		end := func() { transporttest.EndSession(t, s); <-finished }
-		test(t, rounder{s, func() []map[string]json.RawMessage { end(); return all }, func() []string { end(); return ids }})
+		test(t, roundsServer{s, func() []map[string]json.RawMessage { end(); return all }, func() []string { end(); return ids }})
 		end()
 	})
 	t.Run("http", func(t *testing.T) {
@@ -79,11 +79,11 @@ func overBoth(t *testing.T, h transport.Handlers, round func(n int) string, test
 			}
 			return all
 		}
-		test(t, rounder{s, seen, func() []string { seen(); return ids }})
+		test(t, roundsServer{s, seen, func() []string { seen(); return ids }})
 	})
 }
 
-func TestRounds(t *testing.T) {
+func TestInputRounds(t *testing.T) {
 	// Only the server reads its state, so the spelling of it is kept.
 	const state = `"\u0061\/é\u00e9 <&> \\u003c \ud83d\ude00"`
 	rounds := []string{
@@ -95,7 +95,7 @@ func TestRounds(t *testing.T) {
 		transporttest.DoneResult,
 	}
 	h := transport.Handlers{ElicitForm: transporttest.AcceptAtOnce, Sample: transporttest.AnySample, Roots: transport.NewRoots([]*mcp.Root{{URI: "file:///a"}})}
-	overBoth(t, h, func(n int) string { return transporttest.SingleLine(rounds[n-1]) }, func(t *testing.T, r rounder) {
+	onBothTransports(t, h, func(n int) string { return transporttest.SingleLine(rounds[n-1]) }, func(t *testing.T, r roundsServer) {
 		call := transport.Request{Method: "tools/call", Target: "echo", Params: json.RawMessage(` {"name":"echo","arguments":{"a":"}"}} `), Track: true}
 		result, err := r.session.Request(transporttest.Context(t), call)
 		require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestRounds(t *testing.T) {
 }
 
 // What cannot be given costs the one request, and is not asked for again.
-func TestRoundsThatComeToNothing(t *testing.T) {
+func TestInputRounds_fail(t *testing.T) {
 	fails := transport.Handlers{ElicitForm: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return nil, transporttest.ErrByHost
 	}}
@@ -158,7 +158,7 @@ func TestRoundsThatComeToNothing(t *testing.T) {
 		"for ever":        {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, transporttest.FormRequired, jsonrpc.MaxRounds, "sent 8 times", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overBoth(t, tc.handlers, func(int) string { return transporttest.SingleLine(tc.result) }, func(t *testing.T, r rounder) {
+			onBothTransports(t, tc.handlers, func(int) string { return transporttest.SingleLine(tc.result) }, func(t *testing.T, r roundsServer) {
 				_, err := r.session.Request(transporttest.Context(t), transporttest.ToolCall)
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)

@@ -187,7 +187,7 @@ func TestConnections_reusedByManyCalls(t *testing.T) {
 	}
 }
 
-func TestLargeResult(t *testing.T) {
+func TestCall_largeResult(t *testing.T) {
 	web := newHTTPServer(t)
 	big := strings.Repeat("x", 3<<20)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -201,7 +201,7 @@ func TestLargeResult(t *testing.T) {
 	require.False(t, s.LastReceived().Before(start))
 }
 
-func TestTLSAndHTTP2(t *testing.T) {
+func TestAgainstSDK_TLSAndHTTP2(t *testing.T) {
 	checkLeaks(t)
 	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)
 	var proto atomic.Int32

@@ -17,10 +17,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// sdkTransport is the RoundTripper of the go-sdk's streamable client. The go-sdk
-// ends its session after one response that it does not accept: a status, a truncated
-// body, a refused reconnect. So it only gets responses that it accepts, or the error
-// of one exchange.
+// sdkTransport is the RoundTripper of the go-sdk's streamable client. The go-sdk ends its
+// session after one response that it does not accept: an error status, a truncated body, a
+// rejected reconnect. Therefore sdkTransport returns only responses that it accepts, or the
+// error of one exchange.
 type sdkTransport struct{ s *session }
 
 // RoundTrip implements http.RoundTripper.
@@ -48,7 +48,7 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // response.
 func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
-	var unauthorized *endpoint.HTTPError // the refusal of server/discover, which may explain the next error
+	var unauthorized *endpoint.HTTPError // the error of server/discover, if it explains a later error better
 	if earlier := s.lastError.Load(); method == "initialize" && earlier != nil {
 		switch {
 		case earlier.IsUnavailable():
@@ -58,110 +58,110 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 		}
 	}
 	if method == "initialize" && s.era == mcpvisor.EraModern && s.spec.Era == mcpvisor.EraModern {
-		f := s.modernEraError()
-		s.lastError.Store(f)
-		return nil, f
+		httpErr := s.modernEraError()
+		s.lastError.Store(httpErr)
+		return nil, httpErr
 	}
-	// After any error of server/discover the go-sdk sends initialize. A server that is
-	// known to be modern gets all the time that it needs; any other one gets
-	// Timeouts.Negotiate.
-	patience := time.Duration(0)
+	// After any error of server/discover the go-sdk sends initialize. While the era is
+	// unknown, Timeouts.Negotiate bounds server/discover; otherwise only the start does.
+	timeout := time.Duration(0)
 	if method == "server/discover" && s.era == mcpvisor.EraAuto {
-		patience = s.spec.Timeouts.Negotiate
+		timeout = s.spec.Timeouts.Negotiate
 	}
-	x := s.startExchange(req.Context(), patience)
+	x := s.startExchange(req.Context(), timeout)
 	defer x.finish()
 	defer x.share.Release()
-	got, f := s.roundTrip(x, id, body, c.header(req))
-	if method == "initialize" && s.mayBeSSE(got, f) {
-		// x ends with the rest of the refused POST, so HTTP+SSE needs an exchange of its
-		// own.
+	got, httpErr := s.roundTrip(x, id, body, c.header(req))
+	if method == "initialize" && s.shouldTrySSE(got, httpErr) {
+		// x ends when the body of the rejected POST is read to its end, so the fallback
+		// needs its own exchange.
 		fallback := s.startExchange(req.Context(), 0)
 		defer fallback.finish()
 		defer fallback.share.Release()
-		got, f = s.retryOverSSE(fallback, id, body, c.header(req), got, f)
+		got, httpErr = s.retryOverSSE(fallback, id, body, c.header(req), got, httpErr)
 	}
 	switch {
-	case f != nil:
-		s.eraUncertain = s.eraUncertain || method == "server/discover" && !f.RejectsRequest()
-		s.lastError.Store(cmp.Or(unauthorized, f))
-		if f.Lost || f.Gone && s.agreed.Load() != nil {
-			s.endWithError(f)
+	case httpErr != nil:
+		s.eraUncertain = s.eraUncertain || method == "server/discover" && !httpErr.RejectsRequest()
+		s.lastError.Store(cmp.Or(unauthorized, httpErr))
+		if httpErr.SessionLost || httpErr.ServerGone && s.agreed.Load() != nil {
+			s.endWithError(httpErr)
 		}
-		return nil, f
+		return nil, httpErr
 	case got.errorMember != nil:
 		s.lastError.Store(unauthorized)
 	default:
 		s.lastError.Store(nil)
 	}
 	if err := jsonrpc.CheckBounds(got.result, jsonrpc.AnswerBounds); err != nil {
-		f := endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
-		s.lastError.Store(f)
-		return nil, f
+		httpErr := endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q holds %v", method, err)
+		s.lastError.Store(httpErr)
+		return nil, httpErr
 	}
 	message, err := got.message(id)
 	if err != nil {
-		f := endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
-		f.Err = err
-		s.lastError.Store(f)
-		return nil, f
+		httpErr := endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer to %q is not valid JSON-RPC", method)
+		httpErr.Err = err
+		s.lastError.Store(httpErr)
+		return nil, httpErr
 	}
 	if method == "server/discover" && got.errorMember != nil {
-		f := s.discoveryError(got.errorMember)
-		s.eraUncertain = f != nil
-		s.lastError.Store(f)
+		httpErr := s.discoveryError(got.errorMember)
+		s.eraUncertain = httpErr != nil
+		s.lastError.Store(httpErr)
 	}
-	resp := plainResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
+	resp := newResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
 	if method == "initialize" && got.sessionID != "" {
-		// The first session id counts; later ones are ignored.
+		// The first session id counts; later ids are ignored.
 		s.sessionID.CompareAndSwap(nil, &got.sessionID)
 		resp.Header.Set("Mcp-Session-Id", got.sessionID)
 	}
 	return resp, nil
 }
 
-// sendNotification sends a notification of the go-sdk. It ignores the response,
-// unless that says that the session or the permission is missing.
+// sendNotification sends a notification of the go-sdk. It ignores an error status, unless
+// that means that the session is lost or authorization is required.
 func (c *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.Response, error) {
 	x := c.s.startExchange(req.Context(), 0)
 	defer x.finish()
-	if f := c.s.postMessage(x, body, c.header(req)); f != nil {
-		return nil, f
+	if httpErr := c.s.postMessage(x, body, c.header(req)); httpErr != nil {
+		return nil, httpErr
 	}
-	return plainResponse(req, http.StatusAccepted, "", http.NoBody), nil
+	return newResponse(req, http.StatusAccepted, "", http.NoBody), nil
 }
 
-// postMessage sends a message that has no answer. It ends the session if the
-// response says so.
+// postMessage sends a message that has no answer. It ends the session if the response
+// shows that the session or the server is gone.
 func (s *session) postMessage(x *exchange, body []byte, header http.Header) *endpoint.HTTPError {
 	s.countPost()
-	resp, f := x.post(s.endpoint, body, header)
-	if f == nil {
+	resp, httpErr := x.post(s.endpoint, body, header)
+	if httpErr == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
-			said, _ := io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxErrorBody))
-			f = s.endpoint.StatusError(resp, said, s.sessionRef())
-			if !f.Lost && f.Kind != mcpvisor.KindAuthRequired {
-				s.log.Debug().Str("reply", f.Message).Msg("server did not accept a message")
-				f = nil
+			text, _ := io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxErrorBody))
+			httpErr = s.endpoint.StatusError(resp, text, s.sessionRef())
+			if !httpErr.SessionLost && httpErr.Kind != mcpvisor.KindAuthRequired {
+				s.log.Debug().Str("reply", httpErr.Message).Msg("server did not accept a message")
+				httpErr = nil
 			}
 		}
 	}
-	if f != nil {
-		s.lastError.Store(f)
-		if f.Lost || f.Gone && s.agreed.Load() != nil {
-			s.endWithError(f)
+	if httpErr != nil {
+		s.lastError.Store(httpErr)
+		if httpErr.SessionLost || httpErr.ServerGone && s.agreed.Load() != nil {
+			s.endWithError(httpErr)
 		}
 	}
-	return f
+	return httpErr
 }
 
-// deleteSession sends the DELETE that ends a session at the server.
-// Timeouts.Shutdown bounds it, and a failure is only logged.
+// deleteSession sends the DELETE that ends the session at the server (MCP 2025-11-25,
+// Streamable HTTP, "Session Management"). Timeouts.Shutdown bounds it, and a failure is
+// only logged.
 func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) {
 	s := c.s
-	done := plainResponse(req, http.StatusNoContent, "", http.NoBody)
-	if s.forgotten.Load() {
+	done := newResponse(req, http.StatusNoContent, "", http.NoBody)
+	if s.skipDelete.Load() {
 		return done, nil
 	}
 	ctx := req.Context()
@@ -170,17 +170,17 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	resp, f := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodDelete, Header: c.header(req)})
-	if f != nil {
-		s.log.Debug().Str("reason", f.Message).Msg("session was not deleted at the server")
+	resp, httpErr := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodDelete, Header: c.header(req)})
+	if httpErr != nil {
+		s.log.Debug().Str("reason", httpErr.Message).Msg("session was not deleted at the server")
 		return done, nil
 	}
 	_ = resp.Body.Close()
 	return done, nil
 }
 
-// header keeps the header fields of the go-sdk that belong to the protocol, and adds
-// those of the endpoint.
+// header returns the header fields of the go-sdk that belong to the protocol, with those
+// of the endpoint and the session id.
 func (c *sdkTransport) header(req *http.Request) http.Header {
 	h := c.s.endpoint.NewHeader(len(req.Header))
 	for name, values := range req.Header {
@@ -195,13 +195,15 @@ func (c *sdkTransport) header(req *http.Request) http.Header {
 	return h
 }
 
-// endWithError ends the session because of an error that is Lost or Gone.
-func (s *session) endWithError(f *endpoint.HTTPError) {
-	s.forgotten.Store(true)
-	s.end(f.EndCause(s.endpoint.Target))
+// endWithError ends the session because of an error that is SessionLost or ServerGone. The
+// server then has no session to delete.
+func (s *session) endWithError(httpErr *endpoint.HTTPError) {
+	s.skipDelete.Store(true)
+	s.end(httpErr.EndCause(s.endpoint.Target))
 }
 
-func plainResponse(req *http.Request, status int, contentType string, body io.ReadCloser) *http.Response {
+// newResponse makes a response for the go-sdk.
+func newResponse(req *http.Request, status int, contentType string, body io.ReadCloser) *http.Response {
 	resp := &http.Response{
 		StatusCode: status, Status: http.StatusText(status), Request: req, Body: body, ContentLength: -1,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header),
@@ -212,8 +214,8 @@ func plainResponse(req *http.Request, status int, contentType string, body io.Re
 	return resp
 }
 
-// message writes an answer in the form that the go-sdk can read. Some servers repeat
-// ids as strings, omit "jsonrpc", or send a bare string as error.
+// message returns an answer in the form that the go-sdk can read. Some servers repeat ids
+// as strings, omit "jsonrpc", or send a string as error.
 func (r reply) message(id int64) ([]byte, error) {
 	m := struct {
 		Version string          `json:"jsonrpc"`
@@ -230,7 +232,7 @@ func (r reply) message(id int64) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// streamHeaderTimeout bounds how long the opening of the event stream delays the
+// streamHeaderTimeout returns how long the opening of the event stream may delay the
 // opening of the session.
 func (s *session) streamHeaderTimeout() time.Duration {
 	const most = 2 * time.Second

@@ -66,7 +66,7 @@ func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 	}
 	replies := map[string]handler{"401": parrot(401), "400": parrot(400), "404": parrot(404), "502": parrot(502), "redirect": away,
 		"hang up": func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
-		"html":    status(200, "text/html", "<html>")}
+		"html":    replyStatus(200, "text/html", "<html>")}
 	for name, reply := range replies {
 		t.Run(name, func(t *testing.T) {
 			web := newHTTPServer(t)
@@ -128,7 +128,7 @@ func TestSecrets_inNotices(t *testing.T) {
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","logger":"%[1]s","data":"got %[1]s"}},{"jsonrpc":"2.0","id":%[2]s,"result":%[3]s}]`,
-			r.Header.Get("X-Key"), id, hello)
+			r.Header.Get("X-Key"), id, helloResult)
 	})
 	s := newTestDialer(secretSpec(web.Listener.Addr().String())).NewSession()
 	transporttest.ReleaseAtEnd(t, s)

@@ -45,16 +45,16 @@ func TestCall_sentOnce(t *testing.T) {
 // killableDialer are the connections of one dialer, which can die without a sign: a
 // read waits, and a write takes only so much.
 type killableDialer struct {
-	mu        sync.Mutex
-	conns     []*killableConn
-	stillborn bool // those to come
-	takes     int
+	mu         sync.Mutex
+	conns      []*killableConn
+	killNew    bool // those to come
+	maxWritten int
 }
 
 type killableConn struct {
 	net.Conn
-	of   *killableDialer
-	dead bool
+	dialer *killableDialer
+	dead   bool
 }
 
 func (m *killableDialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -64,7 +64,7 @@ func (m *killableDialer) dial(ctx context.Context, network, addr string) (net.Co
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := &killableConn{Conn: conn, of: m, dead: m.stillborn && len(m.conns) > 0}
+	c := &killableConn{Conn: conn, dialer: m, dead: m.killNew && len(m.conns) > 0}
 	m.conns = append(m.conns, c)
 	return c, nil
 }
@@ -85,9 +85,9 @@ func (m *killableDialer) dialled() int {
 }
 
 func (c *killableConn) Write(p []byte) (int, error) {
-	c.of.mu.Lock()
-	dead, takes := c.dead, min(len(p), c.of.takes)
-	c.of.mu.Unlock()
+	c.dialer.mu.Lock()
+	dead, takes := c.dead, min(len(p), c.dialer.maxWritten)
+	c.dialer.mu.Unlock()
 	if !dead {
 		return c.Conn.Write(p)
 	}
@@ -142,7 +142,7 @@ func TestConnections_closedWhileIdle(t *testing.T) {
 			require.Equal(t, before+1, m.dialled())
 		})
 		t.Run(name+", something written", func(t *testing.T) {
-			web, m := newHTTPServer(t), &killableDialer{takes: 10}
+			web, m := newHTTPServer(t), &killableDialer{maxWritten: 10}
 			s := openKillable(t, web, m, secure)
 			m.kill()
 			e := requireCallFails(t, s)
@@ -154,14 +154,14 @@ func TestConnections_closedWhileIdle(t *testing.T) {
 			s := openKillable(t, web, m, secure)
 			m.kill()
 			m.mu.Lock()
-			m.stillborn = true
+			m.killNew = true
 			m.mu.Unlock()
 			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome, e.Error())
 			require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
 			require.Len(t, web.requests("tools/call"), 4)
 			m.mu.Lock()
-			m.stillborn = false
+			m.killNew = false
 			m.mu.Unlock()
 			requireServing(t, s)
 		})
@@ -209,7 +209,7 @@ func TestRedirect(t *testing.T) {
 				last := row.works && len(paths) == len(row.paths)
 				mu.Unlock()
 				if last {
-					writeResult(w, id, hello)
+					writeResult(w, id, helloResult)
 					return
 				}
 				if to := row.to(r.URL.Path); to != "" {

@@ -116,7 +116,7 @@ func TestServerRequests_endWithTheirCall(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			events("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
+			replyEvents("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
 			<-r.Context().Done()
 		})
 		asked, ended := make(chan struct{}), make(chan struct{})
@@ -161,7 +161,7 @@ func TestServerRequests_refusedMethod(t *testing.T) {
 					t.Errorf("not refused: %s", body)
 				}
 			}
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		})
 		requireServing(t, openInMemory(t, web.spec()))
 		require.Empty(t, web.requests("completion/complete"))

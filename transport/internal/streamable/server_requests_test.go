@@ -20,7 +20,7 @@ import (
 
 // Over HTTP a request in the stream of one call stops the clock of that call and
 // of no other.
-func TestServerRequests_over_HTTP(t *testing.T) {
+func TestServerRequests_pauseOwnCall(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		var calls atomic.Int64
@@ -54,7 +54,7 @@ func TestServerRequests_over_HTTP(t *testing.T) {
 
 // A server gets its id back as it has written it, whatever a decoder would make
 // of it.
-func TestServerRequests_ids_over_HTTP(t *testing.T) {
+func TestServerRequests_idsVerbatim(t *testing.T) {
 	ids := []string{"0", "-1", "9007199254740993", "18446744073709551617", "123456789012345678901234567890", "1.50", "1e3", `"a\u0062\/"`, `""`}
 	t.Run("over_HTTP", func(t *testing.T) {
 		web := newHTTPServer(t)

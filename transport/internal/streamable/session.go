@@ -12,9 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
@@ -23,89 +20,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// dialer makes sessions over Streamable HTTP. It remembers the protocol era and the
-// transport of the server, so that later sessions need not find them out. Safe for
-// concurrent use.
-type dialer struct {
-	spec mcpvisor.ServerSpec
-	opts transport.Options
-	auth *oauth.Authorizer // nil: the only tokens are headers of the specification
-
-	handlers *inbound.HandlerPool
-	// abandoned counts the requests, of all sessions, that the host's RoundTripper
-	// does not return.
-	abandoned guard.Abandoned
-	buffer    *budget.Budget
-
-	mu  sync.Mutex
-	era mcpvisor.Era
-	sse bool // an earlier session found that the server speaks HTTP+SSE
-}
-
-// NewDialer makes the sessions of a server over Streamable HTTP. spec must be valid and have
-// its defaults.
-func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	return &dialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), handlers: inbound.NewHandlerPool(spec.Name, opts),
-		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
-}
-
-// Authorizer is what obtains the tokens; nil if the spec has no Auth.
-func (d *dialer) Authorizer() transport.Authorizer {
-	if d.auth == nil {
-		return nil
-	}
-	return d.auth
-}
-
-// NewSession implements Dialer.
-func (d *dialer) NewSession() transport.Session {
-	s := &session{
-		lifetime:  jsonrpc.NewLifetime(),
-		dialer:    d,
-		spec:      d.spec,
-		log:       d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
-		sdkStream: newSDKStream(),
-	}
-	s.exchanges.buffer = d.buffer
-	s.handler = d.handlers.NewHandler(s.lifetime)
-	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges.requests, Go: s.goTask, Reply: s.reply,
-		Room: inbound.Allowance{Max: sdkStreamSize}}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {
-		s.notifications.Redact = s.endpoint.Redact
-		s.endpoint.Auth = d.auth
-		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
-			t.UseCounter(&d.abandoned)
-		}
-		s.handler.Redactor = s.endpoint.Redact
-		s.endpoint.OnUnauthorized = func(f *endpoint.HTTPError) { s.end(f.StartCause()) }
-	}
-	return s
-}
-
-// knownEra is the era with which a session begins: that of the specification, or the
-// one that an earlier session found.
-func (d *dialer) knownEra() mcpvisor.Era {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.spec.Era != mcpvisor.EraAuto {
-		return d.spec.Era
-	}
-	return d.era
-}
-
-func (d *dialer) rememberEra(era mcpvisor.Era) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.era = era
-}
-
 // session is one session over Streamable HTTP, or over the older HTTP+SSE.
 //
-// It carries two channels to one endpoint. The call channel sends the requests of this
-// client, each as one POST. On the control channel the go-sdk negotiates, and gets
-// notifications. The go-sdk sees HTTP only through [sdkTransport], which hides from it
-// what would end its session.
+// It has two channels to one endpoint. On the call channel the session sends the requests
+// of its callers, each as one POST. On the control channel the client of the go-sdk
+// negotiates and gets notifications. The go-sdk uses HTTP only through [sdkTransport],
+// which keeps from it every response that would end its session.
 //
 // Fields without a remark are set by NewSession and not changed afterwards.
 type session struct {
@@ -119,35 +39,34 @@ type session struct {
 	// era is what was known about the server when Open was called. Set by Open.
 	era mcpvisor.Era
 	// eraUncertain: server/discover failed in a way that does not show which era the
-	// server speaks. Then this session speaks the legacy one, and the dialer does not
-	// remember it. Used by the goroutines of the handshake, one after the other.
+	// server speaks. Then this session uses the legacy era, and the dialer does not
+	// remember it. Goroutines of the handshake use it, one after the other.
 	eraUncertain bool
 
-	// ctx ends when the session dies. Every exchange without a caller derives from it.
+	// ctx ends when the session dies. The session's own exchanges derive from it.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu sync.Mutex
-	// tasks counts the goroutines and calls that must return before the release. mu
-	// orders their start and the beginning of the shutdown.
+	mu sync.Mutex // guards the start of tasks, closing, connecting and aliveCheck
+	// tasks counts the goroutines and calls that must return before the release.
 	tasks   sync.WaitGroup
-	closing bool
+	closing bool // shutdown has begun; no task starts any more
 	// connecting is closed when the go-sdk's Connect has returned; nil if it was never
 	// called. client and attached are written before it is closed.
 	connecting chan struct{}
 	client     *mcp.ClientSession
 	attached   bool          // this session is attached to the authorizer of the endpoint
-	confirming chan struct{} // closed when the running check is over; nil if there is none; see confirmAlive
+	aliveCheck chan struct{} // closed when the running check ends; nil if no check runs; see confirmAlive
 
-	agreed atomic.Pointer[agreement]
+	agreed atomic.Pointer[agreement] // nil until the negotiation has succeeded
 	// sse is the event stream of a session over HTTP+SSE; nil over Streamable HTTP.
 	sse atomic.Pointer[sseConn]
 	// openingSSE: the session waits for the endpoint event of HTTP+SSE.
 	openingSSE atomic.Bool
-	sessionID  atomic.Pointer[string]
-	// forgotten: the server has no session that a DELETE would end.
-	forgotten atomic.Bool
-	// lastError is the last error of an exchange on the control channel; nil after a
+	sessionID  atomic.Pointer[string] // of the header Mcp-Session-Id; nil if the server sent none
+	// skipDelete: the server has no session that a DELETE could end.
+	skipDelete atomic.Bool
+	// lastError is the error of the last exchange on the control channel; nil after a
 	// success. It explains a failed start.
 	lastError atomic.Pointer[endpoint.HTTPError]
 
@@ -156,7 +75,7 @@ type session struct {
 	sharedHeader   atomic.Pointer[sharedHeader]
 	sdkStream      *sdkStream
 	serverRequests inbound.Requests
-	noise          jsonrpc.Discarded
+	discarded      jsonrpc.Discarded
 	params         headerparams.Table
 	// handshake detects a legacy server that was restarted behind its address.
 	handshake jsonrpc.HandshakeWatch
@@ -169,11 +88,11 @@ type session struct {
 	notifications jsonrpc.Notifications
 }
 
-// agreement is the result of the negotiation.
+// agreement is the result of the negotiation. It is not changed.
 type agreement struct {
 	info   mcpvisor.SessionInfo
-	meta   json.RawMessage
-	modern bool
+	meta   json.RawMessage // the _meta of every request; nil before MCP 2026-07-28
+	modern bool            // MCP 2026-07-28 or later
 }
 
 // startTask registers a task that the release of the session waits for; tasks.Done
@@ -192,15 +111,15 @@ func (s *session) startTaskLocked() bool {
 	return true
 }
 
-// goTask runs a task in a goroutine. It reports false if the session is shutting
-// down.
-func (s *session) goTask(f func()) bool {
+// goTask runs a task in a goroutine. It reports false, and does not run the task, if the
+// session is shutting down.
+func (s *session) goTask(task func()) bool {
 	if !s.startTask() {
 		return false
 	}
 	go func() {
 		defer s.tasks.Done()
-		f()
+		task()
 	}()
 	return true
 }
@@ -223,6 +142,8 @@ func (s *session) Left() error { return s.lifetime.Left() }
 // Abort implements Session.
 func (s *session) Abort(cause *supervisor.Cause) { s.end(cause) }
 
+// end ends the session, unless it has ended. It returns at once; shutdown runs in the
+// background.
 func (s *session) end(cause *supervisor.Cause) {
 	if s.lifetime.End(cause) {
 		s.cancel(cause)
@@ -231,15 +152,15 @@ func (s *session) end(cause *supervisor.Cause) {
 	}
 }
 
-// shutdown ends every task and connection, sends the DELETE, and releases the
-// session. Each of its waits is bounded.
+// shutdown sends the DELETE, waits for all tasks, closes all connections, and releases the
+// session. Each wait is bounded.
 func (s *session) shutdown() {
 	s.mu.Lock()
 	s.closing = true
 	connecting := s.connecting
 	s.mu.Unlock()
 	if connecting != nil {
-		<-connecting // it returns soon: its context has ended
+		<-connecting // Connect returns soon, because its context has ended
 		if s.client != nil {
 			_ = s.client.Close() // sends the DELETE, which sdkTransport bounds
 		}
@@ -264,7 +185,7 @@ func (s *session) Info() mcpvisor.SessionInfo {
 		info = a.info
 	}
 	info.AbandonedRequests = s.dialer.abandoned.Count()
-	info.Discarded = s.noise.Counts()
+	info.Discarded = s.discarded.Counts()
 	return info
 }
 
@@ -276,21 +197,7 @@ func (s *session) LastReceived() time.Time {
 	return s.endpoint.LastReceived.Time()
 }
 
-// newAuthorizer returns what obtains the tokens for all sessions of a dialer; nil if
-// the specification asks for none.
-func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Authorizer {
-	if spec.HTTP.Auth == nil {
-		return nil
-	}
-	log := opts.Logger.With().Str("server", spec.Name).Logger()
-	a, err := oauth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
-	if err != nil {
-		return nil // the URL is invalid, so no session gets an endpoint
-	}
-	return a
-}
-
-// sessionRef says how requests name the session at present.
+// sessionRef returns how requests currently identify the session.
 func (s *session) sessionRef() endpoint.SessionRef {
 	switch {
 	case s.sse.Load() != nil:
@@ -301,8 +208,8 @@ func (s *session) sessionRef() endpoint.SessionRef {
 	return endpoint.NoSession
 }
 
-// CheckInputSchema implements [InputSchemaChecker]. Before 2026-07-28 the annotations of a
-// schema mean nothing, and every schema passes.
+// CheckInputSchema implements [transport.InputSchemaChecker]. Before MCP 2026-07-28 the
+// annotations of a schema have no meaning, and every schema passes.
 func (s *session) CheckInputSchema(schema json.RawMessage) error {
 	if !s.isModern() {
 		return nil

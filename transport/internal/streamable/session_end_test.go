@@ -21,16 +21,16 @@ import (
 
 func TestSessionLost_endsSession(t *testing.T) {
 	rows := map[string]handler{
-		"404":          status(404, "text/plain", "not found"),
-		"404 JSON-RPC": status(404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`),
-		"400 text":     status(400, "text/plain", "Bad Request: Invalid session ID"),
-		"400 JSON-RPC": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
-		"400 python":   status(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`),
+		"404":          replyStatus(404, "text/plain", "not found"),
+		"404 JSON-RPC": replyStatus(404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`),
+		"400 text":     replyStatus(400, "text/plain", "Bad Request: Invalid session ID"),
+		"400 JSON-RPC": replyStatus(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
+		"400 python":   replyStatus(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`),
 		"404 another's": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(404)
 			writeError(w, json.RawMessage("5"), -32001, "Session not found")
 		},
-		"400 not initialized": status(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
+		"400 not initialized": replyStatus(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: Server not initialized"},"id":null}`),
 	}
 	for name, reply := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -54,14 +54,14 @@ func TestSessionLost_endsSession(t *testing.T) {
 func TestSessionLost_withoutSession(t *testing.T) {
 	web := newHTTPServer(t)
 	web.session = ""
-	web.handle("tools/call", firstTime(status(404, "", "")))
+	web.handle("tools/call", firstTime(replyStatus(404, "", "")))
 	s := openSession(t, specFor(web.URL))
 	require.Equal(t, mcpvisor.KindProtocol, requireCallFails(t, s).Kind)
 	requireServing(t, s)
 }
 
-// ownServer is a server that can be taken away from its address.
-func ownServer(t *testing.T, addr string, h http.Handler) (*http.Server, string) {
+// newClosableServer is a server that can be taken away from its address.
+func newClosableServer(t *testing.T, addr string, h http.Handler) (*http.Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func ownServer(t *testing.T, addr string, h http.Handler) (*http.Server, string)
 
 func TestServerGone(t *testing.T) {
 	web := newHTTPServer(t)
-	server, addr := ownServer(t, "127.0.0.1:0", web)
+	server, addr := newClosableServer(t, "127.0.0.1:0", web)
 	s := openSession(t, specFor("http://"+addr))
 	requireServing(t, s)
 	require.NoError(t, server.Close())
@@ -90,7 +90,7 @@ func TestServerGone(t *testing.T) {
 
 func TestServerDies_duringCall(t *testing.T) {
 	web := newHTTPServer(t)
-	server, addr := ownServer(t, "127.0.0.1:0", web)
+	server, addr := newClosableServer(t, "127.0.0.1:0", web)
 	asked := make(chan struct{}, 8)
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		asked <- struct{}{}
@@ -122,7 +122,7 @@ func TestServerDies_duringCall(t *testing.T) {
 // that the server is gone, without a call.
 func TestServerDies_idle(t *testing.T) {
 	web := newHTTPServer(t)
-	server, addr := ownServer(t, "127.0.0.1:0", web)
+	server, addr := newClosableServer(t, "127.0.0.1:0", web)
 	listening := make(chan struct{}, 8)
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		startEvents(w)
@@ -140,7 +140,7 @@ func TestServerDies_idle(t *testing.T) {
 
 func TestServerRestarted_samePort(t *testing.T) {
 	first := newHTTPServer(t)
-	server, addr := ownServer(t, "127.0.0.1:0", first)
+	server, addr := newClosableServer(t, "127.0.0.1:0", first)
 	d := newTestDialer(specFor("http://" + addr))
 	s := d.NewSession()
 	transporttest.ReleaseAtEnd(t, s)
@@ -159,7 +159,7 @@ func TestServerRestarted_samePort(t *testing.T) {
 			writeResult(w, id, `{"content":[{"type":"text","text":"hello again"}]}`)
 		})
 	}
-	ownServer(t, addr, second)
+	newClosableServer(t, addr, second)
 	// Whether the call still went out on an old connection is a race; that the
 	// session is lost is not.
 	e := requireCallFails(t, s)

@@ -64,7 +64,7 @@ func TestSessionLossOf(t *testing.T) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			web := newHTTPServer(t)
-			web.handle("tools/call", status(row.status, row.kind, row.body))
+			web.handle("tools/call", replyStatus(row.status, row.kind, row.body))
 			s := openSession(t, specFor(web.URL))
 			e := requireCallFails(t, s)
 			require.Equal(t, row.outcome, e.Outcome, e.Error())

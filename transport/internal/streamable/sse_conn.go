@@ -22,53 +22,53 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// maxEndpointURL bounds the address for POSTs that a server names, in bytes.
+// maxEndpointURL bounds the address in an endpoint event, in bytes.
 const maxEndpointURL = 8 << 10
 
-// sseConn is the connection of a session over HTTP+SSE (MCP 2024-11-05, transports,
-// "HTTP with SSE"). One GET stays open: its event stream carries every message of
-// the server. The first event names the address to which the client POSTs its
+// sseConn is the connection of a session over HTTP+SSE (MCP 2024-11-05, transports, "HTTP
+// with SSE"). One GET stays open, and its event stream carries every message of the
+// server. The first event, "endpoint", contains the address to which the client POSTs its
 // messages.
 //
-// The stream is the session. It cannot be resumed, and its end is the end of the
-// session. Safe for concurrent use.
+// The stream cannot be resumed, so its end is the end of the session. Safe for concurrent
+// use.
 type sseConn struct {
 	s *session
 
-	// opened gets the result of the opening, once: nil when the server has named the
-	// address.
+	// opened gets the result of the opening once: nil after a valid endpoint event. It has
+	// room for it.
 	opened chan *endpoint.HTTPError
-	// openingOver is set once, by the endpoint event or by the end of the time for it,
+	// openingOver is set once: by the endpoint event or by the end of the time for it,
 	// whichever comes first.
 	openingOver atomic.Bool
-	// strict: the opening fails at the first event that is no "endpoint". Set when it
-	// is not known whether the server speaks HTTP+SSE at all.
+	// strict: the opening fails if the first event is not "endpoint". It is set when it is
+	// unknown whether the server speaks HTTP+SSE.
 	strict bool
 
-	// share is the part of Limits.MaxBufferBytes that the current event holds. The
-	// goroutine of run owns it.
+	// share is the part of Limits.MaxBufferBytes that the current event occupies. The
+	// goroutine of readStream owns it.
 	share budget.Share
 
 	mu      sync.Mutex
-	waiting map[int64]*sseRequest // the requests that wait for an answer; guarded by mu
+	waiting map[int64]*sseRequest // the requests that wait for an answer, by id; guarded by mu
 
 	postCount atomic.Uint64   // how many messages were POSTed
-	remarks   jsonrpc.Remarks // the errors without an id; run adds to them
-	orphans   *rate.Limiter   // limits the log lines about them
+	remarks   jsonrpc.Remarks // the errors without an id; readStream adds to them
+	orphans   *rate.Limiter   // limits the log lines about errors without an id
 }
 
 // sseAnswer is the outcome of one request.
 type sseAnswer struct {
 	reply
 	err *endpoint.HTTPError
-	// share is the part of Limits.MaxBufferBytes that the answer holds. The receiver
-	// releases it.
+	// share is the part of Limits.MaxBufferBytes that the answer occupies. The receiver of
+	// the answer releases it.
 	share budget.Share
 }
 
-// openSSE opens the event stream and waits until the server has named the address
-// for POSTs. From then on the session sends its POSTs there. ctx bounds the opening
-// only; the stream outlives it.
+// openSSE opens the event stream and waits for the endpoint event. From then on the
+// session sends its POSTs to the address in that event. ctx bounds only the opening. For
+// strict see sseConn.
 func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError {
 	if !s.startTask() {
 		return endpoint.ConnectionLost("the session ended", s.Cause())
@@ -80,12 +80,12 @@ func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError 
 	go func() {
 		defer s.tasks.Done()
 		defer stream.finish()
-		c.run(stream)
+		c.readStream(stream)
 	}()
 	select {
-	case f := <-c.opened:
+	case httpErr := <-c.opened:
 		s.openingSSE.Store(false)
-		return f
+		return httpErr
 	case <-ctx.Done():
 	}
 	if !c.openingOver.CompareAndSwap(false, true) {
@@ -93,17 +93,17 @@ func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError 
 		return <-c.opened
 	}
 	stream.end(jsonrpc.ContextEnd(ctx))
-	return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server opened no event stream that names an endpoint, in the time that there was")
+	return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server sent no endpoint event in time")
 }
 
-// run reads the event stream until it ends.
-func (c *sseConn) run(stream *exchange) {
+// readStream reads the event stream until it ends.
+func (c *sseConn) readStream(stream *exchange) {
 	s := c.s
 	header := s.endpoint.NewHeader(1)
 	header["Accept"] = headerEvents
-	resp, f := stream.get(s.endpoint, header)
-	if f != nil {
-		c.opened <- f
+	resp, httpErr := stream.get(s.endpoint, header)
+	if httpErr != nil {
+		c.opened <- httpErr
 		return
 	}
 	if resp.StatusCode != http.StatusOK || !endpoint.IsEventStream(resp) {
@@ -111,15 +111,15 @@ func (c *sseConn) run(stream *exchange) {
 		return
 	}
 	defer resp.Body.Close()
-	opening := &openingBody{r: resp.Body, left: maxOpeningBytes}
-	events := httpbody.NewEventReader(opening, s.spec.Limits.MaxMessageBytes)
+	body := &openingBody{r: resp.Body, left: maxOpeningBytes}
+	events := httpbody.NewEventReader(body, s.spec.Limits.MaxMessageBytes)
 	s.reserveForEvents(events, &c.share)
 	defer c.share.Release()
-	if f := c.readEndpoint(events, resp); f != nil {
-		c.opened <- f
+	if httpErr := c.readEndpoint(events, resp); httpErr != nil {
+		c.opened <- httpErr
 		return
 	}
-	opening.opened = true
+	body.opened = true
 	c.opened <- nil
 	for {
 		e, err := events.Next()
@@ -127,11 +127,12 @@ func (c *sseConn) run(stream *exchange) {
 			s.end(c.streamEndCause(err))
 			return
 		}
-		c.receive(e)
+		c.receiveEvent(e)
 	}
 }
 
-// readEndpoint reads up to the event that names the address for POSTs.
+// readEndpoint reads events up to the endpoint event, and makes the session send its POSTs
+// to the address in that event.
 func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response) *endpoint.HTTPError {
 	e := c.s.endpoint
 	for {
@@ -144,27 +145,28 @@ func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response
 		case err != nil:
 			return e.ConnectionLost("the event stream broke before the server named an endpoint: ", err)
 		case event.Name == "endpoint":
-			target, f := c.address(event, resp)
-			if f == nil && !c.openingOver.CompareAndSwap(false, true) {
-				f = endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
+			target, httpErr := c.parseEndpointEvent(event, resp)
+			if httpErr == nil && !c.openingOver.CompareAndSwap(false, true) {
+				httpErr = endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
 			}
-			if f == nil {
+			if httpErr == nil {
 				e.SendPostsTo(target)
 				c.s.sse.Store(c)
-				c.s.forgotten.Store(true) // no DELETE is needed: the end of the stream ends the session
+				c.s.skipDelete.Store(true) // the end of the stream ends the session, so no DELETE is needed
 			}
-			return f
+			return httpErr
 		case c.strict:
 			return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.Data)) > 0: // no message may come before the endpoint event
-			c.s.noise.Malformed.Add(1)
+			c.s.discarded.Malformed.Add(1)
 		}
 	}
 }
 
-// address reads an endpoint event. The address must have the origin of the stream,
-// because the headers and tokens of the endpoint are sent there.
-func (c *sseConn) address(event httpbody.Event, resp *http.Response) (*url.URL, *endpoint.HTTPError) {
+// parseEndpointEvent returns the address in an endpoint event. The address must have the
+// origin of the endpoint, because headers and tokens are sent there. Relative addresses
+// are resolved against the URL of the stream.
+func (c *sseConn) parseEndpointEvent(event httpbody.Event, resp *http.Response) (*url.URL, *endpoint.HTTPError) {
 	e := c.s.endpoint
 	text := string(bytes.TrimSpace(event.Data))
 	if text == "" {
@@ -179,49 +181,49 @@ func (c *sseConn) address(event httpbody.Event, resp *http.Response) (*url.URL, 
 	}
 	target, err := base.Parse(text)
 	if err != nil {
-		return nil, invalidEndpoint("that is no URL")
+		return nil, invalidEndpoint("that is not a valid URL")
 	}
 	if !endpoint.SameOrigin(target, e.URL) {
-		f := invalidEndpoint("at another origin: %s", e.Clean(endpoint.BareURL(target)))
-		f.Hint = "headers and tokens are sent to " + e.HostPort + " only; correct the base URL in the server's or the proxy's configuration"
-		return nil, f
+		httpErr := invalidEndpoint("at another origin: %s", e.CleanText(endpoint.BareURL(target)))
+		httpErr.Hint = "headers and tokens are sent to " + e.HostPort + " only; correct the base URL in the server's or the proxy's configuration"
+		return nil, httpErr
 	}
 	target.User, target.Fragment, target.RawFragment = nil, "", ""
 	return target, nil
 }
 
-// streamEndCause is the cause of the end of a session whose stream has ended.
+// streamEndCause returns the cause of the end of a session whose stream ended with err.
 func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
-	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, which is the session"}
+	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, and with it the session"}
 	if !errors.Is(err, io.EOF) {
 		cause.Err = c.s.endpoint.CleanError(err)
-		cause.Message = "the event stream of the server broke: " + c.s.endpoint.Clean(err.Error())
+		cause.Message = "the event stream of the server broke: " + c.s.endpoint.CleanText(err.Error())
 	}
 	return cause
 }
 
-// receive handles one event.
-func (c *sseConn) receive(e httpbody.Event) {
+// receiveEvent handles one event of the stream. The goroutine of readStream calls it.
+func (c *sseConn) receiveEvent(e httpbody.Event) {
 	s := c.s
 	if e.Oversize {
-		s.noise.Oversize.Add(1)
+		s.discarded.Oversize.Add(1)
 		id, ok := jsonrpc.FindID(e.Data, e.Tail)
 		if !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
 			id, ok = c.onlyWaiting(false)
 		}
 		if ok {
-			f := endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
+			httpErr := endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
 			if e.Skipped {
-				f = noRoomReply()
+				httpErr = noRoomReply()
 			}
-			c.deliver(id, sseAnswer{err: f})
+			c.deliver(id, sseAnswer{err: httpErr})
 		}
 		return
 	}
 	switch e.Name {
 	case "", "message":
 	case "endpoint": // only the first endpoint event counts
-		s.noise.Malformed.Add(1)
+		s.discarded.Malformed.Add(1)
 		return
 	default:
 		return
@@ -232,13 +234,13 @@ func (c *sseConn) receive(e httpbody.Event) {
 	case text[0] != '[':
 		c.receiveMessage(text)
 	case !json.Valid(text):
-		s.noise.Malformed.Add(1)
+		s.discarded.Malformed.Add(1)
 	default: // a batch (2025-03-26)
 		jsonscan.EachItem(text, func(one []byte) bool {
 			if one[0] == '{' {
 				c.receiveMessage(one)
 			} else {
-				s.noise.Malformed.Add(1)
+				s.discarded.Malformed.Add(1)
 			}
 			return true
 		})
@@ -260,13 +262,13 @@ func (c *sseConn) receiveMessage(text []byte) {
 	switch {
 	case known && c.deliver(id, c.answerOf(text, &env)):
 	case env.Result != nil || env.Error != nil:
-		c.s.noise.Unmatched.Add(1)
+		c.s.discarded.Unmatched.Add(1)
 	default:
-		c.s.noise.Malformed.Add(1)
+		c.s.discarded.Malformed.Add(1)
 	}
 }
 
-// answerOf is the answer that a message carries.
+// answerOf returns the answer in a response of the server.
 func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	switch {
 	case env.Error != nil:
@@ -276,13 +278,13 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	case env.Result == nil:
 		return sseAnswer{err: endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the answer has neither a result nor an error")}
 	}
-	a := sseAnswer{reply: reply{result: detachPart(env.Result, text)}}
+	a := sseAnswer{reply: reply{result: cloneSmallPart(env.Result, text)}}
 	a.share.TakeOver(&c.share)
 	return a
 }
 
-// deliver hands an answer to the request that waits for it. It reports false if no
-// request with this id waits.
+// deliver passes an answer to the request that waits for it. It reports false, and releases
+// the memory of the answer, if no request with this id waits.
 func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 	c.mu.Lock()
 	r := c.waiting[id]
@@ -292,26 +294,26 @@ func (c *sseConn) deliver(id int64, a sseAnswer) bool {
 		a.share.Release()
 		return false
 	}
-	r.answer <- a // never blocks: the channel holds one answer, and the request left the table
+	r.answer <- a // never blocks: the channel has room for one answer, and only the request in the table gets one
 	return true
 }
 
-// stopWaiting removes a request from the table. came says that its answer was
-// delivered meanwhile, and a is that answer. Call it once, and only if the answer
-// was not received.
-func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, came bool) {
+// stopWaiting removes a request from the table. delivered says that its answer was
+// delivered before, and a is that answer. Call it once, and only if the answer was not
+// received.
+func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, delivered bool) {
 	c.mu.Lock()
-	came = c.waiting[id] == nil
+	delivered = c.waiting[id] == nil
 	delete(c.waiting, id)
 	c.mu.Unlock()
-	if came {
-		a = <-r.answer // deliver sends it at once
+	if delivered {
+		a = <-r.answer // deliver sends it right after it removed the request
 	}
-	return a, came
+	return a, delivered
 }
 
-// onlyWaiting is the id of the request that waits, if exactly one does. With last,
-// no other message may have been POSTed after that request.
+// onlyWaiting returns the id of the request that waits, if exactly one does. If last is
+// true, it returns the id only if no message was POSTed after that request.
 func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,35 +326,36 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 	return 0, false
 }
 
-// exchange POSTs one request and waits for its answer on the stream.
-func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
+// roundTrip POSTs one request and waits for its answer: on the stream, or in the response
+// to the POST, as some servers send it.
+func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
-		f := endpoint.ConnectionLost("the session ended", c.s.Cause())
-		f.Outcome = mcpvisor.OutcomeNotSent
-		return reply{}, f
+		httpErr := endpoint.ConnectionLost("the session ended", c.s.Cause())
+		httpErr.Outcome = mcpvisor.OutcomeNotSent
+		return reply{}, httpErr
 	}
 	posted := make(chan sseAnswer, 1)
-	var left atomic.Bool // the outcome of the POST is not needed any more
-	leaves := false      // another goroutine takes the outcome of the POST
+	var abandoned atomic.Bool // the outcome of the POST is not needed
+	handedOver := false       // another goroutine receives the outcome of the POST
 	defer func() {
-		if !leaves {
-			releasePosted(posted, &left)
+		if !handedOver {
+			releasePosted(posted, &abandoned)
 		}
 	}()
 	go func() {
 		defer c.s.tasks.Done()
-		posted <- c.post(x, id, body, header)
-		if left.Load() {
-			releasePosted(posted, &left)
+		posted <- c.postRequest(x, id, body, header)
+		if abandoned.Load() {
+			releasePosted(posted, &abandoned)
 		}
 	}()
 	var got sseAnswer
 	select {
 	case got = <-r.answer:
-		leaves = c.finishPostInBackground(x, posted, &left)
+		handedOver = c.finishPostInBackground(x, posted, &abandoned)
 	case p := <-posted:
 		got = c.afterPost(x, id, p, r)
 	}
@@ -363,26 +366,26 @@ func (c *sseConn) exchange(x *exchange, id int64, body []byte, header http.Heade
 	return got.reply, got.err
 }
 
-// accepted reports whether the POST was accepted, and its response carries no
-// answer.
-func (a sseAnswer) accepted() bool { return a.err == nil && a.result == nil && a.errorMember == nil }
+// isAccepted reports whether the server accepted the POST with a response that contains
+// no answer.
+func (a sseAnswer) isAccepted() bool { return a.err == nil && a.result == nil && a.errorMember == nil }
 
-// afterPost is the outcome of a request whose POST ended with p: the answer on the
-// stream if that has come, whatever p says. After an accepted POST it waits for that
-// answer.
+// afterPost returns the outcome of a request whose POST ended with p. After an accepted
+// POST it waits for the answer on the stream. After any other POST it returns p, unless
+// the answer on the stream has arrived, which then counts.
 func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
-	if p.accepted() {
+	if p.isAccepted() {
 		select {
 		case a := <-r.answer:
 			return a
 		case <-x.ctx.Done():
 		}
-		p.err = endpoint.ConnectionLost("the request was given up before its answer came", c.s.endpoint.CleanError(x.cause()))
+		p.err = endpoint.ConnectionLost("the request was canceled before its answer came", c.s.endpoint.CleanError(x.cause()))
 	}
 	if p.err != nil {
 		p.err.Remark = c.remarks.Since(r.remarks, nil)
 	}
-	if a, came := c.stopWaiting(id, r); came {
+	if a, delivered := c.stopWaiting(id, r); delivered {
 		p.share.Release()
 		return a
 	}

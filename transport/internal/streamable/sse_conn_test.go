@@ -21,7 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestSSECall(t *testing.T) {
+func TestSSE_call(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reply   func(web *sseServer, w http.ResponseWriter, id json.RawMessage)
 		kind    error // nil: the call succeeds
@@ -168,7 +168,7 @@ func TestSSE_sessionLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
 			s := openSession(t, sseSpec(web))
-			web.handle("tools/call", status(http.StatusNotFound, row.kind, row.body))
+			web.handle("tools/call", replyStatus(http.StatusNotFound, row.kind, row.body))
 			e := requireCallFails(t, s)
 			require.ErrorIs(t, e, mcpvisor.ErrCrashed)
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
@@ -185,7 +185,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	s := openSession(t, sseSpec(web))
 	c := s.sse.Load()
 	for name, p := range map[string]sseAnswer{
-		"404":      {err: &endpoint.HTTPError{Status: http.StatusNotFound, Lost: true, Outcome: mcpvisor.OutcomeUnknown}},
+		"404":      {err: &endpoint.HTTPError{Status: http.StatusNotFound, SessionLost: true, Outcome: mcpvisor.OutcomeUnknown}},
 		"500":      {err: &endpoint.HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
 		"broken":   {err: endpoint.ConnectionLost("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
@@ -200,7 +200,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 			require.Nil(t, got.err)
 			require.Nil(t, got.errorMember)
 			require.JSONEq(t, `{}`, string(got.result))
-			if p.accepted() {
+			if p.isAccepted() {
 				return
 			}
 			got = c.afterPost(x, 1<<40, p, c.addRequest(1<<40))

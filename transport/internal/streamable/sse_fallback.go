@@ -15,27 +15,29 @@ import (
 // deprecatedSSE is the warning in the status of a session over HTTP+SSE.
 const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; ask for a version of it that speaks Streamable HTTP"
 
-// errInvalidEndpoint marks an error of a server that speaks HTTP+SSE, and names an
-// address that cannot be used.
-var errInvalidEndpoint = errors.New("the endpoint event is not usable")
+// errInvalidEndpoint marks the error of a server that speaks HTTP+SSE and whose endpoint
+// event contains an invalid address.
+var errInvalidEndpoint = errors.New("the endpoint event contains an invalid address")
 
+// invalidEndpoint makes the error of an endpoint event. format continues the sentence "the
+// server named an endpoint".
 func invalidEndpoint(format string, args ...any) *endpoint.HTTPError {
-	f := endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
-	f.Err = errInvalidEndpoint
-	return f
+	httpErr := endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint %s", fmt.Sprintf(format, args...))
+	httpErr.Err = errInvalidEndpoint
+	return httpErr
 }
 
-// maxOpeningBytes bounds what a server may send before it names its endpoint.
+// maxOpeningBytes bounds how many bytes a server may send before its endpoint event.
 const maxOpeningBytes = 2 << 20
 
 var errOpeningTooLong = fmt.Errorf("the server sent %d bytes on its event stream without naming an endpoint", maxOpeningBytes)
 
-// openingBody is the body of an event stream. It is bounded until the stream is
-// opened. The goroutine that reads the stream owns it.
+// openingBody is the body of an event stream. Reads fail after maxOpeningBytes, until
+// opened is set. The goroutine that reads the stream owns it.
 type openingBody struct {
 	r      io.Reader
-	left   int
-	opened bool
+	left   int  // bytes that may be read before opened is set
+	opened bool // the endpoint event was read
 }
 
 // Read implements io.Reader.
@@ -51,16 +53,16 @@ func (b *openingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// knownSSE reports whether the server speaks HTTP+SSE, by its specification or
-// because an earlier session found it.
+// knownSSE reports whether the server speaks HTTP+SSE according to its spec or to an
+// earlier session.
 func (d *dialer) knownSSE() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spec.HTTP.SSE || d.sse
 }
 
-// rememberSSE remembers for later sessions whether the server speaks HTTP+SSE. It
-// reports whether that has changed.
+// rememberSSE stores for later sessions whether the server speaks HTTP+SSE. It reports
+// whether the value has changed.
 func (d *dialer) rememberSSE(found bool) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,31 +71,32 @@ func (d *dialer) rememberSSE(found bool) (changed bool) {
 	return changed
 }
 
-// mayBeSSE reports whether the outcome of an initialize over Streamable HTTP calls
-// for the older transport: "400 Bad Request", "404 Not Found" or "405 Method Not
+// shouldTrySSE reports whether the session tries HTTP+SSE after this outcome of an
+// initialize over Streamable HTTP: "400 Bad Request", "404 Not Found" or "405 Method Not
 // Allowed" (MCP 2025-11-25, transports, "Backwards Compatibility").
-func (s *session) mayBeSSE(got reply, f *endpoint.HTTPError) bool {
+func (s *session) shouldTrySSE(got reply, httpErr *endpoint.HTTPError) bool {
 	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false
 	}
-	switch refusedWith(got, f) {
+	switch statusOf(got, httpErr) {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
 		return true
 	}
 	return false
 }
 
-// refusedWith is the HTTP status of an answer or an error; 0 if it has none.
-func refusedWith(got reply, f *endpoint.HTTPError) int {
-	if f != nil {
-		return f.Status
+// statusOf returns the HTTP status of an answer or an error; 0 if it has none.
+func statusOf(got reply, httpErr *endpoint.HTTPError) int {
+	if httpErr != nil {
+		return httpErr.Status
 	}
 	return got.status
 }
 
-// retryOverSSE repeats a refused initialize over the older transport. If the server
-// does not speak that either, the refusal stands, unless the error of the event
-// stream explains more. Timeouts.Negotiate bounds the opening of that stream.
+// retryOverSSE repeats over HTTP+SSE an initialize that the server rejected over Streamable
+// HTTP. got and refused are the outcome over Streamable HTTP. If the server does not speak
+// HTTP+SSE either, retryOverSSE returns that outcome, unless the error of the event stream
+// explains more. Timeouts.Negotiate bounds the opening of the stream.
 func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *endpoint.HTTPError) (reply, *endpoint.HTTPError) {
 	ctx := x.ctx
 	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
@@ -101,23 +104,23 @@ func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.H
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	f := s.openSSE(ctx, true)
+	httpErr := s.openSSE(ctx, true)
 	switch {
-	case f == nil:
+	case httpErr == nil:
 		return s.roundTrip(x, id, body, header)
-	case errors.Is(f.Err, errInvalidEndpoint):
-		return reply{}, f
+	case errors.Is(httpErr.Err, errInvalidEndpoint):
+		return reply{}, httpErr
 	case x.ctx.Err() == nil:
 		s.openingSSE.Store(false)
 	}
-	if f.ExplainsMore(refusedWith(got, refused)) {
-		return reply{}, f
+	if httpErr.ExplainsMore(statusOf(got, refused)) {
+		return reply{}, httpErr
 	}
-	s.log.Debug().Str("reply", f.Message).Msg("server does not speak HTTP+SSE either")
+	s.log.Debug().Str("reply", httpErr.Message).Msg("server does not speak HTTP+SSE either")
 	return got, refused
 }
 
-// recordSSE stores that the session speaks HTTP+SSE, if it does.
+// recordSSE stores in info and in the dialer that the session uses HTTP+SSE, if it does.
 func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
 	if s.sse.Load() == nil {
 		return
@@ -128,17 +131,17 @@ func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
 	}
 }
 
-// suggestStreamable adds advice to the error of an event stream that the
-// specification promised, and that the server does not offer.
-func (s *session) suggestStreamable(f *endpoint.HTTPError) *endpoint.HTTPError {
-	if s.spec.HTTP.SSE && f.Status >= 400 && f.Status < 500 && f.Kind != mcpvisor.KindAuthRequired {
-		f.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
+// suggestStreamable adds a hint to the error of a server that, contrary to its spec, does
+// not offer HTTP+SSE.
+func (s *session) suggestStreamable(httpErr *endpoint.HTTPError) *endpoint.HTTPError {
+	if s.spec.HTTP.SSE && httpErr.Status >= 400 && httpErr.Status < 500 && httpErr.Kind != mcpvisor.KindAuthRequired {
+		httpErr.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}
-	return f
+	return httpErr
 }
 
-// explainSSETimeout names the endpoint event in the cause of a start that timed out
-// while it waited for that.
+// explainSSETimeout sets the message of a start that timed out while it waited for the
+// endpoint event.
 func (s *session) explainSSETimeout(cause *supervisor.Cause) {
 	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
 		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"

@@ -22,8 +22,8 @@ func (t *exchangeTable) newest() int64 {
 	return t.requests.Newest()
 }
 
-// isOpen reports whether an exchange is under way.
-func (t *exchangeTable) isOpen(key int64) bool {
+// contains reports whether an exchange is under way.
+func (t *exchangeTable) contains(key int64) bool {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
 	return t.requests.Open[key] != nil
@@ -51,7 +51,7 @@ func TestSSEFallback_refusalInPieces(t *testing.T) {
 	})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		close(opening)
-		for s.exchanges.isOpen(refused) { // until the rest of the refusal was read
+		for s.exchanges.contains(refused) { // until the rest of the refusal was read
 			select {
 			case <-time.After(time.Millisecond):
 			case <-r.Context().Done():

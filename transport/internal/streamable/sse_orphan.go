@@ -10,15 +10,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// sseRequest is a request that waits for its answer.
+// sseRequest is a request that waits for its answer. Its fields do not change.
 type sseRequest struct {
-	answer chan sseAnswer // holds one
-	// posted and remarks are the numbers of POSTed messages, and of errors without an
-	// id, when the request was added.
+	answer chan sseAnswer // has room for one answer
+	// posted and remarks are how many messages had been POSTed, and how many errors without
+	// an id had been received, when the request was added.
 	posted, remarks uint64
 }
 
-// addRequest adds a request to the table of those that wait for an answer.
+// addRequest adds a request to the table of requests that wait for an answer.
 func (c *sseConn) addRequest(id int64) *sseRequest {
 	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count()}
 	c.mu.Lock()
@@ -28,7 +28,7 @@ func (c *sseConn) addRequest(id int64) *sseRequest {
 	return r
 }
 
-// countPost counts a message without an answer that is about to be POSTed.
+// countPost counts a message that has no answer and is about to be POSTed.
 func (s *session) countPost() {
 	if c := s.sse.Load(); c != nil {
 		c.postCount.Add(1)
@@ -48,7 +48,7 @@ func (c *sseConn) receiveOrphan(text []byte, env *jsonrpc.Envelope) {
 	}
 	said := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), jsonrpc.MaxErrorText)
 	c.remarks.AddOrphan(said)
-	c.s.noise.Unmatched.Add(1)
+	c.s.discarded.Unmatched.Add(1)
 	if c.orphans.Allow() {
 		c.s.log.Warn().Str("error", said).Msg("the server sent an error that names no request")
 	}

@@ -51,7 +51,7 @@ func TestSSE_errorWithoutID(t *testing.T) {
 			done := make(chan error, 1)
 			provokeAndWait := func(unmatched uint64) {
 				provoke()
-				require.Eventually(t, func() bool { return s.noise.Unmatched.Load() == unmatched || len(done) == 1 }, transporttest.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return s.discarded.Unmatched.Load() == unmatched || len(done) == 1 }, transporttest.Patience, time.Millisecond)
 			}
 			call := func() json.RawMessage {
 				r := transporttest.ToolCall

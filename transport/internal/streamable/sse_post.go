@@ -10,10 +10,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// releasePosted releases the memory that the outcome of a POST holds, now or when it
-// arrives.
-func releasePosted(posted <-chan sseAnswer, left *atomic.Bool) {
-	left.Store(true)
+// releasePosted releases the memory of the outcome of a POST that no goroutine receives.
+// If the outcome has not arrived, the goroutine of the POST sees abandoned and releases it.
+func releasePosted(posted <-chan sseAnswer, abandoned *atomic.Bool) {
+	abandoned.Store(true)
 	select {
 	case a := <-posted:
 		a.share.Release()
@@ -21,10 +21,10 @@ func releasePosted(posted <-chan sseAnswer, left *atomic.Bool) {
 	}
 }
 
-// finishPostInBackground gives the POST of an answered request some time to end by
-// itself, so that its connection can be reused. It reports true if it takes the
-// outcome of the POST.
-func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, left *atomic.Bool) (waits bool) {
+// finishPostInBackground waits in the background for the end of the POST of an answered
+// request, at most drainTimeout, so that the connection can be reused. It reports true if
+// it receives the outcome of the POST.
+func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, abandoned *atomic.Bool) (handedOver bool) {
 	select {
 	case p := <-posted:
 		p.share.Release()
@@ -40,7 +40,7 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, l
 	}
 	go func() {
 		defer c.s.tasks.Done()
-		defer releasePosted(posted, left)
+		defer releasePosted(posted, abandoned)
 		defer x.finishDetached()
 		t := time.NewTimer(drainTimeout)
 		defer t.Stop()
@@ -53,21 +53,21 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, l
 	return true
 }
 
-// post POSTs one request. The server accepts it with a status of 2xx; some servers
-// put the answer into the body.
-func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
+// postRequest POSTs one request. A server accepts it with a 2xx status; some servers put
+// the answer into the body of that response.
+func (c *sseConn) postRequest(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
 	s := c.s
-	share := s.exchanges.buffer.Share() // the share of the exchange belongs to the caller
+	share := s.exchanges.buffer.Share() // another goroutine owns the share of the exchange
 	reserve := func(bytes int) bool { return share.Grow(x.ctx, nil, bytes) == nil }
 	defer func() { a.share.TakeOver(&share) }()
-	resp, f := x.post(s.endpoint, body, header)
-	if f != nil {
-		return sseAnswer{err: f}
+	resp, httpErr := x.post(s.endpoint, body, header)
+	if httpErr != nil {
+		return sseAnswer{err: httpErr}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, f := s.readRefusal(resp, id, endpoint.StreamSession, reserve)
-		return sseAnswer{reply: got, err: f}
+		got, _, httpErr := s.readErrorStatus(resp, id, endpoint.StreamSession, reserve)
+		return sseAnswer{reply: got, err: httpErr}
 	}
 	text, _ := s.errorBody(resp, id, reserve)
 	text = bytes.TrimSpace(text)
@@ -75,9 +75,9 @@ func (c *sseConn) post(x *exchange, id int64, body []byte, header http.Header) (
 		return sseAnswer{err: s.endpoint.HTMLReply(resp.StatusCode)}
 	}
 	if env, ok := jsonrpc.ScanEnvelope(text); ok && env.IsResponse() {
-		got, found, f := s.handleMessage(text, id, true)
-		if found || f != nil {
-			return sseAnswer{reply: got, err: f}
+		got, found, httpErr := s.handleMessage(text, id, true)
+		if found || httpErr != nil {
+			return sseAnswer{reply: got, err: httpErr}
 		}
 	}
 	return sseAnswer{}

@@ -145,7 +145,7 @@ func TestSSE_startFails(t *testing.T) {
 		"foreign origin":     {endpoint: foreign.URL + "/messages?sessionId=" + sseSecret, says: "another origin"},
 		"foreign scheme":     {endpoint: "https://127.0.0.1/messages", says: "another origin"},
 		"protocol relative":  {endpoint: "//example.invalid/messages", says: "another origin"},
-		"no URL":             {endpoint: "http://[::1/messages", says: "no URL"},
+		"no URL":             {endpoint: "http://[::1/messages", says: "not a valid URL"},
 		"no http":            {endpoint: "file:///etc/passwd", says: "another origin"},
 		"too long":           {endpoint: "/" + strings.Repeat("x", maxEndpointURL), says: "longer than 8192 bytes"},
 		"empty":              {endpoint: "", says: "that is empty"},
@@ -201,8 +201,8 @@ func TestSSE_endpointTooLate(t *testing.T) {
 	transporttest.ReleaseAtEnd(t, s)
 	c := &sseConn{s: s, opened: make(chan *endpoint.HTTPError, 1)}
 	require.True(t, c.openingOver.CompareAndSwap(false, true), "the time is up")
-	f := c.readEndpoint(httpbody.NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
-	require.ErrorContains(t, f, "too late")
+	httpErr := c.readEndpoint(httpbody.NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
+	require.ErrorContains(t, httpErr, "too late")
 	require.Nil(t, s.sse.Load())
 }
 
@@ -217,8 +217,8 @@ func TestSSE_endpointAddress(t *testing.T) {
 		"?s=1":          "http://127.0.0.1:1/deep/sse?s=1",
 		"http://user:word@127.0.0.1:1/messages#at": "http://127.0.0.1:1/messages",
 	} {
-		got, f := c.address(httpbody.Event{Data: []byte(text)}, &http.Response{})
-		require.Nil(t, f, text)
+		got, httpErr := c.parseEndpointEvent(httpbody.Event{Data: []byte(text)}, &http.Response{})
+		require.Nil(t, httpErr, text)
 		require.Equal(t, want, got.String())
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // An error without an id is that of the one request in flight.
-func TestErrorWithoutIDInAStream(t *testing.T) {
+func TestStreamAnswer_errorWithoutID(t *testing.T) {
 	const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
 	t.Run("in_the_stream_of_a_call", func(t *testing.T) {
 		web := newHTTPServer(t)

@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// maxStreamResumes bounds how often in a row the stream of one call is resumed
-	// without a new event.
+	// maxStreamResumes bounds how often the event stream of one call is resumed without a
+	// new event in between.
 	maxStreamResumes = 5
-	// firstPause and longestPause bound the growing wait between two tries.
-	firstPause   = 500 * time.Millisecond
-	longestPause = 30 * time.Second
+	// firstRetryDelay and maxRetryDelay bound the growing wait between two attempts to open
+	// or resume an event stream.
+	firstRetryDelay = 500 * time.Millisecond
+	maxRetryDelay   = 30 * time.Second
 )
 
-// readStreamAnswer reads events until the answer comes. A stream that ends early is
+// readStreamAnswer reads events until the answer arrives. A stream that ends early is
 // resumed if its events carry ids (MCP 2025-03-26 to 2025-11-25, Streamable HTTP,
-// "Resumability and Redelivery"). It returns the response that was read last; nil if
-// that is already closed.
+// "Resumability and Redelivery"). It returns the response that it read last, for the
+// caller to close; nil if that is closed already.
 func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (*http.Response, reply, *endpoint.HTTPError) {
 	var (
 		lastID string
@@ -35,12 +36,12 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 	)
 	for {
 		events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
-		events.Reserve, events.Release = x.reserve, x.share.Release
+		events.Reserve, events.Release = x.reserveBuffer, x.share.Release
 		var err error
 		for {
 			var e httpbody.Event
 			if e, err = events.Next(); err == nil && e.Skipped {
-				err = jsonrpc.ErrNoRoom // the exchange has ended meanwhile
+				err = jsonrpc.ErrNoRoom // the exchange ended while the reader waited for memory
 			}
 			if err != nil {
 				break
@@ -51,8 +52,8 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 			if e.HasID && e.ID != lastID {
 				lastID, tries = e.ID, 0
 			}
-			if got, found, f := s.handleEvent(e, id); found || f != nil {
-				return resp, got, f
+			if got, found, httpErr := s.handleEvent(e, id); found || httpErr != nil {
+				return resp, got, httpErr
 			}
 		}
 		_ = resp.Body.Close()
@@ -62,22 +63,22 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 			}
 			return nil, reply{}, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
 		}
-		var f *endpoint.HTTPError
-		if resp, f = s.resumeStream(x, lastID, retry, &tries, ref); f != nil {
-			return nil, reply{}, f
+		var httpErr *endpoint.HTTPError
+		if resp, httpErr = s.resumeStream(x, lastID, retry, &tries, ref); httpErr != nil {
+			return nil, reply{}, httpErr
 		}
 	}
 }
 
-// handleEvent handles one event and looks for the answer to the request with this
-// id.
-func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool, f *endpoint.HTTPError) {
+// handleEvent handles one event, and returns the answer to the request with this id if
+// the event contains it.
+func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool, httpErr *endpoint.HTTPError) {
 	if e.Skipped {
-		s.noise.Oversize.Add(1)
+		s.discarded.Oversize.Add(1)
 		return reply{}, false, nil
 	}
 	if e.Oversize {
-		s.noise.Oversize.Add(1)
+		s.discarded.Oversize.Add(1)
 		if n, ok := jsonrpc.FindID(e.Data, e.Tail); ok && n == id || !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
 			return reply{}, false, endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
 		}
@@ -90,46 +91,47 @@ func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool
 	if len(text) == 0 {
 		return reply{}, false, nil
 	}
-	got, found, f = s.handleMessage(text, id, id != noRequestID) // every answer on the stream of a request is meant for that request
-	got.result = detachPart(got.result, text)
-	return got, found, f
+	got, found, httpErr = s.handleMessage(text, id, id != noRequestID) // the stream of a request carries no other answer
+	got.result = cloneSmallPart(got.result, text)
+	return got, found, httpErr
 }
 
-// resumeStream asks for the rest of a call's event stream. tries counts the attempts
-// since the last event.
+// resumeStream asks the server for the rest of a call's event stream, until it succeeds,
+// fails for good, or has tried maxStreamResumes times. tries counts the attempts since the
+// last event.
 func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
 	last := endpoint.ConnectionLost("the event stream ended without the answer", nil)
 	for *tries < maxStreamResumes {
 		*tries++
-		if backoff.Sleep(x.ctx, nextPause(*tries, retry)) != nil {
+		if backoff.Sleep(x.ctx, nextRetryDelay(*tries, retry)) != nil {
 			return nil, endpoint.ConnectionLost("the event stream ended without the answer", x.ctx.Err())
 		}
-		resp, f := x.get(s.endpoint, s.streamHeader(lastID, ""))
+		resp, httpErr := x.get(s.endpoint, s.streamHeader(lastID, ""))
 		switch {
-		case f != nil && f.Gone:
-			f.Outcome = mcpvisor.OutcomeUnknown // the call itself had been sent
-			return nil, f
-		case f != nil:
-			last = f
+		case httpErr != nil && httpErr.ServerGone:
+			httpErr.Outcome = mcpvisor.OutcomeUnknown // only the GET was not sent; the call was
+			return nil, httpErr
+		case httpErr != nil:
+			last = httpErr
 		case resp.StatusCode == http.StatusOK && endpoint.IsEventStream(resp):
 			return resp, nil
 		default:
-			f = s.streamRefusedError(resp, ref)
-			if f.Lost || !isTransient(resp.StatusCode) {
-				f.Outcome = mcpvisor.OutcomeUnknown
-				f.Message = "the event stream ended without the answer and could not be resumed: " + f.Message
-				return nil, f
+			httpErr = s.streamRefusedError(resp, ref)
+			if httpErr.SessionLost || !isTransient(resp.StatusCode) {
+				httpErr.Outcome = mcpvisor.OutcomeUnknown
+				httpErr.Message = "the event stream ended without the answer and could not be resumed: " + httpErr.Message
+				return nil, httpErr
 			}
-			last = f
-			retry = max(retry, f.RetryAfter)
+			last = httpErr
+			retry = max(retry, httpErr.RetryAfter)
 		}
 	}
-	last.Outcome, last.Broken = mcpvisor.OutcomeUnknown, true
+	last.Outcome, last.ConnBroken = mcpvisor.OutcomeUnknown, true
 	return nil, last
 }
 
-// streamHeader is the header of a GET. version is the protocol version for a session
-// that is being opened; empty for one that is open.
+// streamHeader returns the header of a GET. version is the protocol version of a session
+// that is not open yet; empty for an open session.
 func (s *session) streamHeader(lastID, version string) http.Header {
 	h := s.sessionHeader(s.agreed.Load())
 	if version != "" {
@@ -142,8 +144,8 @@ func (s *session) streamHeader(lastID, version string) http.Header {
 	return h
 }
 
-// streamRefusedError explains a response to a GET that is no event stream, and
-// closes it.
+// streamRefusedError makes the error of a GET whose response is not an event stream. It
+// closes the response.
 func (s *session) streamRefusedError(resp *http.Response, ref endpoint.SessionRef) *endpoint.HTTPError {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
@@ -153,22 +155,24 @@ func (s *session) streamRefusedError(resp *http.Response, ref endpoint.SessionRe
 	return s.endpoint.StatusError(resp, body, ref)
 }
 
+// isModern reports whether the negotiated version is MCP 2026-07-28 or later.
 func (s *session) isModern() bool {
 	a := s.agreed.Load()
 	return a != nil && a.modern
 }
 
-// isTransient reports whether a later try may get another status.
+// isTransient reports whether a later attempt may get another status.
 func isTransient(status int) bool {
 	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 }
 
-// nextPause is the wait before try n, counted from 1: the delay that the server
-// asked for at first, growing after that.
-func nextPause(n int, asked time.Duration) time.Duration {
+// nextRetryDelay returns the wait before attempt n, counted from 1. Before the first
+// attempt it is the delay that the server asked for, if any. It grows with n, and is at
+// least the asked delay.
+func nextRetryDelay(n int, asked time.Duration) time.Duration {
 	if n == 1 && asked > 0 {
-		return min(asked, longestPause)
+		return min(asked, maxRetryDelay)
 	}
-	d := backoff.Backoff{First: firstPause, Max: longestPause}.Delay(n)
-	return backoff.WithJitter(min(max(d, asked), longestPause))
+	d := backoff.Backoff{First: firstRetryDelay, Max: maxRetryDelay}.Delay(n)
+	return backoff.WithJitter(min(max(d, asked), maxRetryDelay))
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-const hello = `{"content":[{"type":"text","text":"hello"}]}`
+const helloResult = `{"content":[{"type":"text","text":"hello"}]}`
 
 func TestStreamAnswer(t *testing.T) {
 	rows := map[string]func(say func(string, ...any), id json.RawMessage){
 		"plain": func(say func(string, ...any), id json.RawMessage) {
-			say("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+			say("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		},
 		"last blank line missing": func(say func(string, ...any), id json.RawMessage) {
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, hello)
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, helloResult)
 		},
 		"CR LF, BOM, comments, several data lines": func(say func(string, ...any), id json.RawMessage) {
-			say("\ufeff: welcome\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata:\"id\":%s,\r\ndata:\"result\":%s}\r\n\r\n", id, hello)
+			say("\ufeff: welcome\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata:\"id\":%s,\r\ndata:\"result\":%s}\r\n\r\n", id, helloResult)
 		},
 		"noise before": func(say func(string, ...any), id json.RawMessage) {
 			say("data: not json\n\n")
@@ -36,7 +36,7 @@ func TestStreamAnswer(t *testing.T) {
 			say("data: {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n\n")
 			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{}}\n\n")
 			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":%q}\n\n", strings.Repeat("x", 8192))
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		},
 	}
 	for name, script := range rows {
@@ -104,7 +104,7 @@ func TestStreamAnswer_resumed(t *testing.T) {
 			}
 			startEvents(w)("id: a2\nretry: 10\ndata:\n\n")
 		case "a2":
-			startEvents(w)("id: a3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.Load(), hello)
+			startEvents(w)("id: a3\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", call.Load(), helloResult)
 		}
 	})
 	s := openSession(t, specFor(web.URL))
@@ -184,7 +184,7 @@ func TestStreamAnswer_otherMessages(t *testing.T) {
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		say := startEvents(w)
 		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
-		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 	})
 	s := newTestDialer(specFor(web.URL)).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
@@ -226,7 +226,7 @@ func TestStreamAnswer_connectionReused(t *testing.T) {
 	web := newHTTPServer(t)
 	finish := make(chan struct{})
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, hello)
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		select {
 		case <-finish:
 		case <-r.Context().Done():

@@ -1,0 +1,107 @@
+package streamable
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+)
+
+// dialer makes sessions over Streamable HTTP. It remembers the protocol era and the
+// transport of the server, so that later sessions need not detect them. Safe for
+// concurrent use.
+type dialer struct {
+	spec mcpvisor.ServerSpec
+	opts transport.Options
+	auth *oauth.Authorizer // nil: the only tokens are in the headers of the spec
+
+	handlers *inbound.HandlerPool
+	// abandoned counts the requests of all sessions that have ended, but from which the
+	// application's RoundTripper has not returned.
+	abandoned guard.Abandoned
+	buffer    *budget.Budget // bounds the memory for large replies of all sessions
+
+	mu  sync.Mutex   // guards era and sse
+	era mcpvisor.Era // found by an earlier session; EraAuto: unknown
+	sse bool         // an earlier session found that the server speaks HTTP+SSE
+}
+
+// NewDialer makes the dialer for a server over Streamable HTTP. spec must be valid, and
+// WithDefaults applied.
+func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
+	return &dialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), handlers: inbound.NewHandlerPool(spec.Name, opts),
+		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
+}
+
+// Authorizer returns what obtains the access tokens; nil if the spec has no Auth.
+func (d *dialer) Authorizer() transport.Authorizer {
+	if d.auth == nil {
+		return nil
+	}
+	return d.auth
+}
+
+// NewSession implements Dialer.
+func (d *dialer) NewSession() transport.Session {
+	s := &session{
+		lifetime:  jsonrpc.NewLifetime(),
+		dialer:    d,
+		spec:      d.spec,
+		log:       d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
+		sdkStream: newSDKStream(),
+	}
+	s.exchanges.buffer = d.buffer
+	s.handler = d.handlers.NewHandler(s.lifetime)
+	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges.requests, Go: s.goTask, Reply: s.postReply,
+		Room: inbound.Allowance{Max: sdkStreamSize}}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {
+		s.notifications.Redact = s.endpoint.Redact
+		s.endpoint.Auth = d.auth
+		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
+			t.UseCounter(&d.abandoned)
+		}
+		s.handler.Redactor = s.endpoint.Redact
+		s.endpoint.OnUnauthorized = func(httpErr *endpoint.HTTPError) { s.end(httpErr.StartCause()) }
+	}
+	return s
+}
+
+// knownEra returns the era with which a session begins: that of the spec, or the one that
+// an earlier session found. EraAuto: the session has to find it.
+func (d *dialer) knownEra() mcpvisor.Era {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.spec.Era != mcpvisor.EraAuto {
+		return d.spec.Era
+	}
+	return d.era
+}
+
+// rememberEra stores the era for later sessions; EraAuto makes them find it again.
+func (d *dialer) rememberEra(era mcpvisor.Era) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.era = era
+}
+
+// newAuthorizer returns what obtains the access tokens for all sessions of a dialer; nil
+// if the spec has no Auth.
+func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Authorizer {
+	if spec.HTTP.Auth == nil {
+		return nil
+	}
+	log := opts.Logger.With().Str("server", spec.Name).Logger()
+	a, err := oauth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
+	if err != nil {
+		return nil // the URL is invalid, so no session gets an endpoint
+	}
+	return a
+}

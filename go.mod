@@ -18,7 +18,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/segmentio/encoding v0.5.4
+require (
+	github.com/orcaman/concurrent-map v1.0.0
+	github.com/segmentio/encoding v0.5.4
+)
 
 require (
 	github.com/Workiva/go-datastructures v1.1.3 // indirect
@@ -36,7 +39,6 @@ require (
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/orcaman/concurrent-map v1.0.0 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect

@@ -62,7 +62,7 @@ func New(opts Options) *Runtime {
 	rt.managerState.registrations = map[string]*registration{}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)
-	rt.system = newActorSystem(opts.Logger)
+	rt.system = newActorSystem()
 	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
 	return rt
 }
@@ -195,7 +195,6 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		go func() {
 			<-rt.drained
 			_ = rt.system.Root.StopFuture(rt.root).Wait()
-			rt.system.Shutdown()
 			rt.hub.Close()
 			rt.logger.AwaitClose()
 			close(rt.closed)

@@ -51,7 +51,7 @@ var arrows = map[string]arrow{
 	"transport/internal/headerparams":  {"internal/ transport transport/internal/jsonrpc", nil},
 	"transport/internal/streamable":    {". supervisor internal/ transport transport/internal/", []string{sdk, zerolog, xtime}},
 	"transport/internal/transporttest": {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
-	"actors":                           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, zerolog}},
+	"actors":                           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
 	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog, "github.com/segmentio/encoding/json"}},
 	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},

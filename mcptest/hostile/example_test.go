@@ -21,6 +21,6 @@ func ExampleMisbehaviours() {
 	fmt.Println("in memory:", ok)
 	// Output:
 	// ways to fail a call: true
-	// true Ends the line in the middle of the answer and goes on.
+	// true Breaks the line in the middle of the answer and continues to serve; the call stays unanswered.
 	// in memory: true
 }

@@ -43,11 +43,11 @@ func lone(name, about string, serve func(*stdioServer)) Misbehaviour {
 
 // linuxRows are about processes, where only Linux allows it.
 var linuxRows = []Misbehaviour{
-	alone(scripted("process/grandchild", "Exits at the call, while a child of its own holds stdout and stderr and ignores SIGTERM.",
+	alone(scripted("process/grandchild", "Exits when the call arrives, while its child holds stdout and stderr open and ignores SIGTERM.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
-	alone(scripted("process/grandchild-detached", "Exits at the call, while a child that has left the process group holds stdout and stderr and ignores SIGTERM.",
+	alone(scripted("process/grandchild-detached", "Exits when the call arrives, while a child outside its process group holds stdout and stderr open and ignores SIGTERM.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild, Text: "detached"}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
-	withChild("process/grandchild-answers", "Exits at the call, and leaves the answer to a child.", func(s *stdioServer) {
+	withChild("process/grandchild-answers", "Exits when the call arrives and lets its child write the answer.", func(s *stdioServer) {
 		s.pause(5 * time.Millisecond)
 		s.result(request{id: s.part}, fineResult)
 		s.park()
@@ -55,7 +55,7 @@ var linuxRows = []Misbehaviour{
 		_ = s.child(r.id).Start()
 		s.exit(3)
 	}),
-	withChild("process/grandchild-detached-answers", "Exits at the call, and leaves the answer, and more, to a child that has left the process group.", func(s *stdioServer) {
+	withChild("process/grandchild-detached-answers", "Exits when the call arrives and lets a child outside its process group write the answer and more.", func(s *stdioServer) {
 		s.pause(20 * time.Millisecond)
 		s.result(request{id: s.part}, fineResult)
 		s.write("junk\n")
@@ -66,13 +66,13 @@ var linuxRows = []Misbehaviour{
 		_ = cmd.Start()
 		s.exit(3)
 	}),
-	withChild("process/grandchild-stderr", "Exits at the call, while a child of its own holds stderr only.", hold, func(s *stdioServer, r request) {
+	withChild("process/grandchild-stderr", "Exits when the call arrives, while its child holds only stderr open.", hold, func(s *stdioServer, r request) {
 		cmd := s.child("hold")
 		cmd.Stdin, cmd.Stdout = nil, nil
 		_ = cmd.Start()
 		s.exit(3)
 	}),
-	withChild("process/grandchild-writes", "Has a child of its own write rubbish to stdout while it serves.", func(s *stdioServer) {
+	withChild("process/grandchild-writes", "Starts a child that keeps writing junk to stdout while the server answers.", func(s *stdioServer) {
 		for {
 			if _, err := s.out.Write([]byte("tick\n")); err != nil {
 				return
@@ -85,7 +85,7 @@ var linuxRows = []Misbehaviour{
 		_ = cmd.Start()
 		s.answerWell(r)
 	}),
-	withChild("process/family", "Has a child in a session of its own for each call, all of which ignore SIGTERM.", hold, func(s *stdioServer, r request) {
+	withChild("process/family", "Starts three children in sessions of their own for each call; all of them ignore SIGTERM.", hold, func(s *stdioServer, r request) {
 		for range 3 {
 			cmd := s.child("hold")
 			cmd.Stdin = nil
@@ -94,27 +94,27 @@ var linuxRows = []Misbehaviour{
 		}
 		s.answerWell(r)
 	}),
-	lone("process/stops", "Stops itself at the call, as by a terminal's Ctrl-Z.", onCall(func(s *stdioServer, _ request) {
+	lone("process/stops", "Stops itself with SIGSTOP when the call arrives, as Ctrl-Z does.", onCall(func(s *stdioServer, _ request) {
 		// This thread may continue for a moment.
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		s.park()
 	})),
-	lone("process/kills-group", "Kills its whole process group at the call.", onCall(func(*stdioServer, request) { _ = unix.Kill(0, unix.SIGKILL) })),
-	lone("process/exec", "Answers the call, and then becomes another program in the same process.", onCall(func(s *stdioServer, r request) {
+	lone("process/kills-group", "Kills its whole process group when the call arrives.", onCall(func(*stdioServer, request) { _ = unix.Kill(0, unix.SIGKILL) })),
+	lone("process/exec", "Answers the call and then replaces itself with another program under the same process id.", onCall(func(s *stdioServer, r request) {
 		s.answerWell(r)
 		_ = syscall.Exec(role.Executable(), os.Args[:1], append(os.Environ(), role.Env+"="+roleName))
 	})),
-	lone("process/descriptors", "Opens a thousand files at the call.", onCall(func(s *stdioServer, r request) {
+	lone("process/descriptors", "Opens a thousand files before it answers the call.", onCall(func(s *stdioServer, r request) {
 		for range 1000 {
 			_, _ = unix.Open(os.DevNull, unix.O_RDONLY, 0)
 		}
 		s.answerWell(r)
 	})),
-	lone("process/nonblocking", "Makes its ends of the pipes non-blocking.", onCall(func(s *stdioServer, r request) {
+	lone("process/nonblocking", "Makes stdout and stderr non-blocking, which the client's ends of the pipes must bear.", onCall(func(s *stdioServer, r request) {
 		_, _ = unix.SetNonblock(1, true), unix.SetNonblock(2, true)
 		s.answerWell(r)
 	})),
-	lone("process/small-pipes", "Shrinks the pipes to one page at its start.", func(s *stdioServer) {
+	lone("process/small-pipes", "Shrinks its three pipes to one page when it starts.", func(s *stdioServer) {
 		for fd := range uintptr(3) {
 			_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 4096)
 		}
@@ -125,19 +125,19 @@ var linuxRows = []Misbehaviour{
 		s.write(many(many("x", 1000)+"\n", 8<<10))
 		s.answerWell(r)
 	})),
-	lone("process/title", "Writes its name over its arguments and its environment, as far as it can.", onCall(func(s *stdioServer, r request) {
+	lone("process/title", "Erases its process name and its environment, which exposes clients that identify processes by them.", onCall(func(s *stdioServer, r request) {
 		_ = unix.Prctl(unix.PR_SET_NAME, 0, 0, 0, 0)
 		os.Clearenv()
 		s.answerWell(r)
 	})),
-	lone("shutdown/own-stdin", "Holds the other end of its stdin, too, and so never sees it end.", func(s *stdioServer) {
+	lone("shutdown/own-stdin", "Opens the write end of its own stdin, so it never sees stdin end.", func(s *stdioServer) {
 		f, err := os.OpenFile("/proc/self/fd/0", os.O_WRONLY, 0)
 		s.serve()
 		if err == nil {
 			_ = f.Close()
 		}
 	}),
-	lone("shutdown/own-stdout", "Holds the other end of its stdout, too, and writes forever when it is asked to end.", atEnd(func(s *stdioServer) {
+	lone("shutdown/own-stdout", "Reads its own stdout and writes to it forever when stdin is closed, so the pipe never fills.", atEnd(func(s *stdioServer) {
 		if f, err := os.Open("/proc/self/fd/1"); err == nil {
 			go func() { _, _ = io.Copy(io.Discard, f) }()
 		}
@@ -146,7 +146,7 @@ var linuxRows = []Misbehaviour{
 			s.pause(time.Millisecond)
 		}
 	})),
-	lone("shutdown/joins-our-group", "Moves to the process group of its host, and ends neither when its stdin does nor by SIGTERM.", func(s *stdioServer) {
+	lone("shutdown/joins-our-group", "Moves into the process group of its parent and ignores stdin's end and SIGTERM, so a signal to its group hits the client.", func(s *stdioServer) {
 		ignoreTermination()
 		if group, err := unix.Getpgid(os.Getppid()); err == nil {
 			_ = unix.Setpgid(0, group)
@@ -154,7 +154,7 @@ var linuxRows = []Misbehaviour{
 		s.serve()
 		s.park()
 	}),
-	lone("shutdown/phoenix", "Starts a child that ignores SIGTERM whenever it gets one, and lives on.", func(s *stdioServer) {
+	lone("shutdown/phoenix", "Answers each SIGTERM by starting a child that ignores SIGTERM, and does not exit.", func(s *stdioServer) {
 		if s.part != "" {
 			hold(s)
 			return
@@ -166,7 +166,7 @@ var linuxRows = []Misbehaviour{
 			_ = s.child("hold").Start()
 		}
 	}),
-	lone("shutdown/last-child", "Starts a child in a session of its own when its stdin ends, and exits.", func(s *stdioServer) {
+	lone("shutdown/last-child", "Starts a child in a session of its own when stdin is closed, and exits.", func(s *stdioServer) {
 		if s.part != "" {
 			hold(s)
 			return
@@ -176,5 +176,5 @@ var linuxRows = []Misbehaviour{
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		_ = cmd.Start()
 	}),
-	lone("shutdown/segfault", "Dies of a signal when its stdin ends.", atEnd(func(*stdioServer) { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })),
+	lone("shutdown/segfault", "Kills itself with SIGKILL when stdin is closed.", atEnd(func(*stdioServer) { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })),
 }

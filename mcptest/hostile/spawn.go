@@ -36,64 +36,64 @@ func shellSpec(line string, server *mcpvisor.Stdio) *mcpvisor.Stdio {
 
 // spawnRows are about starting the process, before the first message.
 var spawnRows = []Misbehaviour{
-	{Name: "spawn/missing", About: "Is not there.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
+	{Name: "spawn/missing", About: "Does not exist.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
 		return &mcpvisor.Stdio{Command: filepath.Join(dir, "nothing")}, nil
 	}},
-	{Name: "spawn/not-in-path", About: "Is not in PATH.", Unstartable: true, command: func(string) (*mcpvisor.Stdio, error) {
+	{Name: "spawn/not-in-path", About: "Does not exist in any directory of PATH.", Unstartable: true, command: func(string) (*mcpvisor.Stdio, error) {
 		return &mcpvisor.Stdio{Command: "mcptest-no-such-server"}, nil
 	}},
-	{Name: "spawn/directory", About: "Is a directory.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
+	{Name: "spawn/directory", About: "Is a directory instead of a program.", Unstartable: true, command: func(dir string) (*mcpvisor.Stdio, error) {
 		return &mcpvisor.Stdio{Command: dir}, nil
 	}},
-	{Name: "spawn/no-working-directory", About: "Wants to run in a directory that is not there.", Unstartable: true,
+	{Name: "spawn/no-working-directory", About: "Is to run in a directory that does not exist.", Unstartable: true,
 		command: func(dir string) (*mcpvisor.Stdio, error) {
 			return &mcpvisor.Stdio{Command: role.Executable(), Dir: filepath.Join(dir, "nothing")}, nil
 		}},
-	file("spawn/not-executable", "Is a script without the permission to be executed.", "#!/bin/sh\nexit 0\n", 0o600),
-	file("spawn/no-interpreter", "Is a script whose interpreter is not there.", "#!/nonexistent/python\n", 0o700),
-	file("spawn/no-shebang", "Is a script that does not name its interpreter.", "exit 0\n", 0o700),
-	file("spawn/truncated", "Is a program of which the download was cut off.", "\x7fELF", 0o700),
+	file("spawn/not-executable", "Is a script without the permission to execute it.", "#!/bin/sh\nexit 0\n", 0o600),
+	file("spawn/no-interpreter", "Is a script whose interpreter does not exist.", "#!/nonexistent/python\n", 0o700),
+	file("spawn/no-shebang", "Is a script without an interpreter line.", "exit 0\n", 0o700),
+	file("spawn/truncated", "Is a truncated binary, as after an interrupted download.", "\x7fELF", 0o700),
 	file("spawn/empty", "Is an empty file.", "", 0o700),
-	file("spawn/dangling-interpreter", "Is a script of Windows, whose interpreter ends in a carriage return.", "#!/bin/sh\r\nexit 0\r\n", 0o700),
+	file("spawn/dangling-interpreter", "Is a script with Windows line ends, so the interpreter's name ends in a carriage return.", "#!/bin/sh\r\nexit 0\r\n", 0o700),
 
-	handWritten("spawn/good", "Does nothing wrong; the others are measured by it.", func(s *stdioServer) { s.serve() }),
-	shell("spawn/usage", "Prints its usage on stdout and exits with status 0.", "echo 'usage: server [--port n]'; exit 0"),
-	shell("spawn/usage-2", "Prints its usage on stderr and exits with status 2.", "echo 'usage: server [--port n]' >&2; exit 2"),
-	shell("spawn/not-found", "Starts what is not installed, and exits with status 127.", "mcptest-no-such-server"),
-	shell("spawn/no-key", "Exits with status 1 for want of an API key, and says so on stderr.", "echo 'fatal: HOSTILE_API_KEY is not set' >&2; exit 1"),
-	shell("spawn/segfault", "Dies of a segmentation fault at once.", "ulimit -c 0; kill -s SEGV $$"),
-	shell("spawn/killed", "Is killed at once.", "kill -s KILL $$"),
-	shell("spawn/silent", "Runs, reads nothing and says nothing.", "exec sleep 600"),
-	shell("spawn/cat", "Is not a server and gives back what it is sent.", "exec cat"),
-	shell("spawn/yes", "Is not a server and writes the same line forever.", "exec yes"),
-	shell("spawn/closed", "Closes its stdin, stdout and stderr, and lives.", "exec <&- >&- 2>&-; sleep 600"),
-	shell("spawn/wrapper", "Is the child of a shell that does nothing but wait for it, as under npx.", `"$0"; exit $?`),
-	shell("spawn/pipeline", "Has its output pass through another process.", `"$0" | cat`),
-	shell("spawn/background", "Goes to the background, while the shell that started it exits with status 0.", `"$0" <&0 & exit 0`),
-	shell("spawn/banner", "Prints a page of greetings before it serves.", `i=0; while [ $i -lt 100 ]; do echo "*** hostile $i {\"jsonrpc\": ***"; i=$((i+1)); done; exec "$0"`),
-	shell("spawn/banner-unended", "Prints a greeting that no end of line divides from its first answer.", `printf 'starting up... '; exec "$0"`),
-	shell("spawn/slow", "Takes a while before it reads anything.", `sleep 0.3; exec "$0"`),
-	handWritten("spawn/prompt", "Writes a prompt in front of each answer, as an interactive program.", func(s *stdioServer) {
+	handWritten("spawn/good", "Behaves correctly, as a reference for the other servers.", func(s *stdioServer) { s.serve() }),
+	shell("spawn/usage", "Prints its usage to stdout and exits with status 0.", "echo 'usage: server [--port n]'; exit 0"),
+	shell("spawn/usage-2", "Prints its usage to stderr and exits with status 2.", "echo 'usage: server [--port n]' >&2; exit 2"),
+	shell("spawn/not-found", "Starts a program that is not installed, so the shell exits with status 127.", "mcptest-no-such-server"),
+	shell("spawn/no-key", "Reports on stderr that an API key is missing, and exits with status 1.", "echo 'fatal: HOSTILE_API_KEY is not set' >&2; exit 1"),
+	shell("spawn/segfault", "Dies of SIGSEGV when it starts.", "ulimit -c 0; kill -s SEGV $$"),
+	shell("spawn/killed", "Is killed by SIGKILL when it starts.", "kill -s KILL $$"),
+	shell("spawn/silent", "Runs but neither reads nor writes.", "exec sleep 600"),
+	shell("spawn/cat", "Is cat instead of a server and returns every request to the client.", "exec cat"),
+	shell("spawn/yes", "Is yes instead of a server and writes the same line forever.", "exec yes"),
+	shell("spawn/closed", "Closes stdin, stdout and stderr, but does not exit.", "exec <&- >&- 2>&-; sleep 600"),
+	shell("spawn/wrapper", "Runs as the child of a shell that waits for it, as servers do under npx.", `"$0"; exit $?`),
+	shell("spawn/pipeline", "Writes its output through another process of a shell pipeline.", `"$0" | cat`),
+	shell("spawn/background", "Runs in the background, while the shell that started it exits with status 0.", `"$0" <&0 & exit 0`),
+	shell("spawn/banner", "Prints a hundred lines of greeting to stdout before it serves.", `i=0; while [ $i -lt 100 ]; do echo "*** hostile $i {\"jsonrpc\": ***"; i=$((i+1)); done; exec "$0"`),
+	shell("spawn/banner-unended", "Prints a greeting without a line feed, so its first answer continues that line.", `printf 'starting up... '; exec "$0"`),
+	shell("spawn/slow", "Waits 300 milliseconds before it reads.", `sleep 0.3; exec "$0"`),
+	handWritten("spawn/prompt", "Writes a prompt before each answer, as an interactive program does.", func(s *stdioServer) {
 		s.out = prefixWriter{s.out, "hostile> "}
 		s.serve()
 	}),
-	handWritten("spawn/http", "Speaks HTTP where JSON-RPC is due.", func(s *stdioServer) {
+	handWritten("spawn/http", "Writes an HTTP response to stdout instead of JSON-RPC.", func(s *stdioServer) {
 		s.write("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nBad Request")
 		s.park()
 	}),
-	handWritten("spawn/framed", "Frames its messages by Content-Length, as language servers do.", func(s *stdioServer) {
+	handWritten("spawn/framed", "Frames its messages with Content-Length headers, as language servers do.", func(s *stdioServer) {
 		s.out = contentLengthWriter{s.out}
 		s.serve()
 	}),
-	handWritten("spawn/stderr-only", "Mistakes stderr for stdout.", func(s *stdioServer) {
+	handWritten("spawn/stderr-only", "Writes its answers to stderr instead of stdout.", func(s *stdioServer) {
 		s.out = nopCloser{s.errs}
 		s.serve()
 	}),
-	handWritten("spawn/late-exit", "Says nothing, and exits after a moment.", func(s *stdioServer) {
+	handWritten("spawn/late-exit", "Exits after 100 milliseconds without having read or written anything.", func(s *stdioServer) {
 		s.pause(100 * time.Millisecond)
 		s.exit(7)
 	}),
-	handWritten("spawn/rude-exit", "Writes half a line and a lot on stderr, and exits.", func(s *stdioServer) {
+	handWritten("spawn/rude-exit", "Writes half a line to stdout and a thousand lines of binary data to stderr, and exits.", func(s *stdioServer) {
 		s.write(`{"jsonrpc":"2.0","id":1,"res`)
 		_, _ = s.errs.Write([]byte(many("\x1b[31mpanic: \x00\xff\x1b]0;title\a\n", 1000)))
 		s.exit(8)

@@ -13,50 +13,50 @@ var block = bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
 
 // bodyMisbehaviours are about how a body is sent.
 var bodyMisbehaviours = []Misbehaviour{
-	whenCalled("call/no-answer", "Never answers the call, not even with a header.", (*request).hang),
-	whenCalled("call/stalled-body", "Sends half of the answer and then nothing more.", func(req *request) {
+	whenCalled("call/no-answer", "Never answers the call, not even with headers.", (*request).hang),
+	whenCalled("call/stalled-body", "Sends the beginning of the answer and then nothing more.", func(req *request) {
 		req.begin(http.StatusOK, "application/json", req.answer()[:20])
 		req.hang()
 	}),
-	whenCalled("call/stalled-error", "Sends half of the body of a 500 and then nothing more.", func(req *request) {
+	whenCalled("call/stalled-error", "Sends the beginning of the body of a 500 and then nothing more.", func(req *request) {
 		req.begin(http.StatusInternalServerError, "text/plain", "it is a long sto")
 		req.hang()
 	}),
-	whenCalled("call/slow", "Sends the answer byte by byte, but all of it.", func(req *request) {
+	whenCalled("call/slow", "Sends the answer byte by byte until it is complete.", func(req *request) {
 		req.begin(http.StatusOK, "application/json", "")
 		req.drip(req.answer(), dripInterval)
 	}),
-	whenCalled("call/slow-for-ever", "Sends a blank every few milliseconds and never the answer.", func(req *request) {
+	whenCalled("call/slow-for-ever", "Sends a blank every few milliseconds but never the answer, which exposes timeouts that every byte resets.", func(req *request) {
 		req.begin(http.StatusOK, "application/json", "")
 		for req.drip(strings.Repeat(" ", 1<<10), 5*time.Millisecond) {
 			continue
 		}
 	}),
-	whenCalled("call/late", "Answers the call only after the client has stopped waiting.", func(req *request) {
+	whenCalled("call/late", "Answers the call only after the client has given up.", func(req *request) {
 		req.hang()
 		req.say(req.answer())
 	}),
-	whenCalled("call/html-200", "Answers 200 with a web page.", func(req *request) { req.reply(200, "text/html; charset=utf-8", webPage) }),
-	whenCalled("call/html-as-json", "Calls a web page application/json.", func(req *request) { req.reply(200, "application/json", webPage) }),
-	whenCalled("call/no-type", "Answers in JSON and does not say so.", func(req *request) { req.reply(200, "", req.answer()) }),
-	whenCalled("call/loud-type", "Writes the content type in capitals, with a charset.", func(req *request) {
+	whenCalled("call/html-200", "Answers 200 with an HTML page.", func(req *request) { req.reply(200, "text/html; charset=utf-8", webPage) }),
+	whenCalled("call/html-as-json", "Declares an HTML page as application/json.", func(req *request) { req.reply(200, "application/json", webPage) }),
+	whenCalled("call/no-type", "Answers with JSON but without a Content-Type.", func(req *request) { req.reply(200, "", req.answer()) }),
+	whenCalled("call/loud-type", "Writes the Content-Type in capitals and with a charset, which is valid.", func(req *request) {
 		req.reply(200, `APPLICATION/JSON; CHARSET="UTF-8"`, req.answer())
 	}),
-	whenCalled("call/plain-type", "Calls its JSON text/plain.", func(req *request) { req.reply(200, "text/plain", req.answer()) }),
-	whenCalled("call/broken-type", "Sends a content type that cannot be parsed.", func(req *request) { req.reply(200, "application/json;;=;", req.answer()) }),
-	whenCalled("call/json-as-events", "Calls plain JSON an event stream.", func(req *request) { req.reply(200, "text/event-stream", req.answer()) }),
-	whenCalled("call/events-as-json", "Calls an event stream application/json.", func(req *request) {
+	whenCalled("call/plain-type", "Declares the answer as text/plain.", func(req *request) { req.reply(200, "text/plain", req.answer()) }),
+	whenCalled("call/broken-type", "Answers with a Content-Type that cannot be parsed.", func(req *request) { req.reply(200, "application/json;;=;", req.answer()) }),
+	whenCalled("call/json-as-events", "Declares plain JSON as text/event-stream.", func(req *request) { req.reply(200, "text/event-stream", req.answer()) }),
+	whenCalled("call/events-as-json", "Declares an event stream as application/json.", func(req *request) {
 		req.reply(200, "application/json", "data: "+req.answer()+"\n\n")
 	}),
-	whenCalled("call/binary", "Answers with bytes that mean nothing.", func(req *request) {
+	whenCalled("call/binary", "Answers with binary data of type application/octet-stream.", func(req *request) {
 		req.reply(200, "application/octet-stream", "\x00\x01\xff\xfe\x89PNG\r\n\x1a\n")
 	}),
 	whenCalled("call/empty-200", "Answers 200 without a body.", func(req *request) { req.reply(200, "application/json", "") }),
-	whenCalled("call/blank-200", "Answers 200 with blank lines.", func(req *request) { req.reply(200, "application/json", " \r\n\r\n ") }),
-	whenCalled("call/truncated", "Ends the answer in the middle, as if it were whole.", func(req *request) {
+	whenCalled("call/blank-200", "Answers 200 with a body of white space.", func(req *request) { req.reply(200, "application/json", " \r\n\r\n ") }),
+	whenCalled("call/truncated", "Sends half of the answer as a complete body.", func(req *request) {
 		req.reply(200, "application/json", req.answer()[:len(req.answer())/2])
 	}),
-	whenCalled("call/trailing-junk", "Writes a line of log behind the answer.", func(req *request) {
+	whenCalled("call/trailing-junk", "Writes a log line after the answer in the same body.", func(req *request) {
 		req.reply(200, "application/json", req.answer()+"\nDEBUG served in 3 ms")
 	}),
 	whenCalled("call/bom", "Begins the answer with a byte order mark.", func(req *request) { req.reply(200, "application/json", "\ufeff"+req.answer()) }),
@@ -67,24 +67,24 @@ var bodyMisbehaviours = []Misbehaviour{
 		}
 		req.reply(200, "application/json; charset=utf-16", "\xff\xfe"+string(wide))
 	}),
-	whenCalled("call/gzip-lie", "Says gzip and sends plain JSON.", func(req *request) {
+	whenCalled("call/gzip-lie", "Declares Content-Encoding gzip but sends plain JSON.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.say(req.answer())
 	}),
-	whenCalled("call/gzip-cut", "Ends a gzip body in the middle.", func(req *request) {
+	whenCalled("call/gzip-cut", "Answers with a truncated gzip body.", func(req *request) {
 		packed := zipped(req.answer())
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.say(packed[:len(packed)-12])
 	}),
-	whenCalled("call/gzip-unasked", "Compresses the answer.", func(req *request) {
+	whenCalled("call/gzip-unasked", "Compresses the answer correctly, whether or not the client offered gzip.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.say(zipped(req.answer()))
 	}),
-	whenCalled("call/gzip-twice", "Compresses the answer twice and admits to one time.", func(req *request) {
+	whenCalled("call/gzip-twice", "Compresses the answer twice and declares it once.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.say(zipped(zipped(req.answer())))
 	}),
-	whenCalled("call/brotli", "Answers in an encoding that was not requested.", func(req *request) {
+	whenCalled("call/brotli", "Answers with Content-Encoding br, which the client did not offer.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "br")
 		req.say("\x0b\x02\x80{}\x03")
 	}),
@@ -110,20 +110,20 @@ func (req *request) bomb() {
 
 // largeMisbehaviours are about bodies that are too large.
 var largeMisbehaviours = []Misbehaviour{
-	whenCalled("call/gzip-bomb", "Sends a gzip body of four megabytes that unfolds to a gigabyte.", func(req *request) {
+	whenCalled("call/gzip-bomb", "Answers with four megabytes of gzip that decompress to a gigabyte, which exposes clients that limit only what they receive.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.begin(http.StatusOK, "application/json", zipped(`{"jsonrpc":"2.0","id":1,"result":"`))
 		req.bomb()
 	}),
-	whenCalled("call/endless-json", "Sends a string of JSON that never ends.", func(req *request) {
+	whenCalled("call/endless-json", "Answers with a JSON string that never ends.", func(req *request) {
 		req.begin(http.StatusOK, "application/json", `{"jsonrpc":"2.0","result":"`)
 		req.flood("abcdefgh")
 	}),
-	whenCalled("call/endless-blanks", "Sends blanks in front of an answer that never comes.", func(req *request) {
+	whenCalled("call/endless-blanks", "Answers with a body of white space that never ends.", func(req *request) {
 		req.begin(http.StatusOK, "application/json", "")
 		req.flood("  \r\n")
 	}),
-	whenCalled("call/endless-error", "Sends the body of a 500 that never ends.", func(req *request) {
+	whenCalled("call/endless-error", "Answers 500 with a body that never ends.", func(req *request) {
 		req.begin(http.StatusInternalServerError, "text/plain", "")
 		req.flood("and then ")
 	}),
@@ -137,22 +137,22 @@ var largeMisbehaviours = []Misbehaviour{
 		}
 		_, _ = req.w.Write([]byte(tail)) // the client may have left
 	}),
-	whenCalled("call/broad-content", "Answers with 700,000 empty pieces of content.", func(req *request) {
+	whenCalled("call/broad-content", "Answers with 700,000 empty content blocks.", func(req *request) {
 		req.say(req.resultMessage(`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, 700_000) + `{"type":"text","text":""}]}`))
 	}),
 	whenCalled("call/broad-structured", "Answers with structured content of 700,000 objects.", func(req *request) {
 		req.say(req.resultMessage(`{"content":[],"structuredContent":{"rows":[` + strings.Repeat(`{"a":0},`, 700_000) + `0]}}`))
 	}),
-	whenCalled("call/says-huge", "Announces a body of an exabyte, and sends an answer of the usual size.", func(req *request) {
+	whenCalled("call/says-huge", "Declares a Content-Length of an exabyte, which exposes clients that allocate it.", func(req *request) {
 		req.w.Header().Set("Content-Length", "1152921504606846976")
 		req.begin(http.StatusOK, "application/json", req.answer())
 		req.hang()
 	}),
-	whenCalled("call/deep", "Nests the result a hundred thousand levels deep.", func(req *request) {
+	whenCalled("call/deep", "Answers with a result that is nested 100,000 levels deep.", func(req *request) {
 		const levels = 100_000
 		req.say(req.resultMessage(strings.Repeat("[", levels) + strings.Repeat("]", levels)))
 	}),
-	whenCalled("call/deep-objects", "Nests the structured content of a result a hundred thousand levels deep.", func(req *request) {
+	whenCalled("call/deep-objects", "Answers with structured content that is nested 100,000 levels deep.", func(req *request) {
 		const levels = 100_000
 		req.say(req.resultMessage(`{"content":[],"structuredContent":` + strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels) + "}"))
 	}),

@@ -7,68 +7,68 @@ import (
 
 // eventMisbehaviours are about the event stream that answers a call.
 var eventMisbehaviours = []Misbehaviour{
-	whenCalled("events/plain", "Answers with an event stream, as it may.", func(req *request) { req.events().message(req.answer()) }),
-	whenCalled("events/loud-type", "Writes the type of the stream in capitals, with a charset.", func(req *request) {
+	whenCalled("events/plain", "Answers with an event stream, which is correct behaviour.", func(req *request) { req.events().message(req.answer()) }),
+	whenCalled("events/loud-type", "Writes the Content-Type of the stream in capitals and with a charset, which is valid.", func(req *request) {
 		req.reply(200, "TEXT/EVENT-STREAM; CHARSET=utf-8", "data: "+req.answer()+"\n\n")
 	}),
-	whenCalled("events/cr", "Ends lines with CR alone.", func(req *request) { req.events().send("event: message\rdata: %s\r\r", req.answer()) }),
-	whenCalled("events/crlf", "Ends lines with CR LF, in two writes.", func(req *request) {
+	whenCalled("events/cr", "Ends the lines of the stream with CR only, which SSE allows.", func(req *request) { req.events().send("event: message\rdata: %s\r\r", req.answer()) }),
+	whenCalled("events/crlf", "Ends the lines of the stream with CR LF, sent in separate writes.", func(req *request) {
 		e := req.events()
 		_ = e.send("event: message\r\ndata: %s\r", req.answer()) && e.send("\n\r") && e.send("\n")
 	}),
-	whenCalled("events/bom", "Begins the stream with a byte order mark.", func(req *request) { req.events().send("\ufeffdata: %s\n\n", req.answer()) }),
-	whenCalled("events/many-lines", "Spreads the answer over many data lines.", func(req *request) {
+	whenCalled("events/bom", "Begins the event stream with a byte order mark.", func(req *request) { req.events().send("\ufeffdata: %s\n\n", req.answer()) }),
+	whenCalled("events/many-lines", "Spreads the answer over many data lines, which SSE allows.", func(req *request) {
 		req.events().send("data: %s\n\n", strings.ReplaceAll(req.answer(), ",", ",\ndata: "))
 	}),
-	whenCalled("events/no-blank-line", "Leaves out the blank line at the end.", func(req *request) { req.events().send("data: %s", req.answer()) }),
+	whenCalled("events/no-blank-line", "Ends the stream after the answer without the blank line that completes an event.", func(req *request) { req.events().send("data: %s", req.answer()) }),
 	whenCalled("events/open", "Keeps the stream open after the answer.", func(req *request) {
 		req.events().message(req.answer())
 		req.hang()
 	}),
-	whenCalled("events/chatty-after", "Goes on talking after the answer, without end.", func(req *request) {
+	whenCalled("events/chatty-after", "Sends notifications forever after the answer.", func(req *request) {
 		if e := req.events(); e.message(req.answer()) {
 			req.flood("data: " + progressMessage + "\n\n")
 		}
 	}),
-	whenCalled("events/silent", "Opens the stream and says nothing.", func(req *request) {
+	whenCalled("events/silent", "Opens the event stream and sends nothing on it.", func(req *request) {
 		req.events()
 		req.hang()
 	}),
 	whenCalled("events/ended", "Ends the stream without an answer.", func(req *request) { req.events().send(": bye\n\n") }),
-	whenCalled("events/cut", "Cuts the stream in the middle of the answer, without event ids.", func(req *request) {
+	whenCalled("events/cut", "Ends the stream in the middle of the answer and gives no event ids to resume from.", func(req *request) {
 		req.events().send("data: %s", req.answer()[:20])
 	}),
 	whenCalled("events/reset", "Resets the connection of the stream before the answer.", func(req *request) {
 		req.events().message(progressMessage)
 		req.raw((*rawConn).reset)
 	}),
-	whenCalled("events/comments", "Sends comments without end.", func(req *request) {
+	whenCalled("events/comments", "Sends SSE comments forever but no answer.", func(req *request) {
 		req.events()
 		req.flood(": still here\n\n")
 	}),
-	whenCalled("events/flood", "Sends five thousand notifications before the answer.", func(req *request) {
+	whenCalled("events/flood", "Sends 5,000 notifications before the answer.", func(req *request) {
 		e := req.events()
 		if e.send("%s", strings.Repeat("data: "+logMessage+"\n\n", 5_000)) {
 			e.message(req.answer())
 		}
 	}),
-	whenCalled("events/flood-for-ever", "Sends notifications without end, and never the answer.", func(req *request) {
+	whenCalled("events/flood-for-ever", "Sends notifications forever but no answer.", func(req *request) {
 		req.events()
 		req.flood("data: " + logMessage + "\n\n")
 	}),
-	whenCalled("events/endless-line", "Sends an event whose one line never ends.", func(req *request) {
+	whenCalled("events/endless-line", "Sends an event whose data line never ends.", func(req *request) {
 		req.events().send("data: ")
 		req.flood("abcdefgh")
 	}),
-	whenCalled("events/endless-event", "Sends an event that has no end, line by line.", func(req *request) {
+	whenCalled("events/endless-event", "Sends an event whose data lines never end.", func(req *request) {
 		req.events()
 		req.flood("data: abcdefgh\n")
 	}),
-	whenCalled("events/endless-field", "Sends a field of an unknown name, without end.", func(req *request) {
+	whenCalled("events/endless-field", "Sends a field whose name never ends.", func(req *request) {
 		req.events()
 		req.flood("abcdefgh")
 	}),
-	whenCalled("events/100-mb", "Sends an event of 100 MB that answers the call.", func(req *request) {
+	whenCalled("events/100-mb", "Answers the call in an event of 100 MB.", func(req *request) {
 		head, tail, _ := strings.Cut(req.resultMessage(`{"content":[{"type":"text","text":"|"}]}`), "|")
 		ok := req.events().send("data: %s", head)
 		for n := 0; ok && n < 100_000_000; n += len(block) {
@@ -86,14 +86,14 @@ var eventMisbehaviours = []Misbehaviour{
 			e.message(req.answer())
 		}
 	}),
-	whenCalled("events/gzip-bomb", "Sends a compressed stream that unfolds to gigabytes.", func(req *request) {
+	whenCalled("events/gzip-bomb", "Sends a compressed event stream that decompresses to gigabytes.", func(req *request) {
 		req.w.Header().Set("Content-Encoding", "gzip")
 		req.begin(200, "text/event-stream", zipped("data: "))
 		for req.http.Context().Err() == nil {
 			req.bomb()
 		}
 	}),
-	whenCalled("events/unknown-type", "Sends the answer of another as an event of an unknown type, and then the right one.", func(req *request) {
+	whenCalled("events/unknown-type", "Sends a forged answer as an event of an unknown type before the right answer.", func(req *request) {
 		if e := req.events(); e.send("event: gossip\ndata: %s\n\n", req.resultMessage(`{"content":[{"type":"text","text":"gossip"}]}`)) {
 			e.message(req.answer())
 		}
@@ -101,19 +101,19 @@ var eventMisbehaviours = []Misbehaviour{
 	whenCalled("events/only-unknown-type", "Sends the answer as an event of an unknown type.", func(req *request) {
 		req.events().send("event: gossip\ndata: %s\n\n", req.answer())
 	}),
-	whenCalled("events/two-answers", "Answers twice in one stream, differently.", func(req *request) {
+	whenCalled("events/two-answers", "Answers the call twice on one stream, with different results.", func(req *request) {
 		if e := req.events(); e.message(req.answer()) {
 			e.message(req.resultMessage(`{"content":[{"type":"text","text":"no, this one"}]}`))
 		}
 	}),
-	whenCalled("events/foreign-first", "Answers other requests before the right one.", func(req *request) {
+	whenCalled("events/foreign-first", "Answers requests that the client never sent before it answers the call.", func(req *request) {
 		e := req.events()
 		for _, id := range []string{"1", "0", "-7", `"x"`, "null", "1e400", "12345678901234567890123", string(req.id) + "0"} {
 			e.message(req.answerTo(id))
 		}
 		e.message(req.answer())
 	}),
-	whenCalled("events/only-foreign", "Answers other requests, and ends the stream.", func(req *request) { req.events().message(req.answerTo("4711")) }),
+	whenCalled("events/only-foreign", "Answers only a request that the client never sent, and ends the stream.", func(req *request) { req.events().message(req.answerTo("4711")) }),
 	whenCalled("events/junk", "Sends events that are not JSON-RPC before the answer.", func(req *request) {
 		e := req.events()
 		for _, junk := range []string{"hello", "42", "null", "[]", "[[]]", "{", `{"a":1}`, "\x00\xff", `{"jsonrpc":"2.0"}`, ""} {
@@ -121,14 +121,14 @@ var eventMisbehaviours = []Misbehaviour{
 		}
 		e.message(req.answer())
 	}),
-	whenCalled("events/odd-fields", "Sends fields without colon, without value, with blanks and unknown names.", func(req *request) {
+	whenCalled("events/odd-fields", "Sends fields without a colon, without a value and with unknown names, which SSE requires clients to ignore.", func(req *request) {
 		req.events().send("data\nid\nretry\nevent\n:\n::\nfoo: bar\nretry: soon\nretry: -1\nretry: 99999999999999999999\n\ndata:%s\n\n", req.answer())
 	}),
-	whenCalled("events/slow", "Sends the stream byte by byte, but all of it.", func(req *request) {
+	whenCalled("events/slow", "Sends the event stream byte by byte until it is complete.", func(req *request) {
 		req.events()
 		req.drip("event: message\ndata: "+req.answer()+"\n\n", dripInterval)
 	}),
-	whenCalled("events/status-500", "Sends the answer in an event stream under a status of 500.", func(req *request) {
+	whenCalled("events/status-500", "Answers 500 with an event stream that holds the answer.", func(req *request) {
 		req.reply(http.StatusInternalServerError, "text/event-stream", "data: "+req.answer()+"\n\n")
 	}),
 }

@@ -34,7 +34,7 @@ func ExampleMisbehaviour() {
 	fmt.Println(m.About)
 	fmt.Println(response.StatusCode, response.Header.Get("Content-Type"))
 	// Output:
-	// Answers 400 with a web page.
+	// Answers 400 with an HTML page.
 	// 400 text/html
 }
 

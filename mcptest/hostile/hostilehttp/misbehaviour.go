@@ -85,7 +85,7 @@ func Misbehaviours() []Misbehaviour {
 		sessionMisbehaviours, streamMisbehaviours, secretMisbehaviours, sseMisbehaviours,
 	)
 	slices.SortFunc(all, func(a, b Misbehaviour) int { return strings.Compare(a.Name, b.Name) })
-	return slices.Insert(all, 0, Misbehaviour{Name: "none", About: "Behaves, in both eras of the protocol."})
+	return slices.Insert(all, 0, Misbehaviour{Name: "none", About: "Behaves correctly in both eras of the protocol, as a reference for the other servers."})
 }
 
 // MisbehaviourNamed returns the one of [Misbehaviours] with that name; ok is false if

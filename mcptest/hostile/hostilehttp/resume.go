@@ -38,10 +38,10 @@ func resuming(name, about string, do func(req *request, cut string)) Misbehaviou
 // resumeMisbehaviours are about resuming the stream of a call, which only
 // sessions of 2025-11-25 and earlier know.
 var resumeMisbehaviours = []Misbehaviour{
-	resuming("resume/plain", "Cuts the stream of a call after an event with an id, and lets it be resumed.", func(req *request, answer string) {
+	resuming("resume/plain", "Ends the stream of a call after an event with an id and resumes it correctly.", func(req *request, answer string) {
 		req.events().message(answer)
 	}),
-	resuming("resume/second-try", "Refuses the first resumption with 503.", func(req *request, answer string) {
+	resuming("resume/second-try", "Rejects the first resumption with 503 and accepts the second.", func(req *request, answer string) {
 		if req.nth == 1 {
 			req.w.Header().Set("Retry-After", "0")
 			req.reply(503, "text/plain", "not now")
@@ -49,44 +49,44 @@ var resumeMisbehaviours = []Misbehaviour{
 		}
 		req.events().message(answer)
 	}),
-	resuming("resume/405", "Cuts the stream of a call, and allows no GET.", func(req *request, _ string) { plainStatus(405)(req) }),
-	resuming("resume/400", "Cuts the stream of a call, and does not know its event.", func(req *request, _ string) {
+	resuming("resume/405", "Ends the stream of a call after an event with an id and allows no GET.", func(req *request, _ string) { plainStatus(405)(req) }),
+	resuming("resume/400", "Ends the stream of a call after an event with an id and rejects that id with 400.", func(req *request, _ string) {
 		req.reply(400, "text/plain", "Invalid Last-Event-ID")
 	}),
-	resuming("resume/401", "Cuts the stream of a call, and wants credentials for the rest.", func(req *request, _ string) { plainStatus(401)(req) }),
-	resuming("resume/404", "Cuts the stream of a call, and has forgotten the session.", func(req *request, _ string) {
+	resuming("resume/401", "Ends the stream of a call after an event with an id and rejects the resumption with 401.", func(req *request, _ string) { plainStatus(401)(req) }),
+	resuming("resume/404", "Ends the stream of a call after an event with an id and forgets the session.", func(req *request, _ string) {
 		req.server.forget("")
 		plainStatus(404)(req)
 	}),
-	resuming("resume/html", "Cuts the stream of a call, and resumes it with a web page.", func(req *request, _ string) { req.reply(200, "text/html", webPage) }),
-	resuming("resume/json", "Cuts the stream of a call, and resumes it with plain JSON.", func(req *request, answer string) {
+	resuming("resume/html", "Ends the stream of a call after an event with an id and resumes it with an HTML page.", func(req *request, _ string) { req.reply(200, "text/html", webPage) }),
+	resuming("resume/json", "Ends the stream of a call after an event with an id and resumes it with plain JSON instead of events.", func(req *request, answer string) {
 		req.reply(200, "application/json", answer)
 	}),
-	resuming("resume/hang", "Cuts the stream of a call, and never answers the GET for the rest.", func(req *request, _ string) { req.hang() }),
-	resuming("resume/foreign", "Resumes the stream with the events of another one.", func(req *request, _ string) {
+	resuming("resume/hang", "Ends the stream of a call after an event with an id and never answers the resumption.", func(req *request, _ string) { req.hang() }),
+	resuming("resume/foreign", "Resumes the stream of a call with the answers of other requests.", func(req *request, _ string) {
 		e := req.events()
 		for i := range 3 {
 			e.send("id: hostile-%d\ndata: %s\n\n", i+2, req.resultOf(4711+i, "another's"))
 		}
 		req.hang()
 	}),
-	resuming("resume/for-ever", "Cuts the stream again after each event, and asks to be resumed at once.", func(req *request, _ string) {
+	resuming("resume/for-ever", "Ends the stream after one event at every resumption and requests the next one at once.", func(req *request, _ string) {
 		cutAt(fmt.Sprintf("hostile-%d", req.nth+1))(req)
 	}),
-	resuming("resume/same-event", "Resumes the stream with the event that is known, and cuts it again.", func(req *request, _ string) { cutAt("hostile-1")(req) }),
-	resuming("resume/elsewhere", "Cuts the stream of a call, and redirects the GET to another origin.", func(req *request, _ string) {
+	resuming("resume/same-event", "Resumes the stream with the event that the client already has and ends it, again and again.", func(req *request, _ string) { cutAt("hostile-1")(req) }),
+	resuming("resume/elsewhere", "Ends the stream of a call after an event with an id and redirects the resumption to another origin.", func(req *request, _ string) {
 		redirectTo(req, 302, req.server.otherOrigin)
 	}),
-	legacyOnly(whenCalled("resume/retry-never", "Cuts the stream of a call, and asks to be left alone for eleven days.", func(req *request) {
+	legacyOnly(whenCalled("resume/retry-never", "Ends the stream of a call and sets a reconnection time of eleven days, which exposes clients that wait for it.", func(req *request) {
 		req.events().send("id: hostile-1\nretry: 999999999\n\n")
 	})),
-	legacyOnly(whenCalled("resume/control-id", "Cuts the stream of a call at an event whose id cannot stand in a header.", func(req *request) {
+	legacyOnly(whenCalled("resume/control-id", "Ends the stream of a call after an event whose id holds control characters, which no header can carry.", func(req *request) {
 		req.events().send("id: a\x01b\x7f\nretry: 1\n\n")
 	})),
-	legacyOnly(whenCalled("resume/nul-id", "Cuts the stream of a call at an event whose id holds a NUL.", func(req *request) {
+	legacyOnly(whenCalled("resume/nul-id", "Ends the stream of a call after an event whose id holds a NUL.", func(req *request) {
 		req.events().send("id: a\x00b\nretry: 1\n\n")
 	})),
-	legacyOnly(whenCalled("resume/megabyte-id", "Cuts the stream of a call at an event with an id of a megabyte.", func(req *request) {
+	legacyOnly(whenCalled("resume/megabyte-id", "Ends the stream of a call after an event with an id of a megabyte.", func(req *request) {
 		req.events().send("id: %s\nretry: 1\n\n", strings.Repeat("i", 1<<20))
 	})),
 }

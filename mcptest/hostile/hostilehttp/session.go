@@ -42,35 +42,35 @@ func forgetting(refuse handler) handler {
 
 // sessionMisbehaviours are about sessions, which 2026-07-28 has none of.
 var sessionMisbehaviours = []Misbehaviour{
-	legacyOnly(whenCalled("session/lost", "Forgets the session, and says 404.", forgetting(plainStatus(404)))),
-	legacyOnly(whenCalled("session/lost-rpc", "Forgets the session, and says so in a JSON-RPC error without an id under 404.",
+	legacyOnly(whenCalled("session/lost", "Forgets the session and answers 404.", forgetting(plainStatus(404)))),
+	legacyOnly(whenCalled("session/lost-rpc", "Forgets the session and answers 404 with a JSON-RPC error whose id is null.",
 		forgetting(rpcStatus(404, -32001, "Session not found", false)))),
-	legacyOnly(whenCalled("session/lost-rpc-own", "Forgets the session, and says so in a JSON-RPC error with the request's id under 404.",
+	legacyOnly(whenCalled("session/lost-rpc-own", "Forgets the session and answers 404 with a JSON-RPC error that has the request's id.",
 		forgetting(rpcStatus(404, -32001, "Session not found", true)))),
-	legacyOnly(whenCalled("session/lost-400", "Forgets the session, and says 400 as one implementation does.",
+	legacyOnly(whenCalled("session/lost-400", "Forgets the session and answers 400, as one SDK does.",
 		forgetting(rpcStatus(400, -32000, "Bad Request: Server not initialized", false)))),
-	legacyOnly(whenCalled("session/lost-silently", "Forgets the session, and answers this one call as if nothing were.", forgetting(func(req *request) {
+	legacyOnly(whenCalled("session/lost-silently", "Answers the call but forgets the session, so the next request is rejected.", forgetting(func(req *request) {
 		req.say(req.answer())
 	}))),
-	legacyOnly(whenever("session/lost-always", "Forgets the session before each call.", forgetting(plainStatus(404)), "tools/call")),
-	legacyOnly(whenever("session/id-missing", "Gives the session no id, and wants one.", func(req *request) {
+	legacyOnly(whenever("session/lost-always", "Forgets the session before every call.", forgetting(plainStatus(404)), "tools/call")),
+	legacyOnly(whenever("session/id-missing", "Sets no session id but requires one later.", func(req *request) {
 		req.say(req.answer())
 	}, "initialize")),
-	legacyOnly(whenever("session/id-changes", "Names another session with everything that it says.", func(req *request) {
+	legacyOnly(whenever("session/id-changes", "Sends a different session id with each response after initialize, which exposes clients that adopt it.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", "another-"+strconv.Itoa(req.nth))
 		req.answerWell()
 	}, "tools/call", "misbehave", "tools/list", "ping", "GET", "notifications/initialized")),
-	named("session/id-empty", "Gives the session an empty id.", func(*request) []string { return []string{""} }),
-	named("session/id-two", "Gives the session two ids.", func(*request) []string { return []string{"first", "second"} }),
-	named("session/id-control", "Gives the session an id with control characters.", func(*request) []string { return []string{"a\x01b\x7fc"} }),
-	named("session/id-blanks", "Gives the session an id with blanks, quotes and letters beyond ASCII.", func(*request) []string {
+	named("session/id-empty", "Sets an empty session id.", func(*request) []string { return []string{""} }),
+	named("session/id-two", "Sets two session ids.", func(*request) []string { return []string{"first", "second"} }),
+	named("session/id-control", "Sets a session id with control characters.", func(*request) []string { return []string{"a\x01b\x7fc"} }),
+	named("session/id-blanks", "Sets a session id with blanks, quotes and characters beyond ASCII.", func(*request) []string {
 		return []string{`"hostile", größe; id=1`}
 	}),
-	named("session/id-megabyte", "Gives the session an id of a megabyte.", func(*request) []string { return []string{strings.Repeat("s", 1<<20)} }),
-	named("session/id-secret", "Gives the session our own Authorization as id.", func(req *request) []string {
+	named("session/id-megabyte", "Sets a session id of a megabyte.", func(*request) []string { return []string{strings.Repeat("s", 1<<20)} }),
+	named("session/id-secret", "Sets the client's Authorization as the session id, which exposes clients that log the id.", func(req *request) []string {
 		return []string{req.http.Header.Get("Authorization")}
 	}),
-	legacyOnly(whenever("session/busy", "Refuses every second request with 409, because a session takes one at a time.", func(req *request) {
+	legacyOnly(whenever("session/busy", "Rejects every second call with 409, because it serves one at a time.", func(req *request) {
 		if req.nth%2 == 0 {
 			req.reply(http.StatusConflict, "text/plain", "one at a time")
 			return
@@ -78,16 +78,16 @@ var sessionMisbehaviours = []Misbehaviour{
 		req.answerWell()
 	}, "misbehave")),
 
-	legacyOnly(whenever("shutdown/hang", "Never answers the DELETE at the end.", (*request).hang, "DELETE")),
-	legacyOnly(whenever("shutdown/405", "Does not let clients end their sessions.", plainStatus(405), "DELETE")),
-	legacyOnly(whenever("shutdown/500", "Fails to end a session.", plainStatus(500), "DELETE")),
-	legacyOnly(whenever("shutdown/reset", "Resets the connection of the DELETE.", func(req *request) { req.raw((*rawConn).reset) }, "DELETE")),
-	legacyOnly(whenever("shutdown/endless", "Answers the DELETE with a body that never ends.", func(req *request) {
+	legacyOnly(whenever("shutdown/hang", "Never answers the DELETE of the session.", (*request).hang, "DELETE")),
+	legacyOnly(whenever("shutdown/405", "Rejects the DELETE of the session with 405, as it may.", plainStatus(405), "DELETE")),
+	legacyOnly(whenever("shutdown/500", "Rejects the DELETE of the session with 500.", plainStatus(500), "DELETE")),
+	legacyOnly(whenever("shutdown/reset", "Resets the connection of the DELETE of the session.", func(req *request) { req.raw((*rawConn).reset) }, "DELETE")),
+	legacyOnly(whenever("shutdown/endless", "Answers the DELETE of the session with a body that never ends.", func(req *request) {
 		req.begin(200, "text/plain", "bye")
 		req.flood("bye ")
 	}, "DELETE")),
-	legacyOnly(whenever("shutdown/elsewhere", "Redirects the DELETE to another origin.", func(req *request) { redirectTo(req, 307, req.server.otherOrigin) }, "DELETE")),
-	legacyOnly(whenever("shutdown/switching", "Says 101 Switching Protocols to the DELETE.", switching, "DELETE")),
+	legacyOnly(whenever("shutdown/elsewhere", "Redirects the DELETE of the session to another origin.", func(req *request) { redirectTo(req, 307, req.server.otherOrigin) }, "DELETE")),
+	legacyOnly(whenever("shutdown/switching", "Answers the DELETE of the session with 101 Switching Protocols.", switching, "DELETE")),
 }
 
 func switching(req *request) {

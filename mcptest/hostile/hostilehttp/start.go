@@ -25,39 +25,39 @@ func initialized(result string) handler {
 
 // startMisbehaviours keep a session from beginning, or nearly.
 var startMisbehaviours = []Misbehaviour{
-	onStart("start/html-200", "Is the front page of something else.", func(req *request) { req.reply(200, "text/html", webPage) }),
-	onStart("start/404", "Knows nothing of the path.", plainStatus(404)),
-	onStart("start/405", "Takes no POST.", plainStatus(405)),
-	onStart("start/401", "Wants credentials, or others.", plainStatus(401)),
-	onStart("start/403", "Refuses our credentials with a web page.", func(req *request) { req.reply(403, "text/html", webPage) }),
-	onStart("start/500", "Fails at everything.", plainStatus(500)),
-	onStart("start/503", "Is being maintained.", retryAfterIs(503, "120")),
-	onStart("start/empty-200", "Answers nothing at all with 200.", func(req *request) { req.reply(200, "application/json", "") }),
-	onStart("start/202", "Accepts everything and answers nothing.", plainStatus(202)),
-	onStart("start/no-answer", "Never answers.", (*request).hang),
-	onStart("start/slow-for-ever", "Sends a byte now and then, and never an answer.", func(req *request) {
+	onStart("start/html-200", "Answers the handshake with 200 and an HTML page, as any web site does.", func(req *request) { req.reply(200, "text/html", webPage) }),
+	onStart("start/404", "Rejects the handshake with 404, as at a wrong path.", plainStatus(404)),
+	onStart("start/405", "Rejects the POST of the handshake with 405.", plainStatus(405)),
+	onStart("start/401", "Rejects the handshake with 401.", plainStatus(401)),
+	onStart("start/403", "Rejects the handshake with 403 and an HTML page.", func(req *request) { req.reply(403, "text/html", webPage) }),
+	onStart("start/500", "Rejects the handshake with 500.", plainStatus(500)),
+	onStart("start/503", "Rejects the handshake with 503 and a Retry-After, as during maintenance.", retryAfterIs(503, "120")),
+	onStart("start/empty-200", "Answers the handshake with 200 and no body.", func(req *request) { req.reply(200, "application/json", "") }),
+	onStart("start/202", "Replies 202 to the handshake and never answers it.", plainStatus(202)),
+	onStart("start/no-answer", "Never answers the handshake.", (*request).hang),
+	onStart("start/slow-for-ever", "Answers the handshake with one blank at a time, forever.", func(req *request) {
 		req.begin(200, "application/json", "")
 		for req.drip(strings.Repeat(" ", 1<<10), 10*dripInterval) {
 			continue
 		}
 	}),
-	onStart("start/no-http", "Is not an HTTP server.", rawBytes("220 smtp.example.com ESMTP\r\n")),
-	onStart("start/tls", "Speaks TLS on a plain port.", rawBytes("\x15\x03\x01\x00\x02\x02\x46")),
-	onStart("start/tls-plain", "Speaks TLS on a plain port, and says so in plain text.", func(req *request) {
+	onStart("start/no-http", "Answers the handshake as a mail server instead of an HTTP server.", rawBytes("220 smtp.example.com ESMTP\r\n")),
+	onStart("start/tls", "Answers the handshake with a TLS alert, as an https port does to http.", rawBytes("\x15\x03\x01\x00\x02\x02\x46")),
+	onStart("start/tls-plain", "Answers the handshake with the plain-text error of an https port.", func(req *request) {
 		req.w.Header().Set("Connection", "close")
 		req.reply(400, "", "Client sent an HTTP request to an HTTPS server.\n")
 	}),
-	onStart("start/close", "Closes each connection without a word.", func(req *request) { req.raw(func(*rawConn) {}) }),
-	onStart("start/reset", "Resets each connection.", func(req *request) { req.raw((*rawConn).reset) }),
-	onStart("start/switching", "Says 101 Switching Protocols.", switching),
-	onStart("start/elsewhere", "Redirects to another origin.", func(req *request) { redirectTo(req, 307, req.server.otherOrigin) }),
-	onStart("start/loop", "Redirects to itself.", func(req *request) { redirectTo(req, 308, req.http.URL.Path) }),
-	onStart("start/login", "Redirects to a login page with 302.", func(req *request) { redirectTo(req, 302, "/login?next=mcp") }),
-	onStart("start/endless", "Answers with JSON that never ends.", func(req *request) {
+	onStart("start/close", "Closes the connection instead of answering the handshake.", func(req *request) { req.raw(func(*rawConn) {}) }),
+	onStart("start/reset", "Resets the connection instead of answering the handshake.", func(req *request) { req.raw((*rawConn).reset) }),
+	onStart("start/switching", "Answers the handshake with 101 Switching Protocols.", switching),
+	onStart("start/elsewhere", "Redirects the handshake to another origin.", func(req *request) { redirectTo(req, 307, req.server.otherOrigin) }),
+	onStart("start/loop", "Redirects the handshake to its own URL, again and again.", func(req *request) { redirectTo(req, 308, req.http.URL.Path) }),
+	onStart("start/login", "Redirects the handshake with 302 to a login page.", func(req *request) { redirectTo(req, 302, "/login?next=mcp") }),
+	onStart("start/endless", "Answers the handshake with a JSON string that never ends.", func(req *request) {
 		req.begin(200, "application/json", `{"jsonrpc":"2.0","result":"`)
 		req.flood("abcdefgh")
 	}),
-	onStart("start/headers-10-mb", "Answers with a header of more than 10 MB.", func(req *request) {
+	onStart("start/headers-10-mb", "Answers the handshake with a header of more than 10 MB.", func(req *request) {
 		req.raw(func(c *rawConn) {
 			for ok := c.write("HTTP/1.1 200 OK\r\nX-Story: "); ok; ok = c.write("%s", block) {
 				continue
@@ -65,34 +65,34 @@ var startMisbehaviours = []Misbehaviour{
 		})
 	}),
 
-	onInitialize("start/refused", "Refuses to be initialized.", func(req *request) { req.sayError(200, -32602, "not today") }),
-	onInitialize("start/version-old", "Offers a version of the last millennium.", initialized(`{"protocolVersion":"1999-01-01",`+goodCapabilities+`,`+goodInfo+`}`)),
-	onInitialize("start/version-number", "Gives its version as a number.", initialized(`{"protocolVersion":20251125,`+goodCapabilities+`,`+goodInfo+`}`)),
+	onInitialize("start/refused", "Rejects initialize with a JSON-RPC error.", func(req *request) { req.sayError(200, -32602, "not today") }),
+	onInitialize("start/version-old", "Answers initialize with the unknown protocol version 1999-01-01.", initialized(`{"protocolVersion":"1999-01-01",`+goodCapabilities+`,`+goodInfo+`}`)),
+	onInitialize("start/version-number", "Answers initialize with a protocol version that is a number.", initialized(`{"protocolVersion":20251125,`+goodCapabilities+`,`+goodInfo+`}`)),
 	onInitialize("start/result-null", "Answers initialize with null.", initialized("null")),
 	onInitialize("start/result-empty", "Answers initialize with an empty object.", initialized("{}")),
 	onInitialize("start/result-list", "Answers initialize with a list.", initialized("[]")),
-	onInitialize("start/capabilities-list", "Gives its capabilities as a list.", initialized(`{"protocolVersion":"2025-11-25","capabilities":[],`+goodInfo+`}`)),
-	onInitialize("start/capabilities-null", "Declares no capabilities, and has tools.", initialized(`{"protocolVersion":"2025-11-25","capabilities":null,`+goodInfo+`}`)),
-	onInitialize("start/info-missing", "Does not say who it is.", initialized(`{"protocolVersion":"2025-11-25",`+goodCapabilities+`}`)),
-	onInitialize("start/instructions-huge", "Gives instructions of ten megabytes.",
+	onInitialize("start/capabilities-list", "Declares its capabilities as a list.", initialized(`{"protocolVersion":"2025-11-25","capabilities":[],`+goodInfo+`}`)),
+	onInitialize("start/capabilities-null", "Answers initialize with capabilities that are null, although it has tools.", initialized(`{"protocolVersion":"2025-11-25","capabilities":null,`+goodInfo+`}`)),
+	onInitialize("start/info-missing", "Answers initialize without serverInfo.", initialized(`{"protocolVersion":"2025-11-25",`+goodCapabilities+`}`)),
+	onInitialize("start/instructions-huge", "Answers initialize with ten megabytes of instructions.",
 		func(req *request) {
 			initialized(`{"protocolVersion":"2025-11-25",` + goodCapabilities + `,` + goodInfo + `,"instructions":"` + strings.Repeat("obey! ", 10<<20/6) + `"}`)(req)
 		}),
-	onInitialize("start/capabilities-broad", "Declares an experimental capability of 300,000 objects.", func(req *request) {
+	onInitialize("start/capabilities-broad", "Declares an experimental capability that holds 300,000 objects.", func(req *request) {
 		initialized(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}},` + goodInfo + `}`)(req)
 	}),
-	onInitialize("start/events-open", "Answers initialize in an event stream that stays open forever.", func(req *request) {
+	onInitialize("start/events-open", "Answers initialize on an event stream that it keeps open.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
 		req.events().message(req.answer())
 		req.hang()
 	}),
-	onInitialize("start/answered-twice", "Answers initialize twice, with different versions.", func(req *request) {
+	onInitialize("start/answered-twice", "Answers initialize twice, with different protocol versions.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
 		if e := req.events(); e.message(req.answer()) {
 			e.message(req.resultMessage(`{"protocolVersion":"2024-11-05",` + goodCapabilities + `,` + goodInfo + `}`))
 		}
 	}),
-	onInitialize("start/asks-first", "Asks the client before it answers initialize.", func(req *request) {
+	onInitialize("start/asks-first", "Sends requests of every kind before it answers initialize.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
 		e := req.events()
 		for _, request := range requestsOf(everyRequest...)(req) {
@@ -100,11 +100,11 @@ var startMisbehaviours = []Misbehaviour{
 		}
 		e.message(req.answer())
 	}),
-	legacyOnly(whenever("start/initialized-500", "Fails at notifications/initialized.", plainStatus(500), "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-401", "Wants credentials at notifications/initialized.", plainStatus(401), "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-404", "Has forgotten the session at notifications/initialized.", plainStatus(404), "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-hang", "Never answers notifications/initialized.", (*request).hang, "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-result", "Answers notifications/initialized with a result.", func(req *request) {
+	legacyOnly(whenever("start/initialized-500", "Rejects notifications/initialized with 500.", plainStatus(500), "notifications/initialized")),
+	legacyOnly(whenever("start/initialized-401", "Rejects notifications/initialized with 401.", plainStatus(401), "notifications/initialized")),
+	legacyOnly(whenever("start/initialized-404", "Rejects notifications/initialized with 404, as if the session were lost.", plainStatus(404), "notifications/initialized")),
+	legacyOnly(whenever("start/initialized-hang", "Never responds to notifications/initialized.", (*request).hang, "notifications/initialized")),
+	legacyOnly(whenever("start/initialized-result", "Answers notifications/initialized with a result, although notifications have none.", func(req *request) {
 		req.reply(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":null,"result":{}}`)
 	}, "notifications/initialized")),
 }

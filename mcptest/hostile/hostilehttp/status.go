@@ -16,41 +16,41 @@ func statusMisbehaviours() []Misbehaviour {
 	var all []Misbehaviour
 	for _, status := range statuses {
 		name := fmt.Sprintf("call/status-%d", status)
-		all = append(all, whenCalled(name, fmt.Sprintf("Answers the call with HTTP %d and not JSON-RPC.", status), plainStatus(status)))
+		all = append(all, whenCalled(name, fmt.Sprintf("Answers the call with HTTP %d and no JSON-RPC message.", status), plainStatus(status)))
 	}
 	return append(all,
-		whenCalled("call/challenge-401", "Answers 401 with a WWW-Authenticate header of OAuth.", func(req *request) {
+		whenCalled("call/challenge-401", "Answers 401 with an OAuth challenge in WWW-Authenticate.", func(req *request) {
 			req.w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", resource_metadata="http://127.0.0.1:1/none"`)
 			req.reply(http.StatusUnauthorized, "application/json", `{"error":"invalid_token","error_description":"The token has expired"}`)
 		}),
-		whenCalled("call/scope-403", "Answers 403 and asks for another scope.", func(req *request) {
+		whenCalled("call/scope-403", "Answers 403 with an OAuth challenge that requires another scope.", func(req *request) {
 			req.w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="admin"`)
 			req.reply(http.StatusForbidden, "", "")
 		}),
-		whenCalled("call/html-400", "Answers 400 with a web page.", func(req *request) {
+		whenCalled("call/html-400", "Answers 400 with an HTML page.", func(req *request) {
 			req.reply(http.StatusBadRequest, "text/html", webPage)
 		}),
-		whenCalled("call/html-502", "Answers 502 with the web page of a gateway.", func(req *request) {
+		whenCalled("call/html-502", "Answers 502 with an HTML page, as gateways do.", func(req *request) {
 			req.reply(http.StatusBadGateway, "text/html", webPage)
 		}),
-		whenCalled("call/html-404", "Answers 404 with a web page, in the middle of a session.", func(req *request) {
+		whenCalled("call/html-404", "Answers 404 with an HTML page although the session exists, which exposes clients that end the session at any 404.", func(req *request) {
 			req.reply(http.StatusNotFound, "text/html", webPage)
 		}),
-		whenCalled("call/rpc-400", "Answers 400 with a JSON-RPC error that carries the request's id.", rpcStatus(400, -32602, "that will not do", true)),
+		whenCalled("call/rpc-400", "Answers 400 with a JSON-RPC error that has the request's id.", rpcStatus(400, -32602, "that will not do", true)),
 		whenCalled("call/rpc-400-null", "Answers 400 with a JSON-RPC error whose id is null.", rpcStatus(400, -32600, "that will not do", false)),
-		whenCalled("call/rpc-404", "Answers 404 with a JSON-RPC error that carries the request's id and is about the tool.",
+		whenCalled("call/rpc-404", "Answers 404 with a JSON-RPC error about the tool, which exposes clients that take it for a lost session.",
 			rpcStatus(404, -32602, "the tool has gone fishing", true)),
-		whenCalled("call/rpc-500", "Answers 500 with a JSON-RPC error that carries the request's id.", rpcStatus(500, -32603, "something broke", true)),
-		whenCalled("call/rpc-401", "Answers 401 with a JSON-RPC error that carries the request's id.", rpcStatus(401, -32001, "who are you?", true)),
-		whenCalled("call/retry-seconds", "Answers 429 with Retry-After in seconds.", retryAfterIs(429, "7")),
-		whenCalled("call/retry-date", "Answers 503 with Retry-After as a date.", func(req *request) {
+		whenCalled("call/rpc-500", "Answers 500 with a JSON-RPC error that has the request's id.", rpcStatus(500, -32603, "something broke", true)),
+		whenCalled("call/rpc-401", "Answers 401 with a JSON-RPC error that has the request's id.", rpcStatus(401, -32001, "who are you?", true)),
+		whenCalled("call/retry-seconds", "Answers 429 with a Retry-After in seconds.", retryAfterIs(429, "7")),
+		whenCalled("call/retry-date", "Answers 503 with a Retry-After that is a date.", func(req *request) {
 			retryAfterIs(503, time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))(req)
 		}),
-		whenCalled("call/retry-absurd", "Answers 429 and wants to be left alone for a century.", retryAfterIs(429, "3155760000")),
-		whenCalled("call/retry-huge", "Answers 429 with a Retry-After that fits no integer.", retryAfterIs(429, "99999999999999999999999")),
+		whenCalled("call/retry-absurd", "Answers 429 with a Retry-After of a hundred years, which exposes clients that wait for it.", retryAfterIs(429, "3155760000")),
+		whenCalled("call/retry-huge", "Answers 429 with a Retry-After that fits no integer type.", retryAfterIs(429, "99999999999999999999999")),
 		whenCalled("call/retry-negative", "Answers 503 with a negative Retry-After.", retryAfterIs(503, "-30")),
-		whenCalled("call/retry-words", "Answers 503 with a Retry-After in words.", retryAfterIs(503, "tomorrow, perhaps")),
-		whenCalled("call/long-reason", "Answers 500 with a megabyte of text, in colours and control characters.", func(req *request) {
+		whenCalled("call/retry-words", "Answers 503 with a Retry-After that is neither a number nor a date.", retryAfterIs(503, "tomorrow, perhaps")),
+		whenCalled("call/long-reason", "Answers 500 with a megabyte of text that begins with control characters.", func(req *request) {
 			req.begin(http.StatusInternalServerError, "text/plain", "\x1b[31mred\x00\a\r\n")
 			for range 16 {
 				_, _ = req.w.Write(block)
@@ -95,41 +95,41 @@ func retryAfterIs(status int, value string) handler {
 
 // redirectMisbehaviours send the client elsewhere.
 var redirectMisbehaviours = []Misbehaviour{
-	whenCalled("redirect/same-origin-307", "Redirects the call with 307 within its origin, where it is answered.", func(req *request) {
+	whenCalled("redirect/same-origin-307", "Redirects the call with 307 within its origin and answers it there.", func(req *request) {
 		if req.http.URL.Path == endpointPath {
 			redirectTo(req, 307, endpointPath+"/new?home=1")
 			return
 		}
 		req.answerWell()
 	}),
-	whenCalled("redirect/same-origin-308-absolute", "Redirects the call with 308 to a whole URL of its origin.", func(req *request) {
+	whenCalled("redirect/same-origin-308-absolute", "Redirects the call with 308 to an absolute URL of its origin and answers it there.", func(req *request) {
 		if req.http.URL.Path == endpointPath {
 			redirectTo(req, 308, "http://"+req.http.Host+"/other")
 			return
 		}
 		req.answerWell()
 	}),
-	whenCalled("redirect/same-origin-302", "Redirects the call with 302, after which a POST would be a GET.", func(req *request) {
+	whenCalled("redirect/same-origin-302", "Redirects the call with 302, which turns a POST into a GET.", func(req *request) {
 		redirectTo(req, 302, "/other")
 	}),
-	whenCalled("redirect/see-other-303", "Redirects the call with 303.", func(req *request) { redirectTo(req, 303, "/other") }),
-	whenCalled("redirect/elsewhere-307", "Redirects the call to another origin, which would like its headers.", func(req *request) {
+	whenCalled("redirect/see-other-303", "Redirects the call with 303, which turns a POST into a GET.", func(req *request) { redirectTo(req, 303, "/other") }),
+	whenCalled("redirect/elsewhere-307", "Redirects the call with 307 to another origin, which exposes clients that send their credentials there.", func(req *request) {
 		redirectTo(req, 307, req.server.otherOrigin)
 	}),
 	whenCalled("redirect/elsewhere-301", "Redirects the call with 301 to another origin.", func(req *request) { redirectTo(req, 301, req.server.otherOrigin) }),
-	whenCalled("redirect/user-in-url", "Redirects the call within its origin, with a user and a password of its own in the URL.", func(req *request) {
+	whenCalled("redirect/user-in-url", "Redirects the call within its origin to a URL with a user and a password, which exposes clients that send them.", func(req *request) {
 		if req.http.URL.Path == endpointPath {
 			redirectTo(req, 307, "http://admin:letmein@"+req.http.Host+"/other")
 			return
 		}
 		req.answerWell()
 	}),
-	whenCalled("redirect/loop", "Redirects the call to itself, forever.", func(req *request) { redirectTo(req, 307, req.http.URL.Path) }),
-	whenCalled("redirect/file", "Redirects the call to a file.", func(req *request) { redirectTo(req, 307, "file:///etc/passwd") }),
-	whenCalled("redirect/websocket", "Redirects the call to a WebSocket.", func(req *request) { redirectTo(req, 308, "ws://"+req.http.Host+endpointPath) }),
-	whenCalled("redirect/nowhere", "Redirects the call without saying where to.", func(req *request) { req.reply(307, "", "") }),
-	whenCalled("redirect/garbage", "Redirects the call to something that is not a URL.", func(req *request) { redirectTo(req, 307, "http://[::1") }),
-	whenCalled("redirect/stalled-body", "Redirects the call, and never ends the body of the redirect.", func(req *request) {
+	whenCalled("redirect/loop", "Redirects the call to its own URL, again and again.", func(req *request) { redirectTo(req, 307, req.http.URL.Path) }),
+	whenCalled("redirect/file", "Redirects the call to a file URL.", func(req *request) { redirectTo(req, 307, "file:///etc/passwd") }),
+	whenCalled("redirect/websocket", "Redirects the call to a ws URL.", func(req *request) { redirectTo(req, 308, "ws://"+req.http.Host+endpointPath) }),
+	whenCalled("redirect/nowhere", "Redirects the call without a Location.", func(req *request) { req.reply(307, "", "") }),
+	whenCalled("redirect/garbage", "Redirects the call to an invalid URL.", func(req *request) { redirectTo(req, 307, "http://[::1") }),
+	whenCalled("redirect/stalled-body", "Redirects the call with a body that never ends, which exposes clients that read it first.", func(req *request) {
 		if req.http.URL.Path != endpointPath {
 			req.answerWell()
 			return

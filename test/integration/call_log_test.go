@@ -22,10 +22,10 @@ type record struct {
 	key          string
 	began, ended time.Time
 	// bound is how long the call may take by what it asked for.
-	bound time.Duration
-	text  string
-	who   identity // of pid
-	err   error
+	bound      time.Duration
+	text       string
+	answeredBy identity // of pid
+	err        error
 }
 
 // failure returns the error as an *mcpvisor.Error, or nil.
@@ -49,8 +49,8 @@ type callLog struct {
 
 func newCallLog() *callLog { return &callLog{open: map[string]*record{}} }
 
-// begin opens a record.
-func (l *callLog) begin(server, tool string, bound time.Duration) *record {
+// startRecord opens a record.
+func (l *callLog) startRecord(server, tool string, bound time.Duration) *record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keys++
@@ -60,8 +60,8 @@ func (l *callLog) begin(server, tool string, bound time.Duration) *record {
 	return r
 }
 
-// end closes it with what the call returned.
-func (l *callLog) end(r *record, text string, err error) {
+// endRecord closes it with what the call returned.
+func (l *callLog) endRecord(r *record, text string, err error) {
 	r.ended = time.Now()
 	r.text, r.err = text, err
 	l.mu.Lock()
@@ -72,7 +72,7 @@ func (l *callLog) end(r *record, text string, err error) {
 
 // call makes one call and records it. Its arguments are what its tool wants.
 func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool string, bound time.Duration, opts ...facade.CallOption) *record {
-	r := l.begin(server, tool, bound)
+	r := l.startRecord(server, tool, bound)
 	var res *mcp.CallToolResult
 	var err error
 	text := ""
@@ -88,8 +88,8 @@ func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool strin
 			text = p.Messages[0].Content.(*mcp.TextContent).Text
 		}
 	case "consult":
-		res, err = c.CallTool(ctx, server+"/consult", asking(server, r.key), opts...)
-		text = answered(textOf(res))
+		res, err = c.CallTool(ctx, server+"/consult", consultArgs(server, r.key), opts...)
+		text = consultedKey(textOf(res))
 	case "slow_progress":
 		var seen []float64
 		opts = append(opts, facade.WithProgress(func(p mcpvisor.Progress) { seen = append(seen, p.Progress) }))
@@ -106,9 +106,9 @@ func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool strin
 		text = textOf(res)
 	}
 	if tool == "pid" && err == nil {
-		r.who, err = identityOf(res)
+		r.answeredBy, err = identityOf(res)
 	}
-	l.end(r, text, err)
+	l.endRecord(r, text, err)
 	return r
 }
 

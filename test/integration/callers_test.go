@@ -22,16 +22,16 @@ var (
 	allTools = append(slices.Clone(harmlessTools), "add_tool", "remove_tool")
 )
 
-// callHarmed calls whatever there is, whether it is there or not, and gives up
+// callFaulty calls whatever there is, whether it is there or not, and gives up
 // in all the ways that there are.
-func (s *storm) callHarmed(ctx context.Context, r *rand.Rand) {
+func (s *storm) callFaulty(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		target := s.targets[r.IntN(len(s.targets))]
-		if target.unharmed {
+		if target.faultFree {
 			continue
 		}
 		tool := allTools[r.IntN(len(allTools))]
-		if target.silent && (tool == "consult" || tool == "slow_progress") {
+		if target.noNotifications && (tool == "consult" || tool == "slow_progress") {
 			tool = "echo"
 		}
 		rec := s.callOnce(r, target, tool)
@@ -63,12 +63,12 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 	}
 }
 
-// callUnharmed calls the servers without injected faults; no call may fail.
-func (s *storm) callUnharmed(ctx context.Context, r *rand.Rand) {
+// callFaultFree calls the servers without injected faults; no call may fail.
+func (s *storm) callFaultFree(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		for _, target := range s.targets {
-			if target.unharmed {
-				s.calls.call(context.Background(), s.c, target.name(), harmlessTools[r.IntN(len(harmlessTools))], patience)
+			if target.faultFree {
+				s.calls.call(context.Background(), s.c, target.name(), harmlessTools[r.IntN(len(harmlessTools))], maxWait)
 			}
 		}
 		pause(ctx, time.Millisecond)
@@ -87,8 +87,8 @@ func (s *storm) checkListing(ctx context.Context, _ *rand.Rand) {
 			}
 		}
 		for _, target := range s.targets {
-			if n := listed[target.name()]; n != target.tools && (n != 0 || target.unharmed) {
-				s.note("the listing showed %d of the %d tools of %s", n, target.tools, target.name())
+			if n := listed[target.name()]; n != target.tools && (n != 0 || target.faultFree) {
+				s.recordViolation("the listing showed %d of the %d tools of %s", n, target.tools, target.name())
 			}
 		}
 		pause(ctx, time.Millisecond)

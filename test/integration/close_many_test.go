@@ -23,7 +23,7 @@ func manyServers() int {
 
 // Starting hundreds of processes takes the machine a while, and says nothing
 // about one server: the clocks are far off, save for the one that is tested.
-var unhurried = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
+var longTimeouts = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
 	Shutdown: 500 * time.Millisecond}
 
 func TestClose_many_servers(t *testing.T) {
@@ -38,7 +38,7 @@ func TestClose_many_servers(t *testing.T) {
 			began := time.Now()
 			specs := make([]mcpvisor.ServerSpec, manyServers())
 			for i := range specs {
-				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: unhurried,
+				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: longTimeouts,
 					Stdio: w.stdio(mcptest.Script{Faults: faults})}
 			}
 			require.NoError(t, c.Apply(w.within(), specs))

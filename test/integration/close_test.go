@@ -18,13 +18,13 @@ func TestClose_concurrent(t *testing.T) {
 	w := newFixture(t)
 	c, events := w.client()
 	stubborn := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}}}
-	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: brief}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "stubborn", Stdio: w.stdio(stubborn), Timeouts: shortShutdown}))
 	inFlight := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(context.Background(), "stubborn/hang", nil)
 		inFlight <- err
 	}()
-	until(w.within(), t, "the call is under way", func() bool {
+	waitUntil(w.within(), t, "the call is under way", func() bool {
 		st, _ := c.ServerStatus("stubborn")
 		return st.Calls.InFlight == 1
 	})

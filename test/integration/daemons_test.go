@@ -22,7 +22,7 @@ func TestDaemon_ends_with_its_server(t *testing.T) {
 		"closed":       func(w *fixture, c *facade.Client) { require.NoError(w.t, c.Close(w.within())) },
 		"crashed": func(w *fixture, c *facade.Client) {
 			st, _ := c.ServerStatus("s")
-			require.True(w.t, send(st.Session.PID, w.mark, syscall.SIGKILL))
+			require.True(w.t, signalMarked(st.Session.PID, w.mark, syscall.SIGKILL))
 			require.NoError(w.t, c.Close(w.within()))
 		},
 	} {
@@ -48,6 +48,6 @@ func TestDaemon_KeepDaemons(t *testing.T) {
 	require.NoError(t, c.Unregister(w.within(), "s"))
 	left := processes(w.mark)
 	require.Len(t, left, 1)
-	require.True(t, send(left[0], w.mark, syscall.SIGKILL))
-	until(w.within(), t, "the daemon is gone", func() bool { return len(processes(w.mark)) == 0 })
+	require.True(t, signalMarked(left[0], w.mark, syscall.SIGKILL))
+	waitUntil(w.within(), t, "the daemon is gone", func() bool { return len(processes(w.mark)) == 0 })
 }

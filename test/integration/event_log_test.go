@@ -21,8 +21,8 @@ type history struct {
 	grown  chan struct{} // closed when an event was added
 }
 
-// follow must be called before the first registration, or events are missed.
-func follow(c *facade.Client) *history {
+// recordEvents must be called before the first registration, or events are missed.
+func recordEvents(c *facade.Client) *history {
 	h := &history{ended: make(chan struct{}), grown: make(chan struct{})}
 	events := c.Watch(context.Background())
 	go func() {
@@ -45,11 +45,11 @@ func (h *history) all() []mcpvisor.Event {
 	return slices.Clone(h.events)
 }
 
-// take returns the events so far, once every registration has ended, and
+// drain returns the events so far, once every registration has ended, and
 // forgets them.
-func (h *history) take(ctx context.Context, t *testing.T) (events []mcpvisor.Event) {
+func (h *history) drain(ctx context.Context, t *testing.T) (events []mcpvisor.Event) {
 	t.Helper()
-	until(ctx, t, "every registration has ended", func() bool {
+	waitUntil(ctx, t, "every registration has ended", func() bool {
 		registered := 0
 		for _, e := range h.all() {
 			switch e.Kind {
@@ -94,8 +94,8 @@ func (h *history) wait(ctx context.Context, match func(mcpvisor.Event) bool) (mc
 	}
 }
 
-// is matches the kind of a server's event at an epoch; epoch 0 matches any.
-func is(server string, kind mcpvisor.EventKind, epoch uint64) func(mcpvisor.Event) bool {
+// eventIs matches the kind of a server's event at an epoch; epoch 0 matches any.
+func eventIs(server string, kind mcpvisor.EventKind, epoch uint64) func(mcpvisor.Event) bool {
 	return func(e mcpvisor.Event) bool {
 		return e.Server == server && e.Kind == kind && (epoch == 0 || e.Epoch == epoch)
 	}

@@ -56,7 +56,7 @@ func TestEvict_crash_on_every_call(t *testing.T) {
 		}
 	}
 	require.Equal(t, []time.Duration{10 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond}, delays)
-	evicted, err := events.wait(w.within(), is("fragile", mcpvisor.EventEvicted, 0))
+	evicted, err := events.wait(w.within(), eventIs("fragile", mcpvisor.EventEvicted, 0))
 	require.NoError(t, err)
 	require.Equal(t, 7, *evicted.Cause.ExitCode)
 	st, ok := c.ServerStatus("fragile")
@@ -69,5 +69,5 @@ func TestEvict_crash_on_every_call(t *testing.T) {
 
 	require.NoError(t, c.Restart(w.within(), "fragile"))
 	require.NoError(t, c.WaitReady(w.within(), "fragile"), "Restart brings it back")
-	require.True(t, offers(c, "fragile"))
+	require.True(t, listsTools(c, "fragile"))
 }

@@ -21,7 +21,7 @@ func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		pause(ctx, time.Duration(r.IntN(40))*time.Millisecond)
 		target := s.targets[r.IntN(len(s.targets))]
-		if target.unharmed {
+		if target.faultFree {
 			continue
 		}
 		switch target.spec.TransportKind() {
@@ -39,22 +39,22 @@ func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 // restart.
 func (s *storm) faultAny(r *rand.Rand, target *target) {
 	if r.IntN(20) == 0 {
-		s.did("restart storm")
+		s.countFault("restart storm")
 		for range 20 {
 			if err := s.c.Restart(s.within(), target.name()); err != nil && !target.churned {
-				s.note("restart of %s: %v", target.name(), err)
+				s.recordViolation("restart of %s: %v", target.name(), err)
 			}
 		}
 		return
 	}
 	if r.IntN(3) == 0 {
-		s.did("restart")
+		s.countFault("restart")
 		if err := s.c.Restart(s.within(), target.name()); err != nil && !target.churned {
-			s.note("restart of %s: %v", target.name(), err)
+			s.recordViolation("restart of %s: %v", target.name(), err)
 		}
 		return
 	}
-	s.did("crash")
+	s.countFault("crash")
 	s.calls.call(context.Background(), s.c, target.name(), "crash", time.Second, facade.WithTimeout(time.Second))
 }
 
@@ -68,8 +68,8 @@ func (s *storm) faultProcess(ctx context.Context, r *rand.Rand, target *target, 
 	case 0:
 		s.faultAny(r, target)
 	case 1:
-		s.did("stop")
-		if !send(pid, s.mark, syscall.SIGSTOP) {
+		s.countFault("stop")
+		if !signalMarked(pid, s.mark, syscall.SIGSTOP) {
 			return
 		}
 		after, next := time.Duration(20+r.IntN(500))*time.Millisecond, syscall.SIGCONT
@@ -78,12 +78,12 @@ func (s *storm) faultProcess(ctx context.Context, r *rand.Rand, target *target, 
 		}
 		later.Go(func() {
 			pause(ctx, after)
-			send(pid, s.mark, next)
+			signalMarked(pid, s.mark, next)
 		})
 	default:
-		s.did("kill")
-		s.killed(pid)
-		send(pid, s.mark, syscall.SIGKILL)
+		s.countFault("kill")
+		s.recordKill(pid)
+		signalMarked(pid, s.mark, syscall.SIGKILL)
 	}
 }
 
@@ -93,13 +93,13 @@ func (s *storm) faultHTTP(ctx context.Context, r *rand.Rand, target *target) {
 		s.faultAny(r, target)
 		s.restartHTTP(target.web) // a crash over HTTP lasts until then
 	case 1:
-		s.did("refuse")
+		s.countFault("refuse")
 		target.web.Refuse([]int{500, 502, 503, 429}[r.IntN(4)])
 	case 2:
-		s.did("web restart")
+		s.countFault("web restart")
 		s.restartHTTP(target.web)
 	default:
-		s.did("web stop")
+		s.countFault("web stop")
 		target.web.Stop()
 		pause(ctx, time.Duration(r.IntN(60))*time.Millisecond)
 		s.restartHTTP(target.web)
@@ -114,7 +114,7 @@ func (s *storm) restartHTTP(web *mcptest.HTTPServer) {
 		web.Restart()
 		return nil
 	}
-	for soon := s.within(); ; pause(soon, tick) {
+	for soon := s.within(); ; pause(soon, pollInterval) {
 		taken := try()
 		if taken == nil {
 			return
@@ -133,9 +133,9 @@ func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 			s.registerAgain(r, target)
 		}
 		pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
-		s.did("unregister")
-		if err := s.c.Unregister(s.within(), target.name()); err != nil && !isOne(err, mcpvisor.ErrUnknownServer) {
-			s.note("unregister %s: %v", target.name(), err)
+		s.countFault("unregister")
+		if err := s.c.Unregister(s.within(), target.name()); err != nil && !isAny(err, mcpvisor.ErrUnknownServer) {
+			s.recordViolation("unregister %s: %v", target.name(), err)
 		}
 		s.checkUnregistered(target)
 	}
@@ -143,7 +143,7 @@ func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 
 // registerAgain registers the server: with a long timeout, a short one, or supervised.
 func (s *storm) registerAgain(r *rand.Rand, target *target) {
-	s.did("register")
+	s.countFault("register")
 	spec, register := target.spec, s.within()
 	switch r.IntN(3) {
 	case 0:
@@ -158,30 +158,30 @@ func (s *storm) registerAgain(r *rand.Rand, target *target) {
 		s.subscribe(target)
 		return
 	}
-	if !isOne(err, mcpvisor.ErrCanceled, mcpvisor.ErrStart, mcpvisor.ErrClosed) {
-		s.note("register %s: %v", target.name(), err)
+	if !isAny(err, mcpvisor.ErrCanceled, mcpvisor.ErrStart, mcpvisor.ErrClosed) {
+		s.recordViolation("register %s: %v", target.name(), err)
 	}
 	// A registration that is taken back may still be on its way out.
-	for gone := s.within(); gone.Err() == nil; pause(gone, tick) {
+	for gone := s.within(); gone.Err() == nil; pause(gone, pollInterval) {
 		if _, registered := s.c.ServerStatus(target.name()); !registered {
 			return
 		}
 	}
-	s.note("%s failed to register, and never left: %v", target.name(), err)
+	s.recordViolation("%s failed to register, and never left: %v", target.name(), err)
 }
 
 // checkUnregistered is called when the server is unregistered: nothing of it may be
 // there.
 func (s *storm) checkUnregistered(target *target) {
 	if _, registered := s.c.ServerStatus(target.name()); registered {
-		s.note("%s is registered after Unregister", target.name())
+		s.recordViolation("%s is registered after Unregister", target.name())
 	}
-	if offers(s.c, target.name()) {
-		s.note("tools of %s are listed after Unregister", target.name())
+	if listsTools(s.c, target.name()) {
+		s.recordViolation("tools of %s are listed after Unregister", target.name())
 	}
 	for _, pid := range mcptest.PIDs(target.dir) {
 		if target.spec.Stdio != nil && mcptest.Alive(pid) && marked(pid, s.mark) {
-			s.note("process %d of %s is alive after Unregister", pid, target.name())
+			s.recordViolation("process %d of %s is alive after Unregister", pid, target.name())
 		}
 	}
 }

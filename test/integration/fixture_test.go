@@ -41,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 				}
 			}
 			return len(left) == 0
-		}, patience, tick, "descriptors are left: %v", &left)
+		}, maxWait, pollInterval, "descriptors are left: %v", &left)
 		goleak.VerifyNone(t, routines)
 	})
 	return w
@@ -52,7 +52,7 @@ func newFixture(t *testing.T) *fixture {
 func (w *fixture) requireNoProcess() {
 	w.t.Helper()
 	require.Empty(w.t, children(), "children are left")
-	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, patience, tick, "processes are left")
+	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, maxWait, pollInterval, "processes are left")
 }
 
 // stdio returns a script as a process with the mark.
@@ -70,7 +70,7 @@ func (w *fixture) client(opts ...facade.Option) (*facade.Client, *history) {
 	w.t.Helper()
 	c, err := facade.New(opts...)
 	require.NoError(w.t, err)
-	h := follow(c)
+	h := recordEvents(c)
 	w.t.Cleanup(func() {
 		w.close(c)
 		<-h.ended
@@ -82,14 +82,14 @@ func (w *fixture) client(opts ...facade.Option) (*facade.Client, *history) {
 // allows for it.
 func (w *fixture) close(c *facade.Client) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	require.NoError(w.t, c.Close(ctx))
 }
 
 // within returns a context that ends after patience.
 func (w *fixture) within() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	w.t.Cleanup(cancel)
 	return ctx
 }
@@ -113,17 +113,17 @@ type schedulingDelay struct {
 func measureSchedulingDelay() *schedulingDelay {
 	h := &schedulingDelay{stop: make(chan struct{}), worst: make(chan time.Duration)}
 	go func() {
-		ticker := time.NewTicker(tick)
+		ticker := time.NewTicker(pollInterval)
 		defer ticker.Stop()
 		var worst time.Duration
 		for last := time.Now(); ; {
 			select {
 			case <-ticker.C:
 				now := time.Now()
-				worst = max(worst, now.Sub(last)-tick)
+				worst = max(worst, now.Sub(last)-pollInterval)
 				last = now
 			case <-h.stop:
-				h.worst <- max(worst, time.Since(last)-tick) // the one that is going on
+				h.worst <- max(worst, time.Since(last)-pollInterval) // the one that is going on
 				return
 			}
 		}

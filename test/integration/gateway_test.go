@@ -51,15 +51,15 @@ func TestStart_list_refused_by_gateway(t *testing.T) {
 			web := mcptest.NewHTTP(mcptest.Script{}, mcptest.WithStateless(), mcptest.WithJSONResponses())
 			t.Cleanup(web.Close)
 			c, events := w.client()
-			way := &gateway{method: method}
-			way.left.Store(2)
-			t.Cleanup(way.CloseIdleConnections)
+			proxy := &gateway{method: method}
+			proxy.left.Store(2)
+			t.Cleanup(proxy.CloseIdleConnections)
 			require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "web", StartSupervised: true,
-				Policy: supervisor.Retry(5, 5*time.Millisecond), HTTP: &mcpvisor.HTTP{URL: web.URL, Client: &http.Client{Transport: way}}}))
+				Policy: supervisor.Retry(5, 5*time.Millisecond), HTTP: &mcpvisor.HTTP{URL: web.URL, Client: &http.Client{Transport: proxy}}}))
 			require.NoError(t, c.WaitReady(w.within(), "web"))
 			require.Len(t, c.Tools(), webTools)
 			require.Len(t, c.Prompts(), len(mcptest.DefaultPrompts()))
-			failed, err := events.wait(w.within(), is("web", mcpvisor.EventStartFailed, 0))
+			failed, err := events.wait(w.within(), eventIs("web", mcpvisor.EventStartFailed, 0))
 			require.NoError(t, err)
 			require.Contains(t, failed.Cause.Error(), method)
 			require.Contains(t, failed.Cause.Error(), "502")

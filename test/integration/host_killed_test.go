@@ -21,8 +21,8 @@ import (
 // is the mark of what it starts.
 const hostRole = "MCPVISOR_INTEGRATION_HOST"
 
-// hosted is what the host starts: none of them would end by itself.
-func hosted(mark string) []mcpvisor.ServerSpec {
+// hostedServers is what the host starts: none of them would end by itself.
+func hostedServers(mark string) []mcpvisor.ServerSpec {
 	w := &fixture{mark: mark}
 	script := func(faults ...mcptest.Fault) *mcpvisor.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
 	wrapped := script()
@@ -43,7 +43,7 @@ func hosted(mark string) []mcpvisor.ServerSpec {
 func runHost() int {
 	c, err := facade.New()
 	if err == nil {
-		err = c.Apply(context.Background(), hosted(os.Getenv(hostRole)))
+		err = c.Apply(context.Background(), hostedServers(os.Getenv(hostRole)))
 	}
 	if err != nil {
 		fmt.Println("the host could not start:", err)
@@ -54,7 +54,7 @@ func runHost() int {
 		if st, _ := c.ServerStatus("deaf"); st.Calls.InFlight == 1 {
 			break
 		}
-		pause(context.Background(), tick)
+		pause(context.Background(), pollInterval)
 	}
 	fmt.Println("ready")
 	select {}
@@ -78,5 +78,5 @@ func TestKill_host(t *testing.T) {
 
 	require.NoError(t, host.Process.Kill())
 	require.Error(t, host.Wait())
-	until(w.within(), t, "the servers have died with their host", func() bool { return len(processes(w.mark)) == 0 })
+	waitUntil(w.within(), t, "the servers have died with their host", func() bool { return len(processes(w.mark)) == 0 })
 }

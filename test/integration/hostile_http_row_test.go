@@ -9,19 +9,19 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// httpSoon is the clock of calls that are never answered.
-const httpSoon = 150 * time.Millisecond
+// httpShortTimeout is the clock of calls that are never answered.
+const httpShortTimeout = 150 * time.Millisecond
 
-// httpFine: the call succeeds.
-func httpFine(name string) httpRow { return httpRow{name: name} }
+// httpSucceeds: the call succeeds.
+func httpSucceeds(name string) httpRow { return httpRow{name: name} }
 
 // httpFails: the call ends in an error of this kind, and the session is kept.
 func httpFails(name string, kind error, outcome mcpvisor.Outcome, says string) httpRow {
 	return httpRow{name: name, call: &wantError{kind, outcome, says}}
 }
 
-// httpGarbled: the call ends as one whose answer cannot be read.
-func httpGarbled(name, says string) httpRow {
+// httpUnreadable: the call ends as one whose answer cannot be read.
+func httpUnreadable(name, says string) httpRow {
 	return httpFails(name, mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, says)
 }
 
@@ -30,16 +30,16 @@ func httpRefused(name, says string) httpRow {
 	return httpFails(name, mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, says)
 }
 
-// httpBroad: the call ends because its answer, of a length that is allowed, holds
+// httpTooManyValues: the call ends because its answer, of a length that is allowed, holds
 // too much to be decoded. Reading it costs a few times its length, decoding nothing.
-func httpBroad(name string) httpRow {
-	return httpRefused(name, "too large to decode").within(4*frugal).with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
+func httpTooManyValues(name string) httpRow {
+	return httpRefused(name, "too large to decode").allocating(4*maxAllocation).with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
 }
 
-// httpOverdue: the call ends by its own clock.
-func httpOverdue(name string) httpRow {
+// httpTimesOut: the call ends by its own clock.
+func httpTimesOut(name string) httpRow {
 	r := httpFails(name, mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown, "timed out")
-	r.clock = httpSoon
+	r.timeout = httpShortTimeout
 	return r
 }
 
@@ -56,43 +56,43 @@ func (r httpRow) in(eras ...mcpvisor.Era) httpRow {
 
 // with changes the specification.
 func (r httpRow) with(about string, change func(*mcpvisor.ServerSpec)) httpRow {
-	r.about, r.spec = about, change
+	r.label, r.spec = about, change
 	return r
 }
 
-// within bounds what the call allocates.
-func (r httpRow) within(bytes uint64) httpRow {
+// allocating bounds what the call allocates.
+func (r httpRow) allocating(bytes uint64) httpRow {
 	r.memory = bytes
 	return r
 }
 
-// by sets the call's own clock.
-func (r httpRow) by(clock time.Duration) httpRow {
-	r.clock = clock
+// withTimeout sets the call's own clock.
+func (r httpRow) withTimeout(clock time.Duration) httpRow {
+	r.timeout = clock
 	return r
 }
 
-// renewed: the session ends with the call, and another one serves.
-func (r httpRow) renewed() httpRow {
+// replacing: the session ends with the call, and another one serves.
+func (r httpRow) replacing() httpRow {
 	r.replaced = true
 	return r
 }
 
-// saying: the call brings this text.
-func (r httpRow) saying(text string) httpRow {
+// returning: the call brings this text.
+func (r httpRow) returning(text string) httpRow {
 	r.text = text
 	return r
 }
 
-// then looks at something more.
-func (r httpRow) then(look func(*httpRun)) httpRow {
-	r.also = look
+// checking looks at something more.
+func (r httpRow) checking(look func(*httpRun)) httpRow {
+	r.check = look
 	return r
 }
 
-// acting replaces the call, and whatever follows it.
-func (r httpRow) acting(instead func(*httpRun)) httpRow {
-	r.instead = instead
+// doing replaces the call, and whatever follows it.
+func (r httpRow) doing(instead func(*httpRun)) httpRow {
+	r.act = instead
 	return r
 }
 

@@ -15,46 +15,46 @@ import (
 )
 
 var httpSessionRows = []httpRow{
-	httpLost("session/lost"),
-	httpLost("session/lost-rpc"),
+	httpSessionLost("session/lost"),
+	httpSessionLost("session/lost-rpc"),
 	// An error with the id of the call is its answer, although the session ends.
-	httpFails("session/lost-rpc-own", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "Session not found").renewed().in(mcpvisor.EraLegacy),
-	httpLost("session/lost-400"),
-	httpRow{name: "session/lost-silently"}.acting(func(s *httpRun) {
-		s.misbehave()
+	httpFails("session/lost-rpc-own", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "Session not found").replacing().in(mcpvisor.EraLegacy),
+	httpSessionLost("session/lost-400"),
+	httpRow{name: "session/lost-silently"}.doing(func(s *httpRun) {
+		s.callBadTool()
 		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
-		s.judge(err, &wantError{mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session"})
-		s.serves(2)
+		s.requireError(err, &wantError{mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session"})
+		s.requireServes(2)
 	}),
-	httpRow{name: "session/lost-always"}.acting(func(s *httpRun) {
+	httpRow{name: "session/lost-always"}.doing(func(s *httpRun) {
 		// Each session is lost by its first call: the budget ends it.
 		var err error
 		for !errors.Is(err, mcpvisor.ErrEvicted) {
 			_, err = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil, facade.WithWaitReady())
 			require.Error(s.t, err)
-			require.True(s.t, isOne(err, mcpvisor.ErrUnavailable, mcpvisor.ErrEvicted), "%v", err)
+			require.True(s.t, isAny(err, mcpvisor.ErrUnavailable, mcpvisor.ErrEvicted), "%v", err)
 		}
 		require.EqualValues(s.t, 4, s.epoch())
 	}),
 	httpUnstartable("session/id-missing", "Mcp-Session-Id header is required"),
-	httpFine("session/id-changes"),
-	httpFine("session/id-empty"),
-	httpFine("session/id-two"),
+	httpSucceeds("session/id-changes"),
+	httpSucceeds("session/id-empty"),
+	httpSucceeds("session/id-two"),
 	httpUnstartable("session/id-control", ""),
-	httpFine("session/id-blanks"),
+	httpSucceeds("session/id-blanks"),
 	httpUnstartable("session/id-megabyte", "headers exceeded"),
-	httpFine("session/id-secret"),
-	httpRow{name: "session/busy"}.acting(func(s *httpRun) {
-		s.misbehave()
+	httpSucceeds("session/id-secret"),
+	httpRow{name: "session/busy"}.doing(func(s *httpRun) {
+		s.callBadTool()
 		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
-		s.judge(err, &wantError{mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "one at a time"})
-		s.misbehave()
-		s.serves(1)
+		s.requireError(err, &wantError{mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "one at a time"})
+		s.callBadTool()
+		s.requireServes(1)
 	}),
 
-	httpRow{name: "none"}.with("restarted on the same port", nil).acting(func(s *httpRun) {
+	httpRow{name: "none"}.with("restarted on the same port", nil).doing(func(s *httpRun) {
 		s.server.Restart()
-		s.interrupted()
+		s.callInterrupted()
 		if s.spec.Era == mcpvisor.EraModern {
 			// There was no session that could be lost; but a stream of notifications
 			// may have found out that nothing listened for a moment.
@@ -64,60 +64,60 @@ var httpSessionRows = []httpRow{
 			require.LessOrEqual(s.t, s.epoch(), uint64(2))
 			return
 		}
-		s.serves(2)
+		s.requireServes(2)
 	}),
 	httpRow{name: "none"}.with("gone and back", func(s *mcpvisor.ServerSpec) {
-		s.Policy = supervisor.Retry(50, httpSoon/10)
-		s.Policy.Max = httpSoon
-	}).acting(func(s *httpRun) {
+		s.Policy = supervisor.Retry(50, httpShortTimeout/10)
+		s.Policy.Max = httpShortTimeout
+	}).doing(func(s *httpRun) {
 		s.server.Stop()
-		s.interrupted()
+		s.callInterrupted()
 		s.server.Restart()
 		res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "back"}, facade.WithWaitReady())
 		require.NoError(s.t, err)
 		require.Equal(s.t, "back", textOf(res))
 		require.Greater(s.t, s.epoch(), uint64(1))
 	}),
-	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).acting(func(s *httpRun) {
+	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).doing(func(s *httpRun) {
 		failed := make(chan error, 1)
 		go func() {
 			_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
 			failed <- err
 		}()
-		until(s.fixture.within(), s.t, "the call is under way", func() bool {
+		waitUntil(s.fixture.within(), s.t, "the call is under way", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.Calls.InFlight == 1
 		})
 		s.server.Stop()
 		err := <-failed
-		require.True(s.t, isOne(err, mcpvisor.ErrCrashed, mcpvisor.ErrUnavailable), "%v", err)
+		require.True(s.t, isAny(err, mcpvisor.ErrCrashed, mcpvisor.ErrUnavailable), "%v", err)
 		require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted, "nothing listens any more")
 	}),
 
-	httpFine("shutdown/hang"),
-	httpFine("shutdown/405"),
-	httpFine("shutdown/500"),
-	httpFine("shutdown/reset"),
-	httpFine("shutdown/endless"),
-	httpFine("shutdown/elsewhere"),
-	httpFine("shutdown/switching"),
+	httpSucceeds("shutdown/hang"),
+	httpSucceeds("shutdown/405"),
+	httpSucceeds("shutdown/500"),
+	httpSucceeds("shutdown/reset"),
+	httpSucceeds("shutdown/endless"),
+	httpSucceeds("shutdown/elsewhere"),
+	httpSucceeds("shutdown/switching"),
 }
 
-// interrupted is a call to a server whose connections have just been dropped.
+// callInterrupted is a call to a server whose connections have just been dropped.
 // Whether the call has found that out before it was sent is a matter of luck.
-func (s *httpRun) interrupted() {
+func (s *httpRun) callInterrupted() {
 	s.t.Helper()
 	began := time.Now()
 	res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "hello"})
-	s.inTime("the call", began, time.Second)
+	s.requireWithin("the call", began, time.Second)
 	if err == nil {
 		require.Equal(s.t, "hello", textOf(res))
 		return
 	}
 	want := mcpvisor.OutcomeUnknown
-	if s.lawful(err).Kind == mcpvisor.KindUnavailable {
+	if s.requirePresentable(err).Kind == mcpvisor.KindUnavailable {
 		want = mcpvisor.OutcomeNotSent
 	}
-	require.True(s.t, isOne(err, mcpvisor.ErrUnavailable, mcpvisor.ErrCrashed, mcpvisor.ErrProtocol), "%v", err)
-	require.Equal(s.t, want, s.lawful(err).Outcome, "%v", err)
+	require.True(s.t, isAny(err, mcpvisor.ErrUnavailable, mcpvisor.ErrCrashed, mcpvisor.ErrProtocol), "%v", err)
+	require.Equal(s.t, want, s.requirePresentable(err).Outcome, "%v", err)
 }

@@ -13,41 +13,41 @@ import (
 )
 
 var httpStatusRows = slices.Concat(
-	statusRows(httpGarbled, "did not answer", 202, 204, 205),
+	statusRows(httpUnreadable, "did not answer", 202, 204, 205),
 	statusRows(httpRefused, "", 300, 304, 400, 402, 405, 406, 408, 409, 410, 411, 413, 415, 418, 421, 422, 426, 428, 431, 451,
 		500, 501, 505, 507, 511, 599),
-	statusRows(wantsCredentials, "", 401, 403, 407),
-	statusRows(httpGarbled, "HTTP", 502, 503, 504),
-	statusRows(wantsPeace, "", 429),
+	statusRows(httpAuthRequired, "", 401, 403, 407),
+	statusRows(httpUnreadable, "HTTP", 502, 503, 504),
+	statusRows(httpUnavailable, "", 429),
 	[]httpRow{
-		httpFine("none"),
+		httpSucceeds("none"),
 		httpRefused("call/status-404", "HTTP 404").in(mcpvisor.EraModern),
-		httpLost("call/status-404"),
-		wantsCredentials("call/challenge-401", "The token has expired"),
-		wantsCredentials("call/scope-403", "HTTP 403"),
+		httpSessionLost("call/status-404"),
+		httpAuthRequired("call/challenge-401", "The token has expired"),
+		httpAuthRequired("call/scope-403", "HTTP 403"),
 		httpRefused("call/html-400", "HTTP 400"),
-		httpGarbled("call/html-502", "HTTP 502"),
+		httpUnreadable("call/html-502", "HTTP 502"),
 		httpRefused("call/html-404", "HTTP 404").in(mcpvisor.EraModern),
 		// The session is lost by its status; a page does not say what became of the call.
-		httpFails("call/html-404", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "forgot the session").renewed().in(mcpvisor.EraLegacy),
-		httpSays("call/rpc-400", "that will not do"),
-		httpSays("call/rpc-400-null", "that will not do"),
-		httpSays("call/rpc-404", "gone fishing"),
-		httpSays("call/rpc-500", "something broke"),
-		wantsCredentials("call/rpc-401", "who are you?"),
-		wantsPeaceFor("call/retry-seconds", 7*time.Second, 7*time.Second),
-		wantsPeaceFor("call/retry-date", 50*time.Minute, time.Hour),
-		wantsPeaceFor("call/retry-absurd", 24*time.Hour, 24*time.Hour),
-		wantsPeaceFor("call/retry-huge", 0, 24*time.Hour),
-		wantsPeaceFor("call/retry-negative", 0, 0),
-		wantsPeaceFor("call/retry-words", 0, 0),
+		httpFails("call/html-404", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "forgot the session").replacing().in(mcpvisor.EraLegacy),
+		httpRPCError("call/rpc-400", "that will not do"),
+		httpRPCError("call/rpc-400-null", "that will not do"),
+		httpRPCError("call/rpc-404", "gone fishing"),
+		httpRPCError("call/rpc-500", "something broke"),
+		httpAuthRequired("call/rpc-401", "who are you?"),
+		httpRetryAfter("call/retry-seconds", 7*time.Second, 7*time.Second),
+		httpRetryAfter("call/retry-date", 50*time.Minute, time.Hour),
+		httpRetryAfter("call/retry-absurd", 24*time.Hour, 24*time.Hour),
+		httpRetryAfter("call/retry-huge", 0, 24*time.Hour),
+		httpRetryAfter("call/retry-negative", 0, 0),
+		httpRetryAfter("call/retry-words", 0, 0),
 		httpRefused("call/long-reason", "HTTP 500"),
 
-		httpFine("redirect/same-origin-307"),
-		httpFine("redirect/same-origin-308-absolute"),
-		httpFine("redirect/to-slash"),
-		httpFine("redirect/user-in-url"),
-		httpFine("redirect/stalled-body").with("", func(s *mcpvisor.ServerSpec) { s.Timeouts.Call = time.Second }),
+		httpSucceeds("redirect/same-origin-307"),
+		httpSucceeds("redirect/same-origin-308-absolute"),
+		httpSucceeds("redirect/to-slash"),
+		httpSucceeds("redirect/user-in-url"),
+		httpSucceeds("redirect/stalled-body").with("", func(s *mcpvisor.ServerSpec) { s.Timeouts.Call = time.Second }),
 		httpRefused("redirect/same-origin-302", "redirects to"),
 		httpRefused("redirect/see-other-303", "redirects to"),
 		httpRefused("redirect/elsewhere-307", "redirects to"),
@@ -59,45 +59,45 @@ var httpStatusRows = slices.Concat(
 		httpRefused("redirect/garbage", "unreadable location"),
 
 		httpRefused("secret/text", "cannot work with"),
-		wantsCredentials("secret/json", "bad token"),
-		httpSays("secret/rpc", "you said"),
-		httpSays("secret/escaped", "you said"),
+		httpAuthRequired("secret/json", "bad token"),
+		httpRPCError("secret/rpc", "you said"),
+		httpRPCError("secret/escaped", "you said"),
 		httpRefused("secret/redirect", "redirects to"),
 		httpRefused("secret/reason", "HTTP 500"),
-		httpGarbled("secret/version", ""),
-		httpGarbled("secret/length", ""),
+		httpUnreadable("secret/version", ""),
+		httpUnreadable("secret/length", ""),
 		httpUnstartable("secret/start", "I do not know"),
 		httpUnstartable("secret/list", "cannot list for"),
 	},
 )
 
-// httpSays: the server's own error arrives.
-func httpSays(name, text string) httpRow {
+// httpRPCError: the server's own error arrives.
+func httpRPCError(name, text string) httpRow {
 	return httpFails(name, mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, text)
 }
 
-// httpLost: a legacy server has forgotten the session before it looked at the call.
-func httpLost(name string) httpRow {
-	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").renewed().in(mcpvisor.EraLegacy)
+// httpSessionLost: a legacy server has forgotten the session before it looked at the call.
+func httpSessionLost(name string) httpRow {
+	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").replacing().in(mcpvisor.EraLegacy)
 }
 
-func wantsCredentials(name, text string) httpRow {
+func httpAuthRequired(name, text string) httpRow {
 	return httpFails(name, mcpvisor.ErrAuthRequired, mcpvisor.OutcomeAnswered, text)
 }
 
-func wantsPeace(name, _ string) httpRow {
+func httpUnavailable(name, _ string) httpRow {
 	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, "")
 }
 
-// wantsPeaceFor: the error says when it is worth trying again.
-func wantsPeaceFor(name string, least, most time.Duration) httpRow {
-	return httpRow{name: name}.acting(func(s *httpRun) {
+// httpRetryAfter: the error says when it is worth trying again.
+func httpRetryAfter(name string, least, most time.Duration) httpRow {
+	return httpRow{name: name}.doing(func(s *httpRun) {
 		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
-		s.judge(err, &wantError{mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, ""})
+		s.requireError(err, &wantError{mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, ""})
 		var e *mcpvisor.Error
 		require.ErrorAs(s.t, err, &e)
 		require.GreaterOrEqual(s.t, e.RetryAfter, least)
 		require.LessOrEqual(s.t, e.RetryAfter, most)
-		s.serves(1)
+		s.requireServes(1)
 	})
 }

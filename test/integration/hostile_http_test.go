@@ -25,54 +25,54 @@ import (
 // httpRow is what a client must do with one misbehaviour over HTTP.
 type httpRow struct {
 	name  string
-	about string // tells two rows of one misbehaviour apart
+	label string // tells two rows of one misbehaviour apart
 	eras  []mcpvisor.Era
 	// start is how Register must end, and call how a call of the tool that
 	// misbehaves must; nil if they succeed.
 	start, call *wantError
 	// text is what a call that succeeds must bring; by default what it sent.
 	text string
-	// clock is the call's own; by default far off.
-	clock time.Duration
+	// timeout is the call's own; by default far off.
+	timeout time.Duration
 	// replaced: the session ends with the call, and the next one is as good as new.
 	replaced bool
 	// spec changes the specification.
 	spec func(*mcpvisor.ServerSpec)
-	// instead replaces the call, and also follows it.
-	instead, also func(*httpRun)
+	// act replaces the call, and also follows it.
+	act, check func(*httpRun)
 	// memory bounds what the call may allocate, in bytes; 0 means no bound.
 	memory uint64
 }
 
 // wantError is what an error must be.
 type wantError struct {
-	kind    error
-	outcome mcpvisor.Outcome
-	says    string
+	kind     error
+	outcome  mcpvisor.Outcome
+	contains string
 }
 
 // httpRun is the stage of one row: a client with the server that misbehaves
 // and a neighbour.
 type httpRun struct {
 	*fixture
-	row    httpRow
-	c      *facade.Client
-	events *history
-	server *hostilehttp.Server
-	near   *hostilehttp.Server
-	spec   mcpvisor.ServerSpec
-	log    *testutil.LockedBuffer
-	shown  []string // texts that a host would show to people
+	row     httpRow
+	c       *facade.Client
+	events  *history
+	server  *hostilehttp.Server
+	healthy *hostilehttp.Server
+	spec    mcpvisor.ServerSpec
+	log     *testutil.LockedBuffer
+	shown   []string // texts that a host would show to people
 }
 
 const (
 	// secretToken is what no log, no error and no status may hold.
 	secretToken = "canary-8c1f0e52d7"
-	// httpSlack is what may come on top of a clock: a scheduler's hiccup, not a
+	// httpMaxDelay is what may come on top of a clock: a scheduler's hiccup, not a
 	// minute of a default.
-	httpSlack = 10 * time.Second
-	// httpShutdown is the clock of the end.
-	httpShutdown = 300 * time.Millisecond
+	httpMaxDelay = 10 * time.Second
+	// httpShutdownTimeout is the clock of the end.
+	httpShutdownTimeout = 300 * time.Millisecond
 	// maxMessage is the longest message that is accepted.
 	maxMessage = 1 << 20
 	// maxErrorText is how long the text of an error may be.
@@ -95,7 +95,7 @@ func TestHostileHTTP(t *testing.T) {
 		}
 		for _, era := range eras {
 			name := row.name
-			for _, part := range []string{row.about, string(era)} {
+			for _, part := range []string{row.label, string(era)} {
 				if part != "" {
 					name += "/" + part
 				}
@@ -124,18 +124,18 @@ func httpRows() []httpRow {
 func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era) {
 	s := &httpRun{fixture: newFixture(t), row: r, server: m.Serve(), log: new(testutil.LockedBuffer)}
 	t.Cleanup(s.server.Close)
-	s.near = hostilehttp.Misbehaviours()[0].Serve()
-	t.Cleanup(s.near.Close)
+	s.healthy = hostilehttp.Misbehaviours()[0].Serve()
+	t.Cleanup(s.healthy.Close)
 	s.c, s.events = s.client(append(answeringHandlers(), facade.WithLogger(zerolog.New(s.log)))...)
-	require.NoError(t, s.c.Register(s.within(), mcpvisor.ServerSpec{Name: "near", HTTP: &mcpvisor.HTTP{URL: s.near.URL},
-		Timeouts: mcpvisor.Timeouts{Shutdown: httpShutdown}}))
-	near := newNeighbour(s.c, "near")
-	t.Cleanup(func() { near.stop(); near.done.Wait() })
+	require.NoError(t, s.c.Register(s.within(), mcpvisor.ServerSpec{Name: "near", HTTP: &mcpvisor.HTTP{URL: s.healthy.URL},
+		Timeouts: mcpvisor.Timeouts{Shutdown: httpShutdownTimeout}}))
+	calls := newNeighbour(s.c, "near")
+	t.Cleanup(func() { calls.stop(); calls.done.Wait() })
 
 	s.spec = mcpvisor.ServerSpec{Name: hostileServer, Era: era,
 		HTTP: &mcpvisor.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + secretToken}},
 		Timeouts: mcpvisor.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
-			Call: 20 * time.Second, Shutdown: httpShutdown},
+			Call: 20 * time.Second, Shutdown: httpShutdownTimeout},
 		Limits: mcpvisor.Limits{MaxMessageBytes: maxMessage, MaxPages: 10},
 		Policy: supervisor.Retry(3, 10*time.Millisecond), Probe: mcpvisor.Probe{Interval: -1}}
 	if r.spec != nil {
@@ -143,9 +143,9 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 	}
 	if s.register() {
 		s.subscribeAll(s.c, hostileServer)
-		s.play()
+		s.runCall()
 	}
-	s.end(near)
+	s.requireCleanEnd(calls)
 }
 
 // register reports whether the server is there to be called.
@@ -153,52 +153,52 @@ func (s *httpRun) register() bool {
 	s.t.Helper()
 	began := time.Now()
 	err := s.c.Register(s.within(), s.spec)
-	s.inTime("register", began, s.spec.Timeouts.Start+s.spec.Timeouts.List)
+	s.requireWithin("register", began, s.spec.Timeouts.Start+s.spec.Timeouts.List)
 	if s.row.start == nil {
 		require.NoError(s.t, err)
 		return true
 	}
-	s.judge(err, s.row.start)
+	s.requireError(err, s.row.start)
 	require.NotContains(s.t, s.c.Servers(), hostileServer, "a failed start leaves nothing behind")
 	return false
 }
 
-// play calls the tool that misbehaves and checks which session serves afterwards.
-func (s *httpRun) play() {
+// runCall calls the tool that misbehaves and checks which session serves afterwards.
+func (s *httpRun) runCall() {
 	s.t.Helper()
 	epoch := s.epoch()
-	if s.row.instead != nil {
-		s.row.instead(s)
+	if s.row.act != nil {
+		s.row.act(s)
 	} else {
-		s.misbehave()
+		s.callBadTool()
 	}
-	if s.row.also != nil {
-		s.row.also(s)
+	if s.row.check != nil {
+		s.row.check(s)
 	}
-	if s.row.instead == nil {
+	if s.row.act == nil {
 		if s.row.replaced {
 			epoch++
 		}
-		s.serves(epoch)
+		s.requireServes(epoch)
 	}
 }
 
-// misbehave makes the call that the row is about.
-func (s *httpRun) misbehave() {
+// callBadTool makes the call that the row is about.
+func (s *httpRun) callBadTool() {
 	s.t.Helper()
 	opts := []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
 	bound := s.spec.Timeouts.Call
-	if s.row.clock > 0 {
-		bound, opts = s.row.clock, append(opts, facade.WithTimeout(s.row.clock))
+	if s.row.timeout > 0 {
+		bound, opts = s.row.timeout, append(opts, facade.WithTimeout(s.row.timeout))
 	}
 	before, began := allocated(), time.Now()
 	res, err := s.c.CallTool(s.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, opts...)
-	s.inTime("the call", began, bound)
+	s.requireWithin("the call", began, bound)
 	if s.row.memory > 0 {
 		require.Less(s.t, allocated()-before, s.row.memory, "bytes were allocated for one call")
 	}
 	if s.row.call != nil {
-		s.judge(err, s.row.call)
+		s.requireError(err, s.row.call)
 		return
 	}
 	require.NoError(s.t, err)
@@ -209,13 +209,13 @@ func (s *httpRun) misbehave() {
 	require.Equal(s.t, want, textOf(res))
 }
 
-// serves asserts that the server is ready, in this incarnation.
-func (s *httpRun) serves(epoch uint64) {
+// requireServes asserts that the server is ready, in this incarnation.
+func (s *httpRun) requireServes(epoch uint64) {
 	s.t.Helper()
 	began := time.Now()
 	res, err := s.c.CallTool(s.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "and again"}, facade.WithWaitReady())
 	require.NoError(s.t, err)
-	s.inTime("the next call", began, s.spec.Timeouts.Call)
+	s.requireWithin("the next call", began, s.spec.Timeouts.Call)
 	require.Equal(s.t, "and again", textOf(res))
 	require.Equal(s.t, epoch, s.epoch(), "which incarnation serves")
 }
@@ -226,18 +226,18 @@ func (s *httpRun) epoch() uint64 {
 	return st.Epoch
 }
 
-// judge compares an error with what it must be; see lawful for what every error must be.
-func (s *httpRun) judge(err error, want *wantError) {
+// requireError compares an error with what it must be; see lawful for what every error must be.
+func (s *httpRun) requireError(err error, want *wantError) {
 	s.t.Helper()
 	require.ErrorIs(s.t, err, want.kind)
-	e := s.lawful(err)
+	e := s.requirePresentable(err)
 	require.Equal(s.t, want.outcome, e.Outcome, "%v", err)
-	require.Contains(s.t, err.Error(), want.says)
+	require.Contains(s.t, err.Error(), want.contains)
 }
 
-// lawful requires that an error is an *mcpvisor.Error, short, on one line, and without
+// requirePresentable requires that an error is an *mcpvisor.Error, short, on one line, and without
 // secrets.
-func (s *httpRun) lawful(err error) *mcpvisor.Error {
+func (s *httpRun) requirePresentable(err error) *mcpvisor.Error {
 	s.t.Helper()
 	var e *mcpvisor.Error
 	require.ErrorAs(s.t, err, &e)
@@ -254,15 +254,15 @@ func (s *httpRun) lawful(err error) *mcpvisor.Error {
 	return e
 }
 
-func (s *httpRun) inTime(what string, began time.Time, clock time.Duration) {
+func (s *httpRun) requireWithin(what string, began time.Time, clock time.Duration) {
 	s.t.Helper()
-	require.Less(s.t, time.Since(began), clock+httpSlack, "%s took too long", what)
+	require.Less(s.t, time.Since(began), clock+httpMaxDelay, "%s took too long", what)
 }
 
-// end closes the client and checks that nothing is left and no secret was shown.
-func (s *httpRun) end(near *neighbour) {
+// requireCleanEnd closes the client and checks that nothing is left and no secret was shown.
+func (s *httpRun) requireCleanEnd(calls *neighbour) {
 	s.t.Helper()
-	near.requireUndisturbed(s.t)
+	calls.requireUndisturbed(s.t)
 	if st, ok := s.c.ServerStatus(hostileServer); ok {
 		text, err := json.Marshal(st)
 		require.NoError(s.t, err)
@@ -270,7 +270,7 @@ func (s *httpRun) end(near *neighbour) {
 	}
 	began := time.Now()
 	s.close(s.c)
-	s.inTime("close", began, 2*httpShutdown)
+	s.requireWithin("close", began, 2*httpShutdownTimeout)
 	<-s.events.ended
 	for _, e := range s.events.all() {
 		text, err := json.Marshal(e)
@@ -280,13 +280,13 @@ func (s *httpRun) end(near *neighbour) {
 	for _, text := range append(s.shown, s.log.String()) {
 		require.NotContains(s.t, text, secretToken)
 	}
-	until(s.within(), s.t, "the connections to the servers are closed", func() bool {
-		return s.server.Connections()+s.near.Connections() == 0
+	waitUntil(s.within(), s.t, "the connections to the servers are closed", func() bool {
+		return s.server.Connections()+s.healthy.Connections() == 0
 	})
 	require.Zero(s.t, s.server.CrossOriginRequests(), "no redirect to another origin is followed")
 	require.Equal(s.t, []string{"Bearer " + secretToken}, s.server.Values("Authorization"))
-	require.Empty(s.t, s.near.Values("Authorization"), "one server's headers are not another's")
-	require.Empty(s.t, append(s.near.Values("Cookie"), s.server.Values("Cookie")...), "cookies are not kept")
+	require.Empty(s.t, s.healthy.Values("Authorization"), "one server's headers are not another's")
+	require.Empty(s.t, append(s.healthy.Values("Cookie"), s.server.Values("Cookie")...), "cookies are not kept")
 }
 
 // allocated is how many bytes this process has ever allocated.

@@ -34,44 +34,44 @@ func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") 
 
 // onStatus looks at the status of the session.
 func (r httpRow) onStatus(look func(*httpRun, mcpvisor.ServerStatus)) httpRow {
-	return r.then(func(s *httpRun) {
+	return r.checking(func(s *httpRun) {
 		st, ok := s.c.ServerStatus(hostileServer)
 		require.True(s.t, ok)
 		look(s, st)
 	})
 }
 
-// onlyLoses makes the call, which ends by its clock, and restarts the server, whose
+// thenRestarted makes the call, which ends by its clock, and restarts the server, whose
 // stream is of no use any more.
-func (r httpRow) onlyLoses() httpRow {
-	return r.acting(func(s *httpRun) {
-		s.misbehave()
+func (r httpRow) thenRestarted() httpRow {
+	return r.doing(func(s *httpRun) {
+		s.callBadTool()
 		s.server.Restart()
-		s.noticesEnd()
-		s.serves(2)
+		s.waitForSessionEnd()
+		s.requireServes(2)
 	})
 }
 
-// noticesEnd waits until the first session is known to have ended.
-func (s *httpRun) noticesEnd() {
-	until(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
+// waitForSessionEnd waits until the first session is known to have ended.
+func (s *httpRun) waitForSessionEnd() {
+	waitUntil(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
 		st, _ := s.c.ServerStatus(hostileServer)
 		return st.Epoch == 2 || len(st.History) == 1
 	})
 }
 
 var sseRows = []httpRow{
-	httpFine("sse/none").in(mcpvisor.EraLegacy, mcpvisor.EraAuto).onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
+	httpSucceeds("sse/none").in(mcpvisor.EraLegacy, mcpvisor.EraAuto).onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
 		require.Contains(s.t, st.Session.Deprecated, "HTTP+SSE")
 		require.Equal(s.t, mcpvisor.EraLegacy, st.Session.Era)
 	}),
-	httpFine("sse/none").declared().then(func(s *httpRun) {
+	httpSucceeds("sse/none").declared().checking(func(s *httpRun) {
 		require.Equal(s.t, 1, s.server.Requests("GET"))
 	}),
-	httpRow{name: "sse/none"}.with("killed", overSSE).acting(func(s *httpRun) {
-		s.misbehave()
+	httpRow{name: "sse/none"}.with("killed", overSSE).doing(func(s *httpRun) {
+		s.callBadTool()
 		s.server.Stop()
-		until(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
+		waitUntil(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.State != supervisor.StateReady && len(s.c.Tools()) == 2
 		})
@@ -94,66 +94,66 @@ var sseRows = []httpRow{
 	sseRefused("sse/head-endless"),
 	httpUnstartable("sse/head-endless", "headers exceeded").declared(),
 	sseRefused("sse/message-first"),
-	httpFine("sse/message-first").declared(),
+	httpSucceeds("sse/message-first").declared(),
 	httpUnstartable("sse/endpoint-elsewhere", "another origin"),
 	httpUnstartable("sse/endpoint-elsewhere", "another origin").declared(),
 	httpUnstartable("sse/endpoint-protocol", "another origin"),
 	httpUnstartable("sse/endpoint-secret", "another origin"),
-	httpFine("sse/endpoint-user"),
+	httpSucceeds("sse/endpoint-user"),
 	httpUnstartable("sse/endpoint-megabyte", "longer than 8192 bytes"),
 	sseRefused("sse/endpoint-endless"),
 	httpUnstartable("sse/endpoint-endless", "2097152 bytes").declared(),
 	sseRefused("sse/endpoint-slow"),
 	httpUnstartable("sse/endpoint-slow", "did not name its endpoint").declaredShort(),
-	httpFine("sse/endpoint-twice"),
+	httpSucceeds("sse/endpoint-twice"),
 	httpUnstartable("sse/endpoint-dead", "HTTP 405"),
 	// The end of the stream, or the next POST that finds no session: either comes first.
 	httpUnstartable("sse/closes-always", "the server "),
 
 	httpRefused("sse/post-400", "not like this"),
-	httpFails("sse/post-lost", mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").renewed(),
+	httpFails("sse/post-lost", mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").replacing(),
 	httpRefused("sse/post-500", "HTTP 500"),
 	httpFails("sse/post-503", mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, "HTTP 503"),
 	httpRefused("sse/post-html", "web page"),
 	httpRefused("sse/post-elsewhere", "redirects to"),
-	httpGarbled("sse/post-reset", "broke before the answer came"),
-	httpFine("sse/post-never"),
-	httpFine("sse/post-endless").within(frugal),
-	httpFine("sse/answer-in-post"),
-	httpFine("sse/answer-in-both"),
-	httpFine("sse/answer-first"),
+	httpUnreadable("sse/post-reset", "broke before the answer came"),
+	httpSucceeds("sse/post-never"),
+	httpSucceeds("sse/post-endless").allocating(maxAllocation),
+	httpSucceeds("sse/answer-in-post"),
+	httpSucceeds("sse/answer-in-both"),
+	httpSucceeds("sse/answer-first"),
 
-	httpOverdue("sse/never"),
-	httpFails("sse/ends", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
-	httpRow{name: "sse/ends-after"}.acting(func(s *httpRun) {
-		s.misbehave()
-		s.noticesEnd()
-		s.serves(2)
+	httpTimesOut("sse/never"),
+	httpFails("sse/ends", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").replacing(),
+	httpRow{name: "sse/ends-after"}.doing(func(s *httpRun) {
+		s.callBadTool()
+		s.waitForSessionEnd()
+		s.requireServes(2)
 	}),
-	httpFails("sse/half-event", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
-	httpRow{name: "sse/no-blank-line"}.acting(func(s *httpRun) {
-		s.misbehave()
-		s.noticesEnd()
-		s.serves(2)
+	httpFails("sse/half-event", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").replacing(),
+	httpRow{name: "sse/no-blank-line"}.doing(func(s *httpRun) {
+		s.callBadTool()
+		s.waitForSessionEnd()
+		s.requireServes(2)
 	}),
-	httpFails("sse/reset", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").renewed(),
-	httpRefused("sse/oversize", "longer than 1048576 bytes").within(frugal),
-	httpFine("sse/junk").onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
+	httpFails("sse/reset", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "event stream").replacing(),
+	httpRefused("sse/oversize", "longer than 1048576 bytes").allocating(maxAllocation),
+	httpSucceeds("sse/junk").onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
 		require.GreaterOrEqual(s.t, st.Session.Discarded.Malformed, uint64(4))
 	}),
-	httpOverdue("sse/wrong-id").onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
+	httpTimesOut("sse/wrong-id").onStatus(func(s *httpRun, st mcpvisor.ServerStatus) {
 		require.Equal(s.t, mcpvisor.Discarded{Unmatched: 2}, st.Session.Discarded)
 	}),
-	httpFine("sse/twice"),
-	httpFine("sse/flood"),
-	httpFine("sse/slow"),
-	httpOverdue("sse/trickle").onlyLoses(),
-	httpOverdue("sse/endless").within(frugal).onlyLoses(),
+	httpSucceeds("sse/twice"),
+	httpSucceeds("sse/flood"),
+	httpSucceeds("sse/slow"),
+	httpTimesOut("sse/trickle").thenRestarted(),
+	httpTimesOut("sse/endless").allocating(maxAllocation).thenRestarted(),
 	httpFails("sse/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "parse error"),
-	httpFine("sse/crlf"),
+	httpSucceeds("sse/crlf"),
 
 	// Each session ends with its first answer: the budget ends the server.
-	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).acting(func(s *httpRun) {
+	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).doing(func(s *httpRun) {
 		var err error
 		for range 8 {
 			if _, err = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, mcpvisor.ErrEvicted) {

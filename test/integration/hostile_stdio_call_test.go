@@ -17,14 +17,14 @@ import (
 
 // The rows that recur. A silent one runs into the limit of its call.
 var (
-	tolerated = stdioRow{eras: bothEras}
-	silent    = stdioRow{limit: soon, end: timesOut}
-	crashed   = stdioRow{end: crashes, fate: replaced}
-	unread    = stdioRow{end: broken}
+	tolerated      = stdioRow{eras: bothEras}
+	unansweredCall = stdioRow{limit: shortTimeout, end: timesOut}
+	crashed        = stdioRow{end: crashes, fate: replaced}
+	undecodable    = stdioRow{end: protocolError}
 )
 
-// everywhere is a row in both eras.
-func everywhere(r stdioRow) stdioRow {
+// inBothEras is a row in both eras.
+func inBothEras(r stdioRow) stdioRow {
 	r.eras = bothEras
 	return r
 }
@@ -35,48 +35,48 @@ func checked(r stdioRow, check func(*stdioRun)) stdioRow {
 	return r
 }
 
-func requireJunk(v *stdioRun)      { require.Positive(v.t, v.noise().Malformed) }
-func requireOversize(v *stdioRun)  { require.Positive(v.t, v.noise().Oversize) }
-func requireUnmatched(v *stdioRun) { require.Positive(v.t, v.noise().Unmatched) }
+func requireJunk(v *stdioRun)      { require.Positive(v.t, v.discarded().Malformed) }
+func requireOversize(v *stdioRun)  { require.Positive(v.t, v.discarded().Oversize) }
+func requireUnmatched(v *stdioRun) { require.Positive(v.t, v.discarded().Unmatched) }
 
-// large is an argument that no pipe holds.
-var large = map[string]any{"text": strings.Repeat("x", 1<<20)}
+// largeArgs is an argument that no pipe holds.
+var largeArgs = map[string]any{"text": strings.Repeat("x", 1<<20)}
 
 func eventuallyUnmatched(v *stdioRun) {
-	until(v.within(), v.t, "the late answer is counted", func() bool { return v.noise().Unmatched > 0 })
+	waitUntil(v.within(), v.t, "the late answer is counted", func() bool { return v.discarded().Unmatched > 0 })
 }
 
 var stdioCallRows = map[string]stdioRow{
-	"call/hang": everywhere(silent),
-	"call/exit": everywhere(checked(crashed, func(v *stdioRun) {
+	"call/hang": inBothEras(unansweredCall),
+	"call/exit": inBothEras(checked(crashed, func(v *stdioRun) {
 		require.Contains(v.t, v.failure.Stderr, "fatal: out of paper")
 	})),
 	"call/exit-0":            crashed,
-	"call/kill":              everywhere(crashed),
+	"call/kill":              inBothEras(crashed),
 	"call/abort":             crashed,
-	"call/exit-in-answer":    everywhere(crashed),
+	"call/exit-in-answer":    inBothEras(crashed),
 	"call/kill-in-answer":    crashed,
 	"call/exit-after-answer": {fate: replaced},
-	"call/half-line":         everywhere(checked(silent, requireJunk)),
-	"call/deaf": {limit: soon, end: timesOut, fate: replaced, spec: probed, act: func(v *stdioRun) (*mcp.CallToolResult, error) {
-		return v.bad(large)
+	"call/half-line":         inBothEras(checked(unansweredCall, requireJunk)),
+	"call/deaf": {limit: shortTimeout, end: timesOut, fate: replaced, spec: probed, act: func(v *stdioRun) (*mcp.CallToolResult, error) {
+		return v.callBadTool(largeArgs)
 	}},
-	"call/never-reads":        {spec: terse, limit: soon, end: ending{is: []error{mcpvisor.ErrCanceled}}, fate: useless, act: canceled(large)},
-	"call/late":               {end: fails(mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown), act: canceled(nil), check: eventuallyUnmatched},
+	"call/never-reads":        {spec: shortCallTimeout, limit: shortTimeout, end: ending{oneOf: []error{mcpvisor.ErrCanceled}}, fate: unusable, act: canceledCall(largeArgs)},
+	"call/late":               {end: failsWith(mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown), act: canceledCall(nil), check: eventuallyUnmatched},
 	"call/one-byte":           crashed,
 	"call/byte-by-byte":       tolerated,
-	"call/reverse":            {eras: bothEras, act: several(5), any: true},
-	"call/twice":              everywhere(checked(tolerated, eventuallyUnmatched)),
+	"call/reverse":            {eras: bothEras, act: concurrentCalls(5), anyResult: true},
+	"call/twice":              inBothEras(checked(tolerated, eventuallyUnmatched)),
 	"call/answer-then-error":  checked(tolerated, eventuallyUnmatched),
 	"call/in-advance":         checked(tolerated, requireUnmatched),
 	"call/in-advance-errors":  checked(tolerated, requireUnmatched),
 	"call/small-ids":          tolerated,
-	"call/half-line-unended":  {limit: soon, end: timesOut, act: twice},
-	"call/endless-line":       {spec: confined, limit: soon, end: timesOut, fate: replaced},
-	"call/endless-answer":     {spec: confined, limit: soon, end: ending{is: append(timesOut.is, broken.is...)}, fate: replaced},
-	"call/only-notifies":      everywhere(silent),
-	"call/echoes-the-request": everywhere(silent),
-	"call/other-answer":       {any: true, end: ending{is: broken.is, orNone: true}},
+	"call/half-line-unended":  {limit: shortTimeout, end: timesOut, act: callTwice},
+	"call/endless-line":       {spec: probedWithSmallMessages, limit: shortTimeout, end: timesOut, fate: replaced},
+	"call/endless-answer":     {spec: probedWithSmallMessages, limit: shortTimeout, end: ending{oneOf: append(timesOut.oneOf, protocolError.oneOf...)}, fate: replaced},
+	"call/only-notifies":      inBothEras(unansweredCall),
+	"call/echoes-the-request": inBothEras(unansweredCall),
+	"call/other-answer":       {anyResult: true, end: ending{oneOf: protocolError.oneOf, orSuccess: true}},
 }
 
 // probed makes a server show soon that it does not answer.
@@ -84,19 +84,19 @@ func probed(s *mcpvisor.ServerSpec) {
 	s.Probe = mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
 }
 
-// terse lets a server that says nothing be given up soon.
-func terse(s *mcpvisor.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
+// shortCallTimeout lets a server that says nothing be given up soon.
+func shortCallTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
 
-// confined is probed, and lines have a limit that is soon reached.
-func confined(s *mcpvisor.ServerSpec) {
+// probedWithSmallMessages is probed, and lines have a limit that is soon reached.
+func probedWithSmallMessages(s *mcpvisor.ServerSpec) {
 	probed(s)
 	s.Limits.MaxMessageBytes = 1 << 20
 }
 
-// twice calls, and then calls the good tool, whose answer may be lost as well.
-func twice(v *stdioRun) (*mcp.CallToolResult, error) {
-	res, err := v.bad(nil)
-	_, lost := v.c.CallTool(context.Background(), hostileServer+"/"+hostile.EchoTool, nil, facade.WithTimeout(soon))
+// callTwice calls, and then calls the good tool, whose answer may be lost as well.
+func callTwice(v *stdioRun) (*mcp.CallToolResult, error) {
+	res, err := v.callBadTool(nil)
+	_, lost := v.c.CallTool(context.Background(), hostileServer+"/"+hostile.EchoTool, nil, facade.WithTimeout(shortTimeout))
 	require.ErrorIs(v.t, lost, mcpvisor.ErrTimeout)
 	return res, err
 }

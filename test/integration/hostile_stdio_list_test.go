@@ -15,61 +15,61 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// warned: what was left out is told.
-func warned(v *stdioRun) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
+// requireWarning: what was left out is told.
+func requireWarning(v *stdioRun) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
 
-// hurriedList is for lists that never come.
-func hurriedList(s *mcpvisor.ServerSpec) { s.Timeouts.List = 300 * time.Millisecond }
+// shortListTimeout is for lists that never come.
+func shortListTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.List = 300 * time.Millisecond }
 
-func narrow(s *mcpvisor.ServerSpec)   { s.Limits.MaxMessageBytes = 1 << 20 }
-func fewPages(s *mcpvisor.ServerSpec) { s.Limits.MaxPages = 20 }
+func smallMessages(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 1 << 20 }
+func fewPages(s *mcpvisor.ServerSpec)      { s.Limits.MaxPages = 20 }
 
-// offered is the tools of the server in question.
-func (v *stdioRun) offered() []mcpvisor.Tool {
+// tools is the tools of the server in question.
+func (v *stdioRun) tools() []mcpvisor.Tool {
 	return slices.DeleteFunc(v.c.Tools(), func(t mcpvisor.Tool) bool { return t.Server != hostileServer })
 }
 
 // toolless is a server whose tools are lost, and nothing else.
-var toolless = stdioRow{act: idle, any: true, fate: useless, check: func(v *stdioRun) {
-	offersNothing(v)
+var toolless = stdioRow{act: doNothing, anyResult: true, fate: unusable, check: func(v *stdioRun) {
+	requireNoTools(v)
 	require.NotZero(v.t, v.before.Catalog.Prompts)
 }}
 
 var (
-	lacking  = stdioRow{check: warned}
-	listTime = stdioRow{spec: hurriedList, start: noStart(supervisor.CauseTimeout)}
+	listsWithWarning = stdioRow{check: requireWarning}
+	listTimesOut     = stdioRow{spec: shortListTimeout, start: startFails(supervisor.CauseTimeout)}
 )
 
 var stdioListRows = map[string]stdioRow{
-	"list/endless":            {eras: bothEras, spec: fewPages, check: warned},
-	"list/cursor-again":       everywhere(lacking),
-	"list/exit":               {start: noStart(supervisor.CauseExit)},
-	"list/prompts-hang":       listTime,
-	"list/half-line":          listTime,
-	"list/resources-refused":  lacking,
-	"list/all-refused":        {eras: bothEras, start: noStart()},
-	"list/cursor-empty":       lacking,
-	"list/cursor-number":      lacking,
-	"list/cursor-large":       {spec: fewPages, check: warned},
-	"list/page-2-hangs":       listTime,
-	"list/page-2-refused":     lacking,
-	"list/page-2-exits":       {start: noStart(supervisor.CauseExit)},
-	"list/page-2-null":        lacking,
-	"list/slow-pages":         listTime,
+	"list/endless":            {eras: bothEras, spec: fewPages, check: requireWarning},
+	"list/cursor-again":       inBothEras(listsWithWarning),
+	"list/exit":               {start: startFails(supervisor.CauseExit)},
+	"list/prompts-hang":       listTimesOut,
+	"list/half-line":          listTimesOut,
+	"list/resources-refused":  listsWithWarning,
+	"list/all-refused":        {eras: bothEras, start: startFails()},
+	"list/cursor-empty":       listsWithWarning,
+	"list/cursor-number":      listsWithWarning,
+	"list/cursor-large":       {spec: fewPages, check: requireWarning},
+	"list/page-2-hangs":       listTimesOut,
+	"list/page-2-refused":     listsWithWarning,
+	"list/page-2-exits":       {start: startFails(supervisor.CauseExit)},
+	"list/page-2-null":        listsWithWarning,
+	"list/slow-pages":         listTimesOut,
 	"list/null":               toolless,
 	"list/object":             toolless,
 	"list/missing":            toolless,
 	"list/bare-array":         toolless,
 	"list/swapped":            toolless,
-	"list/odd-entries":        everywhere(lacking),
-	"list/name-missing":       lacking,
-	"list/name-empty":         lacking,
+	"list/odd-entries":        inBothEras(listsWithWarning),
+	"list/name-missing":       listsWithWarning,
+	"list/name-empty":         listsWithWarning,
 	"list/name-large":         harmless,
 	"list/name-escapes":       harmless,
-	"list/name-twice":         lacking,
-	"list/name-twice-large":   lacking,
+	"list/name-twice":         listsWithWarning,
+	"list/name-twice-large":   listsWithWarning,
 	"list/description-large":  harmless,
-	"list/description-number": lacking,
+	"list/description-number": listsWithWarning,
 	"list/schema-missing":     tolerated,
 	"list/schema-null":        harmless,
 	"list/schema-text":        harmless,
@@ -78,21 +78,21 @@ var stdioListRows = map[string]stdioRow{
 	"list/schema-deep":        harmless,
 	"list/schema-too-deep":    toolless,
 	"list/schema-circular":    harmless,
-	"list/annotations-text":   lacking,
-	"list/broad-meta":         everywhere(broadEntry(3)),
-	"list/broad-icons":        broadEntry(3),
-	"list/broad-resource": checked(lacking, func(v *stdioRun) {
+	"list/annotations-text":   listsWithWarning,
+	"list/broad-meta":         inBothEras(trimmedEntry(3)),
+	"list/broad-icons":        trimmedEntry(3),
+	"list/broad-resource": checked(listsWithWarning, func(v *stdioRun) {
 		require.Equal(v.t, 1, v.before.Catalog.Resources, "what is too large costs itself")
 	}),
-	"list/broad-prompt": checked(lacking, func(v *stdioRun) {
+	"list/broad-prompt": checked(listsWithWarning, func(v *stdioRun) {
 		require.Equal(v.t, 1, v.before.Catalog.Prompts, "the entry is left out")
 	}),
-	"list/oversize":      {spec: narrow, check: warned},
+	"list/oversize":      {spec: smallMessages, check: requireWarning},
 	"list/invalid-utf-8": harmless,
-	"list/uri-missing":   lacking,
+	"list/uri-missing":   listsWithWarning,
 	"list/changes":       tolerated,
 	"list/many": {check: func(v *stdioRun) {
-		warned(v)
+		requireWarning(v)
 		require.Equal(v.t, 10_000, v.before.Catalog.Tools, "no more than Limits.MaxItems")
 	}},
 	"list/name-slash": {check: func(v *stdioRun) {
@@ -114,22 +114,22 @@ var stdioListRows = map[string]stdioRow{
 	}},
 }
 
-// broadEntry: a tool of which a member is too large is listed without it.
-func broadEntry(tools int) stdioRow {
-	return checked(lacking, func(v *stdioRun) {
+// trimmedEntry: a tool of which a member is too large is listed without it.
+func trimmedEntry(tools int) stdioRow {
+	return checked(listsWithWarning, func(v *stdioRun) {
 		require.Equal(v.t, tools, v.before.Catalog.Tools)
 		require.Contains(v.t, fmt.Sprint(v.before.Catalog.Warnings), "too large")
 	})
 }
 
-// requireFit: what a server says of itself may be shown, and costs little where
+// requirePresentable: what a server says of itself may be shown, and costs little where
 // it is repeated.
-func (v *stdioRun) requireFit() {
+func (v *stdioRun) requirePresentable() {
 	for _, warning := range v.before.Catalog.Warnings {
 		require.Less(v.t, len(warning.Text), 4<<10, "a warning is fit to be shown")
 		require.False(v.t, strings.ContainsAny(warning.Text, "\x00\a\x1b\n\u202e"), "%q is fit to be shown", warning)
 	}
-	for _, tool := range v.offered() {
+	for _, tool := range v.tools() {
 		require.LessOrEqual(v.t, len(tool.Alias), 64)
 		require.NotEmpty(v.t, tool.Alias)
 		for _, r := range tool.Alias {

@@ -9,17 +9,17 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// loaded calls the bad tool with an argument that no pipe holds.
-func loaded(v *stdioRun) (*mcp.CallToolResult, error) { return v.bad(large) }
+// callWithLargeArgs calls the bad tool with an argument that no pipe holds.
+func callWithLargeArgs(v *stdioRun) (*mcp.CallToolResult, error) { return v.callBadTool(largeArgs) }
 
-// lastAnswer: whether what the server leaves behind still answers for it is a
+// answerOrCrash: whether what the server leaves behind still answers for it is a
 // matter of moments.
-var lastAnswer = stdioRow{end: ending{is: crashes.is, orNone: true}, any: true, fate: replaced}
+var answerOrCrash = stdioRow{end: ending{oneOf: crashes.oneOf, orSuccess: true}, anyResult: true, fate: replaced}
 
 // What is left of them when they are unregistered is looked at after every
 // row: nothing.
 var stdioProcessRows = map[string]stdioRow{
-	"process/close-stdout": everywhere(crashed),
+	"process/close-stdout": inBothEras(crashed),
 	"process/close-stdin":  {spec: probed, fate: replaced},
 	"process/close-both":   crashed,
 	"process/stderr-flood": harmless,
@@ -30,17 +30,17 @@ var stdioProcessRows = map[string]stdioRow{
 	}),
 	"process/grandchild":                  crashed,
 	"process/grandchild-detached":         crashed,
-	"process/grandchild-answers":          lastAnswer,
-	"process/grandchild-detached-answers": lastAnswer,
+	"process/grandchild-answers":          answerOrCrash,
+	"process/grandchild-detached-answers": answerOrCrash,
 	"process/grandchild-stderr":           crashed,
 	"process/grandchild-writes":           harmless,
 	"process/family":                      harmless,
-	"process/stops":                       {spec: probed, end: fails(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown), fate: replaced},
+	"process/stops":                       {spec: probed, end: failsWith(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown), fate: replaced},
 	"process/kills-group":                 crashed,
 	"process/exec":                        harmless,
 	"process/descriptors":                 harmless,
 	"process/nonblocking":                 harmless,
-	"process/small-pipes":                 {act: loaded},
+	"process/small-pipes":                 {act: callWithLargeArgs},
 	"process/full-stdout":                 harmless,
 	"process/title":                       harmless,
 

@@ -13,20 +13,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
 )
 
-// whatever is a result that may be taken or refused, and what is taken can be
+// anyOutcome is a result that may be taken or refused, and what is taken can be
 // gone through.
-var whatever = stdioRow{end: ending{is: broken.is, orNone: true}, any: true}
+var anyOutcome = stdioRow{end: ending{oneOf: protocolError.oneOf, orSuccess: true}, anyResult: true}
 
-// narrowed is a row with a limit for lines that is soon reached.
-func narrowed(r stdioRow) stdioRow {
-	r.spec = narrow
+// withSmallMessages is a row with a limit for lines that is soon reached.
+func withSmallMessages(r stdioRow) stdioRow {
+	r.spec = smallMessages
 	return r
 }
 
-// reading and prompting do something else than call the tool.
-func reading(r stdioRow) stdioRow {
-	r.any, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
-		res, err := v.c.ReadResource(v.within(), hostileServer, hostile.ResourceURI, v.opts()...)
+// viaReadResource and prompting do something else than call the tool.
+func viaReadResource(r stdioRow) stdioRow {
+	r.anyResult, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
+		res, err := v.c.ReadResource(v.within(), hostileServer, hostile.ResourceURI, v.callOptions()...)
 		if err == nil {
 			for _, c := range res.Contents {
 				require.NotNil(v.t, c)
@@ -37,9 +37,9 @@ func reading(r stdioRow) stdioRow {
 	return r
 }
 
-func prompting(r stdioRow) stdioRow {
-	r.any, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
-		res, err := v.c.GetPrompt(v.within(), hostileServer, hostile.PromptName, nil, v.opts()...)
+func viaGetPrompt(r stdioRow) stdioRow {
+	r.anyResult, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
+		res, err := v.c.GetPrompt(v.within(), hostileServer, hostile.PromptName, nil, v.callOptions()...)
 		if err == nil {
 			for _, m := range res.Messages {
 				require.NotNil(v.t, m)
@@ -51,9 +51,9 @@ func prompting(r stdioRow) stdioRow {
 	return r
 }
 
-// tooBroad is a row in which the result holds too much to be decoded: that costs
+// tooManyValues is a row in which the result holds too much to be decoded: that costs
 // the typed call, and CallRaw returns it as it is.
-var tooBroad = checked(unread, func(v *stdioRun) {
+var tooManyValues = checked(undecodable, func(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "too large to decode")
 	raw, err := v.c.CallToolRaw(v.within(), hostileServer+"/"+hostile.BadTool, nil)
 	require.NoError(v.t, err)
@@ -67,7 +67,7 @@ func requireTooLarge(v *stdioRun) {
 
 // requireText: what is not Unicode has become something that is.
 func requireText(v *stdioRun) {
-	res, err := v.bad(nil)
+	res, err := v.callBadTool(nil)
 	require.NoError(v.t, err)
 	for _, c := range res.Content {
 		require.True(v.t, utf8.ValidString(c.(*mcp.TextContent).Text))
@@ -75,62 +75,62 @@ func requireText(v *stdioRun) {
 }
 
 var stdioResultRows = map[string]stdioRow{
-	"result/null":               everywhere(unread),
-	"result/number":             unread,
-	"result/text":               unread,
-	"result/array":              unread,
-	"result/empty":              everywhere(whatever),
-	"result/content-null":       whatever,
-	"result/content-text":       unread,
-	"result/content-object":     unread,
-	"result/null-entries":       everywhere(unread),
-	"result/untyped-entry":      unread,
-	"result/unknown-type":       unread,
-	"result/text-number":        unread,
-	"result/image-garbage":      unread,
-	"result/resource-null":      unread,
-	"result/is-error-text":      unread,
+	"result/null":               inBothEras(undecodable),
+	"result/number":             undecodable,
+	"result/text":               undecodable,
+	"result/array":              undecodable,
+	"result/empty":              inBothEras(anyOutcome),
+	"result/content-null":       anyOutcome,
+	"result/content-text":       undecodable,
+	"result/content-object":     undecodable,
+	"result/null-entries":       inBothEras(undecodable),
+	"result/untyped-entry":      undecodable,
+	"result/unknown-type":       undecodable,
+	"result/text-number":        undecodable,
+	"result/image-garbage":      undecodable,
+	"result/resource-null":      undecodable,
+	"result/is-error-text":      undecodable,
 	"result/structured-array":   tolerated,
-	"result/number-huge":        whatever,
-	"result/number-long":        whatever,
-	"result/meta-array":         whatever,
-	"result/input-required":     everywhere(stdioRow{end: ending{is: []error{mcpvisor.ErrProtocol, mcpvisor.ErrInputRequired}, orNone: true}, any: true}),
-	"result/unknown-kind":       everywhere(whatever),
-	"result/deep":               everywhere(unread),
+	"result/number-huge":        anyOutcome,
+	"result/number-long":        anyOutcome,
+	"result/meta-array":         anyOutcome,
+	"result/input-required":     inBothEras(stdioRow{end: ending{oneOf: []error{mcpvisor.ErrProtocol, mcpvisor.ErrInputRequired}, orSuccess: true}, anyResult: true}),
+	"result/unknown-kind":       inBothEras(anyOutcome),
+	"result/deep":               inBothEras(undecodable),
 	"result/deep-enough":        harmless,
 	"result/ten-megabytes":      harmless,
 	"result/many-entries":       harmless,
-	"result/broad-content":      everywhere(tooBroad),
-	"result/broad-images":       tooBroad,
-	"result/broad-structured":   everywhere(tooBroad),
-	"result/broad-numbers":      tooBroad,
-	"result/broad-meta":         tooBroad,
-	"result/broad-block":        tooBroad,
-	"result/oversize":           everywhere(narrowed(checked(unread, requireOversize))),
-	"result/oversize-id-last":   narrowed(checked(unread, requireOversize)),
-	"result/oversize-id-hidden": narrowed(checked(silent, requireOversize)),
-	"result/oversize-forged":    narrowed(checked(harmless, requireOversize)),
+	"result/broad-content":      inBothEras(tooManyValues),
+	"result/broad-images":       tooManyValues,
+	"result/broad-structured":   inBothEras(tooManyValues),
+	"result/broad-numbers":      tooManyValues,
+	"result/broad-meta":         tooManyValues,
+	"result/broad-block":        tooManyValues,
+	"result/oversize":           inBothEras(withSmallMessages(checked(undecodable, requireOversize))),
+	"result/oversize-id-last":   withSmallMessages(checked(undecodable, requireOversize)),
+	"result/oversize-id-hidden": withSmallMessages(checked(unansweredCall, requireOversize)),
+	"result/oversize-forged":    withSmallMessages(checked(harmless, requireOversize)),
 	"result/invalid-utf-8":      checked(harmless, requireText),
 	"result/surrogates":         checked(harmless, requireText),
 	"result/nul-escaped":        checked(harmless, requireText),
-	"result/nul":                unread,
-	"result/control":            unread,
-	"result/keys-twice":         whatever,
+	"result/nul":                undecodable,
+	"result/control":            undecodable,
+	"result/keys-twice":         anyOutcome,
 	"result/keys-escaped":       harmless,
-	"result/keys-case":          whatever,
+	"result/keys-case":          anyOutcome,
 
-	"read/null":            reading(unread),
-	"read/contents-null":   reading(whatever),
-	"read/null-entries":    everywhere(reading(unread)),
-	"read/contents-object": reading(unread),
-	"read/no-uri":          reading(whatever),
-	"read/blob-garbage":    reading(unread),
-	"read/broad":           reading(checked(unread, requireTooLarge)),
-	"prompt/broad":         prompting(checked(unread, requireTooLarge)),
-	"read/exit":            reading(crashed),
-	"prompt/null":          prompting(unread),
-	"prompt/messages-null": prompting(whatever),
-	"prompt/null-entries":  everywhere(prompting(unread)),
-	"prompt/no-content":    prompting(unread),
-	"prompt/hang":          prompting(silent),
+	"read/null":            viaReadResource(undecodable),
+	"read/contents-null":   viaReadResource(anyOutcome),
+	"read/null-entries":    inBothEras(viaReadResource(undecodable)),
+	"read/contents-object": viaReadResource(undecodable),
+	"read/no-uri":          viaReadResource(anyOutcome),
+	"read/blob-garbage":    viaReadResource(undecodable),
+	"read/broad":           viaReadResource(checked(undecodable, requireTooLarge)),
+	"prompt/broad":         viaGetPrompt(checked(undecodable, requireTooLarge)),
+	"read/exit":            viaReadResource(crashed),
+	"prompt/null":          viaGetPrompt(undecodable),
+	"prompt/messages-null": viaGetPrompt(anyOutcome),
+	"prompt/null-entries":  inBothEras(viaGetPrompt(undecodable)),
+	"prompt/no-content":    viaGetPrompt(undecodable),
+	"prompt/hang":          viaGetPrompt(unansweredCall),
 }

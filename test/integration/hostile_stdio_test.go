@@ -37,9 +37,9 @@ type stdioRow struct {
 	limit time.Duration
 	// end is what becomes of act.
 	end ending
-	// any: what a call that succeeds returns is not looked at. Otherwise it is
+	// anyResult: what a call that succeeds returns is not looked at. Otherwise it is
 	// hostile.FineText.
-	any bool
+	anyResult bool
 	// fate is what becomes of the session.
 	fate fate
 	// check looks at what else there is to see, when the fate of the session is
@@ -55,44 +55,46 @@ const (
 	kept fate = iota
 	// replaced: it has ended, and the next one answers.
 	replaced
-	// useless: it goes on and answers no more; only its end is checked.
-	useless
+	// unusable: it goes on and answers no more; only its end is checked.
+	unusable
 )
 
 // ending is how something ends: well, or with one of the kinds of errors.
 type ending struct {
-	// is are the sentinels, of which the error is one; empty means no error.
-	is []error
+	// oneOf are the sentinels, of which the error is one; empty means no error.
+	oneOf []error
 	// outcome, if set, is the error's.
 	outcome mcpvisor.Outcome
 	// cause, if set, is the kind of the cause behind it.
 	cause []supervisor.CauseKind
-	// orNone: it may also end well.
-	orNone bool
+	// orSuccess: it may also end well.
+	orSuccess bool
 }
 
 // The endings that rows have in common.
 var (
-	fails    = func(kind error, outcome mcpvisor.Outcome) ending { return ending{is: []error{kind}, outcome: outcome} }
-	timesOut = fails(mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown)
-	crashes  = fails(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)
-	broken   = fails(mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered)
-	refused  = fails(mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered)
-	noStart  = func(cause ...supervisor.CauseKind) ending {
-		return ending{is: []error{mcpvisor.ErrStart}, cause: cause}
+	failsWith = func(kind error, outcome mcpvisor.Outcome) ending {
+		return ending{oneOf: []error{kind}, outcome: outcome}
+	}
+	timesOut      = failsWith(mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown)
+	crashes       = failsWith(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)
+	protocolError = failsWith(mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered)
+	rpcError      = failsWith(mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered)
+	startFails    = func(cause ...supervisor.CauseKind) ending {
+		return ending{oneOf: []error{mcpvisor.ErrStart}, cause: cause}
 	}
 	bothEras = []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern}
-	auto     = []mcpvisor.Era{mcpvisor.EraAuto}
+	autoEra  = []mcpvisor.Era{mcpvisor.EraAuto}
 )
 
 const (
-	// soon is the limit of calls that are to run into it.
-	soon = 100 * time.Millisecond
-	// slack is how much later than its bound something may end: far more than
+	// shortTimeout is the limit of calls that are to run into it.
+	shortTimeout = 100 * time.Millisecond
+	// maxDelay is how much later than its bound something may end: far more than
 	// this machine is ever busy, far less than forever.
-	slack = 8 * time.Second
-	// grace is the shutdown timeout of the hostile servers.
-	grace = 200 * time.Millisecond
+	maxDelay = 8 * time.Second
+	// shutdownTimeout is the shutdown timeout of the hostile servers.
+	shutdownTimeout = 200 * time.Millisecond
 )
 
 // stdioRun is a row under way.
@@ -107,10 +109,10 @@ type stdioRun struct {
 	failure *mcpvisor.Error
 }
 
-// contents are the stages that are about what an answer holds, and not about
+// answerStages are the stages that are about what an answer holds, and not about
 // how it comes: they are as true of a server in this process, which starts
 // faster by far. So is the second of two eras.
-var contents = map[string]bool{"id": true, "answer": true, "error": true, "result": true, "read": true, "prompt": true, "list": true}
+var answerStages = map[string]bool{"id": true, "answer": true, "error": true, "result": true, "read": true, "prompt": true, "list": true}
 
 var allProcesses = flag.Bool("hostile.processes", false, "run every hostile server as a process")
 
@@ -119,7 +121,7 @@ const hostileServer = "hostile"
 
 func TestHostileStdio(t *testing.T) {
 	rows := map[string]stdioRow{}
-	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioOpeningRows, stdioListRows, stdioCallRows, stdioIDRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
+	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioIDRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
 		for name, row := range part {
 			require.NotContains(t, rows, name, "one row for each")
 			rows[name] = row
@@ -149,18 +151,18 @@ func TestHostileStdio(t *testing.T) {
 func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era) {
 	w := newFixture(t)
 	c, _ := w.client(answeringHandlers()...)
-	t.Cleanup(w.clear)
+	t.Cleanup(w.killRemaining)
 	v := &stdioRun{fixture: w, c: c, limit: row.limit}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
-		Timeouts: mcpvisor.Timeouts{Call: slack}}))
+		Timeouts: mcpvisor.Timeouts{Call: maxDelay}}))
 	other := newNeighbour(c, "other")
 	t.Cleanup(other.stop)
 
 	v.spec = mcpvisor.ServerSpec{Name: hostileServer, Era: era,
 		Policy:   supervisor.Retry(3, time.Millisecond),
-		Timeouts: mcpvisor.Timeouts{Start: patience, Negotiate: patience, Call: slack, Shutdown: grace},
+		Timeouts: mcpvisor.Timeouts{Start: maxWait, Negotiate: maxWait, Call: maxDelay, Shutdown: shutdownTimeout},
 		Probe:    mcpvisor.Probe{Interval: -1}}
-	if memory, ok := m.InMemory(); ok && !*allProcesses && (contents[m.Stage()] || era == mcpvisor.EraModern && len(row.eras) == 2) {
+	if memory, ok := m.InMemory(); ok && !*allProcesses && (answerStages[m.Stage()] || era == mcpvisor.EraModern && len(row.eras) == 2) {
 		v.spec.InMemory = memory
 	} else {
 		v.spec.Stdio = w.marked(m.Stdio(t.TempDir()))
@@ -176,7 +178,7 @@ func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpviso
 		v.call(row)
 		began = time.Now()
 		require.NoError(t, c.Unregister(w.within(), hostileServer))
-		v.requireWithin(began, grace, "Unregister")
+		v.requireWithin(began, shutdownTimeout, "Unregister")
 	} else if row.check != nil {
 		row.check(v)
 	}
@@ -189,31 +191,31 @@ func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpviso
 // what has become of the session.
 func (v *stdioRun) call(row stdioRow) {
 	t := v.t
-	v.before = v.inspect()
-	v.requireFit()
+	v.before = v.requireReady()
+	v.requirePresentable()
 	act := row.act
 	if act == nil {
-		act = func(v *stdioRun) (*mcp.CallToolResult, error) { return v.bad(nil) }
+		act = func(v *stdioRun) (*mcp.CallToolResult, error) { return v.callBadTool(nil) }
 	}
 	began := time.Now()
 	res, err := act(v)
 	v.requireWithin(began, row.limit, "the call")
 	v.requireEnding(row.end, err)
-	if err == nil && !row.any {
+	if err == nil && !row.anyResult {
 		require.Equal(t, hostile.FineText, textOf(res))
 	}
 	if row.fate == replaced {
-		until(v.within(), t, "the end of the session is noticed", func() bool {
+		waitUntil(v.within(), t, "the end of the session is noticed", func() bool {
 			st, _ := v.c.ServerStatus(hostileServer)
 			return st.Epoch > v.before.Epoch || len(st.History) > 0
 		})
 	}
-	if row.fate != useless {
+	if row.fate != unusable {
 		text := t.Name()
 		again, err := v.c.CallTool(v.within(), hostileServer+"/"+hostile.EchoTool, map[string]any{"text": text}, facade.WithWaitReady())
 		require.NoError(t, err)
 		require.Equal(t, text, textOf(again))
-		after := v.inspect()
+		after := v.requireReady()
 		require.Equal(t, row.fate == replaced, after.Epoch > v.before.Epoch, "whether there is a new session")
 		if v.spec.Stdio != nil {
 			require.Equal(t, row.fate == replaced, after.Session.PID != v.before.Session.PID, "whether there is a new process")
@@ -225,12 +227,12 @@ func (v *stdioRun) call(row stdioRow) {
 	}
 }
 
-// bad calls the tool that misbehaves, with the row's limit.
-func (v *stdioRun) bad(args any) (*mcp.CallToolResult, error) {
-	return v.c.CallTool(v.within(), hostileServer+"/"+hostile.BadTool, args, v.opts()...)
+// callBadTool calls the tool that misbehaves, with the row's limit.
+func (v *stdioRun) callBadTool(args any) (*mcp.CallToolResult, error) {
+	return v.c.CallTool(v.within(), hostileServer+"/"+hostile.BadTool, args, v.callOptions()...)
 }
 
-func (v *stdioRun) opts() (opts []facade.CallOption) {
+func (v *stdioRun) callOptions() (opts []facade.CallOption) {
 	opts = []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
 	if v.limit > 0 {
 		opts = append(opts, facade.WithTimeout(v.limit))
@@ -238,7 +240,7 @@ func (v *stdioRun) opts() (opts []facade.CallOption) {
 	return opts
 }
 
-func (v *stdioRun) inspect() mcpvisor.ServerStatus {
+func (v *stdioRun) requireReady() mcpvisor.ServerStatus {
 	st, ok := v.c.ServerStatus(hostileServer)
 	require.True(v.t, ok)
 	require.Equal(v.t, supervisor.StateReady, st.State)
@@ -246,26 +248,26 @@ func (v *stdioRun) inspect() mcpvisor.ServerStatus {
 	return st
 }
 
-// noise is what the session of the server has skipped so far.
-func (v *stdioRun) noise() mcpvisor.Discarded { return v.inspect().Session.Discarded }
+// discarded is what the session of the server has skipped so far.
+func (v *stdioRun) discarded() mcpvisor.Discarded { return v.requireReady().Session.Discarded }
 
 func (v *stdioRun) requireWithin(began time.Time, bound time.Duration, what string) {
 	v.t.Helper()
-	require.Less(v.t, time.Since(began), bound+slack, "%s took too long", what)
+	require.Less(v.t, time.Since(began), bound+maxDelay, "%s took too long", what)
 }
 
 func (v *stdioRun) requireEnding(want ending, err error) {
 	t := v.t
 	t.Helper()
-	if err == nil && want.orNone {
+	if err == nil && want.orSuccess {
 		return
 	}
-	if len(want.is) == 0 {
+	if len(want.oneOf) == 0 {
 		require.NoError(t, err)
 		return
 	}
 	require.Error(t, err)
-	require.True(t, isOne(err, want.is...), "%v is not one of %v", err, want.is)
+	require.True(t, isAny(err, want.oneOf...), "%v is not one of %v", err, want.oneOf)
 	require.ErrorAs(t, err, &v.failure)
 	require.NotContains(t, err.Error(), "\x1b", "an error is fit to be shown")
 	require.Less(t, len(err.Error()), 64<<10, "an error is fit to be shown")
@@ -279,16 +281,16 @@ func (v *stdioRun) requireEnding(want ending, err error) {
 	}
 }
 
-// clear ends what a row that has failed left behind, so that the next one is
+// killRemaining ends what a row that has failed left behind, so that the next one is
 // not blamed for it.
-func (w *fixture) clear() {
+func (w *fixture) killRemaining() {
 	if !w.t.Failed() {
 		return
 	}
 	for _, pid := range processes(w.mark) {
-		send(pid, w.mark, syscall.SIGKILL)
+		signalMarked(pid, w.mark, syscall.SIGKILL)
 	}
-	until(w.within(), w.t, "the children are gone", func() bool { return len(children()) == 0 })
+	waitUntil(w.within(), w.t, "the children are gone", func() bool { return len(children()) == 0 })
 }
 
 // marked is the spec with the mark of the fixture.
@@ -303,14 +305,14 @@ func (w *fixture) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
 	return &marked
 }
 
-// several calls the bad tool so many times at once, each with its own text.
-func several(n int) func(*stdioRun) (*mcp.CallToolResult, error) {
+// concurrentCalls calls the bad tool so many times at once, each with its own text.
+func concurrentCalls(n int) func(*stdioRun) (*mcp.CallToolResult, error) {
 	return func(v *stdioRun) (*mcp.CallToolResult, error) {
 		ends := make(chan error, n)
 		for i := range n {
 			go func() {
 				text := fmt.Sprint("call ", i)
-				res, err := v.bad(map[string]any{"text": text})
+				res, err := v.callBadTool(map[string]any{"text": text})
 				if err == nil && textOf(res) != text {
 					err = fmt.Errorf("%q was answered with %q", text, textOf(res))
 				}
@@ -325,10 +327,10 @@ func several(n int) func(*stdioRun) (*mcp.CallToolResult, error) {
 	}
 }
 
-// canceled calls the bad tool and leaves after a while.
-func canceled(args any) func(*stdioRun) (*mcp.CallToolResult, error) {
+// canceledCall calls the bad tool and leaves after a while.
+func canceledCall(args any) func(*stdioRun) (*mcp.CallToolResult, error) {
 	return func(v *stdioRun) (*mcp.CallToolResult, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		ctx, cancel := context.WithTimeout(context.Background(), shortTimeout)
 		defer cancel()
 		return v.c.CallTool(ctx, hostileServer+"/"+hostile.BadTool, args)
 	}

@@ -12,39 +12,39 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// lively is probed often, and patiently.
-func lively(s *mcpvisor.ServerSpec) {
-	s.Probe = mcpvisor.Probe{Interval: 20 * time.Millisecond, Timeout: slack, Failures: 1}
+// probedOften is probed often, and patiently.
+func probedOften(s *mcpvisor.ServerSpec) {
+	s.Probe = mcpvisor.Probe{Interval: 20 * time.Millisecond, Timeout: maxDelay, Failures: 1}
 }
 
-// brisk is for starts that must not wait for anything.
-func brisk(s *mcpvisor.ServerSpec) { s.Timeouts.Start = 5 * time.Second }
+// shortStartTimeout is for starts that must not wait for anything.
+func shortStartTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.Start = 5 * time.Second }
 
-// awaited does nothing until the end of the session is noticed.
-func awaited(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
+// waitForEnd does nothing until the end of the session is noticed.
+func waitForEnd(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
 
-// unanswered is how long a server is left alone that must be taken for alive:
+// quietPeriod is how long a server is left alone that must be taken for alive:
 // several probes fail meanwhile, if any does.
-const unanswered = 500 * time.Millisecond
+const quietPeriod = 500 * time.Millisecond
 
-func leftAlone(v *stdioRun) (*mcp.CallToolResult, error) {
-	pause(context.Background(), unanswered)
+func waitQuietPeriod(v *stdioRun) (*mcp.CallToolResult, error) {
+	pause(context.Background(), quietPeriod)
 	return nil, nil
 }
 
-// silentTwice calls for longer than a server that answers no ping would live.
-func silentTwice(v *stdioRun) (*mcp.CallToolResult, error) {
-	_, err := v.bad(nil)
+// timeOutTwice calls for longer than a server that answers no ping would live.
+func timeOutTwice(v *stdioRun) (*mcp.CallToolResult, error) {
+	_, err := v.callBadTool(nil)
 	require.ErrorIs(v.t, err, mcpvisor.ErrTimeout)
-	return v.bad(nil)
+	return v.callBadTool(nil)
 }
 
-// doomed is a server that does not answer probes, and is replaced; so is the
+// replacedByProbes is a server that does not answer probes, and is replaced; so is the
 // next one.
-var doomed = stdioRow{spec: probed, act: awaited, any: true, fate: replaced}
+var replacedByProbes = stdioRow{spec: probed, act: waitForEnd, anyResult: true, fate: replaced}
 
 // toleratedOrSilent: the call is answered, or fails for itself only.
-var toleratedOrSilent = stdioRow{limit: soon, end: ending{is: []error{mcpvisor.ErrTimeout, mcpvisor.ErrProtocol}, orNone: true}}
+var toleratedOrSilent = stdioRow{limit: shortTimeout, end: ending{oneOf: []error{mcpvisor.ErrTimeout, mcpvisor.ErrProtocol}, orSuccess: true}}
 
 var stdioTrafficRows = map[string]stdioRow{
 	"notification/flood":            tolerated,
@@ -89,18 +89,18 @@ var stdioTrafficRows = map[string]stdioRow{
 
 	"stream/crlf":          tolerated,
 	"stream/spaces":        harmless,
-	"stream/bom":           {eras: bothEras, spec: brisk},
+	"stream/bom":           {eras: bothEras, spec: shortStartTimeout},
 	"stream/bom-in-answer": harmless,
-	"stream/pretty":        everywhere(checked(unread, requireJunk)),
-	"stream/two-on-a-line": checked(silent, requireJunk),
-	"stream/trailing":      checked(silent, requireJunk),
-	"stream/leading":       checked(silent, requireJunk),
+	"stream/pretty":        inBothEras(checked(undecodable, requireJunk)),
+	"stream/two-on-a-line": checked(unansweredCall, requireJunk),
+	"stream/trailing":      checked(unansweredCall, requireJunk),
+	"stream/leading":       checked(unansweredCall, requireJunk),
 	"stream/batch":         tolerated,
 	"stream/batch-mixed":   tolerated,
 	"stream/batch-large":   harmless,
 	"stream/batch-nested":  toleratedOrSilent,
-	"stream/utf-16-le":     {limit: soon, end: timesOut, act: twice, check: requireJunk},
-	"stream/utf-16-be":     checked(silent, requireJunk),
+	"stream/utf-16-le":     {limit: shortTimeout, end: timesOut, act: callTwice, check: requireJunk},
+	"stream/utf-16-be":     checked(unansweredCall, requireJunk),
 	"stream/junk":          checked(tolerated, requireJunk),
 	"stream/junk-flood":    checked(harmless, requireJunk),
 	"stream/blank-flood":   harmless,
@@ -108,12 +108,12 @@ var stdioTrafficRows = map[string]stdioRow{
 	"stream/junk-deep":     checked(harmless, requireJunk),
 	"stream/junk-quotes":   checked(harmless, requireJunk),
 	"stream/binary":        checked(harmless, requireJunk),
-	"stream/progress-bar":  checked(silent, requireJunk),
+	"stream/progress-bar":  checked(unansweredCall, requireJunk),
 
-	"liveness/no-ping":      everywhere(doomed),
-	"liveness/ping-refused": {eras: bothEras, spec: lively, act: leftAlone, any: true},
-	"liveness/ping-text":    {spec: lively, act: leftAlone, any: true},
-	"liveness/ping-exit":    doomed,
-	"liveness/chatty":       {spec: probed, act: leftAlone, any: true, fate: kept},
-	"liveness/only-ping":    {spec: lively, limit: soon, end: timesOut, act: silentTwice},
+	"liveness/no-ping":      inBothEras(replacedByProbes),
+	"liveness/ping-refused": {eras: bothEras, spec: probedOften, act: waitQuietPeriod, anyResult: true},
+	"liveness/ping-text":    {spec: probedOften, act: waitQuietPeriod, anyResult: true},
+	"liveness/ping-exit":    replacedByProbes,
+	"liveness/chatty":       {spec: probed, act: waitQuietPeriod, anyResult: true, fate: kept},
+	"liveness/only-ping":    {spec: probedOften, limit: shortTimeout, end: timesOut, act: timeOutTwice},
 }

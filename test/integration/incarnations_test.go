@@ -56,22 +56,22 @@ func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) 
 	last := map[registration]mcpvisor.EventKind{}
 	current := map[registration]*incarnation{}
 	for i, e := range events {
-		bad := func(format string, args ...any) {
+		violated := func(format string, args ...any) {
 			wrong = append(wrong, fmt.Sprintf("event %d (%s, gen %d, epoch %d): ", e.Seq, e, e.Gen, e.Epoch)+fmt.Sprintf(format, args...))
 		}
 		if e.Kind == mcpvisor.EventMissed {
-			bad("events are missing")
+			violated("events are missing")
 			continue
 		}
 		if i > 0 && e.Seq != events[i-1].Seq+1 {
-			bad("comes after %d", events[i-1].Seq)
+			violated("comes after %d", events[i-1].Seq)
 		}
 		r := registration{e.Server, e.Gen}
 		if e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated || e.Kind == mcpvisor.EventChanged {
 			continue // of the server's own telling, at any time
 		}
 		if !slices.Contains(successors[last[r]], e.Kind) {
-			bad("cannot follow %q", last[r])
+			violated("cannot follow %q", last[r])
 		}
 		last[r] = e.Kind
 		now := current[r]
@@ -80,7 +80,7 @@ func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) 
 			continue
 		case mcpvisor.EventConnecting:
 			if now != nil && e.Epoch != now.epoch+1 || now == nil && e.Epoch != 1 {
-				bad("is not the next epoch")
+				violated("is not the next epoch")
 			}
 			now = &incarnation{server: e.Server, gen: e.Gen, epoch: e.Epoch}
 			current[r], all = now, append(all, now)
@@ -93,7 +93,7 @@ func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) 
 			}
 		}
 		if now != nil && e.Epoch != now.epoch {
-			bad("speaks of another epoch than %d", now.epoch)
+			violated("speaks of another epoch than %d", now.epoch)
 		}
 	}
 	return all, wrong

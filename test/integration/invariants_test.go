@@ -20,22 +20,22 @@ type evidence struct {
 	// processes says which servers have a process of their own, whose number
 	// tells incarnations apart.
 	processes map[string]bool
-	// routines says which servers live and die with their incarnation but have
+	// inMemory says which servers live and die with their incarnation but have
 	// no process: in memory. Over HTTP a server may outlive a session.
-	routines map[string]bool
-	// web is the servers behind HTTP: what stands in between can spoil an answer.
-	web map[string]bool
-	// unharmed holds the servers without injected faults.
-	unharmed map[string]bool
+	inMemory map[string]bool
+	// overHTTP is the servers behind HTTP: what stands in between can spoil an answer.
+	overHTTP map[string]bool
+	// faultFree holds the servers without injected faults.
+	faultFree map[string]bool
 }
 
-// lateness is how much later than its bound a call may return. It is generous:
+// maxLateness is how much later than its bound a call may return. It is generous:
 // the test is about calls that hang.
-const lateness = 10 * time.Second
+const maxLateness = 10 * time.Second
 
-// allowed is the kinds of error that faults may lead to. The others would say
+// allowedKinds is the kinds of error that faults may lead to. The others would say
 // that an answer was garbled, or that the client lost its way.
-var allowed = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
+var allowedKinds = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
 	mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
 
 // violations checks every invariant; each storm must end without violations.
@@ -44,78 +44,78 @@ func violations(ev evidence) []string {
 	if ev.open > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d calls never returned", ev.open))
 	}
-	bad := func(r *record, format string, args ...any) {
+	violated := func(r *record, format string, args ...any) {
 		wrong = append(wrong, r.String()+": "+fmt.Sprintf(format, args...))
 	}
 	instances := map[string][]*record{}
 	for _, r := range ev.records {
-		if took := r.ended.Sub(r.began); took > r.bound+lateness {
-			bad(r, "took %v and was bounded by %v", took, r.bound)
+		if took := r.ended.Sub(r.began); took > r.bound+maxLateness {
+			violated(r, "took %v and was bounded by %v", took, r.bound)
 		}
-		if ev.unharmed[r.server] && r.err != nil {
-			bad(r, "an unharmed server failed")
+		if ev.faultFree[r.server] && r.err != nil {
+			violated(r, "an unharmed server failed")
 		}
 		if r.err == nil {
-			wrongText(r, bad)
+			checkText(r, violated)
 		} else {
-			wrongError(ev, r, all, bad)
+			checkError(ev, r, all, violated)
 		}
 		if r.tool == "count" {
-			wrongCount(r, ev.executions[r.key], bad)
+			checkExecutions(r, ev.executions[r.key], violated)
 		} else if n := ev.executions[r.key]; n != 0 {
-			bad(r, "ran as another call, %d times", n)
+			violated(r, "ran as another call, %d times", n)
 		}
 		if r.tool == "pid" && r.err == nil {
-			instances[r.server+" "+r.who.Instance] = append(instances[r.server+" "+r.who.Instance], r)
+			instances[r.server+" "+r.answeredBy.Instance] = append(instances[r.server+" "+r.answeredBy.Instance], r)
 		}
 	}
 	for _, answered := range instances {
-		wrongInstance(ev, answered, all, bad)
+		checkInstance(ev, answered, all, violated)
 	}
 	return wrong
 }
 
-type complain = func(r *record, format string, args ...any)
+type reportFunc = func(r *record, format string, args ...any)
 
-// wrongText finds the answer to another call.
-func wrongText(r *record, bad complain) {
+// checkText finds the answer to another call.
+func checkText(r *record, violated reportFunc) {
 	want := map[string]string{"echo": r.key, "read": r.key, "prompt": "Greet " + r.key + ".",
-		"consult": r.key, "slow_progress": progressed()}[r.tool]
+		"consult": r.key, "slow_progress": expectedProgress()}[r.tool]
 	if want != "" && r.text != want {
-		bad(r, "returned the answer to another call")
+		violated(r, "returned the answer to another call")
 	}
 }
 
-// wrongCount finds a call that ran twice, or ran although its error says that
+// checkExecutions finds a call that ran twice, or ran although its error says that
 // it cannot have.
-func wrongCount(r *record, ran int, bad complain) {
+func checkExecutions(r *record, ran int, violated reportFunc) {
 	e := r.failure()
 	switch {
 	case ran > 1:
-		bad(r, "ran %d times", ran)
+		violated(r, "ran %d times", ran)
 	case r.err == nil && ran != 1:
-		bad(r, "succeeded and never ran")
+		violated(r, "succeeded and never ran")
 	case e != nil && e.Outcome == mcpvisor.OutcomeNotSent && ran > 0:
-		bad(r, "ran, and its error says that nothing was sent")
+		violated(r, "ran, and its error says that nothing was sent")
 	}
 }
 
-// wrongError finds errors that no fault explains, and a crash of an
+// checkError finds errors that no fault explains, and a crash of an
 // incarnation that was not there.
-func wrongError(ev evidence, r *record, all []*incarnation, bad complain) {
+func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc) {
 	e := r.failure()
 	if e == nil {
-		bad(r, "is not a *mcpvisor.Error")
+		violated(r, "is not a *mcpvisor.Error")
 		return
 	}
 	// A server without sessions that was broken when it was asked for its version is
 	// spoken to in an older one, in which it cannot ask.
-	mute := ev.web[r.server] && r.tool == "consult" && e.Kind == mcpvisor.KindRPC
-	if !slices.Contains(allowed, e.Kind) && !(ev.web[r.server] && e.Kind == mcpvisor.KindProtocol) && !mute {
-		bad(r, "is of kind %q", e.Kind)
+	cannotAsk := ev.overHTTP[r.server] && r.tool == "consult" && e.Kind == mcpvisor.KindRPC
+	if !slices.Contains(allowedKinds, e.Kind) && !(ev.overHTTP[r.server] && e.Kind == mcpvisor.KindProtocol) && !cannotAsk {
+		violated(r, "is of kind %q", e.Kind)
 	}
 	if e.Outcome == mcpvisor.OutcomeNone {
-		bad(r, "does not say whether the request was sent")
+		violated(r, "does not say whether the request was sent")
 	}
 	if e.Kind != mcpvisor.KindCrashed {
 		return
@@ -123,24 +123,24 @@ func wrongError(ev evidence, r *record, all []*incarnation, bad complain) {
 	if !slices.ContainsFunc(all, func(l *incarnation) bool {
 		return l.server == r.server && l.gen == e.Gen && l.epoch == e.Epoch && l.served(r.began, r.ended)
 	}) {
-		bad(r, "speaks of gen %d, epoch %d, which did not serve then", e.Gen, e.Epoch)
+		violated(r, "speaks of gen %d, epoch %d, which did not serve then", e.Gen, e.Epoch)
 	}
 }
 
-// wrongInstance finds answers of an incarnation that was not in service, or of
+// checkInstance finds answers of an incarnation that was not in service, or of
 // two incarnations that are one and the same.
-func wrongInstance(ev evidence, answered []*record, all []*incarnation, bad complain) {
+func checkInstance(ev evidence, answered []*record, all []*incarnation, violated reportFunc) {
 	first := answered[0]
-	if !ev.processes[first.server] && !ev.routines[first.server] {
+	if !ev.processes[first.server] && !ev.inMemory[first.server] {
 		return
 	}
 	fits := func(l *incarnation) bool {
-		if l.server != first.server || ev.processes[l.server] && l.pid != first.who.PID {
+		if l.server != first.server || ev.processes[l.server] && l.pid != first.answeredBy.PID {
 			return false
 		}
 		return !slices.ContainsFunc(answered, func(r *record) bool { return !l.served(r.began, r.ended) })
 	}
 	if !slices.ContainsFunc(all, fits) {
-		bad(first, "instance %s answered %d calls, and no incarnation served all of them", first.who.Instance, len(answered))
+		violated(first, "instance %s answered %d calls, and no incarnation served all of them", first.answeredBy.Instance, len(answered))
 	}
 }

@@ -39,7 +39,7 @@ func TestViolations(t *testing.T) {
 	}
 	answeredBy := func(from, to, pid int, instance string) *record {
 		r := call("pid", from, to)
-		r.who = identity{PID: pid, Instance: instance}
+		r.answeredBy = identity{PID: pid, Instance: instance}
 		return r
 	}
 	crash := func(epoch uint64) *mcpvisor.Error {
@@ -77,7 +77,7 @@ func TestViolations(t *testing.T) {
 		"answer of another process":  {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 200, "a")} }},
 		"one instance in two epochs": {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
 		"answer after unregister":    {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
-		"unharmed server failed":     {true, func(ev *evidence) { ev.unharmed["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
+		"unharmed server failed":     {true, func(ev *evidence) { ev.faultFree["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
 		"event after unregister":     {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
 		"ready twice":                {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
 		"epoch skipped":              {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
@@ -87,7 +87,7 @@ func TestViolations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := evidence{events: history(), executions: map[string]int{}, processes: map[string]bool{"s": true},
-				routines: map[string]bool{}, web: map[string]bool{}, unharmed: map[string]bool{}}
+				inMemory: map[string]bool{}, overHTTP: map[string]bool{}, faultFree: map[string]bool{}}
 			tc.change(&ev)
 			require.Equal(t, tc.guilty, len(violations(ev)) > 0, violations(ev))
 		})

@@ -22,17 +22,17 @@ import (
 // The bounds after a kill. Both are asserted with the scheduling delay of this process
 // added.
 const (
-	noticed  = 100 * time.Millisecond
-	recovers = time.Second
+	maxDetection = 100 * time.Millisecond
+	maxRecovery  = time.Second
 )
 
-// surface is the four lists, as one value.
-func surface(c *facade.Client) []any {
+// allLists is the four lists, as one value.
+func allLists(c *facade.Client) []any {
 	return []any{c.Tools(), c.Resources(), c.ResourceTemplates(), c.Prompts()}
 }
 
-// offers reports whether the listing shows a tool of the server.
-func offers(c *facade.Client, server string) bool {
+// listsTools reports whether the listing shows a tool of the server.
+func listsTools(c *facade.Client, server string) bool {
 	for _, tool := range c.Tools() {
 		if tool.Server == server {
 			return true
@@ -41,12 +41,12 @@ func offers(c *facade.Client, server string) bool {
 	return false
 }
 
-// until asks again each tick and returns when it came true.
-func until(ctx context.Context, t *testing.T, what string, came func() bool) time.Time {
+// waitUntil asks again each tick and returns when it came true.
+func waitUntil(ctx context.Context, t *testing.T, what string, done func() bool) time.Time {
 	t.Helper()
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	for !came() {
+	for !done() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -58,11 +58,11 @@ func until(ctx context.Context, t *testing.T, what string, came func() bool) tim
 
 // neighbour calls a server all the while and counts what fails.
 type neighbour struct {
-	done  sync.WaitGroup
-	stop  context.CancelFunc
-	calls atomic.Int64
-	mu    sync.Mutex
-	bad   []string
+	done     sync.WaitGroup
+	stop     context.CancelFunc
+	calls    atomic.Int64
+	mu       sync.Mutex
+	failures []string
 }
 
 func newNeighbour(c *facade.Client, server string) *neighbour {
@@ -75,10 +75,10 @@ func newNeighbour(c *facade.Client, server string) *neighbour {
 			n.calls.Add(1)
 			if err != nil || textOf(res) != text {
 				n.mu.Lock()
-				n.bad = append(n.bad, fmt.Sprintf("%s: %q, %v", text, textOf(res), err))
+				n.failures = append(n.failures, fmt.Sprintf("%s: %q, %v", text, textOf(res), err))
 				n.mu.Unlock()
 			}
-			pause(ctx, tick)
+			pause(ctx, pollInterval)
 		}
 	})
 	return n
@@ -90,7 +90,7 @@ func (n *neighbour) requireUndisturbed(t *testing.T) {
 	n.stop()
 	n.done.Wait()
 	require.Positive(t, n.calls.Load())
-	require.Empty(t, n.bad, "an unharmed server failed a call")
+	require.Empty(t, n.failures, "an unharmed server failed a call")
 }
 
 func TestKill_idle_server(t *testing.T) {
@@ -99,29 +99,29 @@ func TestKill_idle_server(t *testing.T) {
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "victim", Policy: supervisor.Retry(3, 100*time.Millisecond),
 		Stdio: w.stdio(mcptest.Script{ExtraTools: 50, PageSize: 20})}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", Stdio: w.stdio(mcptest.Script{})}))
-	before := surface(c)
+	before := allLists(c)
 	other := newNeighbour(c, "other")
 	late := measureSchedulingDelay()
 
 	killed := time.Now()
-	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
-	gone := until(w.within(), t, "the tools are gone", func() bool { return !offers(c, "victim") }).Sub(killed)
+	require.True(t, signalMarked(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
+	gone := waitUntil(w.within(), t, "the tools are gone", func() bool { return !listsTools(c, "victim") }).Sub(killed)
 	_, err := c.CallTool(w.within(), "victim/echo", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
-	ready := until(w.within(), t, "the tools are back", func() bool { return offers(c, "victim") }).Sub(killed)
-	require.Equal(t, before, surface(c), "all four lists are complete, and the same as before")
+	ready := waitUntil(w.within(), t, "the tools are back", func() bool { return listsTools(c, "victim") }).Sub(killed)
+	require.Equal(t, before, allLists(c), "all four lists are complete, and the same as before")
 	allowance := 4 * late.end()
 	t.Logf("withdrawn after %v, ready after %v; allowance %v", gone, ready, allowance)
-	require.Less(t, gone, noticed+allowance)
-	require.Less(t, ready, recovers+allowance)
+	require.Less(t, gone, maxDetection+allowance)
+	require.Less(t, ready, maxRecovery+allowance)
 	other.requireUndisturbed(t)
 
-	again, err := events.wait(w.within(), is("victim", mcpvisor.EventReady, 2))
+	again, err := events.wait(w.within(), eventIs("victim", mcpvisor.EventReady, 2))
 	require.NoError(t, err)
 	require.Equal(t, w.pid(c, "victim"), again.PID)
 	require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady,
 		mcpvisor.EventDown, mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventReady}, kinds(events.of("victim")))
-	retry, err := events.wait(w.within(), is("victim", mcpvisor.EventRetry, 0))
+	retry, err := events.wait(w.within(), eventIs("victim", mcpvisor.EventRetry, 0))
 	require.NoError(t, err)
 	require.Equal(t, 100*time.Millisecond, retry.Delay)
 	require.Equal(t, "killed", retry.Cause.Signal)
@@ -149,7 +149,7 @@ func TestKill_calls_in_flight(t *testing.T) {
 			ends <- end{err, time.Now()}
 		}()
 	}
-	until(w.within(), t, "all calls are under way", func() bool {
+	waitUntil(w.within(), t, "all calls are under way", func() bool {
 		st, _ := c.ServerStatus("victim")
 		return st.Calls.InFlight == calls
 	})
@@ -159,7 +159,7 @@ func TestKill_calls_in_flight(t *testing.T) {
 
 	late := measureSchedulingDelay()
 	killed := time.Now()
-	require.True(t, send(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
+	require.True(t, signalMarked(w.pid(c, "victim"), w.mark, syscall.SIGKILL))
 	var slowest time.Duration
 	for range calls {
 		e := <-ends
@@ -174,8 +174,8 @@ func TestKill_calls_in_flight(t *testing.T) {
 	}
 	allowance := 4 * late.end()
 	t.Logf("the last of %d calls failed after %v; allowance %v", calls, slowest, allowance)
-	require.Less(t, slowest, noticed+allowance)
-	down, err := events.wait(w.within(), is("victim", mcpvisor.EventDown, 1))
+	require.Less(t, slowest, maxDetection+allowance)
+	down, err := events.wait(w.within(), eventIs("victim", mcpvisor.EventDown, 1))
 	require.NoError(t, err)
 	require.Equal(t, calls, down.FailedCalls)
 	_, err = c.CallTool(w.within(), "victim/echo", nil, facade.WithWaitReady())

@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds every wait for something that must come: far longer than it
+// maxWait bounds every wait for something that must come: far longer than it
 // takes, so that only what never comes runs into it.
-const patience = 30 * time.Second
+const maxWait = 30 * time.Second
 
-// tick is the pace of asking again where there is nothing to wait on.
-const tick = time.Millisecond
+// pollInterval is the pace of asking again where there is nothing to wait on.
+const pollInterval = time.Millisecond

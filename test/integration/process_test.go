@@ -64,9 +64,9 @@ func readStat(path string) (state, parent string) {
 	return string(fields[0]), string(fields[1])
 }
 
-// frozen reports whether every thread of a process is stopped. SIGSTOP takes
+// stopped reports whether every thread of a process is stopped. SIGSTOP takes
 // effect when one of them gets around to it; the others run until then.
-func frozen(pid int) bool {
+func stopped(pid int) bool {
 	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	for _, path := range threads {
 		if state, _ := readStat(path); state != "T" {
@@ -76,9 +76,9 @@ func frozen(pid int) bool {
 	return len(threads) > 0
 }
 
-// send signals a process, unless it is gone or its pid was reused: the mark is read
+// signalMarked signals a process, unless it is gone or its pid was reused: the mark is read
 // while a pidfd holds the pid.
-func send(pid int, mark string, sig syscall.Signal) bool {
+func signalMarked(pid int, mark string, sig syscall.Signal) bool {
 	if pid <= 0 {
 		return false
 	}

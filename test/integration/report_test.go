@@ -95,8 +95,8 @@ func (r *report) measure(k kill, events []mcpvisor.Event) {
 	}
 }
 
-// quarter is the mean of a quarter of the samples, the first (0) to the last (3).
-func (r *report) quarter(n int) (mean sample) {
+// quarterMean is the mean of a quarter of the samples, the first (0) to the last (3).
+func (r *report) quarterMean(n int) (mean sample) {
 	from, to := n*len(r.samples)/4, (n+1)*len(r.samples)/4
 	if to == from {
 		return r.samples[from]
@@ -134,7 +134,7 @@ func (r *report) String() string {
 	times("recovery", r.recovery)
 	if len(r.samples) >= 4 {
 		for _, n := range []int{0, 3} {
-			q := r.quarter(n)
+			q := r.quarterMean(n)
 			fmt.Fprintf(&b, "%-10s %d goroutines, %d descriptors, %d KiB heap, %d KiB RSS\n",
 				[]string{"first", "", "", "last"}[n]+" qtr.", q.routines, q.descriptors, q.heap, q.rss)
 		}
@@ -149,7 +149,7 @@ func (r *report) requireNoGrowth(t *testing.T) {
 	if len(r.samples) < 8 {
 		return
 	}
-	first, last := r.quarter(0), r.quarter(3)
+	first, last := r.quarterMean(0), r.quarterMean(3)
 	require.LessOrEqual(t, last.routines, first.routines+2, "goroutines grow")
 	require.LessOrEqual(t, last.descriptors, first.descriptors+2, "descriptors grow")
 	require.LessOrEqual(t, last.heap, first.heap*5/4+8<<10, "the heap grows")

@@ -31,18 +31,18 @@ const (
 func answeringHandlers() []facade.Option {
 	// A form comes back with the key that its question ends with: each answer
 	// belongs to one call.
-	form := func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+	fillForm := func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"key": strings.TrimPrefix(r.Message, question)}}, nil
 	}
-	say := func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	sample := func(_ context.Context, r facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 		return &mcp.CreateMessageWithToolsResult{Model: "storm", Content: []mcp.Content{&mcp.TextContent{Text: r.SystemPrompt}}}, nil
 	}
-	return []facade.Option{facade.WithElicitationHandler(form), facade.WithSamplingHandler(say), facade.WithRoots(mcp.Root{URI: "file:///storm", Name: "storm"})}
+	return []facade.Option{facade.WithElicitationHandler(fillForm), facade.WithSamplingHandler(sample), facade.WithRoots(mcp.Root{URI: "file:///storm", Name: "storm"})}
 }
 
-// asking is the arguments of a consultation about a key. The go-sdk's server
+// consultArgs is the arguments of a consultation about a key. The go-sdk's server
 // asks a client of an older version one round only.
-func asking(server, key string) map[string]any {
+func consultArgs(server, key string) map[string]any {
 	rounds := 2
 	if slices.Contains(webTargets, server) {
 		rounds = 1
@@ -55,21 +55,21 @@ func asking(server, key string) map[string]any {
 		"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"key": map[string]string{"type": "string"}}}}}
 }
 
-// answered is the key in the answer of a consultation.
-func answered(text string) string {
-	var said struct {
+// consultedKey is the key in the answer of a consultation.
+func consultedKey(text string) string {
+	var answer struct {
 		Content json.RawMessage
 		Error   json.RawMessage
 	}
 	var form struct{ Key, Text string }
-	if json.Unmarshal([]byte(text), &said) != nil || json.Unmarshal(said.Content, &form) != nil {
+	if json.Unmarshal([]byte(text), &answer) != nil || json.Unmarshal(answer.Content, &form) != nil {
 		return text
 	}
 	return form.Key + form.Text
 }
 
-// progressed is what a call of slow_progress has to have seen when it returns.
-func progressed() string {
+// expectedProgress is what a call of slow_progress has to have seen when it returns.
+func expectedProgress() string {
 	var seen []float64
 	for n := range steps {
 		seen = append(seen, float64(n+1))
@@ -90,12 +90,12 @@ func (w *fixture) subscribeAll(c *facade.Client, server string) {
 // subscribe subscribes to the resource and sets the log level, if the server is
 // registered.
 func (s *storm) subscribe(target *target) {
-	if target.silent {
+	if target.noNotifications {
 		return
 	}
 	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), resourceURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
-		if err != nil && !isOne(err, mcpvisor.ErrUnknownServer, mcpvisor.ErrClosed, mcpvisor.ErrCanceled) {
-			s.note("%s refused a subscription: %v", target.name(), err)
+		if err != nil && !isAny(err, mcpvisor.ErrUnknownServer, mcpvisor.ErrClosed, mcpvisor.ErrCanceled) {
+			s.recordViolation("%s refused a subscription: %v", target.name(), err)
 		}
 	}
 }
@@ -107,11 +107,11 @@ func (s *storm) requireNotifications() {
 		if target.churned {
 			s.subscribe(target) // the registration may be another one
 		}
-		h := &subscriberFixture{fixture: s.fixture, c: s.c, events: s.events, server: target.name(), patient: target.spec.Probe.Interval > 0}
-		if target.silent {
+		h := &subscriberFixture{fixture: s.fixture, c: s.c, events: s.events, server: target.name(), retries: target.spec.Probe.Interval > 0}
+		if target.noNotifications {
 			h.call("remove_tool", map[string]any{"name": addedTool})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
-			require.False(s.t, h.shows(), "%s shows what it was told to remove", target.name())
+			require.False(s.t, h.listsAddedTool(), "%s shows what it was told to remove", target.name())
 			continue
 		}
 		s.awaitLatestVersion(target)
@@ -126,7 +126,7 @@ func (s *storm) awaitLatestVersion(target *target) {
 	if target.name() != "modern" {
 		return
 	}
-	for soon := s.within(); ; pause(soon, tick) {
+	for soon := s.within(); ; pause(soon, pollInterval) {
 		require.NoError(s.t, s.c.WaitReady(soon, target.name()))
 		st, ok := s.c.ServerStatus(target.name())
 		if ok && st.Session != nil && st.Session.ProtocolVersion == mcptest.Version20260728 {
@@ -144,9 +144,9 @@ type subscriberFixture struct {
 	c      *facade.Client
 	events *history
 	server string
-	// patient: an answer may be lost, because the server spoils it or is probed
+	// retries: an answer may be lost, because the server spoils it or is probed
 	// and taken for hung by a machine that is slow to serve it.
-	patient bool
+	retries bool
 }
 
 // requireNotified waits for the notifications of a resource, a log line and changes of
@@ -186,14 +186,14 @@ func (h *subscriberFixture) requireListed(change string, want bool) {
 	for shown := false; !shown; {
 		epoch := h.epoch()
 		h.call(change, map[string]any{"name": addedTool})
-		until(h.within(), h.t, fmt.Sprintf("%s shows its addedTool: %t", h.server, want), func() bool {
-			shown = h.shows() == want
+		waitUntil(h.within(), h.t, fmt.Sprintf("%s shows its addedTool: %t", h.server, want), func() bool {
+			shown = h.listsAddedTool() == want
 			return shown || h.epoch() != epoch
 		})
 	}
 }
 
-func (h *subscriberFixture) shows() bool {
+func (h *subscriberFixture) listsAddedTool() bool {
 	_, ok := h.c.Tool(h.server + "/" + addedTool)
 	return ok
 }
@@ -207,12 +207,12 @@ func (h *subscriberFixture) epoch() uint64 {
 
 func (h *subscriberFixture) call(tool string, args map[string]any) {
 	h.t.Helper()
-	for soon := h.within(); ; pause(soon, tick) {
+	for soon := h.within(); ; pause(soon, pollInterval) {
 		_, err := h.c.CallTool(soon, h.server+"/"+tool, args, facade.WithWaitReady(), facade.WithTimeout(time.Second))
 		if err == nil {
 			return
 		}
-		if soon.Err() != nil || !h.patient {
+		if soon.Err() != nil || !h.retries {
 			require.NoError(h.t, err, "%s of %s", tool, h.server)
 		}
 	}

@@ -26,9 +26,9 @@ func hungStarts() map[string]mcptest.Script {
 	}
 }
 
-// starting waits until the process of a hung start is there.
-func starting(w *fixture) {
-	until(w.within(), w.t, "a process is starting", func() bool { return len(processes(w.mark)) > 0 })
+// waitForProcess waits until the process of a hung start is there.
+func waitForProcess(w *fixture) {
+	waitUntil(w.within(), w.t, "a process is starting", func() bool { return len(processes(w.mark)) > 0 })
 }
 
 func TestStart_hangs(t *testing.T) {
@@ -49,14 +49,14 @@ func TestStart_hangs(t *testing.T) {
 				defer cancel()
 				registered := make(chan error, 1)
 				go func() {
-					registered <- c.Register(ctx, mcpvisor.ServerSpec{Name: "hung", Stdio: w.stdio(script), Timeouts: brief})
+					registered <- c.Register(ctx, mcpvisor.ServerSpec{Name: "hung", Stdio: w.stdio(script), Timeouts: shortShutdown})
 				}()
-				starting(w)
+				waitForProcess(w)
 				require.Empty(t, c.Tools())
 				require.NoError(t, how.end(c, cancel))
 				require.ErrorIs(t, <-registered, how.want)
 				// A registration that is taken back ends in the background.
-				_, err := events.wait(w.within(), is("hung", mcpvisor.EventUnregistered, 0))
+				_, err := events.wait(w.within(), eventIs("hung", mcpvisor.EventUnregistered, 0))
 				require.NoError(t, err)
 				w.requireNoProcess()
 				require.Empty(t, c.Servers())
@@ -84,6 +84,6 @@ func TestStart_canceled_while_ready(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-		until(w.within(), t, "the registration is taken back", func() bool { return len(c.Servers()) == 0 })
+		waitUntil(w.within(), t, "the registration is taken back", func() bool { return len(c.Servers()) == 0 })
 	}
 }

@@ -68,10 +68,10 @@ type storm struct {
 	seed     uint64
 	report   report
 
-	mu    sync.Mutex
-	wrong []string // violations seen during the round
-	acts  map[string]int
-	kills []kill
+	mu         sync.Mutex
+	violations []string // violations seen during the round
+	faults     map[string]int
+	kills      []kill
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
@@ -83,25 +83,25 @@ func newStorm(t *testing.T, seed uint64) *storm {
 // random returns the source of one goroutine.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
 
-// killed notes a kill -9 that is about to be sent.
-func (s *storm) killed(pid int) {
+// recordKill notes a kill -9 that is about to be sent.
+func (s *storm) recordKill(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kills = append(s.kills, kill{pid, time.Now()})
 }
 
-// note records a violation; the test fails at the end of the round.
-func (s *storm) note(format string, args ...any) {
+// recordViolation records a violation; the test fails at the end of the round.
+func (s *storm) recordViolation(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
+	s.violations = append(s.violations, fmt.Sprintf(format, args...))
 }
 
-// did counts an injected fault, for the report.
-func (s *storm) did(what string) {
+// countFault counts an injected fault, for the report.
+func (s *storm) countFault(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.acts[what]++
+	s.faults[what]++
 }
 
 // run runs the whole storm: round after round on one client, then the report.
@@ -115,7 +115,7 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 		if !t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) { s.round(t, n, min(left, roundLength)) }) {
 			break
 		}
-		s.calls, s.targets, s.wrong = nil, nil, nil // what the test remembers is not to be measured
+		s.calls, s.targets, s.violations = nil, nil, nil // what the test remembers is not to be measured
 		s.report.samples = append(s.report.samples, takeSample())
 	}
 	t.Logf("seed %d: %v", s.seed, &s.report)
@@ -126,7 +126,7 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 // unregisters the servers, and checks the invariants.
 func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	s.fixture = newFixture(t)
-	s.calls, s.acts, s.kills, s.wrong = newCallLog(), map[string]int{}, nil, nil
+	s.calls, s.faults, s.kills, s.violations = newCallLog(), map[string]int{}, nil, nil
 	s.targets = targets(s.fixture)
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Register(s.within(), target.spec), target.name())
@@ -144,9 +144,9 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 		all.Go(func() { f(ctx, r) })
 	}
 	for range callers {
-		run(s.callHarmed)
+		run(s.callFaulty)
 	}
-	run(s.callUnharmed)
+	run(s.callFaultFree)
 	run(s.injectFaults)
 	run(s.checkListing)
 	for _, target := range s.targets {
@@ -164,14 +164,14 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	}
 	s.requireNoProcess()
 	records, open := s.calls.all()
-	ev := evidence{events: s.events.take(s.within(), t), records: records, open: open,
-		executions: map[string]int{}, processes: map[string]bool{}, routines: map[string]bool{},
-		web: map[string]bool{}, unharmed: map[string]bool{}}
+	ev := evidence{events: s.events.drain(s.within(), t), records: records, open: open,
+		executions: map[string]int{}, processes: map[string]bool{}, inMemory: map[string]bool{},
+		overHTTP: map[string]bool{}, faultFree: map[string]bool{}}
 	for _, target := range s.targets {
 		target.addEvidence(&ev)
 	}
-	s.report.add(ev, s.kills, s.acts)
-	wrong := append(s.wrong, violations(ev)...)
+	s.report.add(ev, s.kills, s.faults)
+	wrong := append(s.violations, violations(ev)...)
 	if len(wrong) > 20 {
 		wrong = append(wrong[:20], fmt.Sprintf("and %d more", len(wrong)-20))
 	}
@@ -194,7 +194,7 @@ func countErrors(records []*record) map[string]int {
 // repair undoes the faults that persist.
 func (s *storm) repair() {
 	for _, pid := range processes(s.mark) {
-		send(pid, s.mark, syscall.SIGCONT)
+		signalMarked(pid, s.mark, syscall.SIGCONT)
 	}
 	for _, target := range s.targets {
 		if target.web != nil {
@@ -210,12 +210,12 @@ func (s *storm) repair() {
 // catalog, and the processes are just those that it shows.
 func (s *storm) awaitConsistent() {
 	var why string
-	unharmed := func() bool {
+	consistent := func() bool {
 		why = s.inconsistency()
 		return why == ""
 	}
 	ctx := s.within()
-	for !unharmed() {
+	for !consistent() {
 		if ctx.Err() != nil {
 			require.Fail(s.t, "the registry never came to equal the live sessions", why)
 		}

@@ -46,7 +46,7 @@ func reapOnlyOurs(mark string) error {
 	if err := own.Start(); err != nil {
 		return err
 	}
-	strangers := func() (zombies int) {
+	countZombies := func() (zombies int) {
 		for _, child := range children() {
 			if strings.HasSuffix(child, " Z") {
 				zombies++
@@ -54,13 +54,13 @@ func reapOnlyOurs(mark string) error {
 		}
 		return zombies
 	}
-	for strangers() < 2 {
-		pause(context.Background(), tick)
+	for countZombies() < 2 {
+		pause(context.Background(), pollInterval)
 	}
 
 	w := &fixture{mark: mark}
 	spec := w.stdio(mcptest.Script{Faults: []mcptest.Fault{forksDaemon, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	c, err := facade.New()
 	if err != nil {
@@ -78,7 +78,7 @@ func reapOnlyOurs(mark string) error {
 			if now, _ := c.ServerStatus("s"); now.Session != nil && now.Session.PID != st.Session.PID && now.State == supervisor.StateReady {
 				break
 			}
-			pause(ctx, tick)
+			pause(ctx, pollInterval)
 		}
 	}
 	if err := c.Close(ctx); err != nil {

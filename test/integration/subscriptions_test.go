@@ -24,8 +24,8 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 			h.register(mcpvisor.ServerSpec{Stdio: h.stdio(script)}, version)
 			for range 3 {
 				pid := h.pid(h.c, h.server)
-				require.True(t, send(pid, h.mark, syscall.SIGKILL))
-				until(h.within(), t, "another process serves", func() bool {
+				require.True(t, signalMarked(pid, h.mark, syscall.SIGKILL))
+				waitUntil(h.within(), t, "another process serves", func() bool {
 					st, _ := h.c.ServerStatus(h.server)
 					return st.State == supervisor.StateReady && st.Session.PID != pid
 				})
@@ -40,7 +40,7 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 			h := newSubscriber(t)
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
-			h.patient = true // the loss of a session is noticed by its use
+			h.retries = true // the loss of a session is noticed by its use
 			h.register(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}, version)
 			for range 3 {
 				web.Restart()

@@ -18,12 +18,12 @@ type target struct {
 	web  *mcptest.HTTPServer
 	// tools is how many tools its whole catalog has.
 	tools int
-	// silent: it has no way to tell anything by itself.
-	silent bool
-	// unharmed: no fault is injected. churned: it is registered and unregistered all the
+	// noNotifications: it has no way to tell anything by itself.
+	noNotifications bool
+	// faultFree: no fault is injected. churned: it is registered and unregistered all the
 	// time. sloppy: it spoils its own answers.
-	unharmed, churned, sloppy bool
-	grandchildren             int
+	faultFree, churned, garbling bool
+	grandchildren                int
 }
 
 func (t *target) name() string { return t.spec.Name }
@@ -32,9 +32,9 @@ func (t *target) name() string { return t.spec.Name }
 func (t *target) addEvidence(ev *evidence) {
 	maps.Copy(ev.executions, mcptest.Executions(t.dir))
 	ev.processes[t.name()] = t.spec.Stdio != nil
-	ev.routines[t.name()] = t.spec.InMemory != nil
-	ev.web[t.name()] = t.web != nil || t.sloppy
-	ev.unharmed[t.name()] = t.unharmed
+	ev.inMemory[t.name()] = t.spec.InMemory != nil
+	ev.overHTTP[t.name()] = t.web != nil || t.garbling
+	ev.faultFree[t.name()] = t.faultFree
 }
 
 // persistent is the policy of what must be there again when the storm is over.
@@ -51,7 +51,7 @@ var webTargets = []string{"web", "modern", "silent"}
 // targets makes one server of each kind.
 func targets(w *fixture) []*target {
 	all := len(mcptest.DefaultTools())
-	make := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
+	newTarget := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
 		t := &target{dir: w.t.TempDir(), tools: all}
 		t.spec = mcpvisor.ServerSpec{Name: name, Policy: persistent,
 			Timeouts: mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}}
@@ -68,14 +68,14 @@ func targets(w *fixture) []*target {
 			t.spec.HTTP, t.tools = &mcpvisor.HTTP{URL: t.web.URL}, webTools
 		}
 	}
-	unharmed := func(t *target) *target { t.unharmed = true; return t }
+	faultFree := func(t *target) *target { t.faultFree = true; return t }
 	churned := func(t *target) *target { t.churned = true; return t }
 
-	family := make("family", mcptest.Script{Faults: []mcptest.Fault{
+	family := newTarget("family", mcptest.Script{Faults: []mcptest.Fault{
 		{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}}, process)
 	family.grandchildren = 1
 	// This one notices by its probes when the server is stopped.
-	probed := make("probed", mcptest.Script{}, process)
+	probed := newTarget("probed", mcptest.Script{}, process)
 	probed.spec.Probe = mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
 
 	// This one garbles what it says, and one incarnation after the other goes deaf,
@@ -83,26 +83,26 @@ func targets(w *fixture) []*target {
 	at := func(do mcptest.Action, stage mcptest.Stage, nth int, starts ...int) mcptest.Fault {
 		return mcptest.Fault{At: stage, Do: do, Nth: nth, Starts: starts, Count: 500}
 	}
-	sloppy := make("sloppy", mcptest.Script{Faults: []mcptest.Fault{
+	garbling := newTarget("sloppy", mcptest.Script{Faults: []mcptest.Fault{
 		at(mcptest.ActionJunk, mcptest.StageCall, 2), at(mcptest.ActionHalfLine, mcptest.StageAnswer, 5), at(mcptest.ActionMalformed, mcptest.StageCall, 9),
 		{At: mcptest.StageCall, Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate, Nth: 11},
 		{At: mcptest.StageCall, Do: mcptest.ActionLateAnswer, Nth: 13, Delay: 300 * time.Millisecond},
 		at(mcptest.ActionFlood, mcptest.StageCall, 15), {At: mcptest.StageCall, Do: mcptest.ActionStderrFlood, Nth: 17, Bytes: 1 << 20},
 		at(mcptest.ActionCloseStdout, mcptest.StageAfter, 20, 1, 4, 7, 10, 13), at(mcptest.ActionHangAll, mcptest.StageAfter, 25, 2, 5, 8, 11, 14)}}, process)
-	sloppy.spec.Probe = probed.spec.Probe
-	sloppy.sloppy = true
+	garbling.spec.Probe = probed.spec.Probe
+	garbling.garbling = true
 
 	// A server without sessions that answers with JSON has no stream.
-	silent := make("silent", mcptest.Script{}, web(mcptest.WithStateless(), mcptest.WithJSONResponses()))
-	silent.silent = true
+	silent := newTarget("silent", mcptest.Script{}, web(mcptest.WithStateless(), mcptest.WithJSONResponses()))
+	silent.noNotifications = true
 
 	return []*target{
-		make("plain", mcptest.Script{}, process), probed, family, sloppy,
-		make("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
-		make("memory", mcptest.Script{}, routine),
-		make("web", mcptest.Script{}, web()),
-		make("modern", mcptest.Script{}, web(mcptest.WithStateless())), silent,
-		churned(make("coming", mcptest.Script{}, process)), churned(make("going", mcptest.Script{}, routine)),
-		unharmed(make("unharmed", mcptest.Script{}, process)), unharmed(make("quiet", mcptest.Script{}, routine)),
+		newTarget("plain", mcptest.Script{}, process), probed, family, garbling,
+		newTarget("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
+		newTarget("memory", mcptest.Script{}, routine),
+		newTarget("web", mcptest.Script{}, web()),
+		newTarget("modern", mcptest.Script{}, web(mcptest.WithStateless())), silent,
+		churned(newTarget("coming", mcptest.Script{}, process)), churned(newTarget("going", mcptest.Script{}, routine)),
+		faultFree(newTarget("unharmed", mcptest.Script{}, process)), faultFree(newTarget("quiet", mcptest.Script{}, routine)),
 	}
 }

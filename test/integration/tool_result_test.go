@@ -45,7 +45,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// isOne reports whether err is one of these.
-func isOne(err error, of ...error) bool {
+// isAny reports whether err is one of these.
+func isAny(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }

@@ -29,8 +29,8 @@ func TestTwoClients(t *testing.T) {
 	kept := w.pid(second, "twin")
 	other := newNeighbour(second, "twin")
 
-	require.True(t, send(w.pid(first, "twin"), w.mark, syscall.SIGKILL))
-	_, err := firstEvents.wait(w.within(), is("twin", mcpvisor.EventReady, 2))
+	require.True(t, signalMarked(w.pid(first, "twin"), w.mark, syscall.SIGKILL))
+	_, err := firstEvents.wait(w.within(), eventIs("twin", mcpvisor.EventReady, 2))
 	require.NoError(t, err)
 	require.Equal(t, kept, w.pid(second, "twin"))
 	require.NoError(t, first.Unregister(w.within(), "twin"))

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// brief is the politeness of servers that have no use for it.
-var brief = mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}
+// shortShutdown is the politeness of servers that have no use for it.
+var shortShutdown = mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}
 
 // stopReading makes a server stop reading its stdin.
 func stopReading(t *testing.T, w *fixture, c *facade.Client, server string) {
@@ -31,7 +31,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 	w := newFixture(t)
 	c, _ := w.client()
 	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionHangAll}}}
-	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: brief}))
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: shortShutdown}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	other := newNeighbour(c, "other")
 	stopReading(t, w, c, "deaf")
@@ -58,7 +58,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 		_, err := c.CallTool(context.Background(), "deaf/echo", nil)
 		inFlight <- err
 	}()
-	until(w.within(), t, "the call is under way", func() bool {
+	waitUntil(w.within(), t, "the call is under way", func() bool {
 		st, _ := c.ServerStatus("deaf")
 		return st.Calls.InFlight == 1
 	})
@@ -71,15 +71,15 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 func TestUnresponsiveServer_found_by_probes(t *testing.T) {
 	w := newFixture(t)
 	c, events := w.client()
-	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: brief,
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "frozen", Stdio: w.stdio(mcptest.Script{}), Timeouts: shortShutdown,
 		Policy: supervisor.Retry(3, 10*time.Millisecond),
 		Probe:  mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
 	pid := w.pid(c, "frozen")
-	require.True(t, send(pid, w.mark, syscall.SIGSTOP))
-	until(w.within(), t, "every thread of it is stopped", func() bool { return frozen(pid) })
+	require.True(t, signalMarked(pid, w.mark, syscall.SIGSTOP))
+	waitUntil(w.within(), t, "every thread of it is stopped", func() bool { return stopped(pid) })
 	_, err := c.CallTool(w.within(), "frozen/echo", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-	down, err := events.wait(w.within(), is("frozen", mcpvisor.EventDown, 1))
+	down, err := events.wait(w.within(), eventIs("frozen", mcpvisor.EventDown, 1))
 	require.NoError(t, err)
 	require.EqualValues(t, "probe", down.Cause.Kind)
 	res, err := c.CallTool(w.within(), "frozen/echo", map[string]any{"text": "thawed"}, facade.WithWaitReady())

@@ -18,13 +18,14 @@ import (
 // record is one call and its result.
 type record struct {
 	server, tool string
-	// key is unique to the call: what count records, and what echo answers.
+	// key is unique to the call. The tool count records it, and echo answers with it.
 	key          string
 	began, ended time.Time
-	// bound is how long the call may take by what it asked for.
+	// bound is the longest time that the call may take according to its timeout or
+	// context.
 	bound      time.Duration
 	text       string
-	answeredBy identity // of pid
+	answeredBy identity // set for the tool pid
 	err        error
 }
 
@@ -39,7 +40,8 @@ func (r *record) String() string {
 	return fmt.Sprintf("%s/%s %s (%v): %q, %v", r.server, r.tool, r.key, r.ended.Sub(r.began), r.text, r.err)
 }
 
-// callLog records calls. Safe for concurrent use.
+// callLog records calls, those in flight and those that have returned. Safe for
+// concurrent use.
 type callLog struct {
 	mu      sync.Mutex
 	keys    int
@@ -49,7 +51,7 @@ type callLog struct {
 
 func newCallLog() *callLog { return &callLog{open: map[string]*record{}} }
 
-// startRecord opens a record.
+// startRecord records that a call begins.
 func (l *callLog) startRecord(server, tool string, bound time.Duration) *record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +62,7 @@ func (l *callLog) startRecord(server, tool string, bound time.Duration) *record 
 	return r
 }
 
-// endRecord closes it with what the call returned.
+// endRecord records what the call returned.
 func (l *callLog) endRecord(r *record, text string, err error) {
 	r.ended = time.Now()
 	r.text, r.err = text, err
@@ -70,7 +72,7 @@ func (l *callLog) endRecord(r *record, text string, err error) {
 	l.records = append(l.records, r)
 }
 
-// call makes one call and records it. Its arguments are what its tool wants.
+// call makes one call and records it. The tool decides which arguments the call has.
 func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool string, bound time.Duration, opts ...facade.CallOption) *record {
 	r := l.startRecord(server, tool, bound)
 	var res *mcp.CallToolResult
@@ -112,7 +114,7 @@ func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool strin
 	return r
 }
 
-// all returns what has ended, and how many calls have not.
+// all returns the calls that have returned, and the number of those that have not.
 func (l *callLog) all() (records []*record, open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,19 +11,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// callers is how many goroutines call the servers that are being harmed.
+// callers is the number of goroutines that call the servers with injected faults.
 const callers = 6
 
-// harmlessTools is what they call; the more often it stands there, the more often. allTools
-// is for the servers that are harmed: there the list of tools changes, too.
+// harmlessTools are tools that do not change a server; one that is listed several times
+// is called more often. allTools adds tools that change the list of tools; only servers
+// with injected faults get those calls.
 var (
 	harmlessTools = []string{"echo", "echo", "echo", "pid", "pid", "pid", "count", "count", "sleep", "read", "prompt",
 		"consult", "consult", "slow_progress", "touch", "log"}
 	allTools = append(slices.Clone(harmlessTools), "add_tool", "remove_tool")
 )
 
-// callFaulty calls whatever there is, whether it is there or not, and gives up
-// in all the ways that there are.
+// callFaulty calls random tools of random servers with injected faults, registered or
+// not, until ctx ends.
 func (s *storm) callFaulty(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		target := s.targets[r.IntN(len(s.targets))]
@@ -37,7 +38,7 @@ func (s *storm) callFaulty(ctx context.Context, r *rand.Rand) {
 		rec := s.callOnce(r, target, tool)
 		switch {
 		case rec.err != nil && rec.ended.Sub(rec.began) < 5*time.Millisecond:
-			pause(ctx, 5*time.Millisecond) // it is down: the answer came at once
+			pause(ctx, 5*time.Millisecond) // an immediate answer: the server is down
 		default:
 			pause(ctx, time.Millisecond)
 		}
@@ -47,14 +48,14 @@ func (s *storm) callFaulty(ctx context.Context, r *rand.Rand) {
 func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 	clock := time.Duration(100+r.IntN(400)) * time.Millisecond
 	switch r.IntN(4) {
-	case 0: // a caller who loses interest
+	case 0: // the caller cancels after a moment
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		after := time.Duration(r.IntN(15)) * time.Millisecond
 		stop := time.AfterFunc(after, cancel)
 		defer stop.Stop()
 		return s.calls.call(ctx, s.c, target.name(), tool, after)
-	case 1: // one who waits for the server to be back
+	case 1: // the caller waits until the server is ready
 		ctx, cancel := context.WithTimeout(context.Background(), clock)
 		defer cancel()
 		return s.calls.call(ctx, s.c, target.name(), tool, clock, facade.WithWaitReady())
@@ -63,7 +64,8 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 	}
 }
 
-// callFaultFree calls the servers without injected faults; no call may fail.
+// callFaultFree calls the servers without injected faults until ctx ends. No call may
+// fail.
 func (s *storm) callFaultFree(ctx context.Context, r *rand.Rand) {
 	for ctx.Err() == nil {
 		for _, target := range s.targets {
@@ -75,9 +77,9 @@ func (s *storm) callFaultFree(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// checkListing looks at the listing all the while: each server shows its whole
-// catalog, with or without addedTool, or nothing; a server without injected
-// faults always shows it.
+// checkListing reads the list of tools until ctx ends. Each server must show its whole
+// catalog (with or without addedTool) or nothing; a server without injected faults must
+// always show it.
 func (s *storm) checkListing(ctx context.Context, _ *rand.Rand) {
 	for ctx.Err() == nil {
 		listed := map[string]int{}

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// manyServers is how many servers start at once.
+// manyServers is the number of servers that start at the same time.
 func manyServers() int {
 	if testing.Short() {
 		return 20
@@ -21,8 +21,8 @@ func manyServers() int {
 	return 200
 }
 
-// Starting hundreds of processes takes the machine a while, and says nothing
-// about one server: the clocks are far off, save for the one that is tested.
+// longTimeouts suits a machine that starts hundreds of processes at the same time. Only
+// the shutdown timeout, which the test is about, is short.
 var longTimeouts = mcpvisor.Timeouts{Start: 2 * time.Minute, Negotiate: 2 * time.Minute, List: 2 * time.Minute,
 	Shutdown: 500 * time.Millisecond}
 

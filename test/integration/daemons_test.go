@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// forksDaemon starts a grandchild that leaves the process group.
+// forksDaemon starts a grandchild that leaves the process group of its server.
 var forksDaemon = mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"}
 
 func TestDaemon_ends_with_its_server(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// history is every event of one client, from its first to its last.
+// history records every event of one client, from the first to the last.
 type history struct {
 	ended chan struct{} // closed when the client has closed
 
@@ -21,7 +21,8 @@ type history struct {
 	grown  chan struct{} // closed when an event was added
 }
 
-// recordEvents must be called before the first registration, or events are missed.
+// recordEvents records the events of a client until it closes. Call it before the first
+// registration, so that no event is missed.
 func recordEvents(c *facade.Client) *history {
 	h := &history{ended: make(chan struct{}), grown: make(chan struct{})}
 	events := c.Watch(context.Background())
@@ -45,8 +46,8 @@ func (h *history) all() []mcpvisor.Event {
 	return slices.Clone(h.events)
 }
 
-// drain returns the events so far, once every registration has ended, and
-// forgets them.
+// drain waits until every registration has ended, and then returns and deletes the
+// events.
 func (h *history) drain(ctx context.Context, t *testing.T) (events []mcpvisor.Event) {
 	t.Helper()
 	waitUntil(ctx, t, "every registration has ended", func() bool {
@@ -72,7 +73,8 @@ func (h *history) of(server string) []mcpvisor.Event {
 	return slices.DeleteFunc(h.all(), func(e mcpvisor.Event) bool { return e.Server != server })
 }
 
-// wait returns the first event that matches, past or to come.
+// wait returns the first event that matches, whether it was recorded before or is still
+// to come.
 func (h *history) wait(ctx context.Context, match func(mcpvisor.Event) bool) (mcpvisor.Event, error) {
 	for seen := 0; ; {
 		h.mu.Lock()
@@ -94,14 +96,15 @@ func (h *history) wait(ctx context.Context, match func(mcpvisor.Event) bool) (mc
 	}
 }
 
-// eventIs matches the kind of a server's event at an epoch; epoch 0 matches any.
+// eventIs matches events of one server, one kind and one epoch; epoch 0 matches every
+// epoch.
 func eventIs(server string, kind mcpvisor.EventKind, epoch uint64) func(mcpvisor.Event) bool {
 	return func(e mcpvisor.Event) bool {
 		return e.Server == server && e.Kind == kind && (epoch == 0 || e.Epoch == epoch)
 	}
 }
 
-// kinds is what happened, without when.
+// kinds returns the kinds of the events, in their order.
 func kinds(events []mcpvisor.Event) []mcpvisor.EventKind {
 	out := make([]mcpvisor.EventKind, 0, len(events))
 	for _, e := range events {

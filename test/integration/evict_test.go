@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// A server that becomes ready each time and dies of each call would restart
-// forever, if readiness alone gave the budget back.
+// A server that becomes ready each time and crashes at each call must be evicted.
+// Reaching ready alone does not reset the restart budget.
 func TestEvict_crash_on_every_call(t *testing.T) {
 	const budget = 3
 	w := newFixture(t)

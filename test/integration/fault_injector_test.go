@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// injectFaults injects faults into random servers, with pauses, until ctx ends.
+// injectFaults injects faults into random servers, with random pauses, until ctx ends.
 func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 	var later sync.WaitGroup
 	defer later.Wait()
@@ -35,8 +35,8 @@ func (s *storm) injectFaults(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// faultAny injects a fault that every kind of server allows: a crash from within, or a
-// restart.
+// faultAny injects a fault that servers of every transport have: a crash by a tool
+// call, or a restart.
 func (s *storm) faultAny(r *rand.Rand, target *target) {
 	if r.IntN(20) == 0 {
 		s.countFault("restart storm")
@@ -91,7 +91,7 @@ func (s *storm) faultHTTP(ctx context.Context, r *rand.Rand, target *target) {
 	switch r.IntN(4) {
 	case 0:
 		s.faultAny(r, target)
-		s.restartHTTP(target.web) // a crash over HTTP lasts until then
+		s.restartHTTP(target.web) // a crashed HTTP server stays down until it is restarted
 	case 1:
 		s.countFault("refuse")
 		target.web.Refuse([]int{500, 502, 503, 429}[r.IntN(4)])
@@ -106,8 +106,8 @@ func (s *storm) faultHTTP(ctx context.Context, r *rand.Rand, target *target) {
 	}
 }
 
-// restartHTTP serves again. While nothing listens at the port, the system may use it
-// for an outgoing connection; then it retries.
+// restartHTTP serves again on the same port. While nothing listens there, the kernel
+// may use the port for an outgoing connection; then restartHTTP tries again.
 func (s *storm) restartHTTP(web *mcptest.HTTPServer) {
 	try := func() (taken any) {
 		defer func() { taken = recover() }()
@@ -125,8 +125,8 @@ func (s *storm) restartHTTP(web *mcptest.HTTPServer) {
 	}
 }
 
-// churn registers and unregisters one server in every way, and checks each time that
-// nothing of it is left.
+// churn registers and unregisters one server again and again, and checks after each
+// Unregister that nothing of the server is left.
 func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 	for ctx.Err() == nil {
 		if _, registered := s.c.ServerStatus(target.name()); !registered {
@@ -141,7 +141,8 @@ func (s *storm) churn(ctx context.Context, r *rand.Rand, target *target) {
 	}
 }
 
-// registerAgain registers the server: with a long timeout, a short one, or supervised.
+// registerAgain registers the server in one of three ways: with a long timeout, with a
+// short one, or supervised.
 func (s *storm) registerAgain(r *rand.Rand, target *target) {
 	s.countFault("register")
 	spec, register := target.spec, s.within()
@@ -161,7 +162,7 @@ func (s *storm) registerAgain(r *rand.Rand, target *target) {
 	if !isAny(err, mcpvisor.ErrCanceled, mcpvisor.ErrStart, mcpvisor.ErrClosed) {
 		s.recordViolation("register %s: %v", target.name(), err)
 	}
-	// A registration that is taken back may still be on its way out.
+	// A canceled registration may still be ending in the background.
 	for gone := s.within(); gone.Err() == nil; pause(gone, pollInterval) {
 		if _, registered := s.c.ServerStatus(target.name()); !registered {
 			return
@@ -170,8 +171,7 @@ func (s *storm) registerAgain(r *rand.Rand, target *target) {
 	s.recordViolation("%s failed to register, and never left: %v", target.name(), err)
 }
 
-// checkUnregistered is called when the server is unregistered: nothing of it may be
-// there.
+// checkUnregistered records a violation if anything of an unregistered server is left.
 func (s *storm) checkUnregistered(target *target) {
 	if _, registered := s.c.ServerStatus(target.name()); registered {
 		s.recordViolation("%s is registered after Unregister", target.name())

@@ -17,15 +17,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// fixture is the environment of one test: every process that it starts carries its mark,
-// and nothing of it may be left at the end.
+// fixture is the environment of one test. Every process that the test starts carries
+// its mark; none of them may be left at the end.
 type fixture struct {
 	t    *testing.T
 	mark string
 }
 
-// newFixture records the descriptors and goroutines at the start, and compares when the
-// test and its later cleanups are done.
+// newFixture records the open descriptors and the goroutines. When the test and its
+// later cleanups are done, it requires that there are no others.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := &fixture{t: t, mark: rand.Text()}
@@ -47,15 +47,15 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// requireNoProcess requires that no child is left when a stop returns. Descendants are
-// killed but not reaped by this process, so they may take a moment to end.
+// requireNoProcess requires that no child is left, zombies included. Descendants are
+// killed but not waited for by this process, so they may take a moment to end.
 func (w *fixture) requireNoProcess() {
 	w.t.Helper()
 	require.Empty(w.t, children(), "children are left")
 	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, maxWait, pollInterval, "processes are left")
 }
 
-// stdio returns a script as a process with the mark.
+// stdio returns a script as a process that carries the mark.
 func (w *fixture) stdio(s mcptest.Script) *mcpvisor.Stdio {
 	spec := mcptest.Stdio(s)
 	env := maps.Clone(spec.Env)
@@ -64,8 +64,8 @@ func (w *fixture) stdio(s mcptest.Script) *mcpvisor.Stdio {
 	return spec
 }
 
-// client makes a client that is closed at the end, and the history of what it
-// reports.
+// client makes a client that is closed at the end of the test, and the history of its
+// events.
 func (w *fixture) client(opts ...facade.Option) (*facade.Client, *history) {
 	w.t.Helper()
 	c, err := facade.New(opts...)
@@ -78,8 +78,7 @@ func (w *fixture) client(opts ...facade.Option) (*facade.Client, *history) {
 	return c, h
 }
 
-// close closes a client, which must be possible within the time that any test
-// allows for it.
+// close closes a client and requires that this ends within maxWait.
 func (w *fixture) close(c *facade.Client) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
@@ -87,14 +86,14 @@ func (w *fixture) close(c *facade.Client) {
 	require.NoError(w.t, c.Close(ctx))
 }
 
-// within returns a context that ends after patience.
+// within returns a context that ends after maxWait.
 func (w *fixture) within() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	w.t.Cleanup(cancel)
 	return ctx
 }
 
-// pid returns the process of a ready server.
+// pid returns the process id of a ready server.
 func (w *fixture) pid(c *facade.Client, server string) int {
 	w.t.Helper()
 	st, ok := c.ServerStatus(server)
@@ -103,8 +102,8 @@ func (w *fixture) pid(c *facade.Client, server string) int {
 	return st.Session.PID
 }
 
-// schedulingDelay measures how late this process is served, by how late a timer of one
-// tick is. It is the allowance of the few assertions about time.
+// schedulingDelay measures how late the scheduler runs this process: by how much a
+// ticker of pollInterval is late. The few assertions about time allow for it.
 type schedulingDelay struct {
 	stop  chan struct{}
 	worst chan time.Duration
@@ -123,7 +122,7 @@ func measureSchedulingDelay() *schedulingDelay {
 				worst = max(worst, now.Sub(last)-pollInterval)
 				last = now
 			case <-h.stop:
-				h.worst <- max(worst, time.Since(last)-pollInterval) // the one that is going on
+				h.worst <- max(worst, time.Since(last)-pollInterval) // the delay since the last tick
 				return
 			}
 		}
@@ -131,7 +130,7 @@ func measureSchedulingDelay() *schedulingDelay {
 	return h
 }
 
-// end returns the worst that was seen.
+// end stops the measurement and returns the longest delay.
 func (h *schedulingDelay) end() time.Duration {
 	close(h.stop)
 	return <-h.worst

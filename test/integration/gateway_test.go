@@ -17,7 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// gateway answers 502 to the first requests for one method.
+// gateway is an http.RoundTripper that answers 502 to the first requests of one
+// JSON-RPC method.
 type gateway struct {
 	http.Transport
 	method string
@@ -42,8 +43,8 @@ func (g *gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.Transport.RoundTrip(r)
 }
 
-// A list that a gateway kept from us is not an empty list: a server that is
-// shown as ready shows all that it has.
+// A list that a gateway rejected is not an empty list. The start fails, and the server
+// becomes ready only with its whole catalog.
 func TestStart_list_refused_by_gateway(t *testing.T) {
 	for _, method := range []string{"tools/list", "prompts/list"} {
 		t.Run(method, func(t *testing.T) {

@@ -17,11 +17,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// hostRole, in the environment, makes this binary a host of servers; its value
-// is the mark of what it starts.
+// hostRole is an environment variable that makes this binary a host of servers. Its
+// value is the mark of the processes that the host starts.
 const hostRole = "MCPVISOR_INTEGRATION_HOST"
 
-// hostedServers is what the host starts: none of them would end by itself.
+// hostedServers returns the servers of the host. None of them ends by itself.
 func hostedServers(mark string) []mcpvisor.ServerSpec {
 	w := &fixture{mark: mark}
 	script := func(faults ...mcptest.Fault) *mcpvisor.Stdio { return w.stdio(mcptest.Script{Faults: faults}) }
@@ -32,14 +32,13 @@ func hostedServers(mark string) []mcpvisor.ServerSpec {
 		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown})},
 		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.ActionHangAll})},
 		{Name: "wrapped", Stdio: wrapped},
-		// Grandchildren that ignore every polite request, one of them in a session
-		// of its own.
+		// Two grandchildren that ignore SIGTERM, one of them in a session of its own.
 		{Name: "family", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild},
 			mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild, Text: "detached"})},
 	}
 }
 
-// runHost starts its servers, says so, and waits to be killed.
+// runHost starts the servers, prints "ready", and waits to be killed.
 func runHost() int {
 	c, err := facade.New()
 	if err == nil {
@@ -73,7 +72,7 @@ func TestKill_host(t *testing.T) {
 	}
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", line)
-	// The host, its five servers, the shell in front of one, and two grandchildren.
+	// The host, its five servers, the shell around one of them, and two grandchildren.
 	require.Len(t, processes(w.mark), 9)
 
 	require.NoError(t, host.Process.Kill())

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 )
 
-// maxAllocation is what a call with far too large an answer may cost: a few times the
-// limit of one message, beside what everybody else in the process does. It counts
-// what was allocated and not what is held, so it is for answers that end.
+// maxAllocation bounds the bytes that a call with an oversized answer may allocate: a
+// few times the message limit, plus what the rest of the process allocates meanwhile.
+// It counts allocated bytes, not live ones, so it suits only calls that end.
 const maxAllocation = 128 << 20
 
 var httpBodyRows = []httpRow{

@@ -107,7 +107,8 @@ var httpEventRows = []httpRow{
 	}).replacing(),
 }
 
-// maxStreams: a server whose stream ends is not run over.
+// maxStreams returns a check that the client opens at most that many standalone streams
+// while it calls the server: it must not reconnect without a delay.
 func maxStreams(most int) func(*httpRun) {
 	return func(s *httpRun) {
 		began := time.Now()

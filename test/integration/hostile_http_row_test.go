@@ -9,94 +9,97 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// httpShortTimeout is the clock of calls that are never answered.
+// httpShortTimeout is the timeout of calls that are never answered.
 const httpShortTimeout = 150 * time.Millisecond
 
-// httpSucceeds: the call succeeds.
+// httpSucceeds is a row whose call succeeds.
 func httpSucceeds(name string) httpRow { return httpRow{name: name} }
 
-// httpFails: the call ends in an error of this kind, and the session is kept.
+// httpFails is a row whose call fails with this error, while the session is kept.
 func httpFails(name string, kind error, outcome mcpvisor.Outcome, says string) httpRow {
 	return httpRow{name: name, call: &wantError{kind, outcome, says}}
 }
 
-// httpUnreadable: the call ends as one whose answer cannot be read.
+// httpUnreadable is a row whose call fails because its answer cannot be read.
 func httpUnreadable(name, says string) httpRow {
 	return httpFails(name, mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, says)
 }
 
-// httpRefused: the call ends as one to which something else was answered.
+// httpRefused is a row whose call fails because the server answered something else.
 func httpRefused(name, says string) httpRow {
 	return httpFails(name, mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, says)
 }
 
-// httpTooManyValues: the call ends because its answer, of a length that is allowed, holds
-// too much to be decoded. Reading it costs a few times its length, decoding nothing.
+// httpTooManyValues is a row whose call fails because its answer, of an allowed length,
+// holds too many JSON values to be decoded. Counting them costs a few times the length
+// of the answer.
 func httpTooManyValues(name string) httpRow {
 	return httpRefused(name, "too large to decode").allocating(4*maxAllocation).with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 })
 }
 
-// httpTimesOut: the call ends by its own clock.
+// httpTimesOut is a row whose call ends by its own timeout.
 func httpTimesOut(name string) httpRow {
 	r := httpFails(name, mcpvisor.ErrTimeout, mcpvisor.OutcomeUnknown, "timed out")
 	r.timeout = httpShortTimeout
 	return r
 }
 
-// httpUnstartable: Register fails.
+// httpUnstartable is a row in which Register fails.
 func httpUnstartable(name, says string) httpRow {
 	return httpRow{name: name, start: &wantError{mcpvisor.ErrStart, "", says}}
 }
 
-// in says in which eras the row holds; by default in all that there are.
+// in sets the eras of the row. The default is every era of the misbehaviour.
 func (r httpRow) in(eras ...mcpvisor.Era) httpRow {
 	r.eras = eras
 	return r
 }
 
-// with changes the specification.
+// with changes the specification of the server; label is added to the name of the
+// subtest.
 func (r httpRow) with(about string, change func(*mcpvisor.ServerSpec)) httpRow {
 	r.label, r.spec = about, change
 	return r
 }
 
-// allocating bounds what the call allocates.
+// allocating bounds the bytes that the call may allocate.
 func (r httpRow) allocating(bytes uint64) httpRow {
 	r.memory = bytes
 	return r
 }
 
-// withTimeout sets the call's own clock.
+// withTimeout sets the timeout of the call.
 func (r httpRow) withTimeout(clock time.Duration) httpRow {
 	r.timeout = clock
 	return r
 }
 
-// replacing: the session ends with the call, and another one serves.
+// replacing marks a row whose session ends with the call, so that the next session
+// serves.
 func (r httpRow) replacing() httpRow {
 	r.replaced = true
 	return r
 }
 
-// returning: the call brings this text.
+// returning sets the text that the call must return.
 func (r httpRow) returning(text string) httpRow {
 	r.text = text
 	return r
 }
 
-// checking looks at something more.
+// checking adds a check after the call.
 func (r httpRow) checking(look func(*httpRun)) httpRow {
 	r.check = look
 	return r
 }
 
-// doing replaces the call, and whatever follows it.
+// doing replaces the call and the check of the session after it.
 func (r httpRow) doing(instead func(*httpRun)) httpRow {
 	r.act = instead
 	return r
 }
 
-// statusRows are the rows of calls that are answered with one of these.
+// statusRows makes one row for each HTTP status that a call is answered with.
 func statusRows(row func(name, says string) httpRow, says string, statuses ...int) (rows []httpRow) {
 	for _, status := range statuses {
 		text := says
@@ -104,7 +107,7 @@ func statusRows(row func(name, says string) httpRow, says string, statuses ...in
 			text = fmt.Sprintf("HTTP %d", status)
 		}
 		r := row(fmt.Sprintf("call/status-%d", status), text)
-		if status%2 == 1 && status > 404 { // these are all alike
+		if status%2 == 1 && status > 404 { // one era is enough for these, which are all handled alike
 			r = r.in(mcpvisor.EraModern)
 		}
 		rows = append(rows, r)

@@ -17,7 +17,8 @@ import (
 var httpSessionRows = []httpRow{
 	httpSessionLost("session/lost"),
 	httpSessionLost("session/lost-rpc"),
-	// An error with the id of the call is its answer, although the session ends.
+	// An error with the id of the call is the answer to the call, although the session
+	// ends.
 	httpFails("session/lost-rpc-own", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "Session not found").replacing().in(mcpvisor.EraLegacy),
 	httpSessionLost("session/lost-400"),
 	httpRow{name: "session/lost-silently"}.doing(func(s *httpRun) {
@@ -27,7 +28,7 @@ var httpSessionRows = []httpRow{
 		s.requireServes(2)
 	}),
 	httpRow{name: "session/lost-always"}.doing(func(s *httpRun) {
-		// Each session is lost by its first call: the budget ends it.
+		// The first call loses each session, so the restart budget is spent.
 		var err error
 		for !errors.Is(err, mcpvisor.ErrEvicted) {
 			_, err = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil, facade.WithWaitReady())
@@ -56,8 +57,8 @@ var httpSessionRows = []httpRow{
 		s.server.Restart()
 		s.callInterrupted()
 		if s.spec.Era == mcpvisor.EraModern {
-			// There was no session that could be lost; but a stream of notifications
-			// may have found out that nothing listened for a moment.
+			// Without a session nothing is lost. The notification stream may have
+			// failed to reconnect, though, and ended the incarnation.
 			res, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, map[string]any{"text": "again"}, facade.WithWaitReady())
 			require.NoError(s.t, err)
 			require.Equal(s.t, "again", textOf(res))
@@ -103,8 +104,8 @@ var httpSessionRows = []httpRow{
 	httpSucceeds("shutdown/switching"),
 }
 
-// callInterrupted is a call to a server whose connections have just been dropped.
-// Whether the call has found that out before it was sent is a matter of luck.
+// callInterrupted calls a server whose connections have just been dropped. The call may
+// fail before or after it was sent; its error must say which.
 func (s *httpRun) callInterrupted() {
 	s.t.Helper()
 	began := time.Now()

@@ -11,15 +11,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 )
 
-// shortHTTPTimeouts is the clock of starts that come to nothing.
+// shortHTTPTimeouts sets the timeouts of starts that never succeed.
 func shortHTTPTimeouts(s *mcpvisor.ServerSpec) {
 	s.Timeouts.Start, s.Timeouts.Negotiate = 3*httpShortTimeout, httpShortTimeout
 }
 
-// withShortTimeouts makes the clocks of the row's start short.
+// withShortTimeouts sets short timeouts for the start of the row.
 func (r httpRow) withShortTimeouts() httpRow { return r.with("", shortHTTPTimeouts) }
 
-// negotiating asserts the era that was agreed on.
+// negotiating requires that the automatic negotiation ends with this era.
 func (r httpRow) negotiating(era mcpvisor.Era) httpRow {
 	r.eras = []mcpvisor.Era{mcpvisor.EraAuto}
 	return r.checking(func(s *httpRun) {
@@ -110,7 +110,7 @@ var httpStartRows = []httpRow{
 	httpFails("version/unknown-result-type", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "").in(mcpvisor.EraModern),
 }
 
-// httpStartUnauthorized: Register fails for want of credentials.
+// httpStartUnauthorized is a row in which Register fails with ErrAuthRequired.
 func httpStartUnauthorized(name, says string) httpRow {
 	return httpRow{name: name, start: &wantError{mcpvisor.ErrAuthRequired, "", says}}
 }
@@ -140,13 +140,14 @@ var httpListRows = []httpRow{
 
 func httpSupervised(s *mcpvisor.ServerSpec) { s.StartSupervised = true }
 
-// httpStartsAtSecondAttempt: the policy restarts the server.
+// httpStartsAtSecondAttempt requires that the restart policy starts the server at its
+// second attempt.
 func httpStartsAtSecondAttempt(s *httpRun) {
 	require.NoError(s.t, s.c.WaitReady(s.fixture.within(), hostileServer))
 	s.requireServes(2)
 }
 
-// httpEvicted: the policy tries as often as it says, and then no more.
+// httpEvicted requires that the server is evicted when its restart budget is spent.
 func httpEvicted(s *httpRun) {
 	began := time.Now()
 	require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted)
@@ -156,7 +157,7 @@ func httpEvicted(s *httpRun) {
 	require.EqualValues(s.t, 4, s.epoch(), "one try and three more")
 }
 
-// httpWarns: the status says what was left out.
+// httpWarns returns a check that the status has a warning with this text.
 func httpWarns(says string) func(*httpRun) {
 	return func(s *httpRun) {
 		st, _ := s.c.ServerStatus(hostileServer)

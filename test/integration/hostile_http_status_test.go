@@ -28,7 +28,8 @@ var httpStatusRows = slices.Concat(
 		httpRefused("call/html-400", "HTTP 400"),
 		httpUnreadable("call/html-502", "HTTP 502"),
 		httpRefused("call/html-404", "HTTP 404").in(mcpvisor.EraModern),
-		// The session is lost by its status; a page does not say what became of the call.
+		// The status 404 ends the session. An HTML page does not say whether the call
+		// ran.
 		httpFails("call/html-404", mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown, "forgot the session").replacing().in(mcpvisor.EraLegacy),
 		httpRPCError("call/rpc-400", "that will not do"),
 		httpRPCError("call/rpc-400-null", "that will not do"),
@@ -71,12 +72,13 @@ var httpStatusRows = slices.Concat(
 	},
 )
 
-// httpRPCError: the server's own error arrives.
+// httpRPCError is a row whose call fails with the JSON-RPC error of the server.
 func httpRPCError(name, text string) httpRow {
 	return httpFails(name, mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, text)
 }
 
-// httpSessionLost: a legacy server has forgotten the session before it looked at the call.
+// httpSessionLost is a row of the initialize era in which the server rejects the call
+// because it has forgotten the session; so the call did not run.
 func httpSessionLost(name string) httpRow {
 	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeNotSent, "forgot the session").replacing().in(mcpvisor.EraLegacy)
 }
@@ -89,7 +91,7 @@ func httpUnavailable(name, _ string) httpRow {
 	return httpFails(name, mcpvisor.ErrUnavailable, mcpvisor.OutcomeAnswered, "")
 }
 
-// httpRetryAfter: the error says when it is worth trying again.
+// httpRetryAfter is a row whose error has a RetryAfter between two bounds.
 func httpRetryAfter(name string, least, most time.Duration) httpRow {
 	return httpRow{name: name}.doing(func(s *httpRun) {
 		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)

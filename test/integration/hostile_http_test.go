@@ -25,34 +25,34 @@ import (
 // httpRow is what a client must do with one misbehaviour over HTTP.
 type httpRow struct {
 	name  string
-	label string // tells two rows of one misbehaviour apart
+	label string // distinguishes rows of one misbehaviour
 	eras  []mcpvisor.Era
-	// start is how Register must end, and call how a call of the tool that
-	// misbehaves must; nil if they succeed.
+	// start is the error of Register, and call that of the call of BadTool; nil means
+	// success.
 	start, call *wantError
-	// text is what a call that succeeds must bring; by default what it sent.
+	// text is what a successful call must return. Default: the text that it sent.
 	text string
-	// timeout is the call's own; by default far off.
+	// timeout is that of the call. Default: the one of the specification.
 	timeout time.Duration
-	// replaced: the session ends with the call, and the next one is as good as new.
+	// replaced: the session ends with the call, and another one serves afterwards.
 	replaced bool
-	// spec changes the specification.
+	// spec changes the specification of the server.
 	spec func(*mcpvisor.ServerSpec)
-	// act replaces the call, and also follows it.
+	// act replaces the call and the check of the session after it. check runs after
+	// either.
 	act, check func(*httpRun)
-	// memory bounds what the call may allocate, in bytes; 0 means no bound.
+	// memory bounds the bytes that the call may allocate; 0 means no bound.
 	memory uint64
 }
 
-// wantError is what an error must be.
+// wantError describes an error: its sentinel, its outcome, and a text that it contains.
 type wantError struct {
 	kind     error
 	outcome  mcpvisor.Outcome
 	contains string
 }
 
-// httpRun is the stage of one row: a client with the server that misbehaves
-// and a neighbour.
+// httpRun is one running row: a client with the hostile server and a healthy one.
 type httpRun struct {
 	*fixture
 	row     httpRow
@@ -62,26 +62,27 @@ type httpRun struct {
 	healthy *hostilehttp.Server
 	spec    mcpvisor.ServerSpec
 	log     *testutil.LockedBuffer
-	shown   []string // texts that a host would show to people
+	shown   []string // texts that a host may show or log
 }
 
 const (
-	// secretToken is what no log, no error and no status may hold.
+	// secretToken is the credential of the client. No log, error, event or status may
+	// contain it.
 	secretToken = "canary-8c1f0e52d7"
-	// httpMaxDelay is what may come on top of a clock: a scheduler's hiccup, not a
-	// minute of a default.
+	// httpMaxDelay is added to each bound for delays of the scheduler. It is still
+	// shorter than the default timeouts.
 	httpMaxDelay = 10 * time.Second
-	// httpShutdownTimeout is the clock of the end.
+	// httpShutdownTimeout is the shutdown timeout of every server.
 	httpShutdownTimeout = 300 * time.Millisecond
-	// maxMessage is the longest message that is accepted.
+	// maxMessage is the message limit of the hostile server's specification.
 	maxMessage = 1 << 20
-	// maxErrorText is how long the text of an error may be.
+	// maxErrorText is the longest text of an error.
 	maxErrorText = 6_000
 )
 
-// TestHostileHTTP serves each misbehaviour of mcptest to a client. Whatever the
-// server does hurts only itself: calls end within their clock, a neighbour
-// does not notice, and nothing is left behind.
+// TestHostileHTTP runs a client against each misbehaviour. Whatever the server does
+// affects only itself: calls end within their timeouts, calls of another server
+// succeed, and nothing is left at the end.
 func TestHostileHTTP(t *testing.T) {
 	for _, row := range httpRows() {
 		eras := row.eras
@@ -91,7 +92,7 @@ func TestHostileHTTP(t *testing.T) {
 			eras = m.Eras()
 		}
 		if below, _, _ := strings.Cut(row.name, "/"); below == "wire" || below == "head" {
-			eras = eras[:1] // below HTTP all eras are one
+			eras = eras[:1] // these misbehave below MCP, so the era does not matter
 		}
 		for _, era := range eras {
 			name := row.name
@@ -105,7 +106,8 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
-// Every misbehaviour has its row.
+// TestHostileHTTP_every_misbehaviour_has_a_row: a new misbehaviour needs an
+// expectation.
 func TestHostileHTTP_every_misbehaviour_has_a_row(t *testing.T) {
 	rows := map[string]bool{}
 	for _, row := range httpRows() {
@@ -148,7 +150,7 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 	s.requireCleanEnd(calls)
 }
 
-// register reports whether the server is there to be called.
+// register registers the hostile server and reports whether it is ready.
 func (s *httpRun) register() bool {
 	s.t.Helper()
 	began := time.Now()
@@ -163,7 +165,7 @@ func (s *httpRun) register() bool {
 	return false
 }
 
-// runCall calls the tool that misbehaves and checks which session serves afterwards.
+// runCall makes the row's call and checks which session serves afterwards.
 func (s *httpRun) runCall() {
 	s.t.Helper()
 	epoch := s.epoch()
@@ -183,7 +185,7 @@ func (s *httpRun) runCall() {
 	}
 }
 
-// callBadTool makes the call that the row is about.
+// callBadTool makes the call of the row and checks how it ends.
 func (s *httpRun) callBadTool() {
 	s.t.Helper()
 	opts := []facade.CallOption{facade.WithProgress(func(mcpvisor.Progress) {})}
@@ -209,7 +211,8 @@ func (s *httpRun) callBadTool() {
 	require.Equal(s.t, want, textOf(res))
 }
 
-// requireServes asserts that the server is ready, in this incarnation.
+// requireServes requires that the server answers a call in the incarnation of this
+// epoch.
 func (s *httpRun) requireServes(epoch uint64) {
 	s.t.Helper()
 	began := time.Now()
@@ -226,7 +229,8 @@ func (s *httpRun) epoch() uint64 {
 	return st.Epoch
 }
 
-// requireError compares an error with what it must be; see lawful for what every error must be.
+// requireError compares an error with the expected one. See requirePresentable for what
+// holds for every error.
 func (s *httpRun) requireError(err error, want *wantError) {
 	s.t.Helper()
 	require.ErrorIs(s.t, err, want.kind)
@@ -235,8 +239,8 @@ func (s *httpRun) requireError(err error, want *wantError) {
 	require.Contains(s.t, err.Error(), want.contains)
 }
 
-// requirePresentable requires that an error is an *mcpvisor.Error, short, on one line, and without
-// secrets.
+// requirePresentable requires that an error is an *mcpvisor.Error, short, on one line,
+// and without secrets.
 func (s *httpRun) requirePresentable(err error) *mcpvisor.Error {
 	s.t.Helper()
 	var e *mcpvisor.Error
@@ -249,7 +253,7 @@ func (s *httpRun) requirePresentable(err error) *mcpvisor.Error {
 	for at := error(e); at != nil; at = errors.Unwrap(at) {
 		s.shown = append(s.shown, at.Error())
 	}
-	raw, _ := json.Marshal(e) // whatever of it can be marshalled
+	raw, _ := json.Marshal(e) // some members may not marshal
 	s.shown = append(s.shown, string(raw))
 	return e
 }
@@ -259,7 +263,8 @@ func (s *httpRun) requireWithin(what string, began time.Time, clock time.Duratio
 	require.Less(s.t, time.Since(began), clock+httpMaxDelay, "%s took too long", what)
 }
 
-// requireCleanEnd closes the client and checks that nothing is left and no secret was shown.
+// requireCleanEnd closes the client and requires that nothing is left and no secret was
+// shown.
 func (s *httpRun) requireCleanEnd(calls *neighbour) {
 	s.t.Helper()
 	calls.requireUndisturbed(s.t)
@@ -289,7 +294,8 @@ func (s *httpRun) requireCleanEnd(calls *neighbour) {
 	require.Empty(s.t, append(s.healthy.Values("Cookie"), s.server.Values("Cookie")...), "cookies are not kept")
 }
 
-// allocated is how many bytes this process has ever allocated.
+// allocated returns the bytes that this process has allocated so far, freed ones
+// included.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

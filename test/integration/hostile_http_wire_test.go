@@ -39,11 +39,11 @@ var httpWireRows = []httpRow{
 	httpUnreadable("wire/length-negative", "broke before the answer"),
 	httpSucceeds("wire/length-and-chunks"),
 	httpUnreadable("wire/chunks-cut", "in the middle of the answer"),
-	httpSucceeds("wire/chunks-unended"), // the answer is whole
+	httpSucceeds("wire/chunks-unended"), // the answer is complete
 	httpUnreadable("wire/chunks-bad", "in the middle of the answer"),
 	httpUnreadable("wire/chunk-size-huge", "in the middle of the answer"),
 	httpUnreadable("wire/chunk-extensions", "in the middle of the answer").allocating(maxAllocation),
-	httpSucceeds("wire/trailer-flood").allocating(maxAllocation), // the answer is whole before it
+	httpSucceeds("wire/trailer-flood").allocating(maxAllocation), // the answer is complete before the trailer
 
 	httpUnreadable("head/10-mb", "broke before the answer").allocating(maxAllocation),
 	httpSucceeds("head/flood"),
@@ -58,9 +58,9 @@ var httpWireRows = []httpRow{
 	httpSucceeds("head/cookies").checking(func(s *httpRun) { s.callBadTool() }),
 }
 
-// callClosingServer calls a server that closes connections which it has promised
-// to keep. The client cannot tell whether a call that meets the end of a connection was
-// received; but no call is sent twice, and the session is kept.
+// callClosingServer calls a server that closes each connection after one answer without
+// announcing it. The client cannot know whether a call on a closing connection was
+// received: such a call fails, no call is sent twice, and the session is kept.
 func callClosingServer(s *httpRun) {
 	before := s.server.Requests("POST")
 	const calls = 40
@@ -75,10 +75,11 @@ func callClosingServer(s *httpRun) {
 		failed++
 		s.requireError(err, &wantError{mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, ""})
 	}
-	// Each failure asks once whether the server still lives.
+	// After each failure the client sends one request to find out whether the server
+	// still answers.
 	require.LessOrEqual(s.t, s.server.Requests("POST")-before, calls+failed, "a call was sent twice")
 	require.Less(s.t, failed, calls, "not one call came through")
-	// The last connection may be as dead as the others, and no more than that.
+	// The last connection may be closed as well; that costs one call at most.
 	_, _ = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
 	s.requireServes(1)
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// overSSE registers the server as one that speaks HTTP+SSE.
+// overSSE declares in the specification that the server speaks HTTP+SSE.
 func overSSE(s *mcpvisor.ServerSpec) { s.HTTP.SSE = true }
 
-// declared is the row for a server whose transport is known before.
+// declared declares the transport in the specification, so that the client does not
+// detect it.
 func (r httpRow) declared() httpRow { return r.with("declared", overSSE) }
 
-// declaredShort is that with little time to start.
+// declaredShort is declared with a short start timeout.
 func (r httpRow) declaredShort() httpRow {
 	return r.with("declared", func(s *mcpvisor.ServerSpec) {
 		overSSE(s)
@@ -28,11 +29,11 @@ func (r httpRow) declaredShort() httpRow {
 	})
 }
 
-// sseRefused: the older transport is not found either, so that the refusal of
-// initialize stands.
+// sseRefused is a row in which the client does not find the older transport either, so
+// that the error of initialize is returned.
 func sseRefused(name string) httpRow { return httpUnstartable(name, "HTTP 405") }
 
-// onStatus looks at the status of the session.
+// onStatus adds a check of the server's status after the call.
 func (r httpRow) onStatus(look func(*httpRun, mcpvisor.ServerStatus)) httpRow {
 	return r.checking(func(s *httpRun) {
 		st, ok := s.c.ServerStatus(hostileServer)
@@ -41,8 +42,8 @@ func (r httpRow) onStatus(look func(*httpRun, mcpvisor.ServerStatus)) httpRow {
 	})
 }
 
-// thenRestarted makes the call, which ends by its clock, and restarts the server, whose
-// stream is of no use any more.
+// thenRestarted makes the call, which times out, and restarts the server, whose stream
+// has become unusable.
 func (r httpRow) thenRestarted() httpRow {
 	return r.doing(func(s *httpRun) {
 		s.callBadTool()
@@ -52,7 +53,7 @@ func (r httpRow) thenRestarted() httpRow {
 	})
 }
 
-// waitForSessionEnd waits until the first session is known to have ended.
+// waitForSessionEnd waits until the client has noticed the end of the first session.
 func (s *httpRun) waitForSessionEnd() {
 	waitUntil(s.fixture.within(), s.t, "the end of the stream is noticed", func() bool {
 		st, _ := s.c.ServerStatus(hostileServer)
@@ -107,7 +108,7 @@ var sseRows = []httpRow{
 	httpUnstartable("sse/endpoint-slow", "did not name its endpoint").declaredShort(),
 	httpSucceeds("sse/endpoint-twice"),
 	httpUnstartable("sse/endpoint-dead", "HTTP 405"),
-	// The end of the stream, or the next POST that finds no session: either comes first.
+	// Either the end of the stream is noticed first, or a POST that finds no session.
 	httpUnstartable("sse/closes-always", "the server "),
 
 	httpRefused("sse/post-400", "not like this"),
@@ -152,7 +153,7 @@ var sseRows = []httpRow{
 	httpFails("sse/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "parse error"),
 	httpSucceeds("sse/crlf"),
 
-	// Each session ends with its first answer: the budget ends the server.
+	// Each session ends with its first answer, so the restart budget is spent.
 	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).doing(func(s *httpRun) {
 		var err error
 		for range 8 {

@@ -2,8 +2,9 @@
 
 package integration
 
-// The outsides of answers. What names the call that it answers fails or
-// answers that call at once; what does not is skipped and counted.
+// stdioIDRows are about the envelope of answers. An answer whose id names the call ends
+// the call at once, with a result or an error. Any other answer is discarded and
+// counted.
 var stdioIDRows = map[string]stdioRow{
 	"id/float":       tolerated,
 	"id/exponent":    tolerated,

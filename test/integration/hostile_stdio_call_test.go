@@ -15,7 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
 )
 
-// The rows that recur. A silent one runs into the limit of its call.
+// Rows that several misbehaviours share. The call of unansweredCall ends by its
+// timeout.
 var (
 	tolerated      = stdioRow{eras: bothEras}
 	unansweredCall = stdioRow{limit: shortTimeout, end: timesOut}
@@ -23,13 +24,13 @@ var (
 	undecodable    = stdioRow{end: protocolError}
 )
 
-// inBothEras is a row in both eras.
+// inBothEras runs a row in both eras.
 func inBothEras(r stdioRow) stdioRow {
 	r.eras = bothEras
 	return r
 }
 
-// checked is a row that looks at more.
+// checked adds a check to a row.
 func checked(r stdioRow, check func(*stdioRun)) stdioRow {
 	r.check = check
 	return r
@@ -39,7 +40,7 @@ func requireJunk(v *stdioRun)      { require.Positive(v.t, v.discarded().Malform
 func requireOversize(v *stdioRun)  { require.Positive(v.t, v.discarded().Oversize) }
 func requireUnmatched(v *stdioRun) { require.Positive(v.t, v.discarded().Unmatched) }
 
-// largeArgs is an argument that no pipe holds.
+// largeArgs are arguments that are larger than the buffer of a pipe.
 var largeArgs = map[string]any{"text": strings.Repeat("x", 1<<20)}
 
 func eventuallyUnmatched(v *stdioRun) {
@@ -79,21 +80,21 @@ var stdioCallRows = map[string]stdioRow{
 	"call/other-answer":       {anyResult: true, end: ending{oneOf: protocolError.oneOf, orSuccess: true}},
 }
 
-// probed makes a server show soon that it does not answer.
+// probed sets probes that soon find a server that does not answer.
 func probed(s *mcpvisor.ServerSpec) {
 	s.Probe = mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 250 * time.Millisecond, Failures: 2}
 }
 
-// shortCallTimeout lets a server that says nothing be given up soon.
+// shortCallTimeout makes the client give a silent server up soon.
 func shortCallTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.Call = 2 * time.Second }
 
-// probedWithSmallMessages is probed, and lines have a limit that is soon reached.
+// probedWithSmallMessages is probed with a small message limit.
 func probedWithSmallMessages(s *mcpvisor.ServerSpec) {
 	probed(s)
 	s.Limits.MaxMessageBytes = 1 << 20
 }
 
-// callTwice calls, and then calls the good tool, whose answer may be lost as well.
+// callTwice calls the bad tool and then the echo tool, whose answer is lost as well.
 func callTwice(v *stdioRun) (*mcp.CallToolResult, error) {
 	res, err := v.callBadTool(nil)
 	_, lost := v.c.CallTool(context.Background(), hostileServer+"/"+hostile.EchoTool, nil, facade.WithTimeout(shortTimeout))

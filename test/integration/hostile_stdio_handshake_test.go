@@ -12,15 +12,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// shortStartTimeouts is for starts that are to run into their bounds.
+// shortStartTimeouts is for starts that end by a timeout.
 func shortStartTimeouts(s *mcpvisor.ServerSpec) {
 	s.Timeouts.Negotiate, s.Timeouts.Start, s.Timeouts.List = 100*time.Millisecond, 350*time.Millisecond, 350*time.Millisecond
 }
 
-// shortNegotiateTimeout is for servers that do not answer the first question.
+// shortNegotiateTimeout is for servers that do not answer server/discover.
 func shortNegotiateTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.Negotiate = 100 * time.Millisecond }
 
-// doNothing does nothing with the server.
+// doNothing is an act for rows without a call.
 func doNothing(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
 
 func requirePermanent(v *stdioRun) {
@@ -29,7 +29,7 @@ func requirePermanent(v *stdioRun) {
 	require.True(v.t, cause.Permanent, "trying again cannot help: %v", cause)
 }
 
-// The ways in which a start goes.
+// Rows about starts that several misbehaviours share.
 var (
 	misconfigured      = stdioRow{eras: autoEra, start: startFails(supervisor.CauseConfig), check: requirePermanent}
 	exits              = stdioRow{eras: autoEra, start: startFails(supervisor.CauseExit)}
@@ -157,12 +157,13 @@ var stdioHandshakeRows = map[string]stdioRow{
 	"handshake/notifies-first":   harmless,
 }
 
-// requireTooManyValues: the error says that there was too much to decode.
+// requireTooManyValues requires that the error says that the answer holds too many
+// values.
 func requireTooManyValues(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "the answer holds more than 10000 values")
 }
 
-// harmless is a row of the initialize era in which nothing goes wrong.
+// harmless is a row of the initialize era in which everything succeeds.
 var harmless = stdioRow{}
 
 func requireNoTools(v *stdioRun) {

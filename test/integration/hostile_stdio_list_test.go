@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// requireWarning: what was left out is told.
+// requireWarning requires that the catalog has a warning about what was left out.
 func requireWarning(v *stdioRun) { require.NotEmpty(v.t, v.before.Catalog.Warnings) }
 
 // shortListTimeout is for lists that never come.
@@ -24,12 +24,12 @@ func shortListTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.List = 300 * time.Mil
 func smallMessages(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 1 << 20 }
 func fewPages(s *mcpvisor.ServerSpec)      { s.Limits.MaxPages = 20 }
 
-// tools is the tools of the server in question.
+// tools returns the tools of the hostile server.
 func (v *stdioRun) tools() []mcpvisor.Tool {
 	return slices.DeleteFunc(v.c.Tools(), func(t mcpvisor.Tool) bool { return t.Server != hostileServer })
 }
 
-// toolless is a server whose tools are lost, and nothing else.
+// toolless is a row in which the tools are lost but the other lists are not.
 var toolless = stdioRow{act: doNothing, anyResult: true, fate: unusable, check: func(v *stdioRun) {
 	requireNoTools(v)
 	require.NotZero(v.t, v.before.Catalog.Prompts)
@@ -114,7 +114,8 @@ var stdioListRows = map[string]stdioRow{
 	}},
 }
 
-// trimmedEntry: a tool of which a member is too large is listed without it.
+// trimmedEntry is a row in which a tool is listed without one of its members, which is
+// too large.
 func trimmedEntry(tools int) stdioRow {
 	return checked(listsWithWarning, func(v *stdioRun) {
 		require.Equal(v.t, tools, v.before.Catalog.Tools)
@@ -122,8 +123,8 @@ func trimmedEntry(tools int) stdioRow {
 	})
 }
 
-// requirePresentable: what a server says of itself may be shown, and costs little where
-// it is repeated.
+// requirePresentable requires that texts of the server can be shown: short, and without
+// control characters.
 func (v *stdioRun) requirePresentable() {
 	for _, warning := range v.before.Catalog.Warnings {
 		require.Less(v.t, len(warning.Text), 4<<10, "a warning is fit to be shown")

@@ -9,15 +9,16 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// callWithLargeArgs calls the bad tool with an argument that no pipe holds.
+// callWithLargeArgs calls the bad tool with arguments that are larger than the buffer
+// of a pipe.
 func callWithLargeArgs(v *stdioRun) (*mcp.CallToolResult, error) { return v.callBadTool(largeArgs) }
 
-// answerOrCrash: whether what the server leaves behind still answers for it is a
-// matter of moments.
+// answerOrCrash is a row in which a child of the server answers the call, before or
+// after the client notices the end of the server.
 var answerOrCrash = stdioRow{end: ending{oneOf: crashes.oneOf, orSuccess: true}, anyResult: true, fate: replaced}
 
-// What is left of them when they are unregistered is looked at after every
-// row: nothing.
+// stdioProcessRows are about processes. After every row runStdioRow requires that no
+// process is left.
 var stdioProcessRows = map[string]stdioRow{
 	"process/close-stdout": inBothEras(crashed),
 	"process/close-stdin":  {spec: probed, fate: replaced},

@@ -13,17 +13,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
 )
 
-// anyOutcome is a result that may be taken or refused, and what is taken can be
-// gone through.
+// anyOutcome is a row whose call may succeed or fail with ErrProtocol.
 var anyOutcome = stdioRow{end: ending{oneOf: protocolError.oneOf, orSuccess: true}, anyResult: true}
 
-// withSmallMessages is a row with a limit for lines that is soon reached.
+// withSmallMessages sets a small message limit for a row.
 func withSmallMessages(r stdioRow) stdioRow {
 	r.spec = smallMessages
 	return r
 }
 
-// viaReadResource and prompting do something else than call the tool.
+// viaReadResource and viaGetPrompt replace the call of the tool by another request.
 func viaReadResource(r stdioRow) stdioRow {
 	r.anyResult, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
 		res, err := v.c.ReadResource(v.within(), hostileServer, hostile.ResourceURI, v.callOptions()...)
@@ -51,8 +50,8 @@ func viaGetPrompt(r stdioRow) stdioRow {
 	return r
 }
 
-// tooManyValues is a row in which the result holds too much to be decoded: that costs
-// the typed call, and CallRaw returns it as it is.
+// tooManyValues is a row whose result holds too many JSON values to be decoded.
+// CallTool fails; CallToolRaw returns the result as it is.
 var tooManyValues = checked(undecodable, func(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "too large to decode")
 	raw, err := v.c.CallToolRaw(v.within(), hostileServer+"/"+hostile.BadTool, nil)
@@ -60,12 +59,13 @@ var tooManyValues = checked(undecodable, func(v *stdioRun) {
 	require.True(v.t, json.Valid(raw))
 })
 
-// requireTooLarge: the error says that there was too much to decode.
+// requireTooLarge requires that the error says that the result is too large to decode.
 func requireTooLarge(v *stdioRun) {
 	require.Contains(v.t, v.failure.Error(), "too large to decode")
 }
 
-// requireText: what is not Unicode has become something that is.
+// requireText requires that texts of a result are valid UTF-8, even if the server's
+// were not.
 func requireText(v *stdioRun) {
 	res, err := v.callBadTool(nil)
 	require.NoError(v.t, err)

@@ -22,56 +22,56 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// stdioRow says what must happen when a host uses one of the misbehaving
-// servers: the zero row is one that starts, is called, and answers well.
+// stdioRow is what a client must do with one misbehaviour over stdio. In the zero row
+// the server starts, the call succeeds, and the session is kept.
 type stdioRow struct {
-	// eras are tried one after the other; none means the initialize era.
+	// eras are those in which the row runs, one after the other. Default: the
+	// initialize era.
 	eras []mcpvisor.Era
-	// spec changes how the server is registered.
+	// spec changes the specification of the server.
 	spec func(*mcpvisor.ServerSpec)
-	// start is what becomes of Register; the zero value is that it succeeds.
+	// start is how Register ends. The zero value means success.
 	start ending
-	// act is what is done with the server; nil is one call of the bad tool.
+	// act is the request to the ready server. Default: one call of the bad tool.
 	act func(*stdioRun) (*mcp.CallToolResult, error)
-	// limit bounds the call where it is to run into it.
+	// limit is the timeout of the call; 0 means the one of the specification.
 	limit time.Duration
-	// end is what becomes of act.
+	// end is how act ends.
 	end ending
-	// anyResult: what a call that succeeds returns is not looked at. Otherwise it is
+	// anyResult: a successful call may return anything. Otherwise it must return
 	// hostile.FineText.
 	anyResult bool
-	// fate is what becomes of the session.
+	// fate is what happens to the session.
 	fate fate
-	// check looks at what else there is to see, when the fate of the session is
-	// known.
+	// check runs at the end, when the fate of the session is known.
 	check func(*stdioRun)
 }
 
-// fate is what becomes of a session.
+// fate is what happens to a session during a row.
 type fate int
 
 const (
-	// kept: it goes on and answers.
+	// kept: the session continues and answers calls.
 	kept fate = iota
-	// replaced: it has ended, and the next one answers.
+	// replaced: the session has ended, and the next one answers calls.
 	replaced
-	// unusable: it goes on and answers no more; only its end is checked.
+	// unusable: the session continues but answers no call.
 	unusable
 )
 
-// ending is how something ends: well, or with one of the kinds of errors.
+// ending is how a request ends: with a result, or with an error of one of some kinds.
 type ending struct {
-	// oneOf are the sentinels, of which the error is one; empty means no error.
+	// oneOf are the sentinels that the error may match; empty means no error.
 	oneOf []error
-	// outcome, if set, is the error's.
+	// outcome is the Outcome of the error. Default: any.
 	outcome mcpvisor.Outcome
-	// cause, if set, is the kind of the cause behind it.
+	// cause are the kinds that the cause of the error may have. Default: any.
 	cause []supervisor.CauseKind
-	// orSuccess: it may also end well.
+	// orSuccess: the request may also succeed.
 	orSuccess bool
 }
 
-// The endings that rows have in common.
+// Endings that several rows share.
 var (
 	failsWith = func(kind error, outcome mcpvisor.Outcome) ending {
 		return ending{oneOf: []error{kind}, outcome: outcome}
@@ -88,30 +88,30 @@ var (
 )
 
 const (
-	// shortTimeout is the limit of calls that are to run into it.
+	// shortTimeout is the timeout of calls that are never answered.
 	shortTimeout = 100 * time.Millisecond
-	// maxDelay is how much later than its bound something may end: far more than
-	// this machine is ever busy, far less than forever.
+	// maxDelay is how much later than its bound a request may end. It allows for a busy
+	// machine.
 	maxDelay = 8 * time.Second
 	// shutdownTimeout is the shutdown timeout of the hostile servers.
 	shutdownTimeout = 200 * time.Millisecond
 )
 
-// stdioRun is a row under way.
+// stdioRun is one running row.
 type stdioRun struct {
 	*fixture
 	c     *facade.Client
 	spec  mcpvisor.ServerSpec
 	limit time.Duration
-	// before is the status when the server had started.
+	// before is the status after the start.
 	before mcpvisor.ServerStatus
-	// failure is what Register or act returned.
+	// failure is the error of Register or of act.
 	failure *mcpvisor.Error
 }
 
-// answerStages are the stages that are about what an answer holds, and not about
-// how it comes: they are as true of a server in this process, which starts
-// faster by far. So is the second of two eras.
+// answerStages are the stages that concern the content of answers. Their servers run in
+// this process, where they start much faster; so do all servers in the second of two
+// eras.
 var answerStages = map[string]bool{"id": true, "answer": true, "error": true, "result": true, "read": true, "prompt": true, "list": true}
 
 var allProcesses = flag.Bool("hostile.processes", false, "run every hostile server as a process")
@@ -146,8 +146,8 @@ func TestHostileStdio(t *testing.T) {
 	require.Empty(t, rows, "rows about nothing")
 }
 
-// runStdioRow is one row: a client of its own, with a good neighbour that is called
-// all the while, and at the end nothing left.
+// runStdioRow runs one row on a client of its own. Another server, which must not be
+// affected, is called meanwhile. Nothing may be left at the end.
 func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era) {
 	w := newFixture(t)
 	c, _ := w.client(answeringHandlers()...)
@@ -187,8 +187,8 @@ func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpviso
 	other.requireUndisturbed(t)
 }
 
-// call does what the row is about with a server that is ready, and finds out
-// what has become of the session.
+// call makes the request of the row to a ready server, and checks what happened to the
+// session.
 func (v *stdioRun) call(row stdioRow) {
 	t := v.t
 	v.before = v.requireReady()
@@ -227,7 +227,7 @@ func (v *stdioRun) call(row stdioRow) {
 	}
 }
 
-// callBadTool calls the tool that misbehaves, with the row's limit.
+// callBadTool calls the bad tool with the timeout of the row.
 func (v *stdioRun) callBadTool(args any) (*mcp.CallToolResult, error) {
 	return v.c.CallTool(v.within(), hostileServer+"/"+hostile.BadTool, args, v.callOptions()...)
 }
@@ -248,7 +248,7 @@ func (v *stdioRun) requireReady() mcpvisor.ServerStatus {
 	return st
 }
 
-// discarded is what the session of the server has skipped so far.
+// discarded returns the counts of messages that the session has discarded so far.
 func (v *stdioRun) discarded() mcpvisor.Discarded { return v.requireReady().Session.Discarded }
 
 func (v *stdioRun) requireWithin(began time.Time, bound time.Duration, what string) {
@@ -281,8 +281,8 @@ func (v *stdioRun) requireEnding(want ending, err error) {
 	}
 }
 
-// killRemaining ends what a row that has failed left behind, so that the next one is
-// not blamed for it.
+// killRemaining kills the processes that a failed row has left, so that they do not
+// disturb the next row.
 func (w *fixture) killRemaining() {
 	if !w.t.Failed() {
 		return
@@ -293,7 +293,7 @@ func (w *fixture) killRemaining() {
 	waitUntil(w.within(), w.t, "the children are gone", func() bool { return len(children()) == 0 })
 }
 
-// marked is the spec with the mark of the fixture.
+// marked returns a copy of the specification whose process carries the mark.
 func (w *fixture) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
 	env := maps.Clone(spec.Env)
 	if env == nil {
@@ -305,7 +305,7 @@ func (w *fixture) marked(spec *mcpvisor.Stdio) *mcpvisor.Stdio {
 	return &marked
 }
 
-// concurrentCalls calls the bad tool so many times at once, each with its own text.
+// concurrentCalls calls the bad tool n times concurrently, each call with its own text.
 func concurrentCalls(n int) func(*stdioRun) (*mcp.CallToolResult, error) {
 	return func(v *stdioRun) (*mcp.CallToolResult, error) {
 		ends := make(chan error, n)
@@ -327,7 +327,7 @@ func concurrentCalls(n int) func(*stdioRun) (*mcp.CallToolResult, error) {
 	}
 }
 
-// canceledCall calls the bad tool and leaves after a while.
+// canceledCall calls the bad tool and cancels the call after shortTimeout.
 func canceledCall(args any) func(*stdioRun) (*mcp.CallToolResult, error) {
 	return func(v *stdioRun) (*mcp.CallToolResult, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), shortTimeout)

@@ -12,19 +12,19 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// probedOften is probed often, and patiently.
+// probedOften sets frequent probes with a long timeout.
 func probedOften(s *mcpvisor.ServerSpec) {
 	s.Probe = mcpvisor.Probe{Interval: 20 * time.Millisecond, Timeout: maxDelay, Failures: 1}
 }
 
-// shortStartTimeout is for starts that must not wait for anything.
+// shortStartTimeout is for starts that must succeed without waiting for a timeout.
 func shortStartTimeout(s *mcpvisor.ServerSpec) { s.Timeouts.Start = 5 * time.Second }
 
-// waitForEnd does nothing until the end of the session is noticed.
+// waitForEnd is an act for rows in which the session ends without a call.
 func waitForEnd(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
 
-// quietPeriod is how long a server is left alone that must be taken for alive:
-// several probes fail meanwhile, if any does.
+// quietPeriod is how long waitQuietPeriod waits. Several probes run meanwhile; if the
+// server did not pass them, it would be replaced.
 const quietPeriod = 500 * time.Millisecond
 
 func waitQuietPeriod(v *stdioRun) (*mcp.CallToolResult, error) {
@@ -32,18 +32,18 @@ func waitQuietPeriod(v *stdioRun) (*mcp.CallToolResult, error) {
 	return nil, nil
 }
 
-// timeOutTwice calls for longer than a server that answers no ping would live.
+// timeOutTwice makes two calls that time out. Together they last longer than a server
+// lives that fails its probes.
 func timeOutTwice(v *stdioRun) (*mcp.CallToolResult, error) {
 	_, err := v.callBadTool(nil)
 	require.ErrorIs(v.t, err, mcpvisor.ErrTimeout)
 	return v.callBadTool(nil)
 }
 
-// replacedByProbes is a server that does not answer probes, and is replaced; so is the
-// next one.
+// replacedByProbes is a row in which the server fails its probes and is replaced.
 var replacedByProbes = stdioRow{spec: probed, act: waitForEnd, anyResult: true, fate: replaced}
 
-// toleratedOrSilent: the call is answered, or fails for itself only.
+// toleratedOrSilent is a row whose call succeeds or fails, while the session is kept.
 var toleratedOrSilent = stdioRow{limit: shortTimeout, end: ending{oneOf: []error{mcpvisor.ErrTimeout, mcpvisor.ErrProtocol}, orSuccess: true}}
 
 var stdioTrafficRows = map[string]stdioRow{

@@ -11,26 +11,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// incarnation is one incarnation, as its events tell it.
+// incarnation is one incarnation of a server, reconstructed from events.
 type incarnation struct {
 	server     string
 	gen, epoch uint64
 	pid        int
-	// ready and down are zero if it never became ready, or has not gone down.
+	// ready and down are zero if the incarnation never became ready, or is not down.
 	ready, down time.Time
 }
 
-// stopGrace is how long a session that is asked to end may still answer. A
-// session that dies is dead before its event tells the time.
+// stopGrace is how long a session that is stopped on request may still answer calls
+// after its down event. A session that crashed has ended before its down event.
 const stopGrace = time.Second
 
-// served reports whether it was in service at some moment of the interval.
+// served reports whether the incarnation was ready at some time of the interval.
 func (l *incarnation) served(from, to time.Time) bool {
 	return !l.ready.IsZero() && !l.ready.After(to) && (l.down.IsZero() || !l.down.Before(from))
 }
 
-// successors is which events may follow which, on one registration. "" is its
-// beginning.
+// successors lists the kinds of events that may follow each kind within one
+// registration. The key "" stands for the beginning.
 var successors = map[mcpvisor.EventKind][]mcpvisor.EventKind{
 	"":                         {mcpvisor.EventRegistered},
 	mcpvisor.EventRegistered:   {mcpvisor.EventConnecting},
@@ -45,9 +45,9 @@ var successors = map[mcpvisor.EventKind][]mcpvisor.EventKind{
 	mcpvisor.EventEvicted:      {mcpvisor.EventConnecting, mcpvisor.EventUnregistered},
 }
 
-// incarnations reads the incarnations out of the events, and everything in the events
-// that cannot be: a gap, an order that no lifecycle has, an epoch that is not
-// the next, anything after the end of a registration.
+// incarnations reconstructs the incarnations from the events. It also returns
+// violations: a gap in the sequence, an order that no lifecycle has, an epoch that is
+// not the next one, an event after the end of a registration.
 func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) {
 	type registration struct {
 		server string
@@ -68,7 +68,7 @@ func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) 
 		}
 		r := registration{e.Server, e.Gen}
 		if e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated || e.Kind == mcpvisor.EventChanged {
-			continue // of the server's own telling, at any time
+			continue // sent by the server at any time
 		}
 		if !slices.Contains(successors[last[r]], e.Kind) {
 			violated("cannot follow %q", last[r])

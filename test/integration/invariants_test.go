@@ -15,30 +15,31 @@ type evidence struct {
 	events  []mcpvisor.Event
 	records []*record
 	open    int
-	// executions is how often each key ran, as the servers recorded it.
+	// executions is how often each key was executed, as counted by the servers.
 	executions map[string]int
-	// processes says which servers have a process of their own, whose number
-	// tells incarnations apart.
+	// processes marks the servers that run as processes; the pid identifies the
+	// incarnation.
 	processes map[string]bool
-	// inMemory says which servers live and die with their incarnation but have
-	// no process: in memory. Over HTTP a server may outlive a session.
+	// inMemory marks the servers that run in this process and end with their
+	// incarnation. An HTTP server, in contrast, may outlive a session.
 	inMemory map[string]bool
-	// overHTTP is the servers behind HTTP: what stands in between can spoil an answer.
+	// overHTTP marks the servers whose answers may be broken: behind HTTP, or with
+	// garbled answers.
 	overHTTP map[string]bool
-	// faultFree holds the servers without injected faults.
+	// faultFree marks the servers without injected faults.
 	faultFree map[string]bool
 }
 
-// maxLateness is how much later than its bound a call may return. It is generous:
-// the test is about calls that hang.
+// maxLateness is how much later than its bound a call may return. It is generous,
+// because the invariant is about calls that hang.
 const maxLateness = 10 * time.Second
 
-// allowedKinds is the kinds of error that faults may lead to. The others would say
-// that an answer was garbled, or that the client lost its way.
+// allowedKinds are the kinds of errors that faults explain. Other kinds would mean that
+// an answer was garbled or the client is broken.
 var allowedKinds = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.KindUnavailable, mcpvisor.KindCrashed,
 	mcpvisor.KindTimeout, mcpvisor.KindCanceled, mcpvisor.KindClosed}
 
-// violations checks every invariant; each storm must end without violations.
+// violations checks every invariant and returns a text for each violation.
 func violations(ev evidence) []string {
 	all, wrong := incarnations(ev.events)
 	if ev.open > 0 {
@@ -77,7 +78,7 @@ func violations(ev evidence) []string {
 
 type reportFunc = func(r *record, format string, args ...any)
 
-// checkText finds the answer to another call.
+// checkText reports a call that returned the answer to another call.
 func checkText(r *record, violated reportFunc) {
 	want := map[string]string{"echo": r.key, "read": r.key, "prompt": "Greet " + r.key + ".",
 		"consult": r.key, "slow_progress": expectedProgress()}[r.tool]
@@ -86,8 +87,8 @@ func checkText(r *record, violated reportFunc) {
 	}
 }
 
-// checkExecutions finds a call that ran twice, or ran although its error says that
-// it cannot have.
+// checkExecutions reports a call that ran twice, or ran although its error says that
+// nothing was sent.
 func checkExecutions(r *record, ran int, violated reportFunc) {
 	e := r.failure()
 	switch {
@@ -100,16 +101,16 @@ func checkExecutions(r *record, ran int, violated reportFunc) {
 	}
 }
 
-// checkError finds errors that no fault explains, and a crash of an
-// incarnation that was not there.
+// checkError reports an error that no fault explains, and a crash of an incarnation
+// that was not ready during the call.
 func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc) {
 	e := r.failure()
 	if e == nil {
 		violated(r, "is not a *mcpvisor.Error")
 		return
 	}
-	// A server without sessions that was broken when it was asked for its version is
-	// spoken to in an older one, in which it cannot ask.
+	// If a fault hits server/discover of a server without sessions, the client falls
+	// back to an older version, in which such a server cannot request input.
 	cannotAsk := ev.overHTTP[r.server] && r.tool == "consult" && e.Kind == mcpvisor.KindRPC
 	if !slices.Contains(allowedKinds, e.Kind) && !(ev.overHTTP[r.server] && e.Kind == mcpvisor.KindProtocol) && !cannotAsk {
 		violated(r, "is of kind %q", e.Kind)
@@ -127,8 +128,8 @@ func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc)
 	}
 }
 
-// checkInstance finds answers of an incarnation that was not in service, or of
-// two incarnations that are one and the same.
+// checkInstance reports answers of an incarnation that was not ready, and of one
+// instance in two incarnations.
 func checkInstance(ev evidence, answered []*record, all []*incarnation, violated reportFunc) {
 	first := answered[0]
 	if !ev.processes[first.server] && !ev.inMemory[first.server] {

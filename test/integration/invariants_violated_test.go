@@ -13,14 +13,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The judge is judged: what it lets pass without a fault, and that it sees
-// each of the faults that it is there for.
+// TestViolations tests violations itself: it accepts correct evidence, and finds each
+// kind of violation.
 func TestViolations(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(1_000_000 + ms)) }
 	event := func(ms int, seq, epoch uint64, kind mcpvisor.EventKind, pid int) mcpvisor.Event {
 		return mcpvisor.Event{Seq: seq, Time: at(ms), Kind: kind, Server: "s", Gen: 1, Epoch: epoch, PID: pid, Cause: &supervisor.Cause{}}
 	}
-	// Incarnation 1 serves from 10 to 50, incarnation 2 from 70 to 90.
+	// Incarnation 1 is ready from 10 to 50, incarnation 2 from 70 to 90.
 	history := func() []mcpvisor.Event {
 		return []mcpvisor.Event{
 			event(0, 1, 1, mcpvisor.EventRegistered, 0), event(0, 2, 1, mcpvisor.EventConnecting, 0), event(10, 3, 1, mcpvisor.EventReady, 100),

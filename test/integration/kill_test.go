@@ -19,14 +19,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// The bounds after a kill. Both are asserted with the scheduling delay of this process
-// added.
+// maxDetection and maxRecovery bound what follows a kill. The scheduling delay of this
+// process is added to both.
 const (
 	maxDetection = 100 * time.Millisecond
 	maxRecovery  = time.Second
 )
 
-// allLists is the four lists, as one value.
+// allLists returns the four lists as one value.
 func allLists(c *facade.Client) []any {
 	return []any{c.Tools(), c.Resources(), c.ResourceTemplates(), c.Prompts()}
 }
@@ -41,7 +41,7 @@ func listsTools(c *facade.Client, server string) bool {
 	return false
 }
 
-// waitUntil asks again each tick and returns when it came true.
+// waitUntil polls until done returns true. It returns the time.
 func waitUntil(ctx context.Context, t *testing.T, what string, done func() bool) time.Time {
 	t.Helper()
 	ticker := time.NewTicker(pollInterval)
@@ -56,7 +56,7 @@ func waitUntil(ctx context.Context, t *testing.T, what string, done func() bool)
 	return time.Now()
 }
 
-// neighbour calls a server all the while and counts what fails.
+// neighbour calls another server meanwhile and records failures.
 type neighbour struct {
 	done     sync.WaitGroup
 	stop     context.CancelFunc
@@ -69,7 +69,7 @@ func newNeighbour(c *facade.Client, server string) *neighbour {
 	ctx, stop := context.WithCancel(context.Background())
 	n := &neighbour{stop: stop}
 	n.done.Go(func() {
-		for i := 0; i == 0 || ctx.Err() == nil; i++ { // once at least: a short row may end first
+		for i := 0; i == 0 || ctx.Err() == nil; i++ { // at least once: a short row may end first
 			text := fmt.Sprintf("%s %d", server, i)
 			res, err := c.CallTool(context.Background(), server+"/echo", map[string]any{"text": text})
 			n.calls.Add(1)
@@ -84,7 +84,7 @@ func newNeighbour(c *facade.Client, server string) *neighbour {
 	return n
 }
 
-// requireUndisturbed ends the calls.
+// requireUndisturbed ends the calls and requires that all of them succeeded.
 func (n *neighbour) requireUndisturbed(t *testing.T) {
 	t.Helper()
 	n.stop()
@@ -153,7 +153,7 @@ func TestKill_calls_in_flight(t *testing.T) {
 		st, _ := c.ServerStatus("victim")
 		return st.Calls.InFlight == calls
 	})
-	// A call that is answered after them shows that the server has read them.
+	// The answer to a later call shows that the server has read the others.
 	_, err = c.CallTool(w.within(), "victim/echo", nil)
 	require.NoError(t, err)
 

@@ -30,9 +30,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// maxWait bounds every wait for something that must come: far longer than it
-// takes, so that only what never comes runs into it.
+// maxWait bounds every wait. It is far longer than any wait takes, so that only an
+// event that never comes reaches it.
 const maxWait = 30 * time.Second
 
-// pollInterval is the pace of asking again where there is nothing to wait on.
+// pollInterval is the pause between polls where no channel signals the change.
 const pollInterval = time.Millisecond

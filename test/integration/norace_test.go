@@ -2,5 +2,5 @@
 
 package integration
 
-// raceDetector is whether this binary carries the race detector.
+// raceDetector is whether this binary was built with the race detector.
 const raceDetector = false

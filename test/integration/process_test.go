@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// markVar is in the environment of every process that a test starts, and of
-// what those start in turn: by it an orphan is found wherever it has gone.
+// markVar is an environment variable of every process that a test starts. Descendants
+// inherit it, so orphans are found by it.
 const markVar = "MCPVISOR_INTEGRATION_MARK"
 
-// marked reports whether a process carries the mark. A process that has died
-// has no environment any more.
+// marked reports whether a process carries the mark. A process that has died has no
+// environment.
 func marked(pid int, mark string) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && slices.Contains(strings.Split(string(environ), "\x00"), markVar+"="+mark)
@@ -36,8 +36,7 @@ func processes(mark string) []int {
 	return pids
 }
 
-// children lists the processes whose parent we are, zombies included, as
-// "pid state".
+// children lists the children of this process, zombies included, as "pid state".
 func children() []string {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var out []string
@@ -56,7 +55,7 @@ func readStat(path string) (state, parent string) {
 	if err != nil {
 		return "", ""
 	}
-	// The command stands in brackets and may hold anything.
+	// The command is in parentheses and may contain any character.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 {
 		return "", ""
@@ -64,8 +63,8 @@ func readStat(path string) (state, parent string) {
 	return string(fields[0]), string(fields[1])
 }
 
-// stopped reports whether every thread of a process is stopped. SIGSTOP takes
-// effect when one of them gets around to it; the others run until then.
+// stopped reports whether every thread of a process is stopped. After SIGSTOP threads
+// run on until each of them handles the signal.
 func stopped(pid int) bool {
 	threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	for _, path := range threads {
@@ -76,8 +75,8 @@ func stopped(pid int) bool {
 	return len(threads) > 0
 }
 
-// signalMarked signals a process, unless it is gone or its pid was reused: the mark is read
-// while a pidfd holds the pid.
+// signalMarked signals a process, unless it has ended or its pid was reused: a pidfd
+// holds the pid while the mark is read.
 func signalMarked(pid int, mark string, sig syscall.Signal) bool {
 	if pid <= 0 {
 		return false
@@ -90,8 +89,8 @@ func signalMarked(pid int, mark string, sig syscall.Signal) bool {
 	return marked(pid, mark) && p.Signal(sig) == nil
 }
 
-// descriptors is what this process holds open, by what it refers to. The
-// poller of the runtime is opened once and never closed; it is left out.
+// descriptors returns the open descriptors of this process and what they refer to. The
+// poller of the Go runtime is left out: it is opened once and never closed.
 func descriptors() map[string]bool {
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	open := map[string]bool{}

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestQuickstart builds the two programs of docs/quickstart.md as they stand
-// there, runs the service, kills its server and waits until it is back.
+// TestQuickstart builds the two programs of docs/quickstart.md unchanged, runs the
+// service, kills its server and waits for the recovery.
 func TestQuickstart(t *testing.T) {
 	page, err := os.ReadFile("../../docs/quickstart.md")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestQuickstart(t *testing.T) {
 	})
 	deadline := time.After(time.Minute)
 	var printed []string
-	from := 0 // events and results are printed by two goroutines, in any order
+	from := 0 // two goroutines print events and results, in any order
 	await := func(pattern string) []string {
 		re := regexp.MustCompile(pattern)
 		for next := from; ; next++ {
@@ -76,12 +76,12 @@ func TestQuickstart(t *testing.T) {
 	await(`^event: notes down: `)
 	await(`^event: notes retry 1/5 in 100ms$`)
 	await(`^event: notes ready: .*, epoch 2, pid `)
-	await(`^notes/add: 1 notes$`) // a new process, with a memory of its own
+	await(`^notes/add: 1 notes$`) // the new process starts with an empty memory
 	await(`^clock/now: `)
 }
 
-// buildProgram compiles one program within this module: the compiler is told that its
-// file lies in a folder that does not exist.
+// buildProgram compiles one program as a package of this module. A build overlay places
+// its file in a folder that does not exist.
 func buildProgram(t *testing.T, dir, name string, program []byte) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join(dir, name+".go"))

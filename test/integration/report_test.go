@@ -19,23 +19,23 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// report sums up a storm, round by round.
+// report sums up the rounds of a storm.
 type report struct {
 	rounds, calls, events int
 	faults                map[string]int
 	outcomes              map[string]int
-	// detection is from a kill -9 to the event that the server is down, recovery
-	// from there to its next ready, the delay of its policy included.
+	// detection is the time from a kill -9 to the down event, recovery the time to the
+	// next ready event, the restart delay included.
 	detection, recovery []time.Duration
 	samples             []sample
 }
 
-// sample is what this process holds while no server is registered.
+// sample is what this process holds between rounds, while no server is registered.
 type sample struct{ routines, descriptors, heap, rss int }
 
 func takeSample() sample {
 	runtime.GC()
-	runtime.GC() // finalizers of the first may free more
+	runtime.GC() // finalizers that the first one ran may free more
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s := sample{routines: runtime.NumGoroutine(), descriptors: len(descriptors()), heap: int(m.HeapAlloc >> 10)}
@@ -70,8 +70,8 @@ func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
 	}
 }
 
-// measure finds what a kill led to, if the process was in service and nothing
-// else had ended its session first.
+// measure adds the detection and recovery time of a kill, if the process was ready and
+// nothing else had ended its session first.
 func (r *report) measure(k kill, events []mcpvisor.Event) {
 	ready := slices.IndexFunc(events, func(e mcpvisor.Event) bool { return e.Kind == mcpvisor.EventReady && e.PID == k.pid })
 	if ready < 0 || events[ready].Time.After(k.at) {
@@ -95,7 +95,8 @@ func (r *report) measure(k kill, events []mcpvisor.Event) {
 	}
 }
 
-// quarterMean is the mean of a quarter of the samples, the first (0) to the last (3).
+// quarterMean returns the mean of one quarter of the samples, 0 (the first) to 3 (the
+// last).
 func (r *report) quarterMean(n int) (mean sample) {
 	from, to := n*len(r.samples)/4, (n+1)*len(r.samples)/4
 	if to == from {
@@ -142,9 +143,9 @@ func (r *report) String() string {
 	return b.String()
 }
 
-// requireNoGrowth compares the last quarter with the first. Goroutines and
-// descriptors are counted exactly between rounds; memory has its ups and downs,
-// and what a test remembers is in it too.
+// requireNoGrowth compares the last quarter of the samples with the first. Goroutines
+// and descriptors must be equal but for two; memory fluctuates and includes what the
+// test records.
 func (r *report) requireNoGrowth(t *testing.T) {
 	if len(r.samples) < 8 {
 		return
@@ -153,7 +154,7 @@ func (r *report) requireNoGrowth(t *testing.T) {
 	require.LessOrEqual(t, last.routines, first.routines+2, "goroutines grow")
 	require.LessOrEqual(t, last.descriptors, first.descriptors+2, "descriptors grow")
 	require.LessOrEqual(t, last.heap, first.heap*5/4+8<<10, "the heap grows")
-	if raceDetector { // which has memory of its own for all that it has seen
+	if raceDetector { // the race detector itself keeps memory for all that it has seen
 		return
 	}
 	require.LessOrEqual(t, last.rss, first.rss*3/2+32<<10, "resident memory grows")

@@ -18,18 +18,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// What servers request of the host and notify it of, in a storm: handlers that answer,
+// What a storm exercises beside calls: handlers that answer requests of servers,
 // progress, subscriptions, a log level, and lists that change.
 const (
-	resourceURI = "mcptest://text" // subscribed to at every server
-	steps       = 4                // of slow_progress
-	addedTool   = "addedTool"      // the tool that comes and goes
+	resourceURI = "mcptest://text" // every server has a subscription to it
+	steps       = 4                // steps of slow_progress
+	addedTool   = "addedTool"      // a tool that is added and removed
 	question    = "What is the key?"
 )
 
-// answeringHandlers makes a client that answers whatever servers ask.
+// answeringHandlers returns handlers that answer every request of a server.
 func answeringHandlers() []facade.Option {
-	// A form comes back with the key that its question ends with: each answer
+	// The answer to a form is the key at the end of its question, so each answer
 	// belongs to one call.
 	fillForm := func(_ context.Context, r facade.ElicitationRequest) (*mcp.ElicitResult, error) {
 		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"key": strings.TrimPrefix(r.Message, question)}}, nil
@@ -40,8 +40,9 @@ func answeringHandlers() []facade.Option {
 	return []facade.Option{facade.WithElicitationHandler(fillForm), facade.WithSamplingHandler(sample), facade.WithRoots(mcp.Root{URI: "file:///storm", Name: "storm"})}
 }
 
-// consultArgs is the arguments of a consultation about a key. The go-sdk's server
-// asks a client of an older version one round only.
+// consultArgs returns arguments of the tool consult, which requests the key from the
+// client. The go-sdk's server can request it in one round only from clients of an older
+// version.
 func consultArgs(server, key string) map[string]any {
 	rounds := 2
 	if slices.Contains(webTargets, server) {
@@ -55,7 +56,7 @@ func consultArgs(server, key string) map[string]any {
 		"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"key": map[string]string{"type": "string"}}}}}
 }
 
-// consultedKey is the key in the answer of a consultation.
+// consultedKey returns the key that the client answered, from the result of consult.
 func consultedKey(text string) string {
 	var answer struct {
 		Content json.RawMessage
@@ -68,7 +69,8 @@ func consultedKey(text string) string {
 	return form.Key + form.Text
 }
 
-// expectedProgress is what a call of slow_progress has to have seen when it returns.
+// expectedProgress is the progress that a call of slow_progress must have reported when
+// it returns.
 func expectedProgress() string {
 	var seen []float64
 	for n := range steps {
@@ -77,7 +79,8 @@ func expectedProgress() string {
 	return fmt.Sprint(seen)
 }
 
-// subscribeAll subscribes to the resource and sets the log level. The server may refuse.
+// subscribeAll subscribes to the resource and sets the log level. The server may reject
+// both.
 func (w *fixture) subscribeAll(c *facade.Client, server string) {
 	for _, err := range []error{c.Subscribe(w.within(), server, resourceURI), c.SetLoggingLevel(w.within(), server, "info")} {
 		var e *mcpvisor.Error
@@ -100,12 +103,13 @@ func (s *storm) subscribe(target *target) {
 	}
 }
 
-// requireNotifications runs after the faults: each server sends the notifications that
-// the host subscribed to, and the catalog follows its lists.
+// requireNotifications runs after the faults. It requires that each server sends the
+// notifications of its subscriptions, and that the catalog follows changes of the
+// lists.
 func (s *storm) requireNotifications() {
 	for _, target := range s.targets {
 		if target.churned {
-			s.subscribe(target) // the registration may be another one
+			s.subscribe(target) // a new registration has no subscriptions yet
 		}
 		h := &subscriberFixture{fixture: s.fixture, c: s.c, events: s.events, server: target.name(), retries: target.spec.Probe.Interval > 0}
 		if target.noNotifications {
@@ -119,9 +123,9 @@ func (s *storm) requireNotifications() {
 	}
 }
 
-// awaitLatestVersion restarts a server that failed at the moment in which it was
-// asked for its version: such a one is spoken to in an older one, in which a
-// server without sessions has no way to tell anything.
+// awaitLatestVersion restarts the server "modern" until the latest version is
+// negotiated. If a fault hit server/discover, the client fell back to an older version,
+// in which a server without sessions sends no notifications.
 func (s *storm) awaitLatestVersion(target *target) {
 	if target.name() != "modern" {
 		return
@@ -137,21 +141,21 @@ func (s *storm) awaitLatestVersion(target *target) {
 	}
 }
 
-// subscriberFixture checks that a server sends the notifications that the host
-// subscribed to.
+// subscriberFixture checks that one server sends the notifications of its
+// subscriptions.
 type subscriberFixture struct {
 	*fixture
 	c      *facade.Client
 	events *history
 	server string
-	// retries: an answer may be lost, because the server spoils it or is probed
-	// and taken for hung by a machine that is slow to serve it.
+	// retries: calls are repeated, because an answer may be lost. The server garbles
+	// its answers, or a slow machine makes it fail its probes.
 	retries bool
 }
 
-// requireNotified waits for the notifications of a resource, a log line and changes of
-// the tool list. A stream that was cut is reopened after a delay, so everything is sent
-// more than once.
+// requireNotified waits for the notification of a resource, a log message and changes
+// of the tool list. A broken stream reopens after a delay, so each notification is
+// triggered several times.
 func (h *subscriberFixture) requireNotified() {
 	h.t.Helper()
 	from, soon := len(h.events.all()), h.within()
@@ -178,9 +182,8 @@ func (h *subscriberFixture) requireNotified() {
 	h.requireListed("remove_tool", false)
 }
 
-// requireListed changes the list of tools and waits until it is shown. What
-// an incarnation has changed is gone with it, so that a server which ended
-// meanwhile has to be asked once more.
+// requireListed adds or removes a tool and waits until the catalog follows. A server
+// that ends meanwhile loses the change, so the change is repeated in each epoch.
 func (h *subscriberFixture) requireListed(change string, want bool) {
 	h.t.Helper()
 	for shown := false; !shown; {
@@ -198,7 +201,7 @@ func (h *subscriberFixture) listsAddedTool() bool {
 	return ok
 }
 
-// epoch is that of the incarnation that serves, or served last.
+// epoch returns the epoch of the current or last incarnation.
 func (h *subscriberFixture) epoch() uint64 {
 	st, ok := h.c.ServerStatus(h.server)
 	require.True(h.t, ok, "%s is registered", h.server)

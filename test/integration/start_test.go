@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// hungStarts is the ways in which a start can fail to come to an end.
+// hungStarts returns scripts whose start never ends, each in another phase.
 func hungStarts() map[string]mcptest.Script {
 	fault := func(f mcptest.Fault) mcptest.Script { return mcptest.Script{Faults: []mcptest.Fault{f}} }
 	return map[string]mcptest.Script{
@@ -26,7 +26,7 @@ func hungStarts() map[string]mcptest.Script {
 	}
 }
 
-// waitForProcess waits until the process of a hung start is there.
+// waitForProcess waits until the process of a hung start exists.
 func waitForProcess(w *fixture) {
 	waitUntil(w.within(), w.t, "a process is starting", func() bool { return len(processes(w.mark)) > 0 })
 }
@@ -55,7 +55,7 @@ func TestStart_hangs(t *testing.T) {
 				require.Empty(t, c.Tools())
 				require.NoError(t, how.end(c, cancel))
 				require.ErrorIs(t, <-registered, how.want)
-				// A registration that is taken back ends in the background.
+				// A canceled registration ends in the background.
 				_, err := events.wait(w.within(), eventIs("hung", mcpvisor.EventUnregistered, 0))
 				require.NoError(t, err)
 				w.requireNoProcess()
@@ -65,8 +65,8 @@ func TestStart_hangs(t *testing.T) {
 	}
 }
 
-// A caller who leaves at the very moment at which the server becomes ready is
-// told that nothing is registered, and so it must be.
+// If the caller cancels at the moment at which the server becomes ready, Register may
+// report ErrCanceled. Then nothing stays registered.
 func TestStart_canceled_while_ready(t *testing.T) {
 	w := newFixture(t)
 	c, _ := w.client()

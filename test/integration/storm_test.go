@@ -18,7 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// storms is how many storms run without -chaos.seed.
+// storms is the number of storms without -chaos.seed.
 const storms = 2
 
 func TestStorm(t *testing.T) {
@@ -49,18 +49,18 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// A storm longer than longStorm runs once, not several times. roundLength bounds one
-// round, after which everything is checked and dropped, so that a storm can last for
+// A storm longer than longStorm runs once. roundLength bounds one round; after each
+// round everything is checked and the records are dropped, so that a storm can last for
 // hours.
 const (
 	longStorm   = time.Minute
 	roundLength = 15 * time.Second
 )
 
-// storm is one client whose servers get faults. The seed decides which faults; when
-// they take effect depends on the scheduler.
+// storm is one client whose servers get faults. The seed decides which faults; the
+// scheduler decides when they take effect.
 type storm struct {
-	*fixture // of the round
+	*fixture // of the current round
 	c        *facade.Client
 	events   *history
 	calls    *callLog
@@ -69,7 +69,7 @@ type storm struct {
 	report   report
 
 	mu         sync.Mutex
-	violations []string // violations seen during the round
+	violations []string // found during the round
 	faults     map[string]int
 	kills      []kill
 }
@@ -80,31 +80,31 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	return s
 }
 
-// random returns the source of one goroutine.
+// random returns the random source of one goroutine.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
 
-// recordKill notes a kill -9 that is about to be sent.
+// recordKill records a kill -9 that is about to be sent.
 func (s *storm) recordKill(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kills = append(s.kills, kill{pid, time.Now()})
 }
 
-// recordViolation records a violation; the test fails at the end of the round.
+// recordViolation records a violation; it fails the test at the end of the round.
 func (s *storm) recordViolation(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.violations = append(s.violations, fmt.Sprintf(format, args...))
 }
 
-// countFault counts an injected fault, for the report.
+// countFault counts an injected fault for the report.
 func (s *storm) countFault(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults[what]++
 }
 
-// run runs the whole storm: round after round on one client, then the report.
+// run runs rounds on one client until the duration is over, then prints the report.
 func (s *storm) run(t *testing.T, duration time.Duration) {
 	began := time.Now()
 	for n := uint64(0); ; n++ {
@@ -115,15 +115,15 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 		if !t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) { s.round(t, n, min(left, roundLength)) }) {
 			break
 		}
-		s.calls, s.targets, s.violations = nil, nil, nil // what the test remembers is not to be measured
+		s.calls, s.targets, s.violations = nil, nil, nil // the records of the test must not count as growth
 		s.report.samples = append(s.report.samples, takeSample())
 	}
 	t.Logf("seed %d: %v", s.seed, &s.report)
 	s.report.requireNoGrowth(t)
 }
 
-// round registers the servers, injects faults, repairs, waits until all is consistent,
-// unregisters the servers, and checks the invariants.
+// round runs one round: it registers the servers, injects faults, repairs, waits until
+// the registry is consistent, unregisters the servers, and checks the invariants.
 func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	s.fixture = newFixture(t)
 	s.calls, s.faults, s.kills, s.violations = newCallLog(), map[string]int{}, nil, nil
@@ -191,7 +191,7 @@ func countErrors(records []*record) map[string]int {
 	return counts
 }
 
-// repair undoes the faults that persist.
+// repair ends the faults that would persist.
 func (s *storm) repair() {
 	for _, pid := range processes(s.mark) {
 		signalMarked(pid, s.mark, syscall.SIGCONT)
@@ -206,8 +206,8 @@ func (s *storm) repair() {
 	}
 }
 
-// awaitConsistent waits until the registry shows every server with its whole
-// catalog, and the processes are just those that it shows.
+// awaitConsistent waits until the registry shows every server with its whole catalog,
+// and exactly the processes that run.
 func (s *storm) awaitConsistent() {
 	var why string
 	consistent := func() bool {

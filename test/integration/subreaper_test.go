@@ -22,12 +22,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// reaperRole, in the environment, makes this binary a host to which orphans fall:
-// a subreaper, or, if it runs in a process namespace of its own, process 1. Its value
-// is the mark of what it starts.
+// reaperRole is an environment variable that makes this binary a host that adopts
+// orphans: as a subreaper, or as process 1 of a process namespace. Its value is the
+// mark of the processes that the host starts.
 const reaperRole = "MCPVISOR_INTEGRATION_REAPER"
 
-// runReaper crashes servers that have daemons, and looks at its children.
+// runReaper runs the host and returns its exit status.
 func runReaper() int {
 	if err := reapOnlyOurs(os.Getenv(reaperRole)); err != nil {
 		fmt.Println(err)
@@ -40,8 +40,8 @@ func reapOnlyOurs(mark string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	// A child of the host's own that has ended and is not waited for yet, and an
-	// orphan that the host's own program has left.
+	// The host has a child of its own that has exited and is not waited for, and an
+	// orphan of its own. Both are zombies.
 	own := exec.Command("/bin/sh", "-c", "sh -c 'sleep 0.01' & exit 7")
 	if err := own.Start(); err != nil {
 		return err
@@ -100,8 +100,8 @@ func reapOnlyOurs(mark string) error {
 	return nil
 }
 
-// A host to which orphans fall gets no zombies of servers, and its own children are
-// left to it.
+// A host that adopts orphans gets no zombies of servers, and the runtime does not reap
+// the host's own children.
 func TestSubreaper(t *testing.T) {
 	for name, flags := range map[string]uintptr{"subreaper": 0, "process_1": syscall.CLONE_NEWPID | syscall.CLONE_NEWNS} {
 		t.Run(name, func(t *testing.T) {

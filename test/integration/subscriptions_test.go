@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Subscriptions, the log level and the stream of list changes survive a kill -9 of a
-// stdio server, and the restart of a server over HTTP on its port.
+// Subscriptions, the log level and list_changed notifications survive a kill -9 of a
+// stdio server and a restart of an HTTP server on its port.
 func TestSubscriptions_survive_restart(t *testing.T) {
 	for _, version := range []string{mcptest.Version20250618, mcptest.Version20251125, mcptest.Version20260728} {
 		script := mcptest.Script{Versions: []string{version}}
@@ -40,7 +40,7 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 			h := newSubscriber(t)
 			web := mcptest.NewHTTP(script, opts...)
 			t.Cleanup(web.Close)
-			h.retries = true // the loss of a session is noticed by its use
+			h.retries = true // the client notices a lost session only when it uses it
 			h.register(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: web.URL}}, version)
 			for range 3 {
 				web.Restart()
@@ -50,8 +50,8 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 	}
 }
 
-// A change that was announced by a server that then ended is lost: the catalog is that
-// of the next incarnation.
+// A server that announces a change and then ends takes the change with it: the catalog
+// is that of the next incarnation.
 func TestListChanged_lost_with_its_server(t *testing.T) {
 	h := newSubscriber(t)
 	h.register(mcpvisor.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{

@@ -11,24 +11,25 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// target is one server in a storm.
+// target is one server of a storm.
 type target struct {
 	spec mcpvisor.ServerSpec
-	dir  string // of its accounts
+	dir  string // the StateDir of its script
 	web  *mcptest.HTTPServer
-	// tools is how many tools its whole catalog has.
+	// tools is the number of tools in its whole catalog.
 	tools int
-	// noNotifications: it has no way to tell anything by itself.
+	// noNotifications: the server has no stream, so it sends neither notifications nor
+	// requests.
 	noNotifications bool
-	// faultFree: no fault is injected. churned: it is registered and unregistered all the
-	// time. sloppy: it spoils its own answers.
+	// faultFree: no fault is injected. churned: it is registered and unregistered all
+	// the time. garbling: its script breaks its own answers.
 	faultFree, churned, garbling bool
 	grandchildren                int
 }
 
 func (t *target) name() string { return t.spec.Name }
 
-// addEvidence adds what the target knows to the evidence.
+// addEvidence adds the counts and properties of the target to the evidence.
 func (t *target) addEvidence(ev *evidence) {
 	maps.Copy(ev.executions, mcptest.Executions(t.dir))
 	ev.processes[t.name()] = t.spec.Stdio != nil
@@ -37,18 +38,18 @@ func (t *target) addEvidence(ev *evidence) {
 	ev.faultFree[t.name()] = t.faultFree
 }
 
-// persistent is the policy of what must be there again when the storm is over.
+// persistent is a restart policy that never evicts a server during a storm.
 var persistent = supervisor.Retry(supervisor.Unlimited, 5*time.Millisecond,
 	supervisor.WithMaxDelay(80*time.Millisecond), supervisor.WithStableAfter(100*time.Millisecond), supervisor.WithJitter(0.5))
 
-// webTools is how many of the default tools there are over HTTP, where some
-// are left out.
+// webTools is the number of default tools over HTTP, where those that need streams are
+// left out.
 const webTools = 16
 
-// webTargets are those over HTTP.
+// webTargets are the names of the targets over HTTP.
 var webTargets = []string{"web", "modern", "silent"}
 
-// targets makes one server of each kind.
+// targets returns one server of each kind.
 func targets(w *fixture) []*target {
 	all := len(mcptest.DefaultTools())
 	newTarget := func(name string, script mcptest.Script, kind func(*target, mcptest.Script)) *target {
@@ -74,12 +75,12 @@ func targets(w *fixture) []*target {
 	family := newTarget("family", mcptest.Script{Faults: []mcptest.Fault{
 		{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}, {At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild}}}, process)
 	family.grandchildren = 1
-	// This one notices by its probes when the server is stopped.
+	// Only probes notice that this server is stopped by SIGSTOP.
 	probed := newTarget("probed", mcptest.Script{}, process)
 	probed.spec.Probe = mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 200 * time.Millisecond, Failures: 2}
 
-	// This one garbles what it says, and one incarnation after the other goes deaf,
-	// closes its stdout, or floods.
+	// This server breaks its own answers. Some of its incarnations also stop reading,
+	// or close stdout.
 	at := func(do mcptest.Action, stage mcptest.Stage, nth int, starts ...int) mcptest.Fault {
 		return mcptest.Fault{At: stage, Do: do, Nth: nth, Starts: starts, Count: 500}
 	}
@@ -92,7 +93,7 @@ func targets(w *fixture) []*target {
 	garbling.spec.Probe = probed.spec.Probe
 	garbling.garbling = true
 
-	// A server without sessions that answers with JSON has no stream.
+	// A stateless server that answers with JSON has no event stream.
 	silent := newTarget("silent", mcptest.Script{}, web(mcptest.WithStateless(), mcptest.WithJSONResponses()))
 	silent.noNotifications = true
 

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// textOf is the text of a result; empty without one.
+// textOf returns the text of the first content block; empty if the result has none.
 func textOf(res *mcp.CallToolResult) string {
 	if res == nil || len(res.Content) == 0 {
 		return ""
@@ -24,7 +24,8 @@ func textOf(res *mcp.CallToolResult) string {
 	return text.Text
 }
 
-// identity is what the tool pid tells: who has answered.
+// identity is the answer of the tool pid: the process and the incarnation that
+// answered.
 type identity struct {
 	PID      int    `json:"pid"`
 	Instance string `json:"instance"`
@@ -35,7 +36,7 @@ func identityOf(res *mcp.CallToolResult) (id identity, err error) {
 	return id, json.Unmarshal([]byte(textOf(res)), &id)
 }
 
-// pause keeps a load from spinning. Nothing depends on how long it takes.
+// pause keeps a loop from spinning. No assertion depends on how long it takes.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -45,7 +46,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// isAny reports whether err is one of these.
+// isAny reports whether err matches one of the sentinels.
 func isAny(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }

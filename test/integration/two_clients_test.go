@@ -14,8 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Two clients in one process share nothing, also where their servers have the
-// same names.
+// Two clients in one process share nothing, even if their servers have the same names.
 func TestTwoClients(t *testing.T) {
 	w := newFixture(t)
 	spec := func() mcpvisor.ServerSpec {

@@ -17,10 +17,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// shortShutdown is the politeness of servers that have no use for it.
+// shortShutdown is for servers that ignore a polite shutdown.
 var shortShutdown = mcpvisor.Timeouts{Shutdown: 200 * time.Millisecond}
 
-// stopReading makes a server stop reading its stdin.
+// stopReading triggers the fault that makes a server stop reading its stdin.
 func stopReading(t *testing.T, w *fixture, c *facade.Client, server string) {
 	t.Helper()
 	_, err := c.CallTool(w.within(), server+"/echo", nil, facade.WithTimeout(50*time.Millisecond))
@@ -36,7 +36,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 	other := newNeighbour(c, "other")
 	stopReading(t, w, c, "deaf")
 
-	// More than any pipe holds: the write itself cannot end.
+	// Larger than the buffer of a pipe, so the write blocks.
 	large := map[string]any{"text": strings.Repeat("x", 2<<20)}
 	_, err := c.CallTool(w.within(), "deaf/echo", large, facade.WithTimeout(50*time.Millisecond))
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
@@ -44,7 +44,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, "a part of it has left")
 
-	// Behind it nothing more can leave.
+	// While that write blocks, no other call is sent.
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	_, err = c.CallTool(ctx, "deaf/echo", nil)

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFrontDoorShowsNoActor walks over everything that a user of facade can
-// name or reach from there without leaving this module.
-func TestFrontDoorShowsNoActor(t *testing.T) {
+// TestFacadeAPIHasNoActors walks over every type that a user of package facade can
+// reach without leaving this module. None may come from the actor library.
+func TestFacadeAPIHasNoActors(t *testing.T) {
 	packages, err := list(exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Export", "./facade"))
 	require.NoError(t, err)
 	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
@@ -36,11 +36,11 @@ func TestFrontDoorShowsNoActor(t *testing.T) {
 			w.visit(o.Type(), "facade."+name)
 		}
 	}
-	require.Greater(t, len(w.seen), 100, "the front door is walked through")
+	require.Greater(t, len(w.seen), 100, "the types of facade are visited")
 	require.Empty(t, w.found)
 }
 
-// walk visits types through what is exported of them.
+// walk visits the exported parts of types.
 type walk struct {
 	seen  map[types.Type]bool
 	found []string

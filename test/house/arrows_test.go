@@ -18,17 +18,17 @@ const (
 	keyring = "github.com/zalando/go-keyring/"
 )
 
-// arrow says what a folder may import beside the standard library.
+// arrow is what a folder may import besides the standard library.
 type arrow struct {
-	// folders of this module, separated by spaces: "." is the root package, and a
-	// folder that ends in "/" stands for all packages below it.
+	// folders are folders of this module, separated by spaces. "." is the root package;
+	// a folder with a trailing "/" stands for all packages below it.
 	folders string
-	// foreign are prefixes of import paths.
+	// foreign are prefixes of import paths of other modules.
 	foreign []string
 }
 
-// arrows is the import plan: all arrows point one way. A folder that is not
-// named here takes the arrow of the folder above it.
+// arrows is the import plan. A folder that it does not list has the arrow of its parent
+// folder.
 var arrows = map[string]arrow{
 	"supervisor":       {},
 	"internal":         {folders: "internal/"},
@@ -60,7 +60,7 @@ var arrows = map[string]arrow{
 	"test":                             {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},
 }
 
-// arrowOf finds the arrow of a folder.
+// arrowOf returns the arrow of a folder.
 func arrowOf(folder string) (arrow, bool) {
 	for {
 		if a, ok := arrows[folder]; ok {
@@ -98,7 +98,7 @@ func TestArrowsPointOneWay(t *testing.T) {
 			}
 			checked++
 			a, planned := arrowOf(folder)
-			require.True(t, planned, "%s has no arrow; say in arrows_test.go what it may import", folder)
+			require.True(t, planned, "%s has no arrow; add it to arrows_test.go", folder)
 			for _, imported := range p.Imports {
 				require.True(t, a.allows(imported, packages[imported].Standard),
 					"%s (%s) imports %s, which is against the plan in docs/architecture.md", folder, platform, imported)
@@ -108,12 +108,13 @@ func TestArrowsPointOneWay(t *testing.T) {
 	}
 }
 
-// TestJudgementKnowsNothing is about what a package gets through others, too.
-func TestJudgementKnowsNothing(t *testing.T) {
+// TestSupervisorIsPure checks indirect imports, too: package supervisor needs the
+// standard library only.
+func TestSupervisorIsPure(t *testing.T) {
 	for _, platform := range platforms {
 		packages := graph(t, platform)
 		for _, dep := range packages[module+"supervisor"].Deps {
-			require.True(t, packages[dep].Standard, "supervisor depends on %s; it is to need the standard library only", dep)
+			require.True(t, packages[dep].Standard, "supervisor depends on %s; it may need the standard library only", dep)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func TestActorLibraryStaysInActors(t *testing.T) {
 	isActor := func(path string) bool { return strings.HasPrefix(path+"/", proto) }
 	for _, platform := range platforms {
 		packages := graph(t, platform)
-		require.True(t, slices.ContainsFunc(packages[module+"actors"].Imports, isActor), "the check knows the actor library")
+		require.True(t, slices.ContainsFunc(packages[module+"actors"].Imports, isActor), "the actor library is found")
 		for _, p := range packages {
 			folder, ours := p.folder()
 			if !ours || folder == "actors" {
@@ -138,8 +139,8 @@ func TestActorLibraryStaysInActors(t *testing.T) {
 	}
 }
 
-// TestTestsRequire keeps to the one of testify's two vocabularies that ends a
-// test at its first failure.
+// TestTestsRequire: tests use testify's require, which ends a test at its first
+// failure, and not assert.
 func TestTestsRequire(t *testing.T) {
 	for _, p := range graph(t, "linux") {
 		if folder, ours := p.folder(); ours {

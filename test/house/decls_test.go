@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExportedNamesAreDocumented looks at every package that can be imported.
-// A group of constants or variables is documented by its own comment or by
-// that of the group.
+// TestExportedNamesAreDocumented checks every package that can be imported. A group of
+// constants or variables may share the comment of the group.
 func TestExportedNamesAreDocumented(t *testing.T) {
 	documented := 0
 	for _, s := range sources(t) {
@@ -35,8 +34,8 @@ type declaration struct {
 	documented bool
 }
 
-// exported lists the exported declarations of a file on the top level, and
-// exported methods of exported types.
+// exported lists the exported top-level declarations of a file, and the exported
+// methods of exported types.
 func exported(file *ast.File) (all []declaration) {
 	add := func(name *ast.Ident, docs ...*ast.CommentGroup) {
 		d := declaration{name: name.Name}
@@ -81,12 +80,12 @@ func receiver(t ast.Expr) string {
 	return ""
 }
 
-// looksForLeaks is a use of goleak.
-var looksForLeaks = regexp.MustCompile(`goleak\.(Verify|Find)`)
+// usesGoleak matches a use of goleak.
+var usesGoleak = regexp.MustCompile(`goleak\.(Verify|Find)`)
 
-// TestLeaksAreLookedFor: a package whose tests start goroutines looks for what
-// is left of them in the end.
-func TestLeaksAreLookedFor(t *testing.T) {
+// TestGoroutineLeaksAreChecked: a package whose tests start goroutines checks for leaked
+// goroutines at the end.
+func TestGoroutineLeaksAreChecked(t *testing.T) {
 	starts, looks := map[string]string{}, map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.isTest() || strings.HasPrefix(s.path, "bench/") {
@@ -100,7 +99,7 @@ func TestLeaksAreLookedFor(t *testing.T) {
 			}
 			return true
 		})
-		if looksForLeaks.Match(s.text) {
+		if usesGoleak.Match(s.text) {
 			looks[s.folder()] = true
 		}
 	}

@@ -1,4 +1,4 @@
-// Package house checks the rules of the house: which package may know which,
-// what the front door may show, how large a file may grow, and which words
-// have no place here. It tests the source, not the program.
+// Package house checks rules about the source: which package may import which, what the
+// public API may expose, how large files and packages may be, and which words are not
+// used. The program itself is not run.
 package house

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The law of size: a file speaks of one thing, and so stays short.
+// A file holds one noun, so it stays short. longest and median are in lines.
 const (
 	longest = 400
 	median  = 160
 )
 
-// skipped are directories that are not the repository's own text.
+// skipped are directories that do not hold sources of the repository.
 var skipped = []string{".git", "bin", "dist", "node_modules", "testdata"}
 
 // source is one text file of the repository.
@@ -33,7 +33,7 @@ func (s source) isTest() bool   { return strings.HasSuffix(s.path, "_test.go") }
 func (s source) lines() int     { return bytes.Count(s.text, []byte("\n")) }
 func (s source) folder() string { return filepath.ToSlash(filepath.Dir(s.path)) }
 
-// sources reads the repository's Go files and prose.
+// sources reads the Go files and the pages of the repository.
 func sources(t *testing.T) (all []source) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -61,7 +61,7 @@ func TestFilesAreShort(t *testing.T) {
 		if !s.isGo() {
 			continue
 		}
-		require.LessOrEqual(t, s.lines(), longest, "%s is too long; what else does it speak of?", s.path)
+		require.LessOrEqual(t, s.lines(), longest, "%s is too long; split it by nouns", s.path)
 		if !s.isTest() {
 			sizes = append(sizes, s.lines())
 		}
@@ -70,7 +70,7 @@ func TestFilesAreShort(t *testing.T) {
 	require.LessOrEqual(t, sizes[len(sizes)/2], median, "the median file")
 }
 
-// TestFilesAreNamedAfterWhatTheyHold refuses names that say nothing.
+// TestFilesAreNamedAfterWhatTheyHold rejects names that do not describe the content.
 func TestFilesAreNamedAfterWhatTheyHold(t *testing.T) {
 	empty := regexp.MustCompile(`(^|[/_])(utils?|common|helpers?|types|misc|shared|base)([/_.]|$)`)
 	require.Regexp(t, empty, "actors/util.go")
@@ -78,7 +78,7 @@ func TestFilesAreNamedAfterWhatTheyHold(t *testing.T) {
 	require.NotRegexp(t, empty, "actors/utility_belt.go")
 	for _, s := range sources(t) {
 		if s.isGo() {
-			require.NotRegexp(t, empty, s.path, "name the file after what is in it")
+			require.NotRegexp(t, empty, s.path, "name the file after its content")
 		}
 	}
 }

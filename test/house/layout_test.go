@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The sizes beyond which a package has to say in its doc comment why it is one:
-// "This package is large because …".
+// A package beyond these sizes needs a reason in its doc comment: "This package is
+// large because …".
 const (
 	packageFiles = 25
 	packageLines = 2500
 )
 
-// TestPackagesAreSmall: a package has one duty, or a reason.
+// TestPackagesAreSmall: a large package states its reason.
 func TestPackagesAreSmall(t *testing.T) {
 	type size struct{ files, lines int }
 	sizes, reasons := map[string]size{}, map[string]string{}
@@ -46,8 +46,8 @@ func TestPackagesAreSmall(t *testing.T) {
 	require.Empty(t, large, "split them, or say why in their doc comments")
 }
 
-// TestNoPackageHidesInAPrefix: a prefix that five files of a folder share is the
-// name of a package.
+// TestNoPackageHidesInAPrefix: if five files of a folder share a prefix, they are a
+// package.
 func TestNoPackageHidesInAPrefix(t *testing.T) {
 	prefixes := map[string][]string{}
 	for _, s := range sources(t) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestArchitectureNamesEveryPackage: the map of docs/architecture.md has a row
-// for each package of the module, and none for a folder that does not exist.
+// TestArchitectureNamesEveryPackage: docs/architecture.md has a row for each package of
+// the module, and no row for a folder that does not exist.
 func TestArchitectureNamesEveryPackage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
 	require.NoError(t, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// TestOperationsPageIsComplete: docs/operations.md names every state, event,
-// cause, clock, limit and policy field, with the default where there is a constant.
+// TestOperationsPageIsComplete: docs/operations.md lists every state, event, cause,
+// timeout, limit and policy field, with its default where a constant holds it.
 func TestOperationsPageIsComplete(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestOperationsPageIsComplete(t *testing.T) {
 	}
 }
 
-// constants are the values of the string constants of one type in a folder.
+// constants returns the values of the string constants of one type in a folder.
 func constants(t *testing.T, folder, kind string) (values []string) {
 	t.Helper()
 	for _, s := range sources(t) {

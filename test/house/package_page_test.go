@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPackagePages: the complete programs in package comments compile.
+// TestPackagePages: complete programs in package comments compile.
 func TestPackagePages(t *testing.T) {
 	var programs []snippet
 	for _, s := range sources(t) {
@@ -32,7 +32,7 @@ func TestPackagePages(t *testing.T) {
 	}
 }
 
-// programsIn returns the code blocks of a package comment that are whole programs.
+// programsIn returns the complete programs of a package comment.
 func programsIn(file *ast.File) (programs []string) {
 	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
 		if code, ok := block.(*comment.Code); ok && strings.HasPrefix(code.Text, "package main\n") {

@@ -13,16 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// module is the import path of the repository, with the slash behind it.
+// module is the import path of the repository with a trailing slash.
 const module = "github.com/mcpvisor/mcpvisor/"
 
-// root is where the repository is, seen from here.
+// root is the path of the repository from this folder.
 const root = "../.."
 
-// platforms are those on which the rules are checked: build tags hide files.
+// platforms are those for which the rules are checked, because build tags hide files.
 var platforms = []string{"linux", "windows", "darwin"}
 
-// pkg is one package as `go list -deps -json` tells it.
+// pkg is one package in the output of `go list -deps -json`.
 type pkg struct {
 	ImportPath   string
 	Dir          string
@@ -34,10 +34,12 @@ type pkg struct {
 	XTestImports []string
 }
 
-// folder is the package's place in this module, or false for a foreign one.
+// folder returns the folder of the package; ok is false for a package of another
+// module.
 func (p *pkg) folder() (string, bool) { return folderOf(p.ImportPath) }
 
-// folderOf is the folder of an import path of this module; "." is the root package.
+// folderOf returns the folder of an import path of this module; "." is the root
+// package.
 func folderOf(path string) (string, bool) {
 	if path+"/" == module {
 		return ".", true
@@ -45,8 +47,8 @@ func folderOf(path string) (string, bool) {
 	return strings.CutPrefix(path, module)
 }
 
-// graph is every package of the module and everything that they need, by
-// import path. It is read once for each platform and shared: do not change it.
+// graph returns every package of the module and all its dependencies, by import path.
+// It is computed once for each platform and shared, so do not change it.
 func graph(t *testing.T, platform string) map[string]*pkg {
 	t.Helper()
 	read, _ := graphs.LoadOrStore(platform, sync.OnceValues(func() (map[string]*pkg, error) {

@@ -27,11 +27,11 @@ import (
 //	go test ./test/house -run TestPublicAPI -update-api
 var updateAPI = flag.Bool("update-api", false, "rewrite docs/api.txt")
 
-// apiFile records the exported identifiers of the public packages.
+// apiFile is the page that records the exported identifiers of the public packages.
 const apiFile = "docs/api.txt"
 
-// unfrozen are packages that can be imported, but whose API may change at any time. Each
-// has its reason. All other packages outside internal, cmd and test are public.
+// unfrozen are packages that can be imported but whose API may change at any time, each
+// with the reason. All other packages outside internal, cmd and test are public.
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
 	"messages":            "what actors send each other",
@@ -40,9 +40,8 @@ var unfrozen = map[string]string{
 	"transport/discovery": "reads the lists of servers, for actors",
 }
 
-// TestPublicAPI compares the exported API of the public packages with docs/api.txt, so
-// that review sees each change. The failure lists the difference and the command that
-// records it.
+// TestPublicAPI compares the exported API of the public packages with docs/api.txt. A
+// failure shows the difference and the command that records it.
 func TestPublicAPI(t *testing.T) {
 	got := apiText(t, publicPackages(t))
 	name := filepath.Join(root, filepath.FromSlash(apiFile))
@@ -59,8 +58,8 @@ func TestPublicAPI(t *testing.T) {
 		apiFile, prefixed("- ", removed), prefixed("+ ", added))
 }
 
-// TestPublicAPI_sees_changes: a renamed field, another signature and another JSON key
-// change the text.
+// TestPublicAPI_sees_changes: a renamed field, a changed signature and a changed JSON
+// key change the text.
 func TestPublicAPI_sees_changes(t *testing.T) {
 	text := func(source string) string {
 		fset := token.NewFileSet()
@@ -81,7 +80,7 @@ func TestPublicAPI_sees_changes(t *testing.T) {
 	require.Equal(t, before, text(strings.Replace(source, "b int", "c int", 1)), "unexported names do not count")
 }
 
-// publicPackages are the folders of the packages whose API is recorded, sorted.
+// publicPackages returns the folders of the packages whose API is recorded, sorted.
 func publicPackages(t *testing.T) (folders []string) {
 	t.Helper()
 	for _, p := range graph(t, "linux") {
@@ -145,14 +144,13 @@ func (a *apiWriter) write() {
 	}
 }
 
-// isA reports whether an object is of one kind.
+// isA reports whether an object is of the kind.
 func isA[T types.Object](o types.Object) bool {
 	_, ok := o.(T)
 	return ok
 }
 
-// qualifier names the packages of types: not at all for the package itself, else by
-// its name.
+// qualifier names the package of a type; the package itself is left out.
 func (a *apiWriter) qualifier(p *types.Package) string {
 	if p == a.pkg {
 		return ""
@@ -164,12 +162,12 @@ func (a *apiWriter) typeString(t types.Type) string { return types.TypeString(t,
 
 func (a *apiWriter) line(format string, args ...any) { fmt.Fprintf(a.out, format+"\n", args...) }
 
-// signature is a function's parameters and results, without the word func.
+// signature returns the parameters and results of a function.
 func (a *apiWriter) signature(f *types.Func) string {
 	return strings.TrimPrefix(a.typeString(f.Type()), "func")
 }
 
-// object describes one identifier of the package's scope.
+// object describes one identifier of the package scope.
 func (a *apiWriter) object(o types.Object) {
 	switch o := o.(type) {
 	case *types.Const:
@@ -187,8 +185,8 @@ func (a *apiWriter) object(o types.Object) {
 	}
 }
 
-// typeName describes a type: its exported fields with their JSON keys, or the methods of
-// an interface, and the methods that are declared for it.
+// typeName describes a type: the exported fields with their JSON keys, or the methods
+// of an interface, and the declared methods.
 func (a *apiWriter) typeName(o *types.TypeName) {
 	if o.IsAlias() {
 		a.line("type %s = %s", o.Name(), a.typeString(types.Unalias(o.Type())))
@@ -227,7 +225,7 @@ func (a *apiWriter) typeName(o *types.TypeName) {
 	a.methods(named)
 }
 
-// methods describes the exported methods that are declared for a type.
+// methods describes the exported methods of a type.
 func (a *apiWriter) methods(named *types.Named) {
 	var lines []string
 	for i := range named.NumMethods() {
@@ -247,7 +245,7 @@ func (a *apiWriter) methods(named *types.Named) {
 	}
 }
 
-// diffLines returns the lines that only one of two texts has.
+// diffLines returns the lines that are in only one of two texts.
 func diffLines(want, got []byte) (removed, added []string) {
 	count := map[string]int{}
 	for line := range strings.Lines(string(want)) {
@@ -267,7 +265,7 @@ func diffLines(want, got []byte) (removed, added []string) {
 	return removed, added
 }
 
-// prefixed joins lines, each behind a prefix.
+// prefixed adds a prefix to each line.
 func prefixed(prefix string, lines []string) string {
 	var b strings.Builder
 	for _, line := range lines {

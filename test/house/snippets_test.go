@@ -21,9 +21,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSnippets: every piece of Go in the README and in docs compiles as a reader
-// would copy it. A piece without a package clause stands for declarations, or for
-// statements of a function, and is given the imports that it needs.
+// TestSnippets: every Go snippet in the README and in docs compiles. A snippet without
+// a package clause is a list of declarations, or of statements of a function; the
+// imports that it needs are added.
 func TestSnippets(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
@@ -44,8 +44,8 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// TestSnippetsOfPeers: a piece for a peer is compiled as a part of bench, which
-// alone depends on peers.
+// TestSnippetsOfPeers: snippets for other clients compile as a part of bench, the only
+// module that depends on them.
 func TestSnippetsOfPeers(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "migration.md"))
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestSnippetsOfPeers(t *testing.T) {
 	}
 }
 
-// TestSnippetsThatDoNotCompile: the check sees what a compiler sees.
+// TestSnippetsThatDoNotCompile tests the check itself.
 func TestSnippetsThatDoNotCompile(t *testing.T) {
 	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry }\n~~~\n"+
 		"~~~go\nfmt.Println(facade.Version)\n~~~\n~~~go\nfunc f() string { return facade.Version }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
@@ -76,7 +76,7 @@ func TestSnippetsThatDoNotCompile(t *testing.T) {
 	require.Equal(t, "page.md:7", all[2].place)
 }
 
-// snippet is one piece of Go in a page.
+// snippet is one Go snippet of a page.
 type snippet struct {
 	place string
 	file  *ast.File
@@ -94,7 +94,7 @@ func snippetsIn(page, text string) (all []snippet) {
 	return all
 }
 
-// parseSnippet makes a file of a snippet.
+// parseSnippet turns a snippet into a file.
 func parseSnippet(place, text string) snippet {
 	s := snippet{place: place, fset: token.NewFileSet()}
 	if s.file, s.err = parser.ParseFile(s.fset, place, text, 0); s.err == nil {
@@ -110,14 +110,14 @@ func parseSnippet(place, text string) snippet {
 	return s
 }
 
-// known are the packages of which snippets may leave out the import.
+// known are the packages whose import a snippet may leave out.
 var known = map[string]string{
 	"mcpvisor": strings.TrimSuffix(module, "/"), "supervisor": module + "supervisor",
 	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "mcp": sdk + "mcp", "zerolog": zerolog,
 	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec",
 }
 
-// importsOf are the imports of a file whose packages are used and not declared.
+// importsOf returns the imports for packages that a file uses without declaring them.
 func importsOf(file *ast.File) []string {
 	used := map[string]bool{}
 	for _, name := range file.Unresolved {
@@ -139,7 +139,7 @@ func importsOf(file *ast.File) []string {
 	return slices.Sorted(maps.Keys(paths))
 }
 
-// compiler checks snippets against the packages that all of them import.
+// compiler type-checks snippets. All snippets share its imports.
 func compiler(t *testing.T, all []snippet) func(snippet) error {
 	t.Helper()
 	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export"}

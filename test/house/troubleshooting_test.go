@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTroubleshootingQuotesRealMessages: each piece in code type in the first
-// column of docs/troubleshooting.md is a part of a string of the code.
+// TestTroubleshootingQuotesRealMessages: each code span in the first column of
+// docs/troubleshooting.md is a part of a string in the code.
 func TestTroubleshootingQuotesRealMessages(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "troubleshooting.md"))
 	require.NoError(t, err)

@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// forbidden names are never used in code, each for its reason. The words are
-// looked for among the identifiers, so prose may speak of them.
+// forbidden are names that the code never uses, each with its reason. Only identifiers
+// are checked, so prose may mention them.
 var forbidden = map[string]string{
 	"RestartDirective":              "a restart is a new actor; see docs/adr/0001-restart-is-a-new-actor.md",
 	"ResumeDirective":               "an actor that panicked is stopped",
-	"EscalateDirective":             "an actor that panicked is stopped where it stands",
-	"NewExponentialBackoffStrategy": "it is linear, has no cap and revives what was stopped; delays are the lifecycle's",
+	"EscalateDirective":             "an actor that panicked is stopped",
+	"NewExponentialBackoffStrategy": "its delays are linear and unbounded; the lifecycle decides delays",
 	"NewRestartingStrategy":         "a restart is a new actor",
-	"ReenterAfter":                  "its continuation runs on whatever the actor has become; send a letter instead",
+	"ReenterAfter":                  "its continuation runs on whatever the actor has become; send a message instead",
 	"RequestFuture":                 "a future never ends with a context; reply on a channel",
 	"NewSynchronizedDispatcher":     "it runs actors in their callers",
 	"WithDefaultPrometheusProvider": "it takes the default ServeMux and a port of its own",
@@ -38,7 +38,7 @@ func TestForbiddenNames(t *testing.T) {
 	require.Greater(t, seen, 10_000, "identifiers are read")
 }
 
-// identifiers are the names in a file's code, without comments and strings.
+// identifiers returns the names in a file, without comments and strings.
 func identifiers(s source) (names []string) {
 	var sc scanner.Scanner
 	file := token.NewFileSet().AddFile(s.path, -1, len(s.text))
@@ -53,22 +53,21 @@ func identifiers(s source) (names []string) {
 	}
 }
 
-// promises are marks of work that was put off, and machines are paths that
-// exist on one machine only. Each is written here so that it does not match
-// itself.
+// promises are marks of unfinished work, and machines are paths of one machine. Each is
+// written so that it does not match itself.
 var (
 	promises = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX)\b`)
 	machines = regexp.MustCompile(`(^|[\s"'(=])/(work|root|home|Users)` + `/\w`)
 )
 
-func TestNothingIsPutOff(t *testing.T) {
+func TestNoUnfinishedWork(t *testing.T) {
 	require.Regexp(t, promises, "// TO"+"DO: later")
 	for _, s := range sources(t) {
 		require.False(t, promises.Match(s.text), "%s: %q", s.path, promises.Find(s.text))
 	}
 }
 
-func TestNoMachineIsNamed(t *testing.T) {
+func TestNoMachinePaths(t *testing.T) {
 	require.Regexp(t, machines, "see /ro"+"ot/x")
 	for _, s := range sources(t) {
 		require.False(t, machines.Match(s.text), "%s: %q", s.path, machines.Find(s.text))

@@ -47,7 +47,7 @@ func TestClose_many_servers(t *testing.T) {
 			require.Len(t, c.Tools(), manyServers()*len(mcptest.DefaultTools()))
 			alive := len(processes(w.mark))
 			if name == "families" {
-				require.Equal(t, 2*manyServers(), alive, "each has its grandchild")
+				require.Equal(t, 2*manyServers(), alive, "each server has a grandchild")
 			} else {
 				require.Equal(t, manyServers(), alive)
 			}

@@ -24,14 +24,14 @@ func TestClose_concurrent(t *testing.T) {
 		_, err := c.CallTool(context.Background(), "stubborn/hang", nil)
 		inFlight <- err
 	}()
-	waitUntil(w.within(), t, "the call is under way", func() bool {
+	waitUntil(w.within(), t, "the call is in flight", func() bool {
 		st, _ := c.ServerStatus("stubborn")
 		return st.Calls.InFlight == 1
 	})
 
 	impatient, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, c.Close(impatient), mcpvisor.ErrCanceled, "it goes on in the background")
+	require.ErrorIs(t, c.Close(impatient), mcpvisor.ErrCanceled, "Close continues in the background")
 	require.ErrorIs(t, <-inFlight, mcpvisor.ErrClosed)
 	closed := make(chan error, 4)
 	for range cap(closed) {

@@ -49,5 +49,5 @@ func TestDaemon_KeepDaemons(t *testing.T) {
 	left := processes(w.mark)
 	require.Len(t, left, 1)
 	require.True(t, signalMarked(left[0], w.mark, syscall.SIGKILL))
-	waitUntil(w.within(), t, "the daemon is gone", func() bool { return len(processes(w.mark)) == 0 })
+	waitUntil(w.within(), t, "the daemon has ended", func() bool { return len(processes(w.mark)) == 0 })
 }

@@ -42,10 +42,10 @@ func TestEvict_crash_on_every_call(t *testing.T) {
 		require.Contains(t, e.Stderr, "out of cheese")
 	}
 	require.ErrorIs(t, err, mcpvisor.ErrEvicted)
-	require.Equal(t, 1+budget, crashes, "one for each incarnation")
+	require.Equal(t, 1+budget, crashes, "one crash per incarnation")
 	require.Equal(t, crashes, mcptest.Starts(dir))
 	require.Empty(t, c.Tools())
-	require.Empty(t, processes(w.mark), "an evicted server holds no process")
+	require.Empty(t, processes(w.mark), "an evicted server has no process")
 
 	var delays []time.Duration
 	for _, e := range events.of("fragile") {
@@ -68,6 +68,6 @@ func TestEvict_crash_on_every_call(t *testing.T) {
 	}
 
 	require.NoError(t, c.Restart(w.within(), "fragile"))
-	require.NoError(t, c.WaitReady(w.within(), "fragile"), "Restart brings it back")
+	require.NoError(t, c.WaitReady(w.within(), "fragile"), "Restart starts an evicted server")
 	require.True(t, listsTools(c, "fragile"))
 }

@@ -168,7 +168,7 @@ func (s *storm) registerAgain(r *rand.Rand, target *target) {
 			return
 		}
 	}
-	s.recordViolation("%s failed to register, and never left: %v", target.name(), err)
+	s.recordViolation("%s failed to register and stayed registered: %v", target.name(), err)
 }
 
 // checkUnregistered records a violation if anything of an unregistered server is left.

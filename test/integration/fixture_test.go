@@ -41,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 				}
 			}
 			return len(left) == 0
-		}, maxWait, pollInterval, "descriptors are left: %v", &left)
+		}, maxWait, pollInterval, "descriptors were not closed: %v", &left)
 		goleak.VerifyNone(t, routines)
 	})
 	return w
@@ -51,8 +51,8 @@ func newFixture(t *testing.T) *fixture {
 // killed but not waited for by this process, so they may take a moment to end.
 func (w *fixture) requireNoProcess() {
 	w.t.Helper()
-	require.Empty(w.t, children(), "children are left")
-	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, maxWait, pollInterval, "processes are left")
+	require.Empty(w.t, children(), "children were not waited for")
+	require.Eventually(w.t, func() bool { return len(processes(w.mark)) == 0 }, maxWait, pollInterval, "processes still run")
 }
 
 // stdio returns a script as a process that carries the mark.

@@ -45,7 +45,7 @@ func runHost() int {
 		err = c.Apply(context.Background(), hostedServers(os.Getenv(hostRole)))
 	}
 	if err != nil {
-		fmt.Println("the host could not start:", err)
+		fmt.Println("the host cannot start its servers:", err)
 		return 1
 	}
 	go func() { _, _ = c.CallTool(context.Background(), "deaf/echo", nil) }()
@@ -77,5 +77,5 @@ func TestKill_host(t *testing.T) {
 
 	require.NoError(t, host.Process.Kill())
 	require.Error(t, host.Wait())
-	waitUntil(w.within(), t, "the servers have died with their host", func() bool { return len(processes(w.mark)) == 0 })
+	waitUntil(w.within(), t, "the servers have ended with their host", func() bool { return len(processes(w.mark)) == 0 })
 }

@@ -20,20 +20,20 @@ const maxAllocation = 128 << 20
 
 var httpBodyRows = []httpRow{
 	httpTimesOut("call/no-answer"),
-	httpSucceeds("call/no-answer").with("caller leaves", nil).doing(func(s *httpRun) {
+	httpSucceeds("call/no-answer").with("caller_cancels", nil).doing(func(s *httpRun) {
 		ctx, cancel := context.WithTimeout(s.fixture.within(), httpShortTimeout)
 		defer cancel()
 		_, err := s.c.CallTool(ctx, hostileServer+"/"+hostilehttp.BadTool, nil)
 		s.requireError(err, &wantError{mcpvisor.ErrCanceled, mcpvisor.OutcomeUnknown, "deadline"})
 		s.requireServes(1)
 	}),
-	httpSucceeds("call/no-answer").with("unregister", nil).doing(func(s *httpRun) {
+	httpSucceeds("call/no-answer").with("unregistered", nil).doing(func(s *httpRun) {
 		failed := make(chan error, 1)
 		go func() {
 			_, err := s.c.CallTool(context.Background(), hostileServer+"/"+hostilehttp.BadTool, nil)
 			failed <- err
 		}()
-		waitUntil(s.fixture.within(), s.t, "the call is under way", func() bool {
+		waitUntil(s.fixture.within(), s.t, "the call is in flight", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.Calls.InFlight == 1
 		})
@@ -73,7 +73,7 @@ var httpBodyRows = []httpRow{
 	httpRefused("call/endless-blanks", "longer than 1048576 bytes").allocating(maxAllocation),
 	httpRefused("call/endless-error", "HTTP 500").allocating(maxAllocation),
 	httpRefused("call/50-mb", "longer than 1048576 bytes").allocating(maxAllocation),
-	httpSucceeds("call/50-mb").with("under the limit", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(mcpvisor.EraLegacy).doing(func(s *httpRun) {
+	httpSucceeds("call/50-mb").with("within_limit", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }).in(mcpvisor.EraLegacy).doing(func(s *httpRun) {
 		raw, err := s.c.CallToolRaw(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
 		require.NoError(s.t, err)
 		require.Greater(s.t, len(raw), 50_000_000)

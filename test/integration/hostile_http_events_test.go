@@ -103,7 +103,7 @@ var httpEventRows = []httpRow{
 	httpSucceeds("stream/never-again").checking(maxStreams(1)),
 	httpSucceeds("stream/breaks").checking(func(s *httpRun) {
 		_, err := s.events.wait(s.fixture.within(), eventIs(hostileServer, mcpvisor.EventReady, 2))
-		require.NoError(s.t, err, "a session that is lost is found out without a call")
+		require.NoError(s.t, err, "a lost session is noticed without a call")
 	}).replacing(),
 }
 

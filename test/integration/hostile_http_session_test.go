@@ -53,7 +53,7 @@ var httpSessionRows = []httpRow{
 		s.requireServes(1)
 	}),
 
-	httpRow{name: "none"}.with("restarted on the same port", nil).doing(func(s *httpRun) {
+	httpRow{name: "none"}.with("server_restarts_on_same_port", nil).doing(func(s *httpRun) {
 		s.server.Restart()
 		s.callInterrupted()
 		if s.spec.Era == mcpvisor.EraModern {
@@ -67,7 +67,7 @@ var httpSessionRows = []httpRow{
 		}
 		s.requireServes(2)
 	}),
-	httpRow{name: "none"}.with("gone and back", func(s *mcpvisor.ServerSpec) {
+	httpRow{name: "none"}.with("server_stops_and_restarts", func(s *mcpvisor.ServerSpec) {
 		s.Policy = supervisor.Retry(50, httpShortTimeout/10)
 		s.Policy.Max = httpShortTimeout
 	}).doing(func(s *httpRun) {
@@ -79,20 +79,20 @@ var httpSessionRows = []httpRow{
 		require.Equal(s.t, "back", textOf(res))
 		require.Greater(s.t, s.epoch(), uint64(1))
 	}),
-	httpRow{name: "call/no-answer"}.with("stopped during the call", nil).doing(func(s *httpRun) {
+	httpRow{name: "call/no-answer"}.with("server_stops_during_call", nil).doing(func(s *httpRun) {
 		failed := make(chan error, 1)
 		go func() {
 			_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, nil)
 			failed <- err
 		}()
-		waitUntil(s.fixture.within(), s.t, "the call is under way", func() bool {
+		waitUntil(s.fixture.within(), s.t, "the call is in flight", func() bool {
 			st, _ := s.c.ServerStatus(hostileServer)
 			return st.Calls.InFlight == 1
 		})
 		s.server.Stop()
 		err := <-failed
 		require.True(s.t, isAny(err, mcpvisor.ErrCrashed, mcpvisor.ErrUnavailable), "%v", err)
-		require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted, "nothing listens any more")
+		require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted, "nothing listens on the port")
 	}),
 
 	httpSucceeds("shutdown/hang"),

@@ -62,7 +62,7 @@ var httpStartRows = []httpRow{
 	httpUnstartable("start/capabilities-list", ""),
 	httpRow{name: "start/capabilities-null"}.doing(func(s *httpRun) {
 		require.Equal(s.t, []string{hostileServer, "near"}, s.c.Servers())
-		require.False(s.t, listsTools(s.c, hostileServer), "what is not declared is not listed")
+		require.False(s.t, listsTools(s.c, hostileServer), "tools that are not declared are not listed")
 		_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
 		s.requireError(err, &wantError{mcpvisor.ErrUnknownTool, mcpvisor.OutcomeNotSent, ""})
 	}),
@@ -154,7 +154,7 @@ func httpEvicted(s *httpRun) {
 	s.requireWithin("giving up", began, 4*s.spec.Timeouts.List)
 	_, err := s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.EchoTool, nil)
 	s.requireError(err, &wantError{mcpvisor.ErrEvicted, mcpvisor.OutcomeNotSent, ""})
-	require.EqualValues(s.t, 4, s.epoch(), "one try and three more")
+	require.EqualValues(s.t, 4, s.epoch(), "the first start and three retries")
 }
 
 // httpWarns returns a check that the status has a warning with this text.

@@ -161,7 +161,7 @@ func (s *httpRun) register() bool {
 		return true
 	}
 	s.requireError(err, s.row.start)
-	require.NotContains(s.t, s.c.Servers(), hostileServer, "a failed start leaves nothing behind")
+	require.NotContains(s.t, s.c.Servers(), hostileServer, "a server that failed to start is not registered")
 	return false
 }
 
@@ -197,7 +197,7 @@ func (s *httpRun) callBadTool() {
 	res, err := s.c.CallTool(s.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, opts...)
 	s.requireWithin("the call", began, bound)
 	if s.row.memory > 0 {
-		require.Less(s.t, allocated()-before, s.row.memory, "bytes were allocated for one call")
+		require.Less(s.t, allocated()-before, s.row.memory, "bytes allocated by one call")
 	}
 	if s.row.call != nil {
 		s.requireError(err, s.row.call)
@@ -220,7 +220,7 @@ func (s *httpRun) requireServes(epoch uint64) {
 	require.NoError(s.t, err)
 	s.requireWithin("the next call", began, s.spec.Timeouts.Call)
 	require.Equal(s.t, "and again", textOf(res))
-	require.Equal(s.t, epoch, s.epoch(), "which incarnation serves")
+	require.Equal(s.t, epoch, s.epoch(), "the epoch of the serving incarnation")
 }
 
 func (s *httpRun) epoch() uint64 {
@@ -245,7 +245,7 @@ func (s *httpRun) requirePresentable(err error) *mcpvisor.Error {
 	s.t.Helper()
 	var e *mcpvisor.Error
 	require.ErrorAs(s.t, err, &e)
-	require.Less(s.t, len(err.Error()), maxErrorText, "an error that people read")
+	require.Less(s.t, len(err.Error()), maxErrorText, "the text of an error is bounded")
 	require.NotContains(s.t, e.Op, secretToken)
 	for _, r := range err.Error() {
 		require.False(s.t, unicode.IsControl(r), "%q", err.Error())
@@ -290,8 +290,8 @@ func (s *httpRun) requireCleanEnd(calls *neighbour) {
 	})
 	require.Zero(s.t, s.server.CrossOriginRequests(), "no redirect to another origin is followed")
 	require.Equal(s.t, []string{"Bearer " + secretToken}, s.server.Values("Authorization"))
-	require.Empty(s.t, s.healthy.Values("Authorization"), "one server's headers are not another's")
-	require.Empty(s.t, append(s.healthy.Values("Cookie"), s.server.Values("Cookie")...), "cookies are not kept")
+	require.Empty(s.t, s.healthy.Values("Authorization"), "headers of one server are not sent to another")
+	require.Empty(s.t, append(s.healthy.Values("Cookie"), s.server.Values("Cookie")...), "cookies are not returned")
 }
 
 // allocated returns the bytes that this process has allocated so far, freed ones

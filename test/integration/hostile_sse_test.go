@@ -154,7 +154,7 @@ var sseRows = []httpRow{
 	httpSucceeds("sse/crlf"),
 
 	// Each session ends with its first answer, so the restart budget is spent.
-	httpRow{name: "sse/ends-after"}.with("again and again", overSSE).doing(func(s *httpRun) {
+	httpRow{name: "sse/ends-after"}.with("every_call", overSSE).doing(func(s *httpRun) {
 		var err error
 		for range 8 {
 			if _, err = s.c.CallTool(s.fixture.within(), hostileServer+"/"+hostilehttp.BadTool, map[string]any{"text": "hello"}, facade.WithWaitReady()); errors.Is(err, mcpvisor.ErrEvicted) {

@@ -26,7 +26,7 @@ func doNothing(*stdioRun) (*mcp.CallToolResult, error) { return nil, nil }
 func requirePermanent(v *stdioRun) {
 	var cause *supervisor.Cause
 	require.ErrorAs(v.t, v.failure, &cause)
-	require.True(v.t, cause.Permanent, "trying again cannot help: %v", cause)
+	require.True(v.t, cause.Permanent, "the cause is permanent: %v", cause)
 }
 
 // Rows about starts that several misbehaviours share.
@@ -142,7 +142,7 @@ var stdioHandshakeRows = map[string]stdioRow{
 	"handshake/info-escapes": checked(harmless, func(v *stdioRun) {
 		name := v.before.Session.ServerName
 		for _, mark := range []string{"\x1b", "\a", "\n", "\u202e"} {
-			require.NotContains(v.t, name, mark, "a name is fit to be shown")
+			require.NotContains(v.t, name, mark, "a server name has no control characters")
 		}
 	}),
 	"handshake/instructions-large":  harmless,

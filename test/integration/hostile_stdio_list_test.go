@@ -82,7 +82,7 @@ var stdioListRows = map[string]stdioRow{
 	"list/broad-meta":         inBothEras(trimmedEntry(3)),
 	"list/broad-icons":        trimmedEntry(3),
 	"list/broad-resource": checked(listsWithWarning, func(v *stdioRun) {
-		require.Equal(v.t, 1, v.before.Catalog.Resources, "what is too large costs itself")
+		require.Equal(v.t, 1, v.before.Catalog.Resources, "the entry that is too large is left out")
 	}),
 	"list/broad-prompt": checked(listsWithWarning, func(v *stdioRun) {
 		require.Equal(v.t, 1, v.before.Catalog.Prompts, "the entry is left out")
@@ -104,7 +104,7 @@ var stdioListRows = map[string]stdioRow{
 		for _, name := range []string{"other/echo", "mcp__other__echo"} {
 			tool, ok := v.c.Tool(name)
 			require.True(v.t, ok)
-			require.Equal(v.t, "other", tool.Server, "%s is still what it was", name)
+			require.Equal(v.t, "other", tool.Server, "%s still belongs to the other server", name)
 		}
 	}},
 	"list/in-advance": {check: func(v *stdioRun) {
@@ -127,8 +127,8 @@ func trimmedEntry(tools int) stdioRow {
 // control characters.
 func (v *stdioRun) requirePresentable() {
 	for _, warning := range v.before.Catalog.Warnings {
-		require.Less(v.t, len(warning.Text), 4<<10, "a warning is fit to be shown")
-		require.False(v.t, strings.ContainsAny(warning.Text, "\x00\a\x1b\n\u202e"), "%q is fit to be shown", warning)
+		require.Less(v.t, len(warning.Text), 4<<10, "a warning is short")
+		require.False(v.t, strings.ContainsAny(warning.Text, "\x00\a\x1b\n\u202e"), "%q has no control characters", warning)
 	}
 	for _, tool := range v.tools() {
 		require.LessOrEqual(v.t, len(tool.Alias), 64)

@@ -27,7 +27,7 @@ var stdioProcessRows = map[string]stdioRow{
 	"process/stderr-line":  harmless,
 	"process/stderr-escapes": checked(crashed, func(v *stdioRun) {
 		require.NotEmpty(v.t, v.failure.Stderr)
-		require.NotContains(v.t, v.failure.Error(), "\n", "what it says is one line")
+		require.NotContains(v.t, v.failure.Error(), "\n", "the error is one line")
 	}),
 	"process/grandchild":                  crashed,
 	"process/grandchild-detached":         crashed,

@@ -123,7 +123,7 @@ func TestHostileStdio(t *testing.T) {
 	rows := map[string]stdioRow{}
 	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioIDRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
 		for name, row := range part {
-			require.NotContains(t, rows, name, "one row for each")
+			require.NotContains(t, rows, name, "two rows for one misbehaviour")
 			rows[name] = row
 		}
 	}
@@ -143,7 +143,7 @@ func TestHostileStdio(t *testing.T) {
 			t.Run(name, func(t *testing.T) { runStdioRow(t, m, row, era) })
 		}
 	}
-	require.Empty(t, rows, "rows about nothing")
+	require.Empty(t, rows, "rows without a misbehaviour")
 }
 
 // runStdioRow runs one row on a client of its own. Another server, which must not be
@@ -182,7 +182,7 @@ func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpviso
 	} else if row.check != nil {
 		row.check(v)
 	}
-	require.Equal(t, []string{"other"}, c.Servers(), "nothing of it is registered")
+	require.Equal(t, []string{"other"}, c.Servers(), "the hostile server is not registered any more")
 	w.requireNoProcess()
 	other.requireUndisturbed(t)
 }
@@ -216,11 +216,11 @@ func (v *stdioRun) call(row stdioRow) {
 		require.NoError(t, err)
 		require.Equal(t, text, textOf(again))
 		after := v.requireReady()
-		require.Equal(t, row.fate == replaced, after.Epoch > v.before.Epoch, "whether there is a new session")
+		require.Equal(t, row.fate == replaced, after.Epoch > v.before.Epoch, "the session was replaced")
 		if v.spec.Stdio != nil {
-			require.Equal(t, row.fate == replaced, after.Session.PID != v.before.Session.PID, "whether there is a new process")
+			require.Equal(t, row.fate == replaced, after.Session.PID != v.before.Session.PID, "the process was replaced")
 		}
-		require.LessOrEqual(t, after.Epoch, v.before.Epoch+1, "replaced once")
+		require.LessOrEqual(t, after.Epoch, v.before.Epoch+1, "the session was replaced at most once")
 	}
 	if row.check != nil {
 		row.check(v)
@@ -269,8 +269,8 @@ func (v *stdioRun) requireEnding(want ending, err error) {
 	require.Error(t, err)
 	require.True(t, isAny(err, want.oneOf...), "%v is not one of %v", err, want.oneOf)
 	require.ErrorAs(t, err, &v.failure)
-	require.NotContains(t, err.Error(), "\x1b", "an error is fit to be shown")
-	require.Less(t, len(err.Error()), 64<<10, "an error is fit to be shown")
+	require.NotContains(t, err.Error(), "\x1b", "an error has no control characters")
+	require.Less(t, len(err.Error()), 64<<10, "an error is short")
 	if want.outcome != "" {
 		require.Equal(t, want.outcome, v.failure.Outcome, err)
 	}
@@ -290,7 +290,7 @@ func (w *fixture) killRemaining() {
 	for _, pid := range processes(w.mark) {
 		signalMarked(pid, w.mark, syscall.SIGKILL)
 	}
-	waitUntil(w.within(), w.t, "the children are gone", func() bool { return len(children()) == 0 })
+	waitUntil(w.within(), w.t, "the children have ended", func() bool { return len(children()) == 0 })
 }
 
 // marked returns a copy of the specification whose process carries the mark.

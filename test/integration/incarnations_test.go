@@ -93,7 +93,7 @@ func incarnations(events []mcpvisor.Event) (all []*incarnation, wrong []string) 
 			}
 		}
 		if now != nil && e.Epoch != now.epoch {
-			violated("speaks of another epoch than %d", now.epoch)
+			violated("has another epoch than %d", now.epoch)
 		}
 	}
 	return all, wrong

@@ -54,7 +54,7 @@ func violations(ev evidence) []string {
 			violated(r, "took %v and was bounded by %v", took, r.bound)
 		}
 		if ev.faultFree[r.server] && r.err != nil {
-			violated(r, "an unharmed server failed")
+			violated(r, "failed on a server without injected faults")
 		}
 		if r.err == nil {
 			checkText(r, violated)
@@ -64,7 +64,7 @@ func violations(ev evidence) []string {
 		if r.tool == "count" {
 			checkExecutions(r, ev.executions[r.key], violated)
 		} else if n := ev.executions[r.key]; n != 0 {
-			violated(r, "ran as another call, %d times", n)
+			violated(r, "ran under the key of another call, %d times", n)
 		}
 		if r.tool == "pid" && r.err == nil {
 			instances[r.server+" "+r.answeredBy.Instance] = append(instances[r.server+" "+r.answeredBy.Instance], r)
@@ -124,7 +124,7 @@ func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc)
 	if !slices.ContainsFunc(all, func(l *incarnation) bool {
 		return l.server == r.server && l.gen == e.Gen && l.epoch == e.Epoch && l.served(r.began, r.ended)
 	}) {
-		violated(r, "speaks of gen %d, epoch %d, which did not serve then", e.Gen, e.Epoch)
+		violated(r, "names gen %d, epoch %d, which was not ready during the call", e.Gen, e.Epoch)
 	}
 }
 

@@ -46,50 +46,50 @@ func TestViolations(t *testing.T) {
 		return &mcpvisor.Error{Gen: 1, Epoch: epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}
 	}
 	for name, tc := range map[string]struct {
-		guilty bool
-		change func(*evidence)
+		violated bool
+		change   func(*evidence)
 	}{
-		"nothing happened": {false, func(*evidence) {}},
-		"answered":         {false, func(ev *evidence) { ev.records = []*record{call("echo", 20, 30)} }},
-		"crashed":          {false, func(ev *evidence) { ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
-		"counted":          {false, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("count", 20, 30)}, 1 }},
-		"crashed and ran":  {false, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{failed("count", 40, 55, crash(1))}, 1 }},
-		"identified":       {false, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 200, "b")} }},
-		"never returned":   {true, func(ev *evidence) { ev.open = 1 }},
-		"far too late":     {true, func(ev *evidence) { ev.records = []*record{call("echo", 20, 20_000)} }},
-		"another's answer": {true, func(ev *evidence) { ev.records = []*record{{server: "s", tool: "echo", key: "k", text: "l"}} }},
-		"ran twice":        {true, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("count", 20, 30)}, 2 }},
-		"never ran":        {true, func(ev *evidence) { ev.records = []*record{call("count", 20, 30)} }},
-		"ran as another":   {true, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("echo", 20, 30)}, 1 }},
-		"foreign error":    {true, func(ev *evidence) { r := call("echo", 20, 30); r.err = errors.New("x"); ev.records = []*record{r} }},
+		"no calls":               {false, func(*evidence) {}},
+		"answered":               {false, func(ev *evidence) { ev.records = []*record{call("echo", 20, 30)} }},
+		"crashed":                {false, func(ev *evidence) { ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
+		"counted":                {false, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("count", 20, 30)}, 1 }},
+		"crashed and ran":        {false, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{failed("count", 40, 55, crash(1))}, 1 }},
+		"identified":             {false, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 200, "b")} }},
+		"never returned":         {true, func(ev *evidence) { ev.open = 1 }},
+		"late":                   {true, func(ev *evidence) { ev.records = []*record{call("echo", 20, 20_000)} }},
+		"answer to another call": {true, func(ev *evidence) { ev.records = []*record{{server: "s", tool: "echo", key: "k", text: "l"}} }},
+		"ran twice":              {true, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("count", 20, 30)}, 2 }},
+		"never ran":              {true, func(ev *evidence) { ev.records = []*record{call("count", 20, 30)} }},
+		"ran under another key":  {true, func(ev *evidence) { ev.records, ev.executions["k"] = []*record{call("echo", 20, 30)}, 1 }},
+		"not an mcpvisor.Error":  {true, func(ev *evidence) { r := call("echo", 20, 30); r.err = errors.New("x"); ev.records = []*record{r} }},
 		"unexplained error": {true, func(ev *evidence) {
 			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent})}
 		}},
 		"no outcome": {true, func(ev *evidence) {
 			ev.records = []*record{failed("echo", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindTimeout})}
 		}},
-		"ran unsent": {true, func(ev *evidence) {
+		"ran although not sent": {true, func(ev *evidence) {
 			ev.records, ev.executions["k"] = []*record{failed("count", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent})}, 1
 		}},
-		"crash of a later epoch":     {true, func(ev *evidence) { ev.records = []*record{failed("echo", 20, 30, crash(2))} }},
-		"crash of an earlier epoch":  {true, func(ev *evidence) { ev.records = []*record{failed("echo", 75, 80, crash(1))} }},
-		"answer of a dead process":   {true, func(ev *evidence) { ev.records = []*record{answeredBy(55, 58, 100, "a")} }},
-		"answer of another process":  {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 200, "a")} }},
-		"one instance in two epochs": {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
-		"answer after unregister":    {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
-		"unharmed server failed":     {true, func(ev *evidence) { ev.faultFree["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
-		"event after unregister":     {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
-		"ready twice":                {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
-		"epoch skipped":              {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
-		"ready of another epoch":     {true, func(ev *evidence) { ev.events[6].Epoch = 1 }},
-		"event lost":                 {true, func(ev *evidence) { ev.events[8].Seq = 10 }},
-		"watcher too slow":           {true, func(ev *evidence) { ev.events[8].Kind = mcpvisor.EventMissed }},
+		"crash of a later epoch":       {true, func(ev *evidence) { ev.records = []*record{failed("echo", 20, 30, crash(2))} }},
+		"crash of an earlier epoch":    {true, func(ev *evidence) { ev.records = []*record{failed("echo", 75, 80, crash(1))} }},
+		"answer of a dead process":     {true, func(ev *evidence) { ev.records = []*record{answeredBy(55, 58, 100, "a")} }},
+		"answer of another process":    {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 200, "a")} }},
+		"one instance in two epochs":   {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
+		"answer after unregister":      {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
+		"server without faults failed": {true, func(ev *evidence) { ev.faultFree["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
+		"event after unregister":       {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
+		"ready twice":                  {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
+		"epoch skipped":                {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
+		"ready of another epoch":       {true, func(ev *evidence) { ev.events[6].Epoch = 1 }},
+		"event lost":                   {true, func(ev *evidence) { ev.events[8].Seq = 10 }},
+		"events missed":                {true, func(ev *evidence) { ev.events[8].Kind = mcpvisor.EventMissed }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := evidence{events: history(), executions: map[string]int{}, processes: map[string]bool{"s": true},
 				inMemory: map[string]bool{}, overHTTP: map[string]bool{}, faultFree: map[string]bool{}}
 			tc.change(&ev)
-			require.Equal(t, tc.guilty, len(violations(ev)) > 0, violations(ev))
+			require.Equal(t, tc.violated, len(violations(ev)) > 0, violations(ev))
 		})
 	}
 }

@@ -50,7 +50,7 @@ func waitUntil(ctx context.Context, t *testing.T, what string, done func() bool)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			require.Fail(t, "never came true: "+what)
+			require.Fail(t, "timed out waiting: "+what)
 		}
 	}
 	return time.Now()
@@ -90,7 +90,7 @@ func (n *neighbour) requireUndisturbed(t *testing.T) {
 	n.stop()
 	n.done.Wait()
 	require.Positive(t, n.calls.Load())
-	require.Empty(t, n.failures, "an unharmed server failed a call")
+	require.Empty(t, n.failures, "a server without faults failed a call")
 }
 
 func TestKill_idle_server(t *testing.T) {
@@ -149,7 +149,7 @@ func TestKill_calls_in_flight(t *testing.T) {
 			ends <- end{err, time.Now()}
 		}()
 	}
-	waitUntil(w.within(), t, "all calls are under way", func() bool {
+	waitUntil(w.within(), t, "all calls are in flight", func() bool {
 		st, _ := c.ServerStatus("victim")
 		return st.Calls.InFlight == calls
 	})

@@ -98,7 +98,7 @@ func (s *storm) subscribe(target *target) {
 	}
 	for _, err := range []error{s.c.Subscribe(s.within(), target.name(), resourceURI), s.c.SetLoggingLevel(s.within(), target.name(), "info")} {
 		if err != nil && !isAny(err, mcpvisor.ErrUnknownServer, mcpvisor.ErrClosed, mcpvisor.ErrCanceled) {
-			s.recordViolation("%s refused a subscription: %v", target.name(), err)
+			s.recordViolation("%s rejected a subscription: %v", target.name(), err)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (s *storm) requireNotifications() {
 		if target.noNotifications {
 			h.call("remove_tool", map[string]any{"name": addedTool})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
-			require.False(s.t, h.listsAddedTool(), "%s shows what it was told to remove", target.name())
+			require.False(s.t, h.listsAddedTool(), "%s still lists the removed tool", target.name())
 			continue
 		}
 		s.awaitLatestVersion(target)
@@ -136,7 +136,7 @@ func (s *storm) awaitLatestVersion(target *target) {
 		if ok && st.Session != nil && st.Session.ProtocolVersion == mcptest.Version20260728 {
 			return
 		}
-		require.NoError(s.t, soon.Err(), "%s does not speak the latest version any more", target.name())
+		require.NoError(s.t, soon.Err(), "%s no longer negotiates the latest version", target.name())
 		require.NoError(s.t, s.c.Restart(soon, target.name()))
 	}
 }
@@ -175,7 +175,7 @@ func (h *subscriberFixture) requireNotified() {
 			break
 		}
 		if soon.Err() != nil {
-			require.Failf(h.t, "the server does not send the notifications that were subscribed to", "%s: resource %t, log %t", h.server, touched, logged)
+			require.Failf(h.t, "the server does not send the notifications of its subscriptions", "%s: resource %t, log %t", h.server, touched, logged)
 		}
 	}
 	h.requireListed("add_tool", true)
@@ -189,7 +189,7 @@ func (h *subscriberFixture) requireListed(change string, want bool) {
 	for shown := false; !shown; {
 		epoch := h.epoch()
 		h.call(change, map[string]any{"name": addedTool})
-		waitUntil(h.within(), h.t, fmt.Sprintf("%s shows its addedTool: %t", h.server, want), func() bool {
+		waitUntil(h.within(), h.t, fmt.Sprintf("%s lists addedTool: %t", h.server, want), func() bool {
 			shown = h.listsAddedTool() == want
 			return shown || h.epoch() != epoch
 		})

@@ -21,8 +21,8 @@ func hungStarts() map[string]mcptest.Script {
 	return map[string]mcptest.Script{
 		"silent":            {StartDelay: time.Hour},
 		"deaf":              fault(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll}),
-		"hangs at discover": fault(mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionHangAll}),
-		"hangs at a list":   fault(mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.ActionHang}),
+		"hangs_at_discover": fault(mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionHangAll}),
+		"hangs_at_list":     fault(mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.ActionHang}),
 	}
 }
 
@@ -42,7 +42,7 @@ func TestStart_hangs(t *testing.T) {
 	}
 	for start, script := range hungStarts() {
 		for ending, how := range endings {
-			t.Run(start+", "+ending, func(t *testing.T) {
+			t.Run(start+"/"+ending, func(t *testing.T) {
 				w := newFixture(t)
 				c, events := w.client()
 				ctx, cancel := context.WithCancel(w.within())
@@ -84,6 +84,6 @@ func TestStart_canceled_while_ready(t *testing.T) {
 			continue
 		}
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-		waitUntil(w.within(), t, "the registration is taken back", func() bool { return len(c.Servers()) == 0 })
+		waitUntil(w.within(), t, "the registration has ended", func() bool { return len(c.Servers()) == 0 })
 	}
 }

@@ -40,7 +40,7 @@ func TestStorm(t *testing.T) {
 		t.Run(fmt.Sprintf("%d", i+1), func(t *testing.T) {
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Logf("the seed was %d; again with: go test -race ./test/integration -run 'TestStorm$' -chaos.seed=%d -chaos.duration=%v",
+					t.Logf("seed %d; repeat with: go test -race ./test/integration -run 'TestStorm$' -chaos.seed=%d -chaos.duration=%v",
 						seed, seed, duration)
 				}
 			})
@@ -217,7 +217,7 @@ func (s *storm) awaitConsistent() {
 	ctx := s.within()
 	for !consistent() {
 		if ctx.Err() != nil {
-			require.Fail(s.t, "the registry never came to equal the live sessions", why)
+			require.Fail(s.t, "the registry does not match the live sessions", why)
 		}
 		pause(ctx, 10*time.Millisecond)
 	}
@@ -240,7 +240,7 @@ func (s *storm) inconsistency() string {
 		i := slices.IndexFunc(s.targets, func(t *target) bool { return t.name() == st.Name })
 		switch {
 		case i < 0:
-			return st.Name + " is registered, and was not registered by the test"
+			return st.Name + " is registered, but not by the test"
 		case st.State != supervisor.StateReady:
 			return fmt.Sprintf("%s is %s", st.Name, st.State)
 		case listed[st.Name] != s.targets[i].tools:
@@ -255,11 +255,11 @@ func (s *storm) inconsistency() string {
 		families += target.grandchildren
 	}
 	if len(alive) != len(shown)+families {
-		return fmt.Sprintf("processes %v are alive, %v are shown, and have %d children", alive, shown, families)
+		return fmt.Sprintf("processes %v are alive; the status shows %v, which have %d children", alive, shown, families)
 	}
 	for _, pid := range shown {
 		if !slices.Contains(alive, pid) {
-			return fmt.Sprintf("process %d is shown, and is dead", pid)
+			return fmt.Sprintf("process %d is in the status but dead", pid)
 		}
 	}
 	return ""

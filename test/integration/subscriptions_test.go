@@ -25,7 +25,7 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 			for range 3 {
 				pid := h.pid(h.c, h.server)
 				require.True(t, signalMarked(pid, h.mark, syscall.SIGKILL))
-				waitUntil(h.within(), t, "another process serves", func() bool {
+				waitUntil(h.within(), t, "another process is ready", func() bool {
 					st, _ := h.c.ServerStatus(h.server)
 					return st.State == supervisor.StateReady && st.Session.PID != pid
 				})

@@ -42,7 +42,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, "a part of it has left")
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, "a part of the request was written")
 
 	// While that write blocks, no other call is sent.
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -58,7 +58,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 		_, err := c.CallTool(context.Background(), "deaf/echo", nil)
 		inFlight <- err
 	}()
-	waitUntil(w.within(), t, "the call is under way", func() bool {
+	waitUntil(w.within(), t, "the call is in flight", func() bool {
 		st, _ := c.ServerStatus("deaf")
 		return st.Calls.InFlight == 1
 	})
@@ -76,7 +76,7 @@ func TestUnresponsiveServer_found_by_probes(t *testing.T) {
 		Probe:  mcpvisor.Probe{Interval: 50 * time.Millisecond, Timeout: 500 * time.Millisecond, Failures: 2}}))
 	pid := w.pid(c, "frozen")
 	require.True(t, signalMarked(pid, w.mark, syscall.SIGSTOP))
-	waitUntil(w.within(), t, "every thread of it is stopped", func() bool { return stopped(pid) })
+	waitUntil(w.within(), t, "every thread of the server is stopped", func() bool { return stopped(pid) })
 	_, err := c.CallTool(w.within(), "frozen/echo", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	down, err := events.wait(w.within(), eventIs("frozen", mcpvisor.EventDown, 1))
@@ -85,5 +85,5 @@ func TestUnresponsiveServer_found_by_probes(t *testing.T) {
 	res, err := c.CallTool(w.within(), "frozen/echo", map[string]any{"text": "thawed"}, facade.WithWaitReady())
 	require.NoError(t, err)
 	require.Equal(t, "thawed", textOf(res))
-	require.Equal(t, []int{w.pid(c, "frozen")}, processes(w.mark), "the frozen one is gone")
+	require.Equal(t, []int{w.pid(c, "frozen")}, processes(w.mark), "only the new process is left")
 }

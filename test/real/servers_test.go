@@ -19,7 +19,7 @@ type server struct {
 	name     string
 	protocol string
 	stdio    func(t *testing.T) *mcpvisor.Stdio
-	tools    int // at least
+	tools    int // at least as many tools
 	check    func(t *testing.T, c *facade.Client)
 }
 

@@ -1,5 +1,5 @@
 // Command client is the host that the official conformance suite tests. It uses only
-// the public API. The suite appends the server's URL to the command line and names
+// the public API. The suite appends the URL of the server to the command line and names
 // the scenario in the environment.
 package main
 
@@ -20,11 +20,11 @@ import (
 
 const server = "conformance"
 
-// scenario is what the host does when its server is ready. A call may be meant to
-// fail: the suite judges only the messages.
+// scenario is what the host does when its server is ready. A call may fail: the suite
+// judges only the messages.
 type scenario func(ctx context.Context, c *facade.Client) error
 
-// scenarios are those that need more than to connect and to list.
+// scenarios are those that need more than connecting and listing.
 var scenarios = map[string]scenario{
 	"tools_call":                          calls(call{"add_numbers", map[string]any{"a": 5, "b": 3}}),
 	"sse-retry":                           calls(call{"test_reconnection", map[string]any{}}),
@@ -70,7 +70,7 @@ func run() error {
 	return errors.Join(err, c.Close(ctx))
 }
 
-// sample is a model that answers hello.
+// sample returns the model's completion, always "hello".
 func sample(context.Context, facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
 	return &mcp.CreateMessageWithToolsResult{Model: "none", StopReason: "endTurn", Content: []mcp.Content{&mcp.TextContent{Text: "hello"}}}, nil
 }
@@ -117,7 +117,7 @@ func everyTool(ctx context.Context, c *facade.Client) error {
 	return calls(list...)(ctx, c)
 }
 
-// echoSchema sends the schema of one tool back as the argument of another.
+// echoSchema calls a tool with the schema of another tool as its argument.
 func echoSchema(ctx context.Context, c *facade.Client) error {
 	t, ok := c.Tool(server + "/json_schema_2020_12_tool")
 	if !ok {
